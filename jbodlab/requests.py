@@ -1,0 +1,427 @@
+"""Broker <-> controller messages as values.
+
+One dataclass per Kafka message, with Kafka's fields in snake_case; the comments name the API and
+the version whose fields these are. Broker and controller know each other only through this module
+and the wire (`jbodlab.rpc.translate`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from jbodlab.error_code import ErrorCode
+from jbodlab.ids import (
+    NO_LEADER,
+    UNKNOWN_BROKER_EPOCH,
+    BrokerEpoch,
+    BrokerId,
+    DirectoryId,
+    LeaderEpoch,
+    Offset,
+    PartitionEpoch,
+    TopicId,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listener:
+    """One address at which a broker is reached."""
+
+    name: str
+    host: str
+    port: int
+    security_protocol: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feature:
+    """A feature, and the levels of it that a node supports."""
+
+    name: str
+    min_supported_version: int
+    max_supported_version: int
+
+
+# BrokerRegistration, API 62, version 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerRegistrationRequest:
+    """A broker process announces itself; `log_dirs` are its online directories."""
+
+    broker_id: BrokerId
+    cluster_id: str
+    incarnation_id: UUID
+    listeners: tuple[Listener, ...]
+    features: tuple[Feature, ...] = ()
+    rack: str | None = None
+    is_migrating_zk_broker: bool = False
+    log_dirs: tuple[DirectoryId, ...] = ()
+    previous_broker_epoch: BrokerEpoch = UNKNOWN_BROKER_EPOCH
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerRegistrationResponse:
+    """The broker epoch, which fences every earlier registration of the same broker."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    broker_epoch: BrokerEpoch = UNKNOWN_BROKER_EPOCH
+    error_message: str = ""
+
+
+# BrokerHeartbeat, API 63, version 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerHeartbeatRequest:
+    """A sign of life; `offline_log_dirs` is cumulative until the broker restarts."""
+
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch
+    current_metadata_offset: Offset
+    want_fence: bool = False
+    want_shut_down: bool = False
+    offline_log_dirs: tuple[DirectoryId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerHeartbeatResponse:
+    """What the controller takes the broker for; an error carries these defaults."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    is_caught_up: bool = False
+    is_fenced: bool = True
+    should_shut_down: bool = False
+    error_message: str = ""
+
+
+# UnregisterBroker, API 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnregisterBrokerRequest:
+    """An operator removes a broker from the cluster."""
+
+    broker_id: BrokerId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnregisterBrokerResponse:
+    """Whether it was known."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str = ""
+
+
+# AssignReplicasToDirs, API 73
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirectoryAssignment:
+    """One replica of the sending broker and the directory that holds it."""
+
+    topic_id: TopicId
+    partition: int
+    directory: DirectoryId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignReplicasToDirsRequest:
+    """Where replicas are; flat here, grouped by directory and topic on the wire."""
+
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch
+    assignments: tuple[DirectoryAssignment, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignReplicasToDirsResponse:
+    """One code for each assignment, in the order of the request; empty on a top-level error."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    results: tuple[tuple[DirectoryAssignment, ErrorCode], ...] = ()
+    error_message: str = ""
+
+
+# AlterPartition, API 56, version 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsrMember:
+    """A proposed ISR member; epoch -1 leaves the member's epoch unchecked."""
+
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch = UNKNOWN_BROKER_EPOCH
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsrChange:
+    """The ISR that the leader of one partition proposes."""
+
+    topic_id: TopicId
+    partition: int
+    leader_epoch: LeaderEpoch
+    new_isr: tuple[IsrMember, ...]
+    leader_recovery_state: int = 0
+    partition_epoch: PartitionEpoch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterPartitionRequest:
+    """ISR changes proposed by one broker."""
+
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch
+    changes: tuple[IsrChange, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsrChangeResult:
+    """The state of the partition after the change; zero and empty on an error."""
+
+    topic_id: TopicId
+    partition: int
+    error_code: ErrorCode = ErrorCode.NONE
+    leader: BrokerId = BrokerId(0)
+    leader_epoch: LeaderEpoch = LeaderEpoch(0)
+    isr: tuple[BrokerId, ...] = ()
+    leader_recovery_state: int = 0
+    partition_epoch: PartitionEpoch = PartitionEpoch(0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterPartitionResponse:
+    """One result for each change; empty on a top-level error."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    results: tuple[IsrChangeResult, ...] = ()
+    error_message: str = ""
+
+
+# CreateTopics, API 19, version 7
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTopic:
+    """A topic to create; counts are -1 for the default and with explicit assignments."""
+
+    name: str
+    num_partitions: int = -1
+    replication_factor: int = -1
+    assignments: tuple[tuple[int, tuple[BrokerId, ...]], ...] = ()
+    """Pairs of partition index and replicas, as the client sent them."""
+    configs: tuple[tuple[str, str | None], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTopicsRequest:
+    """Topics to create, all of them or none in one batch of records."""
+
+    topics: tuple[NewTopic, ...]
+    timeout_ms: int = 60_000
+    validate_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicConfigEntry:
+    """One effective setting of a created topic; `config_source` 1 topic, 4 static, 5 default."""
+
+    name: str
+    value: str | None
+    read_only: bool = False
+    config_source: int = 5
+    is_sensitive: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreatedTopic:
+    """What became of one topic."""
+
+    name: str
+    topic_id: TopicId | None = None
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str = ""
+    num_partitions: int = -1
+    replication_factor: int = -1
+    configs: tuple[TopicConfigEntry, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTopicsResponse:
+    """One entry for each topic asked for."""
+
+    topics: tuple[CreatedTopic, ...] = ()
+
+
+# DeleteTopics, API 20, version 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicToDelete:
+    """Named by name or by id, not by both."""
+
+    name: str | None = None
+    topic_id: TopicId | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteTopicsRequest:
+    """Topics to delete."""
+
+    topics: tuple[TopicToDelete, ...]
+    timeout_ms: int = 60_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletedTopic:
+    """What became of one topic."""
+
+    name: str | None = None
+    topic_id: TopicId | None = None
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteTopicsResponse:
+    """One entry for each topic asked for."""
+
+    responses: tuple[DeletedTopic, ...] = ()
+
+
+# CreatePartitions, API 37
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionsToAdd:
+    """The new total of a topic's partitions; without assignments the controller places them."""
+
+    name: str
+    count: int
+    assignments: tuple[tuple[BrokerId, ...], ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreatePartitionsRequest:
+    """Topics to grow."""
+
+    topics: tuple[PartitionsToAdd, ...]
+    timeout_ms: int = 60_000
+    validate_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreatePartitionsResult:
+    """What became of one topic."""
+
+    name: str
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreatePartitionsResponse:
+    """One entry for each topic asked for."""
+
+    results: tuple[CreatePartitionsResult, ...] = ()
+
+
+# ElectLeaders, API 43, version 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElectLeadersRequest:
+    """Elect the preferred (0) or, uncleanly, any live (1) replica as leader."""
+
+    election_type: int
+    topic_partitions: tuple[tuple[str, int], ...] | None
+    """None asks for every partition."""
+    timeout_ms: int = 60_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElectionResult:
+    """What became of one partition."""
+
+    topic: str
+    partition: int
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElectLeadersResponse:
+    """One entry for each partition asked for; without those led already when all were asked."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    results: tuple[ElectionResult, ...] = ()
+    error_message: str = ""
+
+
+# AllocateProducerIds, API 67
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllocateProducerIdsRequest:
+    """A broker asks for a block of producer ids."""
+
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllocateProducerIdsResponse:
+    """The block: `producer_id_len` ids from `producer_id_start` on."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    producer_id_start: int = 0
+    producer_id_len: int = 0
+    error_message: str = ""
+
+
+# DescribeQuorum, API 55, reduced
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeQuorumResponse:
+    """Who leads the metadata log, and how far it is committed."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    cluster_id: str = ""
+    leader_id: BrokerId = NO_LEADER
+    leader_epoch: LeaderEpoch = LeaderEpoch(0)
+    high_watermark: Offset = Offset(0)
+
+
+# MetadataStream
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataStreamRequest:
+    """From where on a broker wants committed metadata."""
+
+    broker_id: BrokerId
+    cluster_id: str
+    fetch_offset: Offset
+    last_fetched_epoch: LeaderEpoch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotPiece:
+    """One piece of a snapshot file, in order; `last` ends it."""
+
+    end_offset: Offset
+    epoch: LeaderEpoch
+    content: bytes
+    last: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataStreamResponse:
+    """Exactly one of records, snapshot and diverging_end_offset; or none, as a sign of life."""
+
+    high_watermark: Offset
+    records: bytes = b""
+    snapshot: SnapshotPiece | None = None
+    diverging_end_offset: Offset | None = None
