@@ -1,0 +1,152 @@
+"""Every setting of brokers and controllers in one table, under Kafka's names and defaults.
+
+One file may configure either role, as in Kafka; so both read this table, and a key that only the
+other role uses is no unknown key. Keys that begin with `jbodlab.` are beyond Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from jbodlab.config_table import INT_MAX, LONG_MAX, Key, Kind
+
+_INT, _NUM, _FLAG, _TEXT, _LIST = Kind.INTEGER, Kind.NUMBER, Kind.FLAG, Kind.TEXT, Kind.LIST
+
+
+def _integer(
+    name: str, default: int | None, meaning: str, minimum: int | None = None, maximum: int = INT_MAX
+) -> Key:
+    return Key(name, _INT, None if default is None else str(default), meaning, minimum, maximum)
+
+
+def _long(name: str, default: int | None, meaning: str, minimum: int | None = None) -> Key:
+    return _integer(name, default, meaning, minimum, LONG_MAX)
+
+
+KEYS: tuple[Key, ...] = (
+    # The node and its addresses
+    Key("process.roles", _LIST, "", "roles of this node", choices=("broker", "controller")),
+    _integer("node.id", -1, "id of this node; broker.id is its older name"),
+    _integer("broker.id", -1, "older name of node.id"),
+    Key("broker.rack", _TEXT, None, "rack of this broker"),
+    Key("controller.quorum.voters", _LIST, "", "id@host:port of the controller"),
+    Key("controller.listener.names", _LIST, None, "names of the controller's listeners"),
+    Key("listeners", _LIST, "PLAINTEXT://:9092", "addresses to listen on, NAME://host:port"),
+    Key("advertised.listeners", _LIST, None, "addresses that clients are told; default: listeners"),
+    Key(
+        "listener.security.protocol.map",
+        _LIST,
+        "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
+        "security protocol of each listener name; only PLAINTEXT is served",
+    ),
+    Key("inter.broker.listener.name", _TEXT, None, "listener that brokers use among themselves"),
+    _integer("socket.request.max.bytes", 104_857_600, "largest request of a client", 1),
+    _integer("max.connections", INT_MAX, "most connections of clients at one time", 0),
+    # Directories
+    Key("log.dirs", _LIST, None, "data directories; overrides log.dir"),
+    Key("log.dir", _LIST, "/tmp/kafka-logs", "data directory where log.dirs is not set"),
+    Key("metadata.log.dir", _TEXT, None, "directory of the metadata log; default: first log dir"),
+    _long("log.dir.failure.timeout.ms", 30_000, "time to tell the controller of a failure", 1),
+    _integer("num.recovery.threads.per.data.dir", 1, "accepted; each directory has one thread", 1),
+    _integer("jbodlab.log.dir.probe.interval.ms", 500, "time between two probes of a directory", 1),
+    _integer("jbodlab.log.dir.probe.deadline.ms", 2_000, "longest time for a probe to answer", 1),
+    # Life of a broker
+    _integer("broker.heartbeat.interval.ms", 2_000, "time between two heartbeats", 1),
+    _integer("broker.session.timeout.ms", 9_000, "silence after which a broker is fenced", 1),
+    _integer("initial.broker.registration.timeout.ms", 60_000, "time to register after start", 1),
+    Key("controlled.shutdown.enable", _FLAG, "true", "hand leadership over before stopping"),
+    # Replication
+    _long("replica.lag.time.max.ms", 30_000, "lag after which a follower leaves the ISR", 1),
+    _integer("replica.fetch.wait.max.ms", 500, "longest wait of a follower's fetch", 0),
+    _integer("replica.fetch.min.bytes", 1, "least answer of a follower's fetch", 0),
+    _integer("replica.fetch.max.bytes", 1_048_576, "most bytes of one partition in a fetch", 0),
+    _integer("replica.fetch.response.max.bytes", 10_485_760, "most bytes of a whole fetch", 0),
+    _integer("replica.fetch.backoff.ms", 1_000, "pause after a failed fetch", 0),
+    _integer("replica.socket.timeout.ms", 30_000, "longest wait for another broker's answer", 1),
+    _integer("num.replica.fetchers", 1, "accepted; one fetcher runs for each leading broker", 1),
+    _long("replica.high.watermark.checkpoint.interval.ms", 5_000, "time between checkpoints", 1),
+    # Topics
+    _integer("num.partitions", 1, "partitions of a topic that names no number", 1),
+    _integer("default.replication.factor", 1, "replicas of a topic that names no number", 1),
+    _integer("min.insync.replicas", 1, "ISR below which acks=all is refused", 1),
+    Key("unclean.leader.election.enable", _FLAG, "false", "elect replicas outside of the ISR"),
+    Key("auto.create.topics.enable", _FLAG, "true", "create a topic when a client asks for it"),
+    Key("delete.topic.enable", _FLAG, "true", "whether topics may be deleted"),
+    Key("auto.leader.rebalance.enable", _FLAG, "true", "move leadership back to the first replica"),
+    _long("leader.imbalance.check.interval.seconds", 300, "time between two such checks", 1),
+    _integer("leader.imbalance.per.broker.percentage", 10, "accepted and ignored, as in Kafka"),
+    _long("unclean.leader.election.interval.ms", 300_000, "time between unclean checks", 1),
+    # Logs
+    _integer("log.segment.bytes", 1_073_741_824, "size at which a segment is closed", 14),
+    _long("log.roll.ms", None, "age at which a segment is closed", 1),
+    _integer("log.roll.hours", 168, "the same in hours", 1),
+    _long("log.roll.jitter.ms", None, "random share taken off that age", 0),
+    _integer("log.roll.jitter.hours", 0, "the same in hours", 0),
+    _integer("log.index.size.max.bytes", 10_485_760, "largest index of a segment", 4),
+    _integer("log.index.interval.bytes", 4_096, "log bytes between two index entries", 0),
+    _long("log.retention.ms", None, "age at which a segment is deleted; -1 never", -1),
+    _integer("log.retention.minutes", None, "the same in minutes", -1),
+    _integer("log.retention.hours", 168, "the same in hours", -1),
+    _long("log.retention.bytes", -1, "size above which the oldest segments are deleted"),
+    _long("log.retention.check.interval.ms", 300_000, "time between two checks", 1),
+    Key(
+        "log.cleanup.policy",
+        _LIST,
+        "delete",
+        "what happens to old data",
+        choices=("delete", "compact"),
+    ),
+    _long("log.segment.delete.delay.ms", 60_000, "time between renaming and removing a file", 0),
+    _long("log.flush.interval.messages", LONG_MAX, "messages after which a log is flushed", 1),
+    _long("log.flush.interval.ms", None, "time after which a log is flushed", 0),
+    _long("log.flush.scheduler.interval.ms", LONG_MAX, "time between two looks at that time", 1),
+    _integer("log.flush.offset.checkpoint.interval.ms", 60_000, "recovery point checkpoints", 0),
+    _integer("log.flush.start.offset.checkpoint.interval.ms", 60_000, "log start checkpoints", 0),
+    _long("log.initial.task.delay.ms", 30_000, "delay of the first background task", 0),
+    Key("log.preallocate", _FLAG, "false", "accepted; segments grow as they are written"),
+    _integer("message.max.bytes", 1_048_588, "largest batch that is accepted", 0),
+    Key(
+        "log.message.timestamp.type",
+        _TEXT,
+        "CreateTime",
+        "whose clock stamps a record",
+        choices=("CreateTime", "LogAppendTime"),
+    ),
+    _long("log.message.timestamp.before.max.ms", LONG_MAX, "oldest accepted timestamp", 0),
+    _long("log.message.timestamp.after.max.ms", LONG_MAX, "newest accepted timestamp", 0),
+    _integer("producer.id.expiration.ms", 86_400_000, "silence that forgets a producer", 1),
+    Key(
+        "compression.type",
+        _TEXT,
+        "producer",
+        "accepted; batches are kept as they came",
+    ),
+    # The metadata log
+    _integer("metadata.log.segment.bytes", 1_073_741_824, "size of a metadata segment", 8_388_608),
+    _long("metadata.log.segment.ms", 604_800_000, "age of a metadata segment"),
+    _long("metadata.log.max.snapshot.interval.ms", 3_600_000, "longest time between snapshots", 0),
+    _long("metadata.log.max.record.bytes.between.snapshots", 20_971_520, "snapshot by size", 1),
+    _long("metadata.max.retention.bytes", 104_857_600, "size of log and snapshots together"),
+    _long("metadata.max.retention.ms", 604_800_000, "age at which a snapshot is deleted"),
+    _integer("metadata.max.idle.interval.ms", 500, "silence before a NoOp; 0 never", 0),
+    _integer(
+        "controller.quorum.append.linger.ms",
+        25,
+        "accepted; whoever waits shares an fsync",
+        0,
+    ),
+    _integer("controller.quorum.request.timeout.ms", 2_000, "longest wait for the controller", 1),
+    _integer("request.timeout.ms", 30_000, "longest wait of a forwarded request", 1),
+    # Named by Kafka's usual files, without effect here
+    _integer("num.network.threads", 3, "accepted; one event loop serves all connections", 1),
+    _integer("num.io.threads", 8, "accepted; each directory has one thread", 1),
+    _integer("socket.send.buffer.bytes", 102_400, "accepted; the system chooses", -1),
+    _integer("socket.receive.buffer.bytes", 102_400, "accepted; the system chooses", -1),
+    _integer("offsets.topic.replication.factor", 3, "accepted; no consumer groups", 1),
+    _integer("offsets.topic.num.partitions", 50, "accepted; no consumer groups", 1),
+    _integer("transaction.state.log.replication.factor", 3, "accepted; no transactions", 1),
+    _integer("transaction.state.log.min.isr", 2, "accepted; no transactions", 1),
+    _integer("group.initial.rebalance.delay.ms", 3_000, "accepted; no consumer groups", 0),
+)
+
+TABLE: Mapping[str, Key] = {key.name: key for key in KEYS}

@@ -1,0 +1,159 @@
+"""How settings are declared and read: one table of keys, one reader, one kind of error.
+
+A table is a tuple of `Key`s: name, kind, default, valid range, one line of meaning. `read` checks
+every value of a property file against it and returns `Values`, from which typed getters take them.
+Unknown keys are returned, not refused: Kafka's own property files name many that mean nothing here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from jbodlab.errors import ConfigError
+
+LONG_MAX = 2**63 - 1
+INT_MAX = 2**31 - 1
+
+
+class Kind(Enum):
+    """What the text of a value is read as."""
+
+    INTEGER = auto()
+    NUMBER = auto()
+    FLAG = auto()
+    TEXT = auto()
+    LIST = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One setting.
+
+    Attributes:
+        default: Text as it would stand in a file; None for a key that has no default.
+        minimum, maximum: Inclusive bounds of an integer or number.
+        choices: Permitted texts, compared without regard to case; empty permits any.
+    """
+
+    name: str
+    kind: Kind
+    default: str | None
+    meaning: str
+    minimum: int | None = None
+    maximum: int | None = None
+    choices: tuple[str, ...] = ()
+
+
+class Values:
+    """The settings of one process: what the file says, else the defaults."""
+
+    def __init__(self, table: Mapping[str, Key], properties: Mapping[str, str]) -> None:
+        self._table = table
+        self._properties = properties
+
+    def is_set(self, name: str) -> bool:
+        """Return whether the file itself gives this key a value."""
+        return name in self._properties
+
+    def optional_text(self, name: str) -> str | None:
+        """Return a value as text; None where there is neither value nor default."""
+        return self._properties.get(name, self._table[name].default)
+
+    def text(self, name: str) -> str:
+        """Return a value as text.
+
+        Raises:
+            ConfigError: the key has neither value nor default.
+        """
+        value = self.optional_text(name)
+        if value is None:
+            raise ConfigError(name, "null", "a value is required")
+        return value.strip()
+
+    def optional_integer(self, name: str) -> int | None:
+        """Return a value as an integer; None where there is neither value nor default."""
+        return None if self.optional_text(name) is None else self.integer(name)
+
+    def integer(self, name: str) -> int:
+        """Return a value as an integer inside the range of its key.
+
+        Raises:
+            ConfigError: not an integer, or out of range, or missing.
+        """
+        text = self.text(name)
+        try:
+            number = int(text)
+        except ValueError:
+            raise ConfigError(name, text, "not an integer") from None
+        _check_range(self._table[name], number, text)
+        return number
+
+    def number(self, name: str) -> float:
+        """Return a value as a number inside the range of its key.
+
+        Raises:
+            ConfigError: not a number, or out of range, or missing.
+        """
+        text = self.text(name)
+        try:
+            number = float(text)
+        except ValueError:
+            raise ConfigError(name, text, "not a number") from None
+        _check_range(self._table[name], number, text)
+        return number
+
+    def flag(self, name: str) -> bool:
+        """Return a value as a truth value.
+
+        Raises:
+            ConfigError: neither `true` nor `false`.
+        """
+        text = self.text(name)
+        if text.lower() not in ("true", "false"):
+            raise ConfigError(name, text, "expected true or false")
+        return text.lower() == "true"
+
+    def words(self, name: str) -> tuple[str, ...]:
+        """Return a comma-separated value, without blanks around commas and empty entries."""
+        value = self.optional_text(name) or ""
+        return tuple(word.strip() for word in value.split(",") if word.strip())
+
+
+def read(table: Mapping[str, Key], properties: Mapping[str, str]) -> tuple[Values, list[str]]:
+    """Check a property file against a table.
+
+    Returns:
+        The values, and the keys of the file that the table does not have, sorted.
+
+    Raises:
+        ConfigError: a value is not of its key's kind, range or choices.
+    """
+    values = Values(table, properties)
+    for name, key in table.items():
+        if name in properties:
+            _check(key, values)
+    return values, sorted(set(properties) - set(table))
+
+
+def _check(key: Key, values: Values) -> None:
+    match key.kind:
+        case Kind.INTEGER:
+            values.integer(key.name)
+        case Kind.NUMBER:
+            values.number(key.name)
+        case Kind.FLAG:
+            values.flag(key.name)
+        case Kind.TEXT | Kind.LIST:
+            words = values.words(key.name) if key.kind is Kind.LIST else (values.text(key.name),)
+            for word in words:
+                if key.choices and word.lower() not in {choice.lower() for choice in key.choices}:
+                    raise ConfigError(key.name, word, f"expected one of {', '.join(key.choices)}")
+
+
+def _check_range(key: Key, number: float, text: str) -> None:
+    if key.minimum is not None and number < key.minimum:
+        raise ConfigError(key.name, text, f"value must be at least {key.minimum}")
+    if key.maximum is not None and number > key.maximum:
+        raise ConfigError(key.name, text, f"value must be at most {key.maximum}")

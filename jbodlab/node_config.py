@@ -1,0 +1,275 @@
+"""The settings that every node has, whatever its role: its id, its listeners, its directories.
+
+Source: `org.apache.kafka.server.config` (KRaftConfigs, SocketServerConfigs, ServerLogConfigs).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from jbodlab import config_keys, config_table
+from jbodlab.config_table import Values
+from jbodlab.errors import ConfigError
+from jbodlab.ids import BrokerId
+from jbodlab.requests import Listener
+
+PLAINTEXT = 0
+"""Security protocol number of a listener without encryption; the only one that is served."""
+
+_ENDPOINT = re.compile(r"^([A-Za-z0-9_.-]+)://(\[[0-9A-Fa-f:.%]+\]|[^:/\[\]]*):(\d+)$")
+_VOTER = re.compile(r"^(\d+)@(\[[0-9A-Fa-f:.%]+\]|[^:/@\[\]]+):(\d+)$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Voter:
+    """A controller and its address."""
+
+    node_id: BrokerId
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeConfig:
+    """What `process.roles`, `node.id`, the listeners and the directories of one node are.
+
+    Attributes:
+        listeners: Addresses to bind, the host may be empty for all interfaces.
+        advertised_listeners: Addresses for clients and other brokers; never an empty host.
+        log_dirs: Absolute data directories, in the order of the file.
+        metadata_log_dir: Directory that holds `__cluster_metadata-0`.
+    """
+
+    roles: frozenset[str]
+    node_id: BrokerId
+    voters: tuple[Voter, ...]
+    controller_listener_names: tuple[str, ...]
+    listeners: tuple[Listener, ...]
+    advertised_listeners: tuple[Listener, ...]
+    inter_broker_listener_name: str
+    log_dirs: tuple[PurePosixPath, ...]
+    metadata_log_dir: PurePosixPath
+
+    @property
+    def all_dirs(self) -> tuple[PurePosixPath, ...]:
+        """Data directories and the metadata directory, each once, sorted by text."""
+        return tuple(sorted({*self.log_dirs, self.metadata_log_dir}, key=str))
+
+
+def read_values(properties: Mapping[str, str]) -> tuple[Values, list[str]]:
+    """Check a property file; returns its values and the keys that are not known.
+
+    Raises:
+        ConfigError: a value is of the wrong kind or out of range.
+    """
+    return config_table.read(config_keys.TABLE, properties)
+
+
+def node_config(values: Values) -> NodeConfig:
+    """Read the settings that every node has.
+
+    Raises:
+        ConfigError: one of them is missing, malformed or contradicts another.
+    """
+    roles = _roles(values)
+    node_id = _node_id(values)
+    voters = tuple(_voter(word) for word in values.words("controller.quorum.voters"))
+    controller_names = values.words("controller.listener.names")
+    if not controller_names:
+        raise ConfigError(
+            "controller.listener.names", "", "must contain at least one name when running KRaft"
+        )
+    protocols = _protocols(values)
+    listeners = _endpoints("listeners", values, protocols)
+    _check_listeners(roles, listeners, controller_names)
+    _check_voters(roles, node_id, voters)
+    log_dirs = _log_dirs(values)
+    metadata = values.optional_text("metadata.log.dir")
+    return NodeConfig(
+        roles=roles,
+        node_id=node_id,
+        voters=voters,
+        controller_listener_names=controller_names,
+        listeners=listeners,
+        advertised_listeners=_advertised(values, protocols, listeners, controller_names),
+        inter_broker_listener_name=_inter_broker_name(values, roles, listeners, controller_names),
+        log_dirs=log_dirs,
+        metadata_log_dir=(
+            _absolute("metadata.log.dir", metadata.strip())
+            if metadata and metadata.strip()
+            else log_dirs[0]
+        ),
+    )
+
+
+def _roles(values: Values) -> frozenset[str]:
+    words = [word.lower() for word in values.words("process.roles")]
+    if not words:
+        raise ConfigError("process.roles", "", "must name broker or controller")
+    if len(set(words)) != len(words):
+        raise ConfigError("process.roles", ",".join(words), "a role is named twice")
+    return frozenset(words)
+
+
+def _node_id(values: Values) -> BrokerId:
+    node_id, broker_id = values.integer("node.id"), values.integer("broker.id")
+    if node_id < 0:
+        node_id = broker_id
+    if values.is_set("broker.id") and broker_id != node_id:
+        raise ConfigError("broker.id", broker_id, f"must equal node.id, which is {node_id}")
+    if node_id < 0:
+        raise ConfigError("node.id", node_id, "must be set to 0 or more")
+    return BrokerId(node_id)
+
+
+def _voter(word: str) -> Voter:
+    match = _VOTER.match(word)
+    if match is None:
+        raise ConfigError("controller.quorum.voters", word, "expected id@host:port")
+    port = _port("controller.quorum.voters", word, match[3])
+    if port == 0:
+        raise ConfigError("controller.quorum.voters", word, "the port must be at least 1")
+    return Voter(node_id=BrokerId(int(match[1])), host=match[2].strip("[]"), port=port)
+
+
+def _protocols(values: Values) -> dict[str, str]:
+    protocols = {}
+    for word in values.words("listener.security.protocol.map"):
+        name, colon, protocol = word.partition(":")
+        if not colon or not name or not protocol:
+            raise ConfigError("listener.security.protocol.map", word, "expected NAME:PROTOCOL")
+        protocols[name.upper()] = protocol.upper()
+    for name in values.words("controller.listener.names"):
+        # As in Kafka, controller listeners are PLAINTEXT unless a file maps any listener itself.
+        if not values.is_set("listener.security.protocol.map"):
+            protocols.setdefault(name.upper(), "PLAINTEXT")
+    return protocols
+
+
+def _endpoints(key: str, values: Values, protocols: Mapping[str, str]) -> tuple[Listener, ...]:
+    endpoints = tuple(_endpoint(key, word, protocols) for word in values.words(key))
+    names = [endpoint.name for endpoint in endpoints]
+    if not endpoints:
+        raise ConfigError(key, "", "at least one listener is required")
+    if len(set(names)) != len(names):
+        raise ConfigError(key, ",".join(names), "each listener must have a different name")
+    return endpoints
+
+
+def _endpoint(key: str, word: str, protocols: Mapping[str, str]) -> Listener:
+    match = _ENDPOINT.match(word)
+    if match is None:
+        raise ConfigError(key, word, "expected NAME://host:port")
+    name = match[1].upper()
+    protocol = protocols.get(name)
+    if protocol is None:
+        raise ConfigError(key, word, f"no security protocol defined for listener {name}")
+    if protocol != "PLAINTEXT":
+        raise ConfigError(key, word, f"security protocol {protocol} is not served, only PLAINTEXT")
+    return Listener(
+        name=name,
+        host=match[2].strip("[]"),
+        port=_port(key, word, match[3]),
+        security_protocol=PLAINTEXT,
+    )
+
+
+def _port(key: str, word: str, text: str) -> int:
+    port = int(text)
+    if port > 65_535:
+        raise ConfigError(key, word, "the port must be at most 65535")
+    return port
+
+
+def _check_listeners(
+    roles: frozenset[str], listeners: tuple[Listener, ...], controller_names: tuple[str, ...]
+) -> None:
+    controllers = {name.upper() for name in controller_names}
+    names = {listener.name for listener in listeners}
+    if "controller" in roles and not names & controllers:
+        raise ConfigError(
+            "listeners", ",".join(sorted(names)), "must contain a name of controller.listener.names"
+        )
+    if roles == {"broker"} and names & controllers:
+        raise ConfigError(
+            "listeners",
+            ",".join(sorted(names)),
+            "must not contain a name of controller.listener.names on a broker",
+        )
+    if "broker" in roles and not names - controllers:
+        raise ConfigError("listeners", ",".join(sorted(names)), "no listener for clients")
+
+
+def _check_voters(roles: frozenset[str], node_id: BrokerId, voters: tuple[Voter, ...]) -> None:
+    if not voters:
+        raise ConfigError("controller.quorum.voters", "", "must name the controller")
+    ids = {voter.node_id for voter in voters}
+    shown = ",".join(str(i) for i in sorted(ids))
+    if "controller" in roles and node_id not in ids:
+        raise ConfigError("controller.quorum.voters", shown, f"must contain node.id {node_id}")
+    if roles == {"broker"} and node_id in ids:
+        raise ConfigError("controller.quorum.voters", shown, f"must not contain broker {node_id}")
+
+
+def _advertised(
+    values: Values,
+    protocols: Mapping[str, str],
+    listeners: tuple[Listener, ...],
+    controller_names: tuple[str, ...],
+) -> tuple[Listener, ...]:
+    controllers = {name.upper() for name in controller_names}
+    if not values.is_set("advertised.listeners"):
+        return tuple(
+            Listener(
+                name=listener.name,
+                host=listener.host or "localhost",
+                port=listener.port,
+                security_protocol=listener.security_protocol,
+            )
+            for listener in listeners
+            if listener.name not in controllers
+        )
+    advertised = _endpoints("advertised.listeners", values, protocols)
+    names = {listener.name for listener in listeners}
+    for endpoint in advertised:
+        if endpoint.host in ("", "0.0.0.0"):
+            raise ConfigError("advertised.listeners", endpoint.host, "needs a routable address")
+        if endpoint.name not in names:
+            raise ConfigError("advertised.listeners", endpoint.name, "not among listeners")
+    return tuple(endpoint for endpoint in advertised if endpoint.name not in controllers)
+
+
+def _inter_broker_name(
+    values: Values,
+    roles: frozenset[str],
+    listeners: tuple[Listener, ...],
+    controller_names: tuple[str, ...],
+) -> str:
+    controllers = {name.upper() for name in controller_names}
+    clients = [listener.name for listener in listeners if listener.name not in controllers]
+    name = values.optional_text("inter.broker.listener.name")
+    if name is not None:
+        if "broker" in roles and name.strip().upper() not in clients:
+            raise ConfigError("inter.broker.listener.name", name, "not among listeners")
+        return name.strip().upper()
+    if "PLAINTEXT" in clients or not clients:
+        return "PLAINTEXT"
+    return clients[0]
+
+
+def _log_dirs(values: Values) -> tuple[PurePosixPath, ...]:
+    key = "log.dirs" if values.is_set("log.dirs") else "log.dir"
+    words = values.words(key)
+    if not words:
+        raise ConfigError(key, values.optional_text(key), "at least one log directory is required")
+    return tuple(_absolute(key, word) for word in words)
+
+
+def _absolute(key: str, word: str) -> PurePosixPath:
+    path = PurePosixPath(word)
+    if not path.is_absolute():
+        raise ConfigError(key, word, "expected an absolute path")
+    return path
