@@ -1,0 +1,18 @@
+#!/bin/sh
+# Formats the node's directories on its very first start, never again, and becomes the server.
+# Usage: start.sh controller|broker NAME, with /etc/jbodlab/NAME.properties as the node's settings.
+set -eu
+role=$1
+file=/run/jbodlab/server.properties
+cp "/etc/jbodlab/$2.properties" "$file"
+if [ -n "${EXTERNAL_PORT:-}" ]; then
+  # The last line of a key wins: clients outside reach this broker at the port that the host maps.
+  printf 'advertised.listeners=INTERNAL://%s:9092,EXTERNAL://127.0.0.1:%s\n' "$2" "$EXTERNAL_PORT" >>"$file"
+fi
+metadata=$(sed -n 's/^metadata.log.dir=//p' "$file")
+# The format tool writes the metadata directory last, so its file stands for all of them. A node
+# that was formatted once keeps its directories even when one of them is empty or broken today.
+if [ ! -e "$metadata/meta.properties" ]; then
+  jbod-storage format -g -t "$CLUSTER_ID" -c "$file"
+fi
+exec "jbod-$role" -c "$file"
