@@ -1,0 +1,145 @@
+"""`python -m bench`: every measurement, as one table and as JSON in bench/results/."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from bench import measure
+from bench.kafka import KafkaCluster, fetch_jars
+from tests.cluster.harness import Cluster
+
+RESULTS = Path(__file__).parent / "results"
+SIZES = (100, 1_000, 10_000)
+FACTORS = (1, 3)
+FAULTS = ("chmod000", "readonly", "file", "delete")
+
+Row = tuple[str, str]
+
+
+def main() -> int:
+    """Measure what was asked for; returns the exit code."""
+    arguments = parse()
+    makers: dict[str, Callable[[Path], Cluster]] = {"jbodlab": Cluster}
+    if arguments.kafka:
+        jars = Path(arguments.kafka)
+        fetch_jars(jars)
+        makers["kafka"] = lambda root: KafkaCluster(root, jars)
+    report: dict[str, Any] = {
+        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "machine": {"cores": os.cpu_count(), "python": platform.python_version()},
+    }
+    rows: list[Row] = []
+    for name, make in makers.items():
+        report[name] = measure_all(name, make, arguments, rows)
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{time.strftime('%Y%m%dT%H%M%S')}.json"
+    path.write_text(json.dumps(report, indent=1))
+    width = max(len(label) for label, _ in rows)
+    print("\n".join(f"{label:<{width}}  {value}" for label, value in rows))
+    print(f"written to {path}")
+    return 0
+
+
+def parse() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--runs", type=int, default=20, help="failover runs of each side")
+    parser.add_argument("--megabytes", type=int, default=500, help="of messages per throughput")
+    parser.add_argument("--kafka", metavar="FOLDER", help="measure Kafka too, its jars kept there")
+    parser.add_argument(
+        "--only", choices=("start", "failover", "throughput"), help="one part of it all"
+    )
+    return parser.parse_args()
+
+
+def measure_all(
+    name: str,
+    make: Callable[[Path], Cluster],
+    arguments: argparse.Namespace,
+    rows: list[Row],
+) -> dict[str, Any]:
+    """Measure one kind of cluster and add its rows to the table."""
+    found: dict[str, Any] = {}
+    if arguments.only in (None, "start"):
+        found["start"] = measure_start(name, make, rows)
+    if arguments.only in (None, "failover"):
+        found["failover"] = measure_failover(name, make, arguments.runs, rows)
+    if arguments.only in (None, "throughput"):
+        if shutil.which("kcat") is None:
+            print("kcat is not installed: no throughput is measured", file=sys.stderr)
+        else:
+            found["throughput"] = measure_throughput(name, make, arguments.megabytes, rows)
+    return found
+
+
+def measure_start(
+    name: str, make: Callable[[Path], Cluster], rows: list[Row]
+) -> list[dict[str, Any]]:
+    """Start five times."""
+    starts = [measure.start(make) for _ in range(5)]
+    total = [sum(one.resident_mb.values()) for one in starts]
+    rows.append((f"{name}: start, s", span([one.ready_s for one in starts], 2)))
+    rows.append((f"{name}: resident, 4 processes, MB", span(total, 0)))
+    each = {node: f"{mb:.0f}" for node, mb in starts[-1].resident_mb.items()}
+    rows.append((f"{name}: resident, each process, MB", str(each)))
+    return [asdict(one) for one in starts]
+
+
+def measure_failover(
+    name: str, make: Callable[[Path], Cluster], runs: int, rows: list[Row]
+) -> dict[str, list[dict[str, Any]]]:
+    """Break a directory on either side, the kinds of fault in turn."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for side in ("leader", "follower"):
+        results = []
+        for run in range(runs):
+            kind = FAULTS[run % len(FAULTS)]
+            results.append(measure.failover(make, kind, leader_side=side == "leader"))
+            print(f"{name} {side} {kind}: {results[-1]}", file=sys.stderr)
+        for what in ("new_leader_ms", "first_ack_ms", "longest_gap_ms"):
+            values = [float(getattr(one, what)) for one in results]
+            text = f"p50 {measure.median(values):.0f}  p99 {measure.percentile(values, 0.99):.0f}"
+            rows.append((f"{name}: {side}'s directory, {what}", text))
+        found[side] = [asdict(one) for one in results]
+    return found
+
+
+def measure_throughput(
+    name: str, make: Callable[[Path], Cluster], megabytes: int, rows: list[Row]
+) -> list[dict[str, Any]]:
+    """Produce and consume in every size and replication factor."""
+    found = []
+    for factor in FACTORS:
+        for size in SIZES:
+            total = megabytes * 1_000_000 // (4 if size == SIZES[0] else 1)
+            one = measure.throughput(make, size, factor, total)
+            print(f"{name}: {one}", file=sys.stderr)
+            rows.append(
+                (
+                    f"{name}: {size} B, RF {factor}, MB/s (server CPU s/GB)",
+                    f"produce {one.produce_mb_s:.0f} ({one.produce_cpu_s_per_gb:.1f})  "
+                    f"consume {one.consume_mb_s:.0f} ({one.consume_cpu_s_per_gb:.1f})",
+                )
+            )
+            found.append(asdict(one))
+    return found
+
+
+def span(values: list[float], digits: int) -> str:
+    """Median and range as text."""
+    low, middle, high = min(values), measure.median(values), max(values)
+    return f"{middle:.{digits}f}  ({low:.{digits}f} - {high:.{digits}f})"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

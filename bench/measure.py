@@ -1,0 +1,182 @@
+"""What is measured on one cluster: start, memory, failover, throughput."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.cluster.harness import Cluster, Load, wait_for
+
+MAKE = Callable[[Path], Cluster]
+CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
+PARTITIONS = 6
+
+
+@contextmanager
+def fresh(make: MAKE) -> Iterator[Cluster]:
+    """A formatted cluster below a folder of its own, stopped and removed afterwards."""
+    with tempfile.TemporaryDirectory(prefix="jbodlab-bench-", dir="/var/tmp") as folder:
+        Path(folder).chmod(0o755)
+        cluster = make(Path(folder) / "cluster")
+        try:
+            yield cluster
+        finally:
+            cluster.stop()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """Seconds from four formatted nodes to every broker answering, and MB resident of each."""
+
+    ready_s: float
+    resident_mb: dict[int, float]
+
+
+def start(make: MAKE) -> Start:
+    """Start a cluster once."""
+    with fresh(make) as cluster:
+        begin = time.monotonic()
+        cluster.start()
+        ready = time.monotonic() - begin
+        return Start(ready_s=ready, resident_mb=resident_mb(cluster))
+
+
+def resident_mb(cluster: Cluster) -> dict[int, float]:
+    """Resident memory of each process, in MB of 10^6 bytes."""
+    found = {}
+    for node, process in cluster.processes.items():
+        status = Path(f"/proc/{process.pid}/status").read_text()
+        line = next(line for line in status.splitlines() if line.startswith("VmRSS"))
+        found[node] = int(line.split()[1]) * 1024 / 1e6
+    return found
+
+
+def cpu_seconds(cluster: Cluster) -> float:
+    """Processor time of all processes so far, user and system."""
+    total = 0
+    for process in cluster.processes.values():
+        fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+        total += int(fields[11]) + int(fields[12])
+    return total / CLOCK_TICKS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failover:
+    """Milliseconds from one fault to what a client sees of it."""
+
+    new_leader_ms: float
+    first_ack_ms: float
+    longest_gap_ms: float
+
+
+def failover(make: MAKE, kind: str, *, leader_side: bool) -> Failover:
+    """Break the directory of a leader, or of a follower, under 500 messages a second."""
+    with fresh(make) as cluster:
+        cluster.start()
+        cluster.create_topic("load", PARTITIONS, 3, min_insync_replicas="2")
+        admin = cluster.admin()
+        with Load(cluster.bootstrap, "load", partition=0) as load:
+            time.sleep(3)
+            leader = cluster.leaders("load", admin)[0]
+            victim = leader if leader_side else next(b for b in cluster.brokers if b != leader)
+            directory = cluster.directory_of(victim, "load", 0)
+            begin = time.monotonic()
+            cluster.inject(kind, directory)
+            injected = time.monotonic()
+            moved = wait_for(
+                "the replica out of its role",
+                lambda: time.monotonic() if _left(cluster, admin, victim, leader_side) else None,
+                60,
+            )
+            after = wait_for(
+                "an acknowledgement afterwards",
+                lambda: next((t for t in reversed(load.times) if t > moved), None),
+                60,
+            )
+            first = next(t for t in load.times if t > moved) if after else moved
+            time.sleep(2)
+        assert begin <= injected
+        return Failover(
+            new_leader_ms=(moved - injected) * 1e3,
+            first_ack_ms=(first - injected) * 1e3,
+            longest_gap_ms=load.longest_gap_s() * 1e3,
+        )
+
+
+def _left(cluster: Cluster, admin: object, victim: int, leader_side: bool) -> bool:
+    if leader_side:
+        return cluster.leaders("load", admin)[0] not in (victim, -1)  # type: ignore[arg-type]
+    return victim not in cluster.isr("load")[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Throughput:
+    """MB/s (10^6 bytes of message values) and server processor seconds for each GB."""
+
+    size_bytes: int
+    factor: int
+    produce_mb_s: float
+    produce_cpu_s_per_gb: float
+    consume_mb_s: float
+    consume_cpu_s_per_gb: float
+
+
+def throughput(make: MAKE, size_bytes: int, factor: int, total_bytes: int) -> Throughput:
+    """Produce acks=all idempotently, and consume, with kcat."""
+    count = total_bytes // size_bytes
+    with fresh(make) as cluster, tempfile.NamedTemporaryFile(dir="/var/tmp") as file:
+        line = (b"x" * (size_bytes - 1)) + b"\n"
+        for _ in range(max(1, count // 1000)):
+            file.write(line * 1000)
+        file.flush()
+        sent = Path(file.name).stat().st_size
+        cluster.start()
+        cluster.create_topic("load", PARTITIONS, factor)
+        produce_s, produce_cpu = _timed(
+            cluster,
+            [
+                *("kcat", "-P", "-b", cluster.bootstrap, "-t", "load", "-l", file.name),
+                *("-X", "acks=all", "-X", "enable.idempotence=true"),
+                *("-X", "queue.buffering.max.messages=1000000"),
+            ],
+        )
+        consume_s, consume_cpu = _timed(
+            cluster,
+            ["kcat", "-C", "-b", cluster.bootstrap, "-t", "load", "-o", "beginning", "-e", "-q"],
+        )
+        gigabytes = sent / 1e9
+        return Throughput(
+            size_bytes=size_bytes,
+            factor=factor,
+            produce_mb_s=sent / 1e6 / produce_s,
+            produce_cpu_s_per_gb=produce_cpu / gigabytes,
+            consume_mb_s=sent / 1e6 / consume_s,
+            consume_cpu_s_per_gb=consume_cpu / gigabytes,
+        )
+
+
+def _timed(cluster: Cluster, command: list[str]) -> tuple[float, float]:
+    cpu = cpu_seconds(cluster)
+    begin = time.monotonic()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=600)
+    return time.monotonic() - begin, cpu_seconds(cluster) - cpu
+
+
+def percentile(values: list[float], share: float) -> float:
+    """The value below which this share of the values lies; the largest for few values."""
+    if len(values) < 2:
+        return values[0]
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, round(share * (len(ordered) - 1)))]
+
+
+def median(values: list[float]) -> float:
+    """The middle value."""
+    return statistics.median(values)

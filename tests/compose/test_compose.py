@@ -1,0 +1,184 @@
+"""The compose cluster, used from the host: clients, a broken disk, a killed broker, the replay."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.harness import Load, assert_nothing_lost, free_ports, read_all, wait_for
+
+pytestmark = [pytest.mark.compose, pytest.mark.timeout(1_500)]
+
+ROOT = Path(__file__).resolve().parents[2]
+BROKERS = (1, 2, 3)
+SERVICES = ("controller", "broker-1", "broker-2", "broker-3")
+
+
+def missing_engine() -> str | None:
+    """Why the compose tests cannot run here; None where they can."""
+    if shutil.which("docker") is None:
+        return "docker is not installed"
+    answered = subprocess.run(["docker", "info"], capture_output=True, timeout=60, check=False)
+    if answered.returncode != 0:
+        return "no Docker engine answers"
+    if compose_command() is None:
+        return "neither docker-compose nor docker compose is installed"
+    return None
+
+
+def compose_command() -> list[str] | None:
+    """Compose 1.29 as a program of its own, or Compose 2 as a plugin."""
+    if shutil.which("docker-compose"):
+        return ["docker-compose"]
+    plugin = subprocess.run(["docker", "compose", "version"], capture_output=True, check=False)
+    return ["docker", "compose"] if plugin.returncode == 0 else None
+
+
+class Compose:
+    """One compose project with ports of its own."""
+
+    def __init__(self, output: Path) -> None:
+        command = compose_command()
+        assert command is not None
+        self._name = f"jbodlab-test-{uuid.uuid4().hex[:8]}"
+        self._command = [*command, "-p", self._name, "-f", str(ROOT / "docker-compose.yml")]
+        self.ports = dict(zip(BROKERS, free_ports(len(BROKERS)), strict=True))
+        self._environment = {
+            **os.environ,
+            **{f"BROKER_{n}_PORT": str(port) for n, port in self.ports.items()},
+            "REPLAY_OUTPUT": str(output),
+            "COMPOSE_HTTP_TIMEOUT": "300",
+        }
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"127.0.0.1:{port}" for port in self.ports.values())
+
+    def run(self, *arguments: str, deadline_s: float = 300) -> str:
+        done = subprocess.run(
+            [*self._command, *arguments],
+            env=self._environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=deadline_s,
+            check=False,
+            cwd=ROOT,
+        )
+        assert done.returncode == 0, f"{arguments}: {done.stdout[-3000:]}"
+        return done.stdout
+
+    def execute(self, service: str, *command: str) -> str:
+        return self.run("exec", "-T", service, *command)
+
+    def health(self, service: str) -> str:
+        container = self.run("ps", "-q", service).strip().splitlines()[-1]
+        shown = subprocess.run(
+            ["docker", "inspect", "-f", "{{.State.Health.Status}}", container],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        return shown.stdout.strip()
+
+    def wait_healthy(self, *services: str) -> None:
+        for service in services:
+            wait_for(f"{service} healthy", lambda s=service: self.health(s) == "healthy", 120)
+
+
+@pytest.fixture(scope="module")
+def compose(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Compose]:
+    reason = missing_engine()
+    if reason is not None:
+        pytest.skip(reason)
+    output = tmp_path_factory.mktemp("replay-output")
+    project = Compose(output)
+    project.output = output
+    try:
+        project.run("build", deadline_s=1_200)
+        project.run("--profile", "replay", "build", "replay", deadline_s=1_200)
+        project.run("up", "-d")
+        project.wait_healthy(*SERVICES)
+        yield project
+    finally:
+        project.run("--profile", "replay", "down", "-v", "--remove-orphans", "-t", "5")
+
+
+def admin_of(compose: Compose):
+    from confluent_kafka.admin import AdminClient
+
+    return AdminClient({"bootstrap.servers": compose.bootstrap, "log_level": 0})
+
+
+def leaders(compose: Compose, topic: str) -> dict[int, int]:
+    found = admin_of(compose).list_topics(topic, timeout=10).topics[topic]
+    return {p.id: p.leader for p in found.partitions.values()}
+
+
+def directory_of(compose: Compose, broker: int, partition: str) -> str:
+    listed = compose.execute(f"broker-{broker}", "sh", "-c", "ls -d /disks/*/data/*-*")
+    path = next(line for line in listed.splitlines() if line.strip().endswith(f"/{partition}"))
+    return path.strip().rpartition("/")[0]
+
+
+def create_topic(compose: Compose, name: str) -> None:
+    from confluent_kafka.admin import NewTopic
+
+    admin = admin_of(compose)
+    for future in admin.create_topics([NewTopic(name, 6, 3)]).values():
+        future.result(30)
+    wait_for(
+        f"leaders of {name}", lambda: all(leader > 0 for leader in leaders(compose, name).values())
+    )
+
+
+def test_disk_broken_inside_a_container_fails_over(compose: Compose) -> None:
+    create_topic(compose, "disks")
+    with Load(compose.bootstrap, "disks") as load:
+        victim = leaders(compose, "disks")[0]
+        directory = directory_of(compose, victim, "disks-0")
+        compose.execute(f"broker-{victim}", "chmod", "000", directory)
+        wait_for(
+            "a new leader", lambda: leaders(compose, "disks")[0] not in (victim, -1), deadline_s=30
+        )
+        moved = time.monotonic()
+        wait_for("an acknowledgement afterwards", lambda: load.acknowledged_after(moved, 0))
+    assert_nothing_lost(load, read_all(compose.bootstrap, "disks", 6))
+    assert compose.health(f"broker-{victim}") == "healthy", "the other directories serve"
+
+
+def test_killed_broker_finds_its_data_again(compose: Compose) -> None:
+    create_topic(compose, "killed")
+    with Load(compose.bootstrap, "killed") as load:
+        wait_for("some records", lambda: len(load.acknowledged) > 300)
+    victim = "broker-2"
+    show = ("sh", "-c", "cat /disks/metadata/data/meta.properties /disks/1/data/meta.properties")
+    before = compose.execute(victim, *show)
+
+    compose.run("kill", victim)
+    compose.run("up", "-d", victim)
+    compose.wait_healthy(victim)
+
+    assert compose.execute(victim, *show) == before, "never formatted anew"
+    assert_nothing_lost(load, read_all(compose.bootstrap, "killed", 6))
+
+
+def test_processes_run_as_an_unprivileged_user(compose: Compose) -> None:
+    for service in SERVICES:
+        assert compose.execute(service, "id", "-u").strip() == "1500"
+
+
+def test_replay_writes_tables_and_report_to_the_host(compose: Compose) -> None:
+    create_topic(compose, "replayed")
+    report = compose.run("--profile", "replay", "run", "--rm", "replay", deadline_s=300)
+    written = {path.name for path in compose.output.iterdir() if path.is_dir()}
+    assert {"records", "brokers", "log_dirs", "topics", "partitions", "problems"} <= written
+    assert "outage" in report.lower()
