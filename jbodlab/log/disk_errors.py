@@ -1,0 +1,33 @@
+"""Which `OSError` takes a log directory offline, and which is the process's own fault.
+
+After broker-rules: any I/O error of a directory counts, running out of space too. Exceptions are
+those that would hit every directory alike, such as no free file descriptor or no memory; taking
+directories offline for them would turn one fault of the process into the loss of all its disks.
+"""
+
+from __future__ import annotations
+
+import errno
+
+PROCESS_FAULTS = frozenset(
+    {
+        errno.EMFILE,  # this process has too many open files
+        errno.ENFILE,  # the machine has
+        errno.ENOMEM,
+        errno.EINTR,
+        errno.EAGAIN,
+        errno.EBADF,  # a file used after it was closed
+        errno.EFAULT,
+        errno.EINVAL,
+    }
+)
+
+
+def is_directory_failure(error: OSError) -> bool:
+    """Return whether the directory that the failing call touched is to be taken offline."""
+    return error.errno not in PROCESS_FAULTS
+
+
+def describe(error: OSError) -> str:
+    """Return one line for the log: number, text and file where the error names them."""
+    return str(error) or type(error).__name__

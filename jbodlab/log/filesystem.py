@@ -1,0 +1,262 @@
+"""The narrow door to the file system: everything this package does to a disk goes through here.
+
+`FileSystem` lists the few operations that the log needs, so that a simulation can put a disk in
+memory behind it that fails, hangs, or forgets what was not synced. `PosixFileSystem` is the real
+one: plain system calls, no buffering of its own and no memory mapping, so that a failing disk shows
+as an `OSError` at the call that touched it.
+
+Every method may raise `OSError`; none translates it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from jbodlab.log.names import TMP_SUFFIX
+
+BUFFERS_PER_WRITE_MAX = min(1024, os.sysconf("SC_IOV_MAX"))
+"""Most buffers the system takes in one `writev`."""
+
+Buffer = bytes | bytearray | memoryview
+
+
+class AppendFile(Protocol):
+    """One open file that grows at its end and is read at any position."""
+
+    def write(self, data: Buffer) -> int:
+        """Append all of `data`; returns its size in bytes."""
+
+    def writev(self, buffers: Sequence[Buffer]) -> int:
+        """Append all buffers one behind the other; returns their size in bytes."""
+
+    def pread(self, size: int, position: int) -> bytes:
+        """Read up to `size` bytes; fewer only where the file ends."""
+
+    def fsync(self) -> None:
+        """Return when everything written so far is on the disk."""
+
+    def truncate(self, size: int) -> None:
+        """Cut the file to `size` bytes; the next append goes there."""
+
+    def size(self) -> int:
+        """Return the size of the file in bytes."""
+
+    def close(self) -> None:
+        """Give the file back; closing twice does nothing."""
+
+
+class FileSystem(Protocol):
+    """What the log needs of a disk."""
+
+    def open_append(self, path: Path) -> AppendFile:
+        """Open for append and read; the file is created if it is missing."""
+
+    def listdir(self, path: Path) -> list[str]:
+        """Return the names in a directory, sorted."""
+
+    def exists(self, path: Path) -> bool:
+        """Return whether there is something at `path`; an unreadable way to it is an error."""
+
+    def is_dir(self, path: Path) -> bool:
+        """Return whether a directory is at `path`; an unreadable way to it is an error."""
+
+    def size(self, path: Path) -> int:
+        """Return the size of a file in bytes."""
+
+    def mkdir(self, path: Path, *, parents: bool = False, exist_ok: bool = False) -> None:
+        """Create a directory."""
+
+    def rename(self, source: Path, target: Path, *, sync: bool = True) -> None:
+        """Rename, replacing a file at `target`; durable at return if `sync`."""
+
+    def unlink(self, path: Path, *, missing_ok: bool = False) -> None:
+        """Remove a file."""
+
+    def read_bytes(self, path: Path) -> bytes:
+        """Return a whole file."""
+
+    def write_bytes(self, path: Path, data: bytes, *, sync: bool) -> None:
+        """Write a whole file in place; on the disk at return if `sync`."""
+
+    def write_atomically(self, path: Path, data: bytes) -> None:
+        """Replace a file as a whole, durably: a crash leaves the old or the new content."""
+
+    def fsync_file(self, path: Path) -> None:
+        """Return when the content of a file is on the disk."""
+
+    def fsync_dir(self, path: Path) -> None:
+        """Return when the names in a directory are on the disk."""
+
+    def rmtree(self, path: Path) -> None:
+        """Remove a directory and all below it."""
+
+    def disk_usage(self, path: Path) -> tuple[int, int]:
+        """Return total and usable bytes of the disk that holds `path`."""
+
+
+class PosixAppendFile:
+    """An open file descriptor; the end of the file is where every write goes."""
+
+    __slots__ = ("_fd",)
+
+    def __init__(self, path: Path) -> None:
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        self._fd = os.open(path, flags, 0o644)
+
+    def write(self, data: Buffer) -> int:
+        """Append all of `data`; returns its size in bytes."""
+        return self.writev((data,))
+
+    def writev(self, buffers: Sequence[Buffer]) -> int:
+        """Append all buffers; one system call unless they are many or the disk took only a part."""
+        size = 0
+        for start in range(0, len(buffers), BUFFERS_PER_WRITE_MAX):
+            chunk = buffers[start : start + BUFFERS_PER_WRITE_MAX]
+            chunk_size = sum(map(len, chunk))
+            written = os.writev(self._fd, chunk)
+            if written < chunk_size:
+                _write_all(self._fd, memoryview(b"".join(chunk))[written:])
+            size += chunk_size
+        return size
+
+    def pread(self, size: int, position: int) -> bytes:
+        """Read up to `size` bytes; fewer only where the file ends."""
+        data = os.pread(self._fd, size, position)
+        if len(data) == size or not data:
+            return data
+        parts = [data]
+        missing = size - len(data)
+        while missing > 0 and (data := os.pread(self._fd, missing, position + size - missing)):
+            parts.append(data)
+            missing -= len(data)
+        return b"".join(parts)
+
+    def fsync(self) -> None:
+        """Return when everything written so far is on the disk."""
+        os.fsync(self._fd)
+
+    def truncate(self, size: int) -> None:
+        """Cut the file to `size` bytes; the next append goes there."""
+        os.ftruncate(self._fd, size)
+
+    def size(self) -> int:
+        """Return the size of the file in bytes."""
+        return os.fstat(self._fd).st_size
+
+    def close(self) -> None:
+        """Give the descriptor back; closing twice does nothing."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+
+class PosixFileSystem:
+    """The operating system's own calls."""
+
+    def open_append(self, path: Path) -> PosixAppendFile:
+        """Open for append and read; the file is created if it is missing."""
+        return PosixAppendFile(path)
+
+    def listdir(self, path: Path) -> list[str]:
+        """Return the names in a directory, sorted."""
+        return sorted(os.listdir(path))  # noqa: PTH208 - one call, no Path per entry
+
+    def exists(self, path: Path) -> bool:
+        """Return whether there is something at `path`."""
+        return _mode(path) is not None
+
+    def is_dir(self, path: Path) -> bool:
+        """Return whether a directory is at `path`."""
+        mode = _mode(path)
+        return mode is not None and stat.S_ISDIR(mode)
+
+    def size(self, path: Path) -> int:
+        """Return the size of a file in bytes."""
+        return path.stat().st_size
+
+    def mkdir(self, path: Path, *, parents: bool = False, exist_ok: bool = False) -> None:
+        """Create a directory."""
+        path.mkdir(parents=parents, exist_ok=exist_ok)
+
+    def rename(self, source: Path, target: Path, *, sync: bool = True) -> None:
+        """Rename, replacing a file at `target`; durable at return if `sync`."""
+        source.replace(target)
+        if not sync:
+            return
+        self.fsync_dir(target.parent)
+        if source.parent != target.parent:
+            self.fsync_dir(source.parent)
+
+    def unlink(self, path: Path, *, missing_ok: bool = False) -> None:
+        """Remove a file."""
+        path.unlink(missing_ok=missing_ok)
+
+    def read_bytes(self, path: Path) -> bytes:
+        """Return a whole file."""
+        return path.read_bytes()
+
+    def write_bytes(self, path: Path, data: bytes, *, sync: bool) -> None:
+        """Write a whole file in place; on the disk at return if `sync`."""
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        try:
+            _write_all(fd, data)
+            if sync:
+                os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def write_atomically(self, path: Path, data: bytes) -> None:
+        """Replace a file as a whole, durably, by way of a `.tmp` file beside it."""
+        tmp = path.with_name(path.name + TMP_SUFFIX)
+        self.write_bytes(tmp, data, sync=True)
+        try:
+            tmp.replace(path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                tmp.unlink()
+            raise
+        self.fsync_dir(path.parent)
+
+    def fsync_file(self, path: Path) -> None:
+        """Return when the content of a file is on the disk."""
+        _fsync(path, os.O_RDWR)
+
+    def fsync_dir(self, path: Path) -> None:
+        """Return when the names in a directory are on the disk."""
+        _fsync(path, os.O_RDONLY | os.O_DIRECTORY)
+
+    def rmtree(self, path: Path) -> None:
+        """Remove a directory and all below it."""
+        shutil.rmtree(path)
+
+    def disk_usage(self, path: Path) -> tuple[int, int]:
+        """Return total and usable bytes of the disk that holds `path`."""
+        found = os.statvfs(path)
+        return found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail
+
+
+def _mode(path: Path) -> int | None:
+    try:
+        return path.stat().st_mode
+    except FileNotFoundError:
+        return None
+
+
+def _fsync(path: Path, flags: int) -> None:
+    fd = os.open(path, flags | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _write_all(fd: int, data: Buffer) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(fd, rest) :]

@@ -1,0 +1,292 @@
+"""What a log remembers of each idempotent producer, and the `.snapshot` files that keep it.
+
+Of every producer id: its epoch, its last five batches (in memory; a snapshot has only the last),
+the start of its open transaction and its last timestamp. From that a leader tells a repeated batch
+from a new one, and a gap from a batch in sequence. Sequences wrap from 2^31-1 to 0.
+
+A snapshot file, big-endian:
+
+    0   int16    version, 1
+    2   uint32   CRC-32C of everything behind it
+    6   int32    number of entries
+    per entry, 46 bytes: int64 producer id, int16 epoch, int32 last sequence, int64 last offset,
+    int32 offset delta, int64 timestamp, int32 coordinator epoch, int64 first offset of the open
+    transaction or -1
+
+Source: `org.apache.kafka.storage.internals.log.ProducerStateManager`, `ProducerStateEntry`.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import CorruptRecordError, KafkaError
+from jbodlab.protocol.crc32c import crc32c
+from jbodlab.protocol.record_batch import MAX_SEQUENCE, BatchHeader
+
+BATCHES_REMEMBERED_MAX = 5
+
+SNAPSHOT_VERSION = 1
+_HEAD = struct.Struct(">hIi")
+_ENTRY = struct.Struct(">qhiqiqiq")
+_CRC_START = 6
+"""The first byte that the CRC of a snapshot covers."""
+
+NO_OFFSET = -1
+NO_SEQUENCE = -1
+NO_EPOCH = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Duplicate:
+    """A batch that is in the log already: where, and with what timestamp."""
+
+    base_offset: int
+    last_offset: int
+    timestamp: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerBatch:
+    """One remembered batch; `offset_delta` is last minus first offset."""
+
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+
+    @property
+    def first_sequence(self) -> int:
+        """Sequence of the first record."""
+        return (self.last_sequence - self.offset_delta) & MAX_SEQUENCE
+
+    @property
+    def base_offset(self) -> int:
+        """Offset of the first record."""
+        return self.last_offset - self.offset_delta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerEntry:
+    """What is known of one producer id."""
+
+    epoch: int
+    batches: tuple[ProducerBatch, ...] = ()
+    """Oldest first, at most five, all of this epoch."""
+    last_timestamp: int = -1
+    coordinator_epoch: int = NO_EPOCH
+    transaction_start: int = NO_OFFSET
+    """First offset of the open transaction, -1 if none is open."""
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequence of the last record, -1 without a batch in this epoch."""
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+
+class ProducerState:
+    """All producers of one log."""
+
+    __slots__ = ("_entries",)
+
+    def __init__(self) -> None:
+        self._entries: dict[int, ProducerEntry] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ProducerState) and self._entries == other._entries
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def entry(self, producer_id: int) -> ProducerEntry | None:
+        """Return what is known of a producer."""
+        return self._entries.get(producer_id)
+
+    def check(self, header: BatchHeader) -> Duplicate | None:
+        """Judge a client's batch before it is appended; nothing changes.
+
+        Returns:
+            Where the batch already is, if it is a repeated one; None if it may be appended.
+
+        Raises:
+            KafkaError: OUT_OF_ORDER_SEQUENCE_NUMBER or INVALID_PRODUCER_EPOCH.
+        """
+        if header.producer_id < 0:
+            return None
+        entry = self._entries.get(header.producer_id)
+        if entry is None:
+            # Never seen, expired, or its data was deleted: any sequence may come next.
+            return None
+        first, last = header.base_sequence, header.last_sequence
+        if entry.epoch == header.producer_epoch:
+            for batch in entry.batches:
+                if batch.last_sequence == last and batch.first_sequence == first:
+                    return Duplicate(
+                        base_offset=batch.base_offset,
+                        last_offset=batch.last_offset,
+                        timestamp=batch.timestamp,
+                    )
+        _check_epoch(header, entry)
+        _check_sequence(header, entry)
+        return None
+
+    def update(self, header: BatchHeader) -> None:
+        """Take over a batch that is in the log; sequence and epoch are not questioned."""
+        producer_id = header.producer_id
+        if producer_id < 0:
+            return
+        known = self._entries.get(producer_id)
+        batches: tuple[ProducerBatch, ...] = ()
+        coordinator_epoch = NO_EPOCH
+        transaction_start = NO_OFFSET
+        if known is not None:
+            coordinator_epoch = known.coordinator_epoch
+            transaction_start = known.transaction_start
+            if known.epoch == header.producer_epoch:
+                batches = known.batches
+        if header.is_control:
+            transaction_start = NO_OFFSET
+        else:
+            batch = ProducerBatch(
+                last_sequence=header.last_sequence,
+                last_offset=header.last_offset,
+                offset_delta=header.last_offset_delta,
+                timestamp=header.max_timestamp,
+            )
+            batches = (*batches[-BATCHES_REMEMBERED_MAX + 1 :], batch)
+            if header.is_transactional and transaction_start == NO_OFFSET:
+                transaction_start = header.base_offset
+        self._entries[producer_id] = ProducerEntry(
+            epoch=header.producer_epoch,
+            batches=batches,
+            last_timestamp=header.max_timestamp,
+            coordinator_epoch=coordinator_epoch,
+            transaction_start=transaction_start,
+        )
+
+    def expire(self, now_ms: int, expiration_ms: int) -> int:
+        """Forget producers without an open transaction that were silent too long.
+
+        Returns:
+            How many were forgotten.
+        """
+        expired = [
+            producer_id
+            for producer_id, entry in self._entries.items()
+            if entry.transaction_start == NO_OFFSET
+            and now_ms - entry.last_timestamp >= expiration_ms
+        ]
+        for producer_id in expired:
+            del self._entries[producer_id]
+        return len(expired)
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._entries.clear()
+
+    def copy(self) -> ProducerState:
+        """Return an independent copy."""
+        other = ProducerState()
+        other._entries = dict(self._entries)
+        return other
+
+    def encode(self) -> bytes:
+        """Return the content of a snapshot file."""
+        body = bytearray()
+        for producer_id, entry in self._entries.items():
+            last = entry.batches[-1] if entry.batches else None
+            body += _ENTRY.pack(
+                producer_id,
+                entry.epoch,
+                last.last_sequence if last else NO_SEQUENCE,
+                last.last_offset if last else NO_OFFSET,
+                last.offset_delta if last else 0,
+                entry.last_timestamp,
+                entry.coordinator_epoch,
+                entry.transaction_start,
+            )
+        count = struct.pack(">i", len(self._entries))
+        return struct.pack(">hI", SNAPSHOT_VERSION, crc32c(count + body)) + count + body
+
+    @classmethod
+    def decode(cls, path: Path, data: bytes) -> ProducerState:
+        """Read the content of a snapshot file.
+
+        Raises:
+            CorruptRecordError: truncated, of another version, or its CRC is wrong.
+        """
+        if len(data) < _HEAD.size:
+            raise CorruptRecordError(path, len(data), "producer snapshot is truncated")
+        version, crc, count = _HEAD.unpack_from(data)
+        if version != SNAPSHOT_VERSION:
+            raise CorruptRecordError(path, 0, f"producer snapshot has version {version}")
+        if crc32c(data[_CRC_START:]) != crc:
+            raise CorruptRecordError(path, 2, "producer snapshot has a wrong CRC")
+        if len(data) != _HEAD.size + count * _ENTRY.size:
+            raise CorruptRecordError(path, _CRC_START, f"producer snapshot counts {count} entries")
+        state = cls()
+        for fields in _ENTRY.iter_unpack(data[_HEAD.size :]):
+            state._entries[fields[0]] = _entry(*fields[1:])
+        return state
+
+
+def _check_epoch(header: BatchHeader, entry: ProducerEntry) -> None:
+    if header.producer_epoch < entry.epoch:
+        raise KafkaError(
+            ErrorCode.INVALID_PRODUCER_EPOCH,
+            f"epoch of producer {header.producer_id} is {header.producer_epoch}, which is smaller "
+            f"than the last seen epoch {entry.epoch}",
+        )
+
+
+def _check_sequence(header: BatchHeader, entry: ProducerEntry) -> None:
+    first = header.base_sequence
+    if header.producer_epoch > entry.epoch:
+        if first != 0:
+            raise KafkaError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"invalid sequence number for new epoch of producer {header.producer_id}: "
+                f"{header.producer_epoch} (request epoch), {first} (sequence number), "
+                f"{entry.epoch} (current producer epoch)",
+            )
+        return
+    expected = (entry.last_sequence + 1) & MAX_SEQUENCE
+    if first != expected:
+        raise KafkaError(
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            f"out of order sequence number for producer {header.producer_id}: {first} (incoming "
+            f"sequence number), {entry.last_sequence} (current end sequence number)",
+        )
+
+
+def _entry(
+    epoch: int,
+    last_sequence: int,
+    last_offset: int,
+    offset_delta: int,
+    timestamp: int,
+    coordinator_epoch: int,
+    transaction_start: int,
+) -> ProducerEntry:
+    batches: tuple[ProducerBatch, ...] = ()
+    if last_offset >= 0:
+        batches = (
+            ProducerBatch(
+                last_sequence=last_sequence,
+                last_offset=last_offset,
+                offset_delta=offset_delta,
+                timestamp=timestamp,
+            ),
+        )
+    return ProducerEntry(
+        epoch=epoch,
+        batches=batches,
+        last_timestamp=timestamp,
+        coordinator_epoch=coordinator_epoch,
+        transaction_start=transaction_start,
+    )

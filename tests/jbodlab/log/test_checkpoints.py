@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import pytest
+
+from jbodlab import kafka_uuid
+from jbodlab.errors import CorruptRecordError
+from jbodlab.ids import TopicPartition
+from jbodlab.log.checkpoints import read_offsets, write_offsets
+from jbodlab.log.filesystem import PosixFileSystem
+from jbodlab.log.partition_metadata import read_topic_id, write_topic_id
+
+FS = PosixFileSystem()
+
+
+def test_offsets_are_written_as_kafka_writes_them(tmp_path):
+    path = tmp_path / "recovery-point-offset-checkpoint"
+    offsets = {TopicPartition("topicA", 0): 123, TopicPartition("topicB", 3): 0}
+
+    write_offsets(FS, path, offsets)
+
+    assert path.read_text() == "0\n2\ntopicA 0 123\ntopicB 3 0\n"
+    assert read_offsets(FS, path) == offsets
+
+
+@pytest.mark.parametrize("text", ["", "0\n", "0\n0\n"])
+def test_an_empty_file_has_no_entries(tmp_path, text):
+    (tmp_path / "c").write_text(text)
+
+    assert read_offsets(FS, tmp_path / "c") == {}
+
+
+def test_a_missing_file_has_no_entries(tmp_path):
+    assert read_offsets(FS, tmp_path / "c") == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "position"),
+    [
+        ("x\n", "Malformed line in checkpoint file [PATH]: x", 0),
+        ("0\nx\n", "Malformed line in checkpoint file [PATH]: x", 2),
+        ("1\n0\n", "Unrecognised version:1, expected version: 0", 0),
+        ("0\n1\nt 0\n", "Malformed line in checkpoint file [PATH]: t 0", 4),
+        ("0\n2\nt 0 1\nt 1 2 3\n", "Malformed line in checkpoint file [PATH]: t 1 2 3", 10),
+        ("0\n1\nt 0 x\n", "Malformed line in checkpoint file [PATH]: x is not a number", 0),
+        (
+            "0\n2\nt 0 1\n",
+            "Expected 2 entries in checkpoint file [PATH], but found only 1",
+            10,
+        ),
+    ],
+)
+def test_a_malformed_file_is_damaged(tmp_path, text, message, position):
+    path = tmp_path / "c"
+    path.write_text(text)
+
+    with pytest.raises(CorruptRecordError) as raised:
+        read_offsets(FS, path)
+
+    assert raised.value.reason == message.replace("PATH", str(path))
+    assert raised.value.position == position
+
+
+def test_topic_id_is_two_lines_without_a_newline_at_the_end(tmp_path):
+    path = tmp_path / "partition.metadata"
+    topic_id = kafka_uuid.parse("3vTqHHLJT-6vyrZhKjxz9g")
+
+    write_topic_id(FS, path, topic_id)
+
+    assert path.read_bytes() == b"version: 0\ntopic_id: 3vTqHHLJT-6vyrZhKjxz9g"
+    assert read_topic_id(FS, path) == topic_id
+    assert read_topic_id(FS, tmp_path / "missing") is None
+
+
+def test_a_higher_version_of_partition_metadata_is_accepted(tmp_path):
+    (tmp_path / "p").write_text("version: 7\ntopic_id: 3vTqHHLJT-6vyrZhKjxz9g\n")
+
+    assert read_topic_id(FS, tmp_path / "p") == kafka_uuid.parse("3vTqHHLJT-6vyrZhKjxz9g")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "version: 0",
+        "version: -1\ntopic_id: 3vTqHHLJT-6vyrZhKjxz9g",
+        "version: x\ntopic_id: 3vTqHHLJT-6vyrZhKjxz9g",
+        "version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA",
+        "version: 0\ntopic_id: x",
+        "topic_id: 3vTqHHLJT-6vyrZhKjxz9g\nversion: 0",
+    ],
+)
+def test_malformed_partition_metadata_is_damaged(tmp_path, text):
+    (tmp_path / "p").write_text(text)
+
+    with pytest.raises(CorruptRecordError):
+        read_topic_id(FS, tmp_path / "p")
