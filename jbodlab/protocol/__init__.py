@@ -1,0 +1,1 @@
+"""Kafka's bytes to and from clients, without any input or output of its own."""

@@ -1,0 +1,1 @@
+"""The metadata records: declared once, with the encoder and decoder made from the declaration."""

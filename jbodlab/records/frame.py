@@ -1,0 +1,91 @@
+"""One record <-> the bytes of a data record's value.
+
+    unsigned varint  frame version, 1
+    unsigned varint  api key, the record's type
+    unsigned varint  version of the type's schema
+    body             fields and tagged section
+
+Source: `org.apache.kafka.server.common.serialization.AbstractApiMessageSerde`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, cast
+
+from jbodlab.errors import BufferUnderflowError, DecodeError
+from jbodlab.records import wire
+from jbodlab.records.codec import decode_body, encode_body
+from jbodlab.records.json_form import json_text
+from jbodlab.records.raw import RawRecord
+from jbodlab.records.registry import RECORD_TYPES
+from jbodlab.records.schema import EncodeError, Record, to_json
+
+FRAME_VERSION = 1
+MAX_NUMBER = 32_767
+"""Limit of each of the three numbers."""
+
+
+class VersionedRecord(NamedTuple):
+    """A record and the schema version it has, or shall have, on disk."""
+
+    record: Record
+    version: int
+
+
+def encode(record: Record, version: int) -> bytes:
+    """Return the bytes of a record, envelope included.
+
+    Raises:
+        EncodeError: the type has no such version, or the version cannot hold the record.
+    """
+    if isinstance(record, RawRecord):
+        return _envelope(record.api_key, record.version) + record.body
+    if not 0 <= version <= record.HIGHEST_VERSION:
+        raise EncodeError(f"{record.NAME} has versions 0-{record.HIGHEST_VERSION}, not {version}")
+    return bytes((FRAME_VERSION, record.API_KEY, version)) + encode_body(record, version)
+
+
+def decode(value: bytes | memoryview | None) -> VersionedRecord:
+    """Return the record that a value holds, a `RawRecord` if its type is not known.
+
+    A version above the highest known one is read with the layout of the highest, as Kafka does:
+    it fails only if bytes are missing or left over.
+
+    Raises:
+        DecodeError: anything else that is not a record.
+    """
+    if not value:
+        raise DecodeError("metadata record without a value")
+    data = bytes(value)
+    position = 0
+    numbers = []
+    for name in ("frame version", "type", "version"):
+        try:
+            number, position = wire.read_varint(data, position)
+        except IndexError:
+            raise BufferUnderflowError("metadata record is cut short in its envelope") from None
+        if number > MAX_NUMBER:
+            raise DecodeError(f"metadata record with {name} {number}")
+        numbers.append(number)
+    frame_version, api_key, version = numbers
+    if frame_version != FRAME_VERSION:
+        raise DecodeError(f"metadata record with frame version {frame_version}")
+    cls = RECORD_TYPES.get(api_key)
+    if cls is None:
+        raw = RawRecord(api_key=api_key, version=version, body=data[position:])
+        return VersionedRecord(raw, version)
+    record, end = decode_body(cls, min(version, cls.HIGHEST_VERSION), data, position)
+    if end != len(data):
+        raise DecodeError(f"{len(data) - end} bytes left over behind {cls.NAME} v{version}")
+    return VersionedRecord(cast("Record", record), version)
+
+
+def payload_text(versioned: VersionedRecord) -> str:
+    """Return the JSON that Kafka's dump tool prints behind ``payload:``."""
+    record, version = versioned
+    data = to_json(record, min(version, record.HIGHEST_VERSION))
+    return json_text({"type": record.NAME, "version": version, "data": data})
+
+
+def _envelope(api_key: int, version: int) -> bytes:
+    return wire.varint(FRAME_VERSION) + wire.varint(api_key) + wire.varint(version)

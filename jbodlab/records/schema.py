@@ -1,0 +1,114 @@
+"""How a record is declared.
+
+A record is a frozen dataclass whose fields are made by `wire`, in Kafka's declaration order:
+
+    leader_recovery_state: int = wire(INT8, tag=0)
+    directories: tuple[DirectoryId, ...] = wire(array(DIRECTORY_ID), since=1)
+
+Declaration order is the order on the wire for untagged fields, and the order of keys in JSON for
+all of them; tagged fields stand on the wire in the order of their tags. Encoder and decoder are
+made from the declaration by `jbodlab.records.codec`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import ClassVar, TypeVar, cast
+
+from jbodlab.errors import JbodlabError
+from jbodlab.records.json_form import JsonValue, json_value
+from jbodlab.records.kinds import Kind
+
+T = TypeVar("T")
+
+_MISSING = object()
+
+
+class EncodeError(JbodlabError):
+    """A value that the schema cannot hold in the version asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Struct:
+    """Base of records and of the structs nested in them."""
+
+    unknown_tags: tuple[tuple[int, bytes], ...] = ()
+    """Tagged fields that this schema does not know, as (tag, data); written back as they are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record(Struct):
+    """Base of what stands in the data batches of the metadata log."""
+
+    API_KEY: ClassVar[int] = -1
+    NAME: ClassVar[str] = ""
+    HIGHEST_VERSION: ClassVar[int] = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FieldSpec:
+    """One field as declared; ``tag`` is None for an untagged field."""
+
+    name: str
+    kind: Kind[object]
+    since: int
+    tag: int | None
+    default: object
+
+    @property
+    def json_key(self) -> str:
+        """Kafka's name of the field with a lower-case first letter."""
+        head, *rest = self.name.split("_")
+        return head + "".join(word.capitalize() for word in rest)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wire:
+    kind: Kind[object]
+    since: int
+    tag: int | None
+
+
+_SPECS: dict[type[Struct], tuple[FieldSpec, ...]] = {}
+
+
+def wire(kind: Kind[T], *, since: int = 0, tag: int | None = None, default: object = _MISSING) -> T:
+    """Declare a field of a record.
+
+    Args:
+        kind: Its type on the wire, from `jbodlab.records.kinds`.
+        since: First schema version that has it; in older ones it has its default.
+        tag: Tag number if it stands in the tagged section, where it is left out at its default.
+        default: Value when absent, if it differs from the default of the kind.
+    """
+    value = kind.default if default is _MISSING else default
+    declared = field(default=value, metadata={"wire": _Wire(kind, since, tag)})
+    return cast("T", declared)
+
+
+def field_specs(cls: type[Struct]) -> tuple[FieldSpec, ...]:
+    """Return the declared fields of a record or struct, in declaration order."""
+    if cls not in _SPECS:
+        _SPECS[cls] = tuple(
+            FieldSpec(item.name, declared.kind, declared.since, declared.tag, item.default)
+            for item in fields(cls)
+            if (declared := cast("_Wire | None", item.metadata.get("wire"))) is not None
+        )
+    return _SPECS[cls]
+
+
+def to_json(record: Struct, version: int) -> dict[str, JsonValue]:
+    """Return the fields as Kafka's dump tool prints them.
+
+    Keys are Kafka's names with a lower-case first letter in declaration order. Untagged fields are
+    always present, tagged ones only when they differ from their default; unknown tags are not
+    shown. Ids are text, bytes are base64 with padding, infinite and undefined doubles are strings.
+    """
+    result: dict[str, JsonValue] = {}
+    for spec in field_specs(type(record)):
+        if spec.since > version:
+            continue
+        value: object = getattr(record, spec.name)
+        if spec.tag is None or value != spec.default:
+            result[spec.json_key] = json_value(value, lambda inner: to_json(inner, version))
+    return result
