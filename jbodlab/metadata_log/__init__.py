@@ -1,0 +1,1 @@
+"""The files of the metadata log, the same on controllers and brokers."""

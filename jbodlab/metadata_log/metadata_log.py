@@ -1,0 +1,264 @@
+"""The metadata log on disk: append, sync, read, cut.
+
+Everything blocks, an `OSError` goes through, and one thread uses it. A failure of this directory
+is fatal for its process, so no state survives an error on purpose.
+
+A kill leaves a torn or missing tail, never a gap: segments are synced before they are rolled, and
+removed from the newest to the oldest. Opening cuts whatever is not a valid continuation. What was
+not flushed can already be read.
+
+Source: `org.apache.kafka.raft.internals.KafkaRaftLog`, `org.apache.kafka.storage.internals.log`.
+"""
+
+from __future__ import annotations
+
+import logging
+from itertools import pairwise
+from pathlib import Path
+
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import CorruptRecordError, KafkaError
+from jbodlab.ids import METADATA_TOPIC_ID
+from jbodlab.log import names
+from jbodlab.log.filesystem import FileSystem, PosixFileSystem
+from jbodlab.log.leader_epochs import LeaderEpochs, read_leader_epochs, write_leader_epochs
+from jbodlab.log.partition_metadata import write_topic_id
+from jbodlab.metadata_log.segment import MetadataSegment, delete_files
+from jbodlab.metadata_log.snapshots import parse_name
+from jbodlab.protocol.record_batch import iterate_headers
+
+logger = logging.getLogger(__name__)
+
+SEGMENT_BYTES = 1024 * 1024 * 1024
+"""Default of metadata.log.segment.bytes."""
+
+
+class MetadataLog:
+    """The log in `<metadata dir>/__cluster_metadata-0`; made by `open`."""
+
+    def __init__(
+        self, fs: FileSystem, directory: Path, segments: list[MetadataSegment], segment_bytes: int
+    ) -> None:
+        self.directory = directory
+        self._fs = fs
+        self._segments = segments
+        self._segment_bytes = segment_bytes
+        self._epochs = LeaderEpochs()
+
+    @classmethod
+    def open(
+        cls,
+        metadata_dir: Path,
+        *,
+        fs: FileSystem | None = None,
+        segment_bytes: int = SEGMENT_BYTES,
+    ) -> MetadataLog:
+        """Open the log of a node, or begin one.
+
+        Behind the last valid batch everything is cut, with a warning. If then a snapshot reaches
+        further than the log, the log begins anew at the snapshot's end.
+
+        Args:
+            metadata_dir: `metadata.log.dir`, or the first of `log.dirs`.
+            fs: The disk.
+            segment_bytes: Size from which a segment is not appended to any more.
+        """
+        fs = PosixFileSystem() if fs is None else fs
+        directory = metadata_dir / names.METADATA_DIR_NAME
+        if not fs.is_dir(directory):
+            fs.mkdir(directory, parents=True, exist_ok=True)
+            fs.fsync_dir(directory.parent)
+        metadata_path = directory / names.PARTITION_METADATA_FILE
+        if not fs.exists(metadata_path):
+            write_topic_id(fs, metadata_path, METADATA_TOPIC_ID)
+        log = cls(fs, directory, _open_segments(fs, directory), segment_bytes)
+        log._load_epochs()
+        newest = _newest_snapshot(fs, directory)
+        if newest is not None and newest[0] > log.end_offset:
+            log.reset_to(*newest)
+        fs.fsync_dir(directory)
+        return log
+
+    @property
+    def start_offset(self) -> int:
+        """First offset that is still in the log."""
+        return self._segments[0].base_offset
+
+    @property
+    def end_offset(self) -> int:
+        """Offset that the next record gets."""
+        return self._segments[-1].end_offset
+
+    @property
+    def last_epoch(self) -> int:
+        """Leader epoch of the last record; -1 in an empty log."""
+        return self._epochs.latest_epoch
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all batches."""
+        return sum(segment.size for segment in self._segments)
+
+    def append(self, data: bytes | memoryview) -> None:
+        """Append whole batches that begin at the log's end, in one write; not yet durable."""
+        headers = list(iterate_headers(data))
+        assert headers
+        assert headers[0][1].base_offset == self.end_offset
+        assert headers[-1][0] + headers[-1][1].size == len(data)
+        assert all(one.next_offset == two.base_offset for (_, one), (_, two) in pairwise(headers))
+        active = self._segments[-1]
+        if active.size and active.size + len(data) > self._segment_bytes:
+            active = self._roll()
+        active.append(data, headers)
+        changed = False
+        for _, header in headers:
+            if header.partition_leader_epoch > self._epochs.latest_epoch:
+                changed |= self._epochs.assign(header.partition_leader_epoch, header.base_offset)
+        if changed:
+            self._write_epochs()
+
+    def flush(self) -> None:
+        """Return when everything appended is on the disk."""
+        self._segments[-1].flush()
+
+    def read(self, from_offset: int, max_bytes: int = 1 << 20) -> bytes:
+        """Return whole batches from the one that contains an offset.
+
+        Args:
+            from_offset: First offset wanted; earlier ones of the same batch come with it.
+            max_bytes: Size not to exceed, except that at least one batch is returned.
+
+        Returns:
+            The batches; empty at the end of the log.
+
+        Raises:
+            KafkaError: OFFSET_OUT_OF_RANGE, the log does not reach that far back or forward.
+        """
+        if from_offset == self.end_offset:
+            return b""
+        if not self.start_offset <= from_offset < self.end_offset:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"offset {from_offset} is not in the metadata log, which has "
+                f"{self.start_offset} to {self.end_offset}",
+            )
+        # Reads are mostly near the end, where the last segment is.
+        segment = next(
+            segment for segment in reversed(self._segments) if segment.base_offset <= from_offset
+        )
+        return segment.read(from_offset, max_bytes)
+
+    def truncate(self, end_offset: int) -> None:
+        """Drop the batch that contains an offset and everything behind it, durably."""
+        if end_offset >= self.end_offset:
+            return
+        assert end_offset >= self.start_offset
+        while len(self._segments) > 1 and self._segments[-1].base_offset >= end_offset:
+            self._segments.pop().delete()
+        self._segments[-1].truncate(end_offset)
+        self._epochs.truncate_to(self.end_offset)
+        self._write_epochs()
+        self._fs.fsync_dir(self.directory)
+
+    def reset_to(self, end_offset: int, epoch: int = -1) -> None:
+        """Drop everything and go on at an offset, after a snapshot was received.
+
+        Args:
+            end_offset: End offset of the snapshot.
+            epoch: Leader epoch of the record before it, -1 if unknown.
+        """
+        while self._segments:
+            self._segments.pop().delete()
+        self._segments.append(MetadataSegment(self._fs, self.directory, end_offset))
+        self._epochs = LeaderEpochs([(epoch, end_offset)] if epoch >= 0 else [])
+        self._write_epochs()
+        self._fs.fsync_dir(self.directory)
+
+    def delete_segments_below(self, offset: int) -> None:
+        """Remove the segments whose records are all below an offset; the last one always stays."""
+        while len(self._segments) > 1 and self._segments[1].base_offset <= offset:
+            self._segments.pop(0).delete()
+        if self._epochs.truncate_from(self.start_offset):
+            self._write_epochs()
+
+    def epoch_end_offset(self, epoch: int) -> int:
+        """Return the offset behind the last record of an epoch, to find where two logs part.
+
+        An epoch without records of its own ends where the next one begins; -1 if that is unknown.
+        """
+        return self._epochs.end_offset_for(epoch, self.end_offset)[1]
+
+    def close(self) -> None:
+        """Sync and close the files; an error of the sync goes through, they are closed anyway."""
+        try:
+            self.flush()
+        finally:
+            for segment in self._segments:
+                segment.close()
+
+    def _roll(self) -> MetadataSegment:
+        """Begin a new segment at the end of the log."""
+        self._segments[-1].flush()
+        self._segments[-1].seal()
+        self._segments.append(MetadataSegment(self._fs, self.directory, self.end_offset))
+        self._fs.fsync_dir(self.directory)
+        return self._segments[-1]
+
+    def _load_epochs(self) -> None:
+        """Take the epochs from the batches; from the file only what the log does not reach."""
+        path = self.directory / names.LEADER_EPOCH_FILE
+        try:
+            recorded = read_leader_epochs(self._fs, path)
+        except CorruptRecordError as error:
+            logger.warning("leader epochs are built anew", extra={"reason": str(error)})
+            recorded = LeaderEpochs()
+        start = self.start_offset
+        found = [entry for segment in self._segments for entry in segment.epoch_starts]
+        before = [entry for entry in recorded.entries if start > 0 and entry[1] <= start]
+        self._epochs = LeaderEpochs([*before, *found])
+        if self._epochs.entries != recorded.entries or not self._fs.exists(path):
+            self._write_epochs()
+
+    def _write_epochs(self) -> None:
+        write_leader_epochs(self._fs, self.directory / names.LEADER_EPOCH_FILE, self._epochs)
+
+
+def _open_segments(fs: FileSystem, directory: Path) -> list[MetadataSegment]:
+    """Open the segments up to the first damage; what comes behind it is removed."""
+    segments: list[MetadataSegment] = []
+    offsets = _base_offsets(fs, directory)
+    for position, offset in enumerate(offsets):
+        if segments and (segments[-1].cut_bytes or segments[-1].end_offset != offset):
+            logger.warning(
+                "metadata segments behind a damaged one are removed",
+                extra={"directory": str(directory), "offsets": offsets[position:]},
+            )
+            for lost in reversed(offsets[position:]):
+                delete_files(fs, directory, lost)
+            break
+        if segments:
+            segments[-1].seal()
+        segments.append(MetadataSegment(fs, directory, offset))
+    return segments or [MetadataSegment(fs, directory, 0)]
+
+
+def _base_offsets(fs: FileSystem, directory: Path) -> list[int]:
+    found = []
+    for name in fs.listdir(directory):
+        if name.endswith(names.LOG_SUFFIX):
+            try:
+                found.append(names.parse_offset(name))
+            except ValueError:
+                logger.warning("file is no segment", extra={"path": str(directory / name)})
+    return sorted(found)
+
+
+def _newest_snapshot(fs: FileSystem, directory: Path) -> tuple[int, int] | None:
+    """Return end offset and epoch of the newest snapshot."""
+    found = []
+    for name in fs.listdir(directory):
+        try:
+            found.append(parse_name(name))
+        except ValueError:
+            continue
+    return max(found, default=None)

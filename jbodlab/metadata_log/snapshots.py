@@ -1,0 +1,264 @@
+"""Metadata snapshots, `<end offset>-<epoch>.checkpoint`, and `bootstrap.checkpoint`.
+
+    control batch   SnapshotHeader: append time of the last record contained
+    data batches    at most 1024 records and 8 MiB each
+    control batch   SnapshotFooter; without it the file is incomplete
+
+Offsets inside the file are its own and begin at 0; the leader epoch of every batch is the one in
+the name. A snapshot contains the effect of all records below its end offset.
+
+Source: `org.apache.kafka.snapshot.RecordsSnapshotWriter`, `Snapshots`, `BootstrapDirectory`.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from jbodlab.errors import CorruptRecordError, DecodeError
+from jbodlab.log.filesystem import FileSystem, PosixFileSystem
+from jbodlab.metadata_log.batches import (
+    MAX_BATCH_BYTES,
+    MetadataBatch,
+    control_batch,
+    read_batches,
+)
+from jbodlab.protocol.record_batch import HEADER_SIZE, build_batch
+from jbodlab.records import frame
+from jbodlab.records.control_records import (
+    SnapshotFooterRecord,
+    SnapshotHeaderRecord,
+)
+from jbodlab.records.frame import VersionedRecord
+
+logger = logging.getLogger(__name__)
+
+SUFFIX = ".checkpoint"
+PART_SUFFIX = ".checkpoint.part"
+DELETED_SUFFIX = ".checkpoint.deleted"
+MAX_RECORDS_PER_BATCH = 1024
+_RECORD_OVERHEAD_BYTES = 32
+"""More than the fields around a record's value ever need."""
+
+_NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """Content of a snapshot file; the end offset is exclusive."""
+
+    end_offset: int
+    epoch: int
+    timestamp_ms: int
+    """Append time of the last record contained, ms since 1970."""
+    records: tuple[VersionedRecord, ...]
+
+
+def snapshot_name(end_offset: int, epoch: int) -> str:
+    """Return the file name of a snapshot."""
+    return f"{end_offset:020d}-{epoch:010d}{SUFFIX}"
+
+
+def parse_name(name: str) -> tuple[int, int]:
+    """Return end offset and epoch from a snapshot's file name.
+
+    Raises:
+        ValueError: it is not the name of a complete snapshot.
+    """
+    match = _NAME.fullmatch(name)
+    if match is None:
+        raise ValueError(f"file name {name!r} is not the one of a snapshot")
+    return int(match[1]), int(match[2])
+
+
+def write_snapshot(
+    directory: Path,
+    image_records: Iterable[VersionedRecord],
+    end_offset: int,
+    epoch: int,
+    timestamp_ms: int,
+    *,
+    created_ms: int | None = None,
+) -> Path:
+    """Write a snapshot durably; it appears under its name only when it is complete.
+
+    Args:
+        directory: Directory of the metadata log.
+        image_records: The state, as `jbodlab.image.image_writer` gives it.
+        end_offset: First offset that the state does not contain; the end of a batch.
+        epoch: Leader epoch of the record before it.
+        timestamp_ms: Append time of that record.
+        created_ms: Time of the batches in the file; now by default.
+    """
+    path = directory / snapshot_name(end_offset, epoch)
+    data = snapshot_bytes(
+        image_records, epoch=epoch, timestamp_ms=timestamp_ms, created_ms=_or_now(created_ms)
+    )
+    fs = PosixFileSystem()
+    part = path.with_name(path.name + ".part")
+    fs.write_bytes(part, data, sync=True)
+    part.chmod(0o444)
+    fs.rename(part, path)
+    return path
+
+
+def read_snapshot(path: Path) -> Snapshot:
+    """Read a whole snapshot.
+
+    Raises:
+        CorruptRecordError: it is damaged or incomplete.
+        ValueError: the file name is not the one of a snapshot.
+    """
+    end_offset, epoch = parse_name(path.name)
+    header, records = _read(path)
+    return Snapshot(
+        end_offset=end_offset,
+        epoch=epoch,
+        timestamp_ms=header.last_contained_log_timestamp,
+        records=records,
+    )
+
+
+def snapshot_paths(directory: Path) -> list[Path]:
+    """Return the complete snapshots in a directory, newest first."""
+    return sorted(
+        (path for path in directory.iterdir() if _NAME.fullmatch(path.name)), reverse=True
+    )
+
+
+def latest_snapshot(directory: Path) -> Path | None:
+    """Return the newest snapshot in a directory, None if there is none."""
+    return next(iter(snapshot_paths(directory)), None)
+
+
+def read_latest(directory: Path) -> Snapshot | None:
+    """Read the newest snapshot that is not damaged, None if there is none."""
+    for path in snapshot_paths(directory):
+        try:
+            return read_snapshot(path)
+        except CorruptRecordError as error:
+            logger.warning("snapshot is damaged", extra={"path": str(path), "reason": str(error)})
+    return None
+
+
+def prune(directory: Path, *, keep: int = 1) -> list[Path]:
+    """Remove all but the newest snapshots, and what an interrupted writer left behind."""
+    removed = snapshot_paths(directory)[keep:]
+    for path in removed:
+        doomed = path.with_name(path.name + ".deleted")
+        path.rename(doomed)
+        doomed.unlink()
+    for path in directory.iterdir():
+        if path.name.endswith((PART_SUFFIX, DELETED_SUFFIX)):
+            path.unlink()
+    return removed
+
+
+def write_bootstrap(
+    path: Path,
+    records: Sequence[VersionedRecord],
+    *,
+    created_ms: int | None = None,
+    fs: FileSystem | None = None,
+) -> None:
+    """Write `bootstrap.checkpoint` durably.
+
+    Args:
+        path: The file itself, in the root of a log directory.
+        records: Level of metadata.version first, then other features by name, then credentials.
+        created_ms: Time of the batches in the file; now by default.
+        fs: Where to write.
+    """
+    data = snapshot_bytes(records, epoch=0, timestamp_ms=0, created_ms=_or_now(created_ms))
+    (fs or PosixFileSystem()).write_atomically(path, data)
+
+
+def read_bootstrap(path: Path) -> list[VersionedRecord]:
+    """Read `bootstrap.checkpoint`.
+
+    Raises:
+        CorruptRecordError: it is damaged or incomplete.
+    """
+    return list(_read(path)[1])
+
+
+def snapshot_bytes(
+    records: Iterable[VersionedRecord], *, epoch: int, timestamp_ms: int, created_ms: int
+) -> bytes:
+    """Return the content of a snapshot file."""
+    header = SnapshotHeaderRecord(last_contained_log_timestamp=timestamp_ms)
+    parts = [control_batch(header, base_offset=0, epoch=epoch, timestamp_ms=created_ms)]
+    offset = 1
+    for values in _batches_of_values(records):
+        parts.append(
+            build_batch(
+                [(None, value) for value in values],
+                base_offset=offset,
+                leader_epoch=epoch,
+                timestamp_ms=created_ms,
+            )
+        )
+        offset += len(values)
+    footer = SnapshotFooterRecord()
+    parts.append(control_batch(footer, base_offset=offset, epoch=epoch, timestamp_ms=created_ms))
+    return b"".join(parts)
+
+
+def decode_snapshot(data: bytes) -> tuple[SnapshotHeaderRecord, tuple[VersionedRecord, ...]]:
+    """Return header and data records of a snapshot file's content.
+
+    Raises:
+        DecodeError: it is damaged or incomplete.
+    """
+    batches = list(read_batches(data))
+    _check_frame(batches, len(data))
+    header = batches[0].records[0][1]
+    if not isinstance(header, SnapshotHeaderRecord):
+        raise DecodeError(f"snapshot begins with {header}")
+    if not isinstance(batches[-1].records[-1][1], SnapshotFooterRecord):
+        raise DecodeError("snapshot ends without a footer")
+    return header, tuple(record for batch in batches for _, record in batch.data_records)
+
+
+def _check_frame(batches: Sequence[MetadataBatch], size: int) -> None:
+    if not batches:
+        raise DecodeError("snapshot without a batch")
+    offset = 0
+    for batch in batches:
+        if batch.base_offset != offset:
+            raise DecodeError(f"batch at offset {batch.base_offset} where {offset} comes next")
+        offset = batch.last_offset + 1
+    if sum(batch.size for batch in batches) != size:
+        raise DecodeError("last batch is incomplete")
+
+
+def _read(path: Path) -> tuple[SnapshotHeaderRecord, tuple[VersionedRecord, ...]]:
+    try:
+        return decode_snapshot(path.read_bytes())
+    except DecodeError as error:
+        raise CorruptRecordError(path, 0, str(error)) from error
+
+
+def _batches_of_values(records: Iterable[VersionedRecord]) -> Iterator[list[bytes]]:
+    values: list[bytes] = []
+    size = HEADER_SIZE
+    for record, version in records:
+        value = frame.encode(record, version)
+        record_size = len(value) + _RECORD_OVERHEAD_BYTES
+        if values and (
+            len(values) == MAX_RECORDS_PER_BATCH or size + record_size > MAX_BATCH_BYTES
+        ):
+            yield values
+            values, size = [], HEADER_SIZE
+        values.append(value)
+        size += record_size
+    if values:
+        yield values
+
+
+def _or_now(created_ms: int | None) -> int:
+    return int(time.time() * 1000) if created_ms is None else created_ms
