@@ -1,0 +1,1 @@
+"""gRPC between brokers and controller: generated stubs, and their translation to values."""

@@ -1,0 +1,249 @@
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from jbodlab import requests as values
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import DecodeError
+from jbodlab.ids import BrokerEpoch, BrokerId, DirectoryId, LeaderEpoch, Offset, TopicId
+from jbodlab.rpc import controller_pb2 as pb
+from jbodlab.rpc import translate
+
+TOPIC = TopicId(UUID("e493ee00-1889-4cfb-b6a5-08e965633afc"))
+OTHER_TOPIC = TopicId(UUID("11111111-1889-4cfb-b6a5-08e965633afc"))
+DIR_1 = DirectoryId(UUID("6f877d13-174e-4606-90ab-7f02c87c164c"))
+DIR_2 = DirectoryId(UUID("3f668bf6-be2c-4aaa-b2b7-b6c2d2e89eae"))
+ONE, TWO = BrokerId(1), BrokerId(2)
+EPOCH = BrokerEpoch(17)
+
+
+def _assignment(topic: TopicId, partition: int, directory: DirectoryId) -> object:
+    return values.DirectoryAssignment(topic_id=topic, partition=partition, directory=directory)
+
+
+# Neighbours differ in directory and in topic, and come back to earlier ones.
+ASSIGNMENTS = (
+    _assignment(TOPIC, 3, DIR_1),
+    _assignment(TOPIC, 1, DIR_1),
+    _assignment(OTHER_TOPIC, 1, DIR_1),
+    _assignment(TOPIC, 2, DIR_2),
+    _assignment(TOPIC, 0, DIR_1),
+)
+
+MESSAGES = [
+    values.BrokerRegistrationRequest(
+        broker_id=ONE,
+        cluster_id="JGpFIlgLQVmmBZ4FPbLkkg",
+        incarnation_id=UUID(int=77),
+        listeners=(
+            values.Listener(name="PLAINTEXT", host="localhost", port=9092),
+            values.Listener(name="INSIDE", host="b1", port=65535, security_protocol=3),
+        ),
+        features=(
+            values.Feature(
+                name="metadata.version", min_supported_version=7, max_supported_version=30
+            ),
+        ),
+        rack="r1",
+        is_migrating_zk_broker=True,
+        log_dirs=(DIR_1, DIR_2),
+        previous_broker_epoch=EPOCH,
+    ),
+    values.BrokerRegistrationRequest(
+        broker_id=ONE, cluster_id="", incarnation_id=UUID(int=77), listeners=()
+    ),
+    values.BrokerRegistrationResponse(broker_epoch=EPOCH),
+    values.BrokerRegistrationResponse(
+        error_code=ErrorCode.INVALID_REGISTRATION, error_message="no directories"
+    ),
+    values.BrokerHeartbeatRequest(
+        broker_id=ONE,
+        broker_epoch=EPOCH,
+        current_metadata_offset=Offset(2**40),
+        want_fence=True,
+        want_shut_down=True,
+        offline_log_dirs=(DIR_2, DIR_1),
+    ),
+    values.BrokerHeartbeatRequest(
+        broker_id=ONE, broker_epoch=BrokerEpoch(-1), current_metadata_offset=Offset(-1)
+    ),
+    values.BrokerHeartbeatResponse(
+        is_caught_up=True, is_fenced=False, should_shut_down=True, error_message="x"
+    ),
+    values.BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH),
+    values.UnregisterBrokerRequest(broker_id=TWO),
+    values.UnregisterBrokerResponse(error_code=ErrorCode.BROKER_ID_NOT_REGISTERED),
+    values.AssignReplicasToDirsRequest(
+        broker_id=ONE,
+        broker_epoch=EPOCH,
+        assignments=ASSIGNMENTS,  # type: ignore[arg-type]
+    ),
+    values.AssignReplicasToDirsResponse(
+        results=tuple((each, ErrorCode(n)) for n, each in enumerate(ASSIGNMENTS))  # type: ignore[misc]
+    ),
+    values.AssignReplicasToDirsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH),
+    values.AlterPartitionRequest(
+        broker_id=ONE,
+        broker_epoch=EPOCH,
+        changes=(
+            values.IsrChange(
+                topic_id=TOPIC,
+                partition=4,
+                leader_epoch=LeaderEpoch(5),
+                new_isr=(
+                    values.IsrMember(broker_id=ONE, broker_epoch=EPOCH),
+                    values.IsrMember(broker_id=TWO),
+                ),
+                leader_recovery_state=1,
+                partition_epoch=6,  # type: ignore[arg-type]
+            ),
+        ),
+    ),
+    values.AlterPartitionResponse(
+        results=(
+            values.IsrChangeResult(
+                topic_id=TOPIC,
+                partition=4,
+                leader=TWO,
+                leader_epoch=LeaderEpoch(5),
+                isr=(TWO, ONE),
+                leader_recovery_state=1,
+                partition_epoch=7,  # type: ignore[arg-type]
+            ),
+            values.IsrChangeResult(
+                topic_id=OTHER_TOPIC, partition=0, error_code=ErrorCode.INELIGIBLE_REPLICA
+            ),
+        )
+    ),
+    values.CreateTopicsRequest(
+        topics=(
+            values.NewTopic(
+                name="foo",
+                assignments=((1, (ONE, TWO)), (0, ())),
+                configs=(("min.insync.replicas", "2"), ("retention.ms", None), ("x", "")),
+            ),
+            values.NewTopic(name="", num_partitions=3, replication_factor=2),
+        ),
+        timeout_ms=5,
+        validate_only=True,
+    ),
+    values.CreateTopicsResponse(
+        topics=(
+            values.CreatedTopic(
+                name="foo",
+                topic_id=TOPIC,
+                num_partitions=3,
+                replication_factor=2,
+                configs=(
+                    values.TopicConfigEntry(name="a", value=None),
+                    values.TopicConfigEntry(
+                        name="b", value="1", read_only=True, config_source=1, is_sensitive=True
+                    ),
+                ),
+            ),
+            values.CreatedTopic(name="bar", error_code=ErrorCode.TOPIC_ALREADY_EXISTS),
+        )
+    ),
+    values.DeleteTopicsRequest(
+        topics=(values.TopicToDelete(name="foo"), values.TopicToDelete(topic_id=TOPIC)),
+        timeout_ms=1,
+    ),
+    values.DeleteTopicsResponse(
+        responses=(
+            values.DeletedTopic(name="foo", topic_id=TOPIC),
+            values.DeletedTopic(error_code=ErrorCode.INVALID_REQUEST, error_message="neither"),
+        )
+    ),
+    values.CreatePartitionsRequest(
+        topics=(
+            values.PartitionsToAdd(name="foo", count=4),
+            values.PartitionsToAdd(name="bar", count=2, assignments=((ONE, TWO), ())),
+        )
+    ),
+    values.CreatePartitionsResponse(
+        results=(values.CreatePartitionsResult(name="foo", error_code=ErrorCode.NONE),)
+    ),
+    values.ElectLeadersRequest(election_type=1, topic_partitions=None),
+    values.ElectLeadersRequest(election_type=0, topic_partitions=()),
+    values.ElectLeadersRequest(
+        election_type=-1, topic_partitions=(("foo", 1), ("foo", 0), ("bar", 0)), timeout_ms=9
+    ),
+    values.ElectLeadersResponse(
+        results=(
+            values.ElectionResult(topic="foo", partition=1),
+            values.ElectionResult(
+                topic="bar", partition=0, error_code=ErrorCode.ELECTION_NOT_NEEDED
+            ),
+        ),
+        error_message="text",
+    ),
+    values.AllocateProducerIdsRequest(broker_id=ONE, broker_epoch=EPOCH),
+    values.AllocateProducerIdsResponse(producer_id_start=2**40, producer_id_len=1000),
+    values.DescribeQuorumResponse(
+        cluster_id="c",
+        leader_id=ONE,
+        leader_epoch=LeaderEpoch(3),
+        high_watermark=Offset(8),
+    ),
+    values.MetadataStreamRequest(
+        broker_id=ONE, cluster_id="c", fetch_offset=Offset(0), last_fetched_epoch=LeaderEpoch(-1)
+    ),
+    values.MetadataStreamResponse(high_watermark=Offset(3), records=b"\0\1"),
+    values.MetadataStreamResponse(high_watermark=Offset(3)),
+    values.MetadataStreamResponse(high_watermark=Offset(3), diverging_end_offset=Offset(0)),
+    values.MetadataStreamResponse(
+        high_watermark=Offset(3),
+        snapshot=values.SnapshotPiece(
+            end_offset=Offset(0), epoch=LeaderEpoch(0), content=b"", last=False
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
+def test_every_message_comes_back_as_it_was_sent(message: object) -> None:
+    sent = translate.to_proto(message)
+    received = type(sent).FromString(sent.SerializeToString())
+
+    assert translate.from_proto(received) == message
+
+
+def test_all_messages_of_the_service_are_translated() -> None:
+    service = pb.DESCRIPTOR.services_by_name["Controller"]
+    names = {method.input_type.name for method in service.methods}
+    names |= {method.output_type.name for method in service.methods}
+
+    # A request without fields needs no value.
+    assert names - {type(message).__name__ for message in MESSAGES} == {"DescribeQuorumRequest"}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        pb.BrokerRegistrationRequest(incarnation_id=b"short"),
+        pb.BrokerRegistrationRequest(incarnation_id=bytes(16), log_dirs=[bytes(17)]),
+        pb.BrokerHeartbeatRequest(offline_log_dirs=[b""]),
+        pb.AssignReplicasToDirsRequest(directories=[pb.AssignReplicasToDirsRequest.Directory()]),
+        pb.AlterPartitionRequest(topics=[pb.AlterPartitionRequest.Topic(topic_id=b"x")]),
+        pb.DeleteTopicsRequest(topics=[pb.DeleteTopicsRequest.Topic(topic_id=b"x")]),
+    ],
+    ids=lambda message: type(message).__name__,
+)
+def test_an_id_that_is_not_16_bytes_is_refused(message: object) -> None:
+    with pytest.raises(DecodeError, match="where an id has 16"):
+        translate.from_proto(message)
+
+
+def test_an_unknown_error_code_is_refused() -> None:
+    with pytest.raises(DecodeError, match="9999"):
+        translate.from_proto(pb.BrokerHeartbeatResponse(error_code=9999))
+
+
+def test_absent_broker_epochs_mean_minus_one() -> None:
+    heartbeat = translate.from_proto(pb.BrokerHeartbeatRequest(broker_id=1))
+    registration = translate.from_proto(pb.BrokerRegistrationRequest(incarnation_id=bytes(16)))
+
+    assert heartbeat.broker_epoch == -1
+    assert registration.previous_broker_epoch == -1
