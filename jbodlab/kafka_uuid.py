@@ -34,6 +34,9 @@ def parse(text: str) -> UUID:
     if len(text) > MAX_TEXT_CHARS:
         raise ValueError(f"input string {text[:40]!r} is too long to be decoded as a base64 UUID")
     unpadded = text.rstrip("=")
+    if "+" in unpadded or "/" in unpadded:
+        # The decoder would take them for "-" and "_".
+        raise ValueError(f"input string {text!r} is not URL-safe base64")
     try:
         raw = base64.b64decode(unpadded + "=" * (-len(unpadded) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError) as error:

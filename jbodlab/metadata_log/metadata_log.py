@@ -129,7 +129,7 @@ class MetadataLog:
             max_bytes: Size not to exceed, except that at least one batch is returned.
 
         Returns:
-            The batches; empty at the end of the log.
+            The batches, at most to the end of a segment; empty at the end of the log.
 
         Raises:
             KafkaError: OFFSET_OUT_OF_RANGE, the log does not reach that far back or forward.

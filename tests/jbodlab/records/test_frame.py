@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,7 +22,12 @@ from jbodlab.records.config_records import BeginTransactionRecord, ConfigRecord,
 from jbodlab.records.raw import RawRecord
 from jbodlab.records.registry import RECORD_TYPES
 from jbodlab.records.schema import EncodeError, Record
-from jbodlab.records.topic_records import ClearElrRecord, PartitionChangeRecord, PartitionRecord
+from jbodlab.records.topic_records import (
+    ClearElrRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    TopicRecord,
+)
 from tests.jbodlab.records.strategies import versioned_records
 
 TOPIC = TopicId(ONE_UUID)
@@ -178,3 +185,13 @@ def test_records_of_later_releases_have_their_bytes() -> None:
     assert frame.encode(UnregisterControllerRecord(controller_id=3), 0) == bytes.fromhex(
         "011d00 00000003 00"
     )
+
+
+def test_ids_that_are_read_again_are_the_same_objects() -> None:
+    data = frame.encode(TopicRecord(name="foo", topic_id=TopicId(UUID(int=77))), 0)
+
+    first, second = (frame.decode(data).record for _ in range(2))
+
+    assert isinstance(first, TopicRecord)
+    assert isinstance(second, TopicRecord)
+    assert first.topic_id is second.topic_id

@@ -1,0 +1,168 @@
+"""The APIs that brokers serve: key, versions, first flexible version.
+
+`advertised` is what ApiVersions answers, `accepted` what is really decoded. They differ twice:
+Produce is advertised from 0 because librdkafka before 2.3 compresses only where it sees the old
+versions, and Fetch 18 is left to brokers. The codecs of one API version are loaded when it is
+first used: a client speaks one version of each API, and the classes of all of them together would
+take more memory than the rest of the broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cache
+from importlib import import_module
+
+from jbodlab.errors import UnsupportedVersionError
+from jbodlab.protocol.encoder import Encoder, encoder
+from jbodlab.protocol.layout import EntityClass
+from jbodlab.protocol.reader import EntityReader, reader
+
+
+class ApiKey(IntEnum):
+    """The API keys in use, under Kafka's names."""
+
+    PRODUCE = 0
+    FETCH = 1
+    LIST_OFFSETS = 2
+    METADATA = 3
+    OFFSET_COMMIT = 8
+    OFFSET_FETCH = 9
+    FIND_COORDINATOR = 10
+    JOIN_GROUP = 11
+    HEARTBEAT = 12
+    LEAVE_GROUP = 13
+    SYNC_GROUP = 14
+    API_VERSIONS = 18
+    CREATE_TOPICS = 19
+    DELETE_TOPICS = 20
+    INIT_PRODUCER_ID = 22
+    OFFSET_FOR_LEADER_EPOCH = 23
+    DESCRIBE_LOG_DIRS = 35
+    CREATE_PARTITIONS = 37
+    ELECT_LEADERS = 43
+    DESCRIBE_CLUSTER = 60
+    DESCRIBE_TOPIC_PARTITIONS = 75
+
+
+NEVER_FLEXIBLE = 1 << 15
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One API; both ranges are inclusive."""
+
+    key: ApiKey
+    advertised: tuple[int, int]
+    flexible_from: int
+    accepted: tuple[int, int]
+
+    @property
+    def schema_name(self) -> str:
+        """Name of the API's package in `kio.schema`."""
+        return self.key.name.lower()
+
+
+def _api(key: ApiKey, low: int, high: int, flexible: int, **accepted: tuple[int, int]) -> Api:
+    return Api(key, (low, high), flexible, accepted.get("accepted", (low, high)))
+
+
+APIS: dict[int, Api] = {
+    api.key: api
+    for api in (
+        _api(ApiKey.PRODUCE, 0, 12, 9, accepted=(3, 12)),
+        _api(ApiKey.FETCH, 4, 17, 12, accepted=(4, 18)),
+        _api(ApiKey.LIST_OFFSETS, 1, 10, 6),
+        _api(ApiKey.METADATA, 0, 13, 9),
+        _api(ApiKey.OFFSET_COMMIT, 2, 9, 8),
+        _api(ApiKey.OFFSET_FETCH, 1, 9, 6),
+        _api(ApiKey.FIND_COORDINATOR, 0, 6, 3),
+        _api(ApiKey.JOIN_GROUP, 0, 9, 6),
+        _api(ApiKey.HEARTBEAT, 0, 4, 4),
+        _api(ApiKey.LEAVE_GROUP, 0, 5, 4),
+        _api(ApiKey.SYNC_GROUP, 0, 5, 4),
+        _api(ApiKey.API_VERSIONS, 0, 4, 3),
+        _api(ApiKey.CREATE_TOPICS, 2, 7, 5),
+        _api(ApiKey.DELETE_TOPICS, 1, 6, 4),
+        _api(ApiKey.INIT_PRODUCER_ID, 0, 5, 2),
+        _api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4, 4),
+        _api(ApiKey.DESCRIBE_LOG_DIRS, 1, 5, 2),
+        _api(ApiKey.CREATE_PARTITIONS, 0, 3, 2),
+        _api(ApiKey.ELECT_LEADERS, 0, 2, 2),
+        _api(ApiKey.DESCRIBE_CLUSTER, 0, 2, 0),
+        _api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, 0),
+    )
+}
+"""Every API served, by key; source of the ranges: Apache Kafka 4.0."""
+
+
+def is_flexible(api_key: int, api_version: int) -> bool:
+    """Return whether bodies of this version are compact and tagged; False for unknown APIs."""
+    api = APIS.get(api_key)
+    return api is not None and api_version >= api.flexible_from
+
+
+def is_served(api_key: int, api_version: int) -> bool:
+    """Return whether a request of this API and version is answered."""
+    api = APIS.get(api_key)
+    return api is not None and api.accepted[0] <= api_version <= api.accepted[1]
+
+
+@cache
+def request_reader(api_key: int, api_version: int) -> EntityReader:
+    """Return what reads a request body.
+
+    Raises:
+        UnsupportedVersionError: this API or version is not served.
+    """
+    return reader(request_class(api_key, api_version))
+
+
+@cache
+def response_encoder(api_key: int, api_version: int) -> Encoder:
+    """Return what writes a response body; raises as `request_reader`."""
+    return encoder(response_class(api_key, api_version))
+
+
+@cache
+def request_encoder(api_key: int, api_version: int) -> Encoder:
+    """Return what writes a request body, for clients; raises as `request_reader`."""
+    return encoder(request_class(api_key, api_version))
+
+
+@cache
+def response_reader(api_key: int, api_version: int) -> EntityReader:
+    """Return what reads a response body, for clients; raises as `request_reader`."""
+    return reader(response_class(api_key, api_version))
+
+
+def request_class(api_key: int, api_version: int) -> EntityClass:
+    """Return the kio entity class of a request; raises as `request_reader`."""
+    return _entity_class(api_key, api_version, "request", "Request")
+
+
+def response_class(api_key: int, api_version: int) -> EntityClass:
+    """Return the kio entity class of a response; raises as `request_reader`."""
+    return _entity_class(api_key, api_version, "response", "Response")
+
+
+def warm_up(versions: Iterable[tuple[int, int]]) -> None:
+    """Load the broker's side of these (API key, version) pairs before a client waits for it."""
+    for api_key, api_version in versions:
+        request_reader(api_key, api_version)
+        response_encoder(api_key, api_version)
+
+
+def _entity_class(api_key: int, api_version: int, module: str, suffix: str) -> EntityClass:
+    if not is_served(api_key, api_version):
+        raise UnsupportedVersionError(f"API {api_key} version {api_version} is not served")
+    name = APIS[api_key].schema_name
+    path = f"kio.schema.{name}.v{api_version}.{module}"
+    entity_class: EntityClass = getattr(import_module(path), _camel_case(name) + suffix)
+    return entity_class
+
+
+def _camel_case(name: str) -> str:
+    return "".join(part.capitalize() for part in name.split("_"))

@@ -1,0 +1,177 @@
+"""Fetch responses, built by hand around the record batches, which are not copied.
+
+Versions 12 to 18, after the size:
+
+    correlation_id int32, tags
+    throttle_time int32, error_code int16, session_id int32 (always 0)
+    compact array of topics
+        name (12) compact string, or topic id (from 13) 16 bytes
+        compact array of partitions
+            index                   int32
+            error_code              int16
+            high_watermark          int64
+            last_stable_offset      int64
+            log_start_offset        int64
+            aborted_transactions    compact nullable array, always null here
+            preferred_read_replica  int32, -1
+            records                 compact bytes
+            tags                    0: diverging_epoch, 1: current_leader
+        tags
+    tags                            0: node_endpoints (from version 16)
+
+Versions 4 to 11 have int32 counts and lengths, int16 string lengths and no tags; error code and
+session exist from version 7, `log_start_offset` from 5, `preferred_read_replica` from 11.
+
+There are no fetch sessions (KIP-227): a session id of 0 makes every client send whole requests.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from jbodlab.protocol.api_table import ApiKey, is_flexible
+from jbodlab.protocol.encoder import uvarint
+from jbodlab.protocol.leader_hints import (
+    CurrentLeader,
+    NodeEndpoint,
+    compact_string,
+    current_leader_tag,
+    endpoint_tags,
+    tagged,
+)
+
+TOPIC_IDS_FROM = 13
+ENDPOINTS_FROM = 16
+DIVERGING_EPOCH_TAG = 0
+CURRENT_LEADER_TAG = 1
+NO_SESSION = 0
+NO_REPLICA = -1
+
+Buffer = bytes | bytearray | memoryview
+
+_HEAD = struct.Struct(">ihi")
+_INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
+_FLEXIBLE_PARTITION = struct.Struct(">ihqqqBi")
+_DIVERGING_EPOCH = struct.Struct(">iqB")
+
+
+class FetchedPartition(NamedTuple):
+    """The answer for one partition; offsets are -1 on an error."""
+
+    partition_index: int
+    error_code: int
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    records: Sequence[bytes | memoryview] = ()
+    records_size: int = 0
+    """Bytes in `records` together."""
+    diverging_epoch: tuple[int, int] | None = None
+    """Largest common epoch and its end offset; for followers only."""
+    current_leader: CurrentLeader | None = None
+
+
+class FetchedTopic(NamedTuple):
+    """The partitions of one topic; the version decides whether name or id is sent."""
+
+    name: str
+    topic_id: UUID | None
+    partitions: Sequence[FetchedPartition]
+
+
+def fetch_response(
+    version: int,
+    correlation_id: int,
+    topics: Sequence[FetchedTopic],
+    *,
+    error_code: int = 0,
+    endpoints: Collection[NodeEndpoint] = (),
+) -> list[Buffer]:
+    """Return the pieces of a Fetch response of version 4 to 18, size field included.
+
+    The records are among the pieces as they came; what a version lacks is left out.
+    """
+    flexible = is_flexible(ApiKey.FETCH, version)
+    # Room for the size, which is known when everything else is there.
+    head = bytearray(_INT32.size) + _INT32.pack(correlation_id)
+    if flexible:
+        head.append(0)
+    if version >= 7:
+        head += _HEAD.pack(0, error_code, NO_SESSION)
+    else:
+        head += _INT32.pack(0)
+    pieces = _Pieces(head)
+    if flexible:
+        _flexible(pieces, version, topics)
+        pieces.tail += endpoint_tags(endpoints if version >= ENDPOINTS_FROM else ())
+    else:
+        _plain(pieces, version, topics)
+    buffers = pieces.finish()
+    _INT32.pack_into(head, 0, sum(map(len, buffers)) - _INT32.size)
+    return buffers
+
+
+class _Pieces:
+    """Buffers of a response; `tail` is the one still being written."""
+
+    def __init__(self, head: bytearray) -> None:
+        self._buffers: list[Buffer] = []
+        self.tail = head
+
+    def records(self, partition: FetchedPartition) -> None:
+        if partition.records_size:
+            assert sum(map(len, partition.records)) == partition.records_size
+            self._buffers.append(self.tail)
+            self._buffers += partition.records
+            self.tail = bytearray()
+
+    def finish(self) -> list[Buffer]:
+        if self.tail:
+            self._buffers.append(self.tail)
+        return self._buffers
+
+
+def _flexible(pieces: _Pieces, version: int, topics: Sequence[FetchedTopic]) -> None:
+    pieces.tail += uvarint(len(topics) + 1)
+    for topic in topics:
+        if version >= TOPIC_IDS_FROM:
+            pieces.tail += bytes(16) if topic.topic_id is None else topic.topic_id.bytes
+        else:
+            pieces.tail += compact_string(topic.name)
+        pieces.tail += uvarint(len(topic.partitions) + 1)
+        for partition in topic.partitions:
+            pieces.tail += _FLEXIBLE_PARTITION.pack(*partition[:5], 0, NO_REPLICA)
+            pieces.tail += uvarint(partition.records_size + 1)
+            pieces.records(partition)
+            pieces.tail += _partition_tags(partition)
+        pieces.tail.append(0)
+
+
+def _partition_tags(partition: FetchedPartition) -> bytes:
+    tags = []
+    if partition.diverging_epoch is not None:
+        payload = _DIVERGING_EPOCH.pack(*partition.diverging_epoch, 0)
+        tags.append(tagged(DIVERGING_EPOCH_TAG, payload))
+    if partition.current_leader is not None:
+        tags.append(current_leader_tag(CURRENT_LEADER_TAG, partition.current_leader))
+    return uvarint(len(tags)) + b"".join(tags)
+
+
+def _plain(pieces: _Pieces, version: int, topics: Sequence[FetchedTopic]) -> None:
+    fields = ">ihqq" + ("q" if version >= 5 else "") + "i" + ("i" if version >= 11 else "") + "i"
+    layout = struct.Struct(fields)
+    pieces.tail += _INT32.pack(len(topics))
+    for topic in topics:
+        name = topic.name.encode()
+        pieces.tail += _INT16.pack(len(name)) + name + _INT32.pack(len(topic.partitions))
+        for partition in topic.partitions:
+            values = list(partition[: 5 if version >= 5 else 4])
+            values.append(-1)  # aborted transactions: null
+            if version >= 11:
+                values.append(NO_REPLICA)
+            pieces.tail += layout.pack(*values, partition.records_size)
+            pieces.records(partition)

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import random
+import struct
+
+import pytest
+
+from jbodlab.errors import DecodeError
+from jbodlab.protocol.framing import SCRATCH_BYTES, FrameDecoder
+
+
+def wire(*payloads: bytes) -> bytes:
+    return b"".join(struct.pack(">i", len(payload)) + payload for payload in payloads)
+
+
+def test_frames_come_out_whole_however_the_bytes_arrive() -> None:
+    rng = random.Random(1)
+    sizes = [4, 5, 100, SCRATCH_BYTES - 5, SCRATCH_BYTES - 4, SCRATCH_BYTES - 3, 300_000, 8]
+    payloads = [rng.randbytes(size) for size in sizes]
+    stream = wire(*payloads)
+
+    for step in (1, 3, 1000, SCRATCH_BYTES, len(stream)):
+        decoder = FrameDecoder()
+        frames = []
+        for start in range(0, len(stream), step):
+            frames += decoder.receive(stream[start : start + step])
+        assert [bytes(frame) for frame in frames] == payloads
+        assert all(frame.readonly for frame in frames)
+
+
+def test_frame_keeps_its_bytes_when_later_ones_arrive() -> None:
+    decoder = FrameDecoder()
+    (first,) = decoder.receive(wire(b"first frame"))
+    decoder.receive(wire(b"another one, longer than the first"))
+    assert bytes(first) == b"first frame"
+
+
+@pytest.mark.parametrize("size", [-1, 0, 3, 1001, 0x47455420])
+def test_size_that_no_frame_has_is_refused(size: int) -> None:
+    decoder = FrameDecoder(max_frame_bytes=1000)
+    with pytest.raises(DecodeError, match=str(size)):
+        decoder.receive(struct.pack(">i", size))
+
+
+def test_frame_of_the_largest_size_is_accepted() -> None:
+    decoder = FrameDecoder(max_frame_bytes=1000)
+    assert [len(f) for f in decoder.receive(wire(bytes(1000), bytes(4)))] == [1000, 4]

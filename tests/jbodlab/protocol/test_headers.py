@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import pytest
+
+from jbodlab.errors import DecodeError
+from jbodlab.protocol.api_table import APIS, ApiKey
+from jbodlab.protocol.headers import (
+    RequestHeader,
+    read_request_header,
+    read_response_header,
+    request_header,
+    response_header,
+)
+
+
+@pytest.mark.parametrize("client_id", [None, "", "rdkafka", "größe"])
+def test_request_header_round_trip_for_every_version(client_id: str | None) -> None:
+    for key, api in APIS.items():
+        for version in range(api.accepted[0], api.accepted[1] + 1):
+            head = request_header(key, version, -5, client_id)
+            expected = RequestHeader(key, version, -5, client_id, len(head))
+            assert read_request_header(memoryview(head + b"body")) == expected
+
+
+def test_flexible_request_header_by_its_bytes() -> None:
+    assert request_header(3, 12, 7, "ab") == bytes.fromhex("0003 000c 00000007 0002 6162 00")
+    assert request_header(3, 8, 7, None) == bytes.fromhex("0003 0008 00000007 ffff")
+
+
+def test_unknown_tags_in_the_header_are_skipped() -> None:
+    head = bytes.fromhex("0003 000c 00000007 0000 02 05 01 aa 8101 02 bbbb")
+    assert read_request_header(head).body_offset == len(head)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "0003", "0003 000c 00000007", "0003 000c 00000007 0005 6162", "0003 0001 00000007 fffe",
+     "0003 000c 00000007 0000", "0003 000c 00000007 0000 01 00 05 aa", "0003 0001 00000007 0001 ff",
+     "0003 000c 00000007 0000 ffffffffff01"],
+)  # fmt: skip
+def test_damaged_request_header_gives_a_decode_error(text: str) -> None:
+    with pytest.raises(DecodeError):
+        read_request_header(bytes.fromhex(text))
+
+
+def test_response_header_of_api_versions_never_has_tags() -> None:
+    assert response_header(ApiKey.API_VERSIONS, 4, 9) == bytes.fromhex("00000009")
+    assert response_header(ApiKey.METADATA, 12, 9) == bytes.fromhex("00000009 00")
+    assert response_header(ApiKey.METADATA, 8, 9) == bytes.fromhex("00000009")
+    assert read_response_header(bytes.fromhex("00000009 00"), ApiKey.METADATA, 12) == (9, 5)
+    assert read_response_header(bytes.fromhex("00000009 00"), ApiKey.API_VERSIONS, 4) == (9, 4)
+    with pytest.raises(DecodeError):
+        read_response_header(b"abc", ApiKey.METADATA, 8)
