@@ -159,5 +159,3 @@ class LogDirDescription:
     total_bytes: int = -1
     usable_bytes: int = -1
     is_cordoned: bool = False
-
-

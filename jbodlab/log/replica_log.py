@@ -436,10 +436,6 @@ class ReplicaLog:
         """Mark the directory for removal; the name is unique, so that any number can wait."""
         self.rename_to(names.delete_dir(self.topic_partition, unique_id or uuid.uuid4().hex))
 
-    def rename_to_stray(self, unique_id: str | None = None) -> None:
-        """Mark the directory as one that the metadata does not place here."""
-        self.rename_to(names.stray_dir(self.topic_partition, unique_id or uuid.uuid4().hex))
-
     def close(self, clean: bool) -> None:
         """Give the files back.
 

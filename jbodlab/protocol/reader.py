@@ -15,11 +15,9 @@ from dataclasses import Field, fields
 from functools import cache
 from typing import Any, get_args, get_origin
 
-from kio.schema.errors import ErrorCode as KioErrorCode
-from kio.serial import entity_reader
-from kio.serial.errors import SerialError
-
 from jbodlab.errors import BufferUnderflowError, DecodeError
+from jbodlab.protocol.kio_import import ErrorCode as KioErrorCode
+from jbodlab.protocol.kio_import import SerialError, entity_reader
 from jbodlab.protocol.layout import (
     FIXED_FORMATS,
     EntityClass,

@@ -57,11 +57,11 @@ def test_a_killed_process_loses_nothing_that_was_written(make_log):
     assert index_files == {path.name: path.read_bytes() for path in box.directory.glob("*index")}
 
 
-@pytest.mark.parametrize("segment_bytes", [1 << 20, 200])
+@pytest.mark.parametrize("segment_bytes", [1 << 20, 170])
 def test_any_torn_tail_leaves_a_prefix_of_the_batches(make_log, tmp_path, segment_bytes):
     box = make_log(segment_bytes=segment_bytes, index_interval_bytes=100)
-    for number in range(5):
-        box.append(2, epoch=number // 2, producer=(7, 0, 2 * number))
+    for number in range(4):
+        box.append(2, value_size=0, epoch=number // 2, producer=(7, 0, 2 * number))
     saved = tmp_path / "saved"
     shutil.copytree(box.directory, saved)
     expected = prefixes(box.batches)
@@ -92,9 +92,9 @@ def test_any_torn_tail_leaves_a_prefix_of_the_batches(make_log, tmp_path, segmen
 
 
 def test_any_changed_byte_leaves_a_prefix_of_the_batches(make_log, tmp_path):
-    box = make_log(segment_bytes=250)
+    box = make_log(segment_bytes=170)
     for _ in range(4):
-        box.append(2)
+        box.append(2, value_size=0)
     saved = tmp_path / "saved"
     shutil.copytree(box.directory, saved)
     expected = prefixes(box.batches)
@@ -266,6 +266,15 @@ def test_stale_leader_epochs_are_cut_to_what_the_log_holds(make_log):
     assert box.reopen(clean=False).epochs.entries == ((1, 0), (3, 2))
     assert (box.directory / "leader-epoch-checkpoint").read_text() == "0\n2\n1 0\n3 2\n"
     assert box.reopen(clean=True, log_start_offset=3).epochs.entries == ((3, 3),)
+
+
+def test_leader_epochs_are_taken_from_the_batches_that_are_read(make_log):
+    box = make_log()
+    box.append(2, epoch=1)
+    box.append(2, epoch=3)
+    (box.directory / "leader-epoch-checkpoint").write_text("0\n2\n1 0\n2 3\n")
+
+    assert box.reopen(clean=False).epochs.entries == ((1, 0), (3, 2))
 
 
 def test_a_malformed_small_file_is_an_error_of_the_directory(make_log):

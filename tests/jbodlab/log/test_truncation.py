@@ -135,3 +135,16 @@ def test_the_log_start_only_moves_forward_and_not_behind_the_end(box):
     with pytest.raises(KafkaError) as raised:
         box.log.advance_start_to(19)
     assert raised.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_a_reader_finds_its_way_after_batches_were_replaced_by_others(make_log):
+    box = make_log()
+    for _ in range(3):
+        box.append()
+    box.log.read(0, 1)
+    box.log.truncate_to(1)
+
+    replacing = box.append(3)
+
+    assert box.log.read(2, 1) == replacing
+    assert box.log.read(3, 1) == replacing

@@ -1,0 +1,1 @@
+"""The broker: keeps replicas in its log directories and serves Kafka clients."""

@@ -1,0 +1,105 @@
+"""`jbod-broker -c FILE`: run a broker until SIGTERM; `--health` asks one whether it serves."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from broker.config import BrokerConfig, load
+from jbodlab.errors import JbodlabError
+
+LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s%(values)s"
+
+_PLAIN = {**logging.makeLogRecord({}).__dict__, "message": "", "asctime": "", "values": ""}
+"""What every log record has; the rest is `extra`."""
+
+logger = logging.getLogger(__name__)
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the program; ends the process with its exit code.
+
+    A thread that hangs in a call of a dead disk would keep an ordinary end waiting for ever.
+    """
+    code = run(arguments)
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the program; returns its exit code."""
+    options = _parser().parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(_with_values)
+    # gRPC would write to standard error what is said there in one line already.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    try:
+        config = load(Path(options.config))
+        if options.health:
+            return _health(config)
+        _serve(config)
+    except (JbodlabError, OSError) as error:
+        print(f"jbod-broker: {error}", file=sys.stderr)  # noqa: T201 - the one line
+        return 1
+    logger.info("stopped")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="jbod-broker", description="Run a broker of a cluster.")
+    parser.add_argument("-c", "--config", required=True, metavar="FILE", help="property file")
+    parser.add_argument(
+        "--health", action="store_true", help="ask the running broker whether it serves clients"
+    )
+    return parser
+
+
+def _health(config: BrokerConfig) -> int:
+    from broker.health import serves_clients
+    from jbodlab.node_config import node_config
+
+    serves, line = serves_clients(node_config(config.values))
+    print(line)  # noqa: T201 - what was asked for
+    return 0 if serves else 1
+
+
+def _serve(config: BrokerConfig) -> None:
+    import uvloop
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_run_server(config))
+
+
+async def _run_server(config: BrokerConfig) -> None:
+    # Types of kio offer themselves to hypothesis wherever that is installed, which costs a server a
+    # tenth of a second and ten megabytes.
+    sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
+    # Imported here, so that a wrong setting is refused at once.
+    from broker.server import BrokerServer
+
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    await BrokerServer(config).run(stop)
+
+
+def _with_values(record: logging.LogRecord) -> bool:
+    """Append the values of `extra` to the message of a log line."""
+    values = {name: value for name, value in vars(record).items() if name not in _PLAIN}
+    record.values = "".join(f" {name}={value}" for name, value in sorted(values.items()))
+    return True
+
+
+if __name__ == "__main__":
+    main()

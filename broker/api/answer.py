@@ -1,0 +1,96 @@
+"""What a handler is given and what it returns.
+
+A request is an entity of the library kio, of the version that the client speaks. Handlers are
+typed with the newest version and read fields that older versions lack with a default.
+
+A response is one value for all versions of its API, with the field names of kio; the encoder takes
+those fields that the client's version has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from broker.api.request_handler import Buffers, ConnectionInfo
+from jbodlab.errors import KafkaError
+from jbodlab.protocol.headers import RequestHeader
+
+NO_TIME = datetime.timedelta(0)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestContext:
+    """What is known about a request besides its body."""
+
+    header: RequestHeader
+    connection: ConnectionInfo
+
+    @property
+    def version(self) -> int:
+        """Version of the API that the client speaks."""
+        return self.header.api_version
+
+    @property
+    def correlation_id(self) -> int:
+        """Number by which the client knows the response."""
+        return self.header.correlation_id
+
+    @property
+    def listener_name(self) -> str:
+        """Listener the request came in on; addresses in the response belong to it."""
+        return self.connection.listener_name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Response:
+    """A response that the generated encoder writes."""
+
+    throttle_time: datetime.timedelta = NO_TIME
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """A whole response built by hand, size and header included; without pieces none is sent."""
+
+    buffers: Buffers
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """A response that `finish` makes of what `future` brings."""
+
+    future: asyncio.Future[Any]
+    finish: Callable[[Any], Response | Encoded]
+
+
+Answer = Response | Encoded | Later
+
+
+class Api(Protocol):
+    """The handler of one API; neither method blocks."""
+
+    def answer(self, request: Any, context: RequestContext) -> Answer:
+        """Answer a request; errors of its own parts stand inside the response.
+
+        Raises:
+            KafkaError: nothing of the request can be done; `failure` makes a response of it.
+        """
+
+    def failure(
+        self, request: Any, context: RequestContext, error: KafkaError
+    ) -> Response | Encoded:
+        """Return the response in which every part of the request fails with an error."""
+
+
+def in_background(work: Coroutine[Any, Any, Response]) -> Later:
+    """Return the answer that a coroutine brings; it is cancelled when the client goes away."""
+    return Later(asyncio.get_running_loop().create_task(work), lambda response: response)
+
+
+def milliseconds(duration: datetime.timedelta) -> int:
+    """Return a duration of a request in ms; negative where the client sent it so."""
+    return duration // datetime.timedelta(milliseconds=1)

@@ -1,0 +1,82 @@
+"""ApiVersions: which APIs and versions this broker serves (KIP-511)."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from broker.api.answer import RequestContext, Response
+from broker.api.request_handler import Buffers
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError
+from jbodlab.protocol.api_table import APIS, ApiKey
+
+if TYPE_CHECKING:
+    from kio.schema.api_versions.v4.request import ApiVersionsRequest
+
+SOFTWARE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?")
+"""What a client may call its software and its version."""
+
+_ERROR_BODY = struct.Struct(">iihihhh")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiVersion:
+    """The versions of one API, both inclusive."""
+
+    api_key: int
+    min_version: int
+    max_version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiVersionsResponse(Response):
+    """Every API served; features are not told, which clients take for none."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    api_keys: tuple[ApiVersion, ...] = ()
+    supported_features: tuple[()] = ()
+    finalized_features_epoch: int = -1
+    finalized_features: tuple[()] = ()
+    zk_migration_ready: bool = False
+
+
+class ApiVersionsApi:
+    """Answers with the ranges of `jbodlab.protocol.api_table`."""
+
+    def __init__(self, api_keys: Iterable[ApiKey]) -> None:
+        self._response = ApiVersionsResponse(
+            api_keys=tuple(
+                ApiVersion(
+                    api_key=key,
+                    min_version=APIS[key].advertised[0],
+                    max_version=APIS[key].advertised[1],
+                )
+                for key in sorted(api_keys)
+            )
+        )
+
+    def answer(self, request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
+        """Return the ranges, always the same."""
+        if context.version >= 3:
+            names = (request.client_software_name, request.client_software_version)
+            if not all(SOFTWARE.fullmatch(name) for name in names):
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "malformed client software name")
+        return self._response
+
+    def failure(
+        self, request: ApiVersionsRequest, context: RequestContext, error: KafkaError
+    ) -> ApiVersionsResponse:
+        """Return the error without ranges."""
+        return ApiVersionsResponse(error_code=error.code)
+
+
+def unsupported_version_response(correlation_id: int) -> Buffers:
+    """Return the answer to an ApiVersions version of the future: error 35 and our range."""
+    low, high = APIS[ApiKey.API_VERSIONS].advertised
+    code = ErrorCode.UNSUPPORTED_VERSION
+    size = _ERROR_BODY.size - 4
+    return (_ERROR_BODY.pack(size, correlation_id, code, 1, ApiKey.API_VERSIONS, low, high),)

@@ -1,0 +1,171 @@
+"""Fetch: record batches from the replicas, for consumers and for following brokers.
+
+There are no fetch sessions: the answer always names session 0 and contains every partition that
+was asked for, as clients expect of a full response (KIP-227).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from broker.api.answer import Answer, Encoded, Later, RequestContext, milliseconds
+from broker.api.leader_hints import LeaderHints
+from broker.api.ports import Replicas
+from broker.metadata_cache import MetadataCache
+from broker.replication.exchange import FetchEntry, FetchParams, FetchResult
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError
+from jbodlab.ids import BrokerId, TopicId, TopicPartition
+from jbodlab.protocol.fetch_response import (
+    TOPIC_IDS_FROM,
+    FetchedPartition,
+    FetchedTopic,
+    fetch_response,
+)
+
+if TYPE_CHECKING:
+    from kio.schema.fetch.v18.request import FetchPartition, FetchRequest, FetchTopic
+
+NO_SESSION = 0
+FINAL_SESSION_EPOCH = -1
+"""Closes a session and wants a full response, which every response here is."""
+
+NO_REPLICA = -1
+UNKNOWN = -1
+
+
+class FetchApi:
+    """Reads, and answers when there is enough data or the wait is over."""
+
+    def __init__(self, replicas: Replicas, cache: MetadataCache, broker_id: BrokerId) -> None:
+        self._replicas = replicas
+        self._cache = cache
+        self._broker_id = broker_id
+
+    def answer(self, request: FetchRequest, context: RequestContext) -> Answer:
+        """Read from every partition of the request."""
+        session_id = getattr(request, "session_id", NO_SESSION)
+        session_epoch = getattr(request, "session_epoch", FINAL_SESSION_EPOCH)
+        if session_id != NO_SESSION and session_epoch != FINAL_SESSION_EPOCH:
+            raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        names = [self._name(topic, context.version) for topic in request.topics]
+        entries = [
+            _entry(name, topic, wanted, context.version)
+            for name, topic in zip(names, request.topics, strict=True)
+            if name is not None
+            for wanted in topic.partitions
+        ]
+        params = _params(request)
+        if len(entries) < sum(len(topic.partitions) for topic in request.topics):
+            # A topic is unknown, and an error is answered at once.
+            params = FetchParams(
+                replica_id=params.replica_id,
+                replica_epoch=params.replica_epoch,
+                max_wait_ms=0,
+                min_bytes=params.min_bytes,
+                max_bytes=params.max_bytes,
+            )
+        future = self._replicas.fetch(params, entries)
+        return Later(future, partial(self._response, request, context, names))
+
+    def failure(self, request: FetchRequest, context: RequestContext, error: KafkaError) -> Encoded:
+        """Return the error for the whole request, or for every partition before version 7."""
+        version, correlation_id = context.version, context.correlation_id
+        if version >= 7:
+            return Encoded(fetch_response(version, correlation_id, (), error_code=error.code))
+        topics = [
+            FetchedTopic(
+                topic.topic,  # type: ignore[attr-defined]  # versions to 12 have names
+                None,
+                [_failed(wanted.partition, error.code) for wanted in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+        return Encoded(fetch_response(version, correlation_id, topics))
+
+    def _name(self, topic: FetchTopic, version: int) -> str | None:
+        if version < TOPIC_IDS_FROM:
+            name: str = topic.topic  # type: ignore[attr-defined]  # versions to 12 have names
+            return name
+        return None if topic.topic_id is None else self._cache.topic_name(TopicId(topic.topic_id))
+
+    def _response(
+        self,
+        request: FetchRequest,
+        context: RequestContext,
+        names: list[str | None],
+        results: list[FetchResult],
+    ) -> Encoded:
+        hints = LeaderHints(self._cache, self._broker_id, context.listener_name)
+        remaining = iter(results)
+        topics = [
+            FetchedTopic(
+                name or "",
+                getattr(topic, "topic_id", None),
+                _unknown(topic) if name is None else _fetched(topic, remaining, hints),
+            )
+            for name, topic in zip(names, request.topics, strict=True)
+        ]
+        assert next(remaining, None) is None
+        return Encoded(
+            fetch_response(
+                context.version, context.correlation_id, topics, endpoints=hints.endpoints
+            )
+        )
+
+
+def _params(request: FetchRequest) -> FetchParams:
+    # From version 15 the replica is named in a tagged field, together with its epoch.
+    state = getattr(request, "replica_state", None)
+    replica_id = getattr(request, "replica_id", NO_REPLICA) if state is None else state.replica_id
+    return FetchParams(
+        replica_id=BrokerId(replica_id),
+        replica_epoch=UNKNOWN if state is None else state.replica_epoch,
+        max_wait_ms=milliseconds(request.max_wait),
+        min_bytes=request.min_bytes,
+        max_bytes=request.max_bytes,
+    )
+
+
+def _entry(name: str, topic: FetchTopic, wanted: FetchPartition, version: int) -> FetchEntry:
+    topic_id = topic.topic_id if version >= TOPIC_IDS_FROM else None
+    return FetchEntry(
+        topic_partition=TopicPartition(name, wanted.partition),
+        topic_id=None if topic_id is None else TopicId(topic_id),
+        fetch_offset=wanted.fetch_offset,
+        partition_max_bytes=wanted.partition_max_bytes,
+        current_leader_epoch=getattr(wanted, "current_leader_epoch", UNKNOWN),
+        last_fetched_epoch=getattr(wanted, "last_fetched_epoch", UNKNOWN),
+        log_start_offset=getattr(wanted, "log_start_offset", UNKNOWN),
+    )
+
+
+def _fetched(
+    topic: FetchTopic, results: Iterator[FetchResult], hints: LeaderHints
+) -> list[FetchedPartition]:
+    return [_partition(next(results), hints) for _ in topic.partitions]
+
+
+def _partition(result: FetchResult, hints: LeaderHints) -> FetchedPartition:
+    diverging = result.diverging_epoch
+    return FetchedPartition(
+        result.topic_partition.partition,
+        result.error_code,
+        result.high_watermark,
+        result.last_stable_offset,
+        result.log_start_offset,
+        result.records,
+        result.records_size,
+        None if diverging is None else (diverging.epoch, diverging.end_offset),
+        hints.hint(result.topic_partition, result.error_code, result.leader_hint),
+    )
+
+
+def _unknown(topic: FetchTopic) -> list[FetchedPartition]:
+    return [_failed(wanted.partition, ErrorCode.UNKNOWN_TOPIC_ID) for wanted in topic.partitions]
+
+
+def _failed(partition_index: int, error_code: ErrorCode) -> FetchedPartition:
+    return FetchedPartition(partition_index, error_code, UNKNOWN, UNKNOWN, UNKNOWN)

@@ -1,0 +1,93 @@
+"""Every API with its handler, built from what the broker consists of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from broker.api.answer import Api
+from broker.api.api_versions import ApiVersionsApi
+from broker.api.cluster import DescribeClusterApi
+from broker.api.dispatch import Dispatcher
+from broker.api.fetch import FetchApi
+from broker.api.groups import (
+    FindCoordinatorApi,
+    MembershipApi,
+    OffsetCommitApi,
+    OffsetFetchApi,
+)
+from broker.api.leader_epochs import OffsetForLeaderEpochApi
+from broker.api.list_offsets import ListOffsetsApi
+from broker.api.log_dirs import DescribeLogDirsApi
+from broker.api.metadata import MetadataApi
+from broker.api.partitions import CreatePartitionsApi, ElectLeadersApi
+from broker.api.ports import Controller, Replicas
+from broker.api.produce import ProduceApi
+from broker.api.producer_ids import InitProducerIdApi, ProducerIds
+from broker.api.topic_creator import TopicCreator
+from broker.api.topic_partitions import DescribeTopicPartitionsApi
+from broker.api.topics import CreateTopicsApi, DeleteTopicsApi
+from broker.metadata_cache import MetadataCache
+from jbodlab.ids import BrokerEpoch, BrokerId
+from jbodlab.protocol.api_table import ApiKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerParts:
+    """What the handlers work with."""
+
+    broker_id: BrokerId
+    cluster_id: str
+    cache: MetadataCache
+    replicas: Replicas
+    controller: Controller
+    broker_epoch: Callable[[], BrokerEpoch]
+    """Epoch of the current registration."""
+    auto_create_topics: bool = True
+    """Whether a client's Metadata request may create topics."""
+
+
+class ClientApis:
+    """All handlers, and the dispatcher in front of them."""
+
+    def __init__(self, parts: BrokerParts) -> None:
+        self._topic_creator = TopicCreator(parts.controller) if parts.auto_create_topics else None
+        self._producer_ids = ProducerIds(parts.controller, parts.broker_id, parts.broker_epoch)
+        apis = _apis(parts, self._topic_creator, self._producer_ids)
+        apis[ApiKey.API_VERSIONS] = ApiVersionsApi({*apis, ApiKey.API_VERSIONS})
+        self.dispatcher = Dispatcher(apis)
+
+    async def close(self) -> None:
+        """Give up calls to the controller that no client waits for."""
+        if self._topic_creator is not None:
+            await self._topic_creator.close()
+        await self._producer_ids.close()
+
+
+def _apis(
+    parts: BrokerParts, topic_creator: TopicCreator | None, producer_ids: ProducerIds
+) -> dict[ApiKey, Api]:
+    cache, replicas, controller = parts.cache, parts.replicas, parts.controller
+    membership = MembershipApi()
+    return {
+        ApiKey.PRODUCE: ProduceApi(replicas, cache, parts.broker_id),
+        ApiKey.FETCH: FetchApi(replicas, cache, parts.broker_id),
+        ApiKey.LIST_OFFSETS: ListOffsetsApi(replicas),
+        ApiKey.METADATA: MetadataApi(cache, parts.cluster_id, topic_creator),
+        ApiKey.OFFSET_COMMIT: OffsetCommitApi(),
+        ApiKey.OFFSET_FETCH: OffsetFetchApi(),
+        ApiKey.FIND_COORDINATOR: FindCoordinatorApi(cache, parts.broker_id),
+        ApiKey.JOIN_GROUP: membership,
+        ApiKey.HEARTBEAT: membership,
+        ApiKey.LEAVE_GROUP: membership,
+        ApiKey.SYNC_GROUP: membership,
+        ApiKey.CREATE_TOPICS: CreateTopicsApi(controller, cache),
+        ApiKey.DELETE_TOPICS: DeleteTopicsApi(controller, cache),
+        ApiKey.INIT_PRODUCER_ID: InitProducerIdApi(producer_ids),
+        ApiKey.OFFSET_FOR_LEADER_EPOCH: OffsetForLeaderEpochApi(replicas),
+        ApiKey.DESCRIBE_LOG_DIRS: DescribeLogDirsApi(replicas),
+        ApiKey.CREATE_PARTITIONS: CreatePartitionsApi(controller, cache),
+        ApiKey.ELECT_LEADERS: ElectLeadersApi(controller, cache),
+        ApiKey.DESCRIBE_CLUSTER: DescribeClusterApi(cache, parts.cluster_id),
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS: DescribeTopicPartitionsApi(cache),
+    }

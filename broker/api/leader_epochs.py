@@ -1,0 +1,101 @@
+"""OffsetForLeaderEpoch: where a leader epoch ends, for clients that look for truncation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from broker.api.answer import RequestContext, Response
+from broker.api.ports import Replicas
+from broker.replication.exchange import EpochAnswer, EpochQuery
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError
+from jbodlab.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from kio.schema.offset_for_leader_epoch.v4.request import OffsetForLeaderEpochRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochEndOffset:
+    """The largest epoch not above the one asked for, and its end; -1 where unknown."""
+
+    error_code: ErrorCode
+    partition: int
+    leader_epoch: int
+    end_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetForLeaderTopicResult:
+    """The partitions of one topic."""
+
+    topic: str
+    partitions: tuple[EpochEndOffset, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetForLeaderEpochResponse(Response):
+    """One entry for each partition asked for."""
+
+    topics: tuple[OffsetForLeaderTopicResult, ...]
+
+
+class OffsetForLeaderEpochApi:
+    """Asks the replicas."""
+
+    def __init__(self, replicas: Replicas) -> None:
+        self._replicas = replicas
+
+    def answer(
+        self, request: OffsetForLeaderEpochRequest, context: RequestContext
+    ) -> OffsetForLeaderEpochResponse:
+        """Look every partition up."""
+        queries = [
+            EpochQuery(
+                topic_partition=TopicPartition(topic.topic, wanted.partition),
+                leader_epoch=wanted.leader_epoch,
+                current_leader_epoch=wanted.current_leader_epoch,
+            )
+            for topic in request.topics
+            for wanted in topic.partitions
+        ]
+        return _response(request, self._replicas.epoch_end_offsets(queries))
+
+    def failure(
+        self, request: OffsetForLeaderEpochRequest, context: RequestContext, error: KafkaError
+    ) -> OffsetForLeaderEpochResponse:
+        """Return the error for every partition."""
+        answers = [
+            EpochAnswer(
+                topic_partition=TopicPartition(topic.topic, wanted.partition),
+                error_code=error.code,
+            )
+            for topic in request.topics
+            for wanted in topic.partitions
+        ]
+        return _response(request, answers)
+
+
+def _response(
+    request: OffsetForLeaderEpochRequest, answers: list[EpochAnswer]
+) -> OffsetForLeaderEpochResponse:
+    remaining = iter(answers)
+    topics = tuple(
+        OffsetForLeaderTopicResult(
+            topic=topic.topic,
+            partitions=tuple(_partition(next(remaining)) for _ in topic.partitions),
+        )
+        for topic in request.topics
+    )
+    assert next(remaining, None) is None
+    return OffsetForLeaderEpochResponse(topics=topics)
+
+
+def _partition(answer: EpochAnswer) -> EpochEndOffset:
+    return EpochEndOffset(
+        error_code=answer.error_code,
+        partition=answer.topic_partition.partition,
+        leader_epoch=answer.leader_epoch,
+        end_offset=answer.end_offset,
+    )

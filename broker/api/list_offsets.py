@@ -1,0 +1,104 @@
+"""ListOffsets: offsets by time, and the ends of a log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from broker.api.answer import Answer, Later, RequestContext, Response
+from broker.api.ports import Replicas
+from broker.replication.exchange import OffsetAnswer, OffsetQuery
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError
+from jbodlab.ids import BrokerId, TopicPartition
+
+if TYPE_CHECKING:
+    from kio.schema.list_offsets.v10.request import ListOffsetsRequest
+
+READ_UNCOMMITTED = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListOffsetsPartition:
+    """The offset found; -1 where there is none."""
+
+    partition_index: int
+    error_code: ErrorCode
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListOffsetsTopic:
+    """The partitions of one topic."""
+
+    name: str
+    partitions: tuple[ListOffsetsPartition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListOffsetsResponse(Response):
+    """One entry for each partition asked for."""
+
+    topics: tuple[ListOffsetsTopic, ...]
+
+
+class ListOffsetsApi:
+    """Asks the replicas."""
+
+    def __init__(self, replicas: Replicas) -> None:
+        self._replicas = replicas
+
+    def answer(self, request: ListOffsetsRequest, context: RequestContext) -> Answer:
+        """Look every partition up."""
+        queries = [
+            OffsetQuery(
+                topic_partition=TopicPartition(topic.name, wanted.partition_index),
+                timestamp=wanted.timestamp,
+                current_leader_epoch=getattr(wanted, "current_leader_epoch", -1),
+            )
+            for topic in request.topics
+            for wanted in topic.partitions
+        ]
+        isolation = getattr(request, "isolation_level", READ_UNCOMMITTED)
+        future = self._replicas.list_offsets(queries, BrokerId(request.replica_id), isolation)
+        return Later(future, partial(_response, request))
+
+    def failure(
+        self, request: ListOffsetsRequest, context: RequestContext, error: KafkaError
+    ) -> ListOffsetsResponse:
+        """Return the error for every partition."""
+        answers = [
+            OffsetAnswer(
+                topic_partition=TopicPartition(topic.name, wanted.partition_index),
+                error_code=error.code,
+            )
+            for topic in request.topics
+            for wanted in topic.partitions
+        ]
+        return _response(request, answers)
+
+
+def _response(request: ListOffsetsRequest, answers: list[OffsetAnswer]) -> ListOffsetsResponse:
+    remaining = iter(answers)
+    topics = tuple(
+        ListOffsetsTopic(
+            name=topic.name,
+            partitions=tuple(_partition(next(remaining)) for _ in topic.partitions),
+        )
+        for topic in request.topics
+    )
+    assert next(remaining, None) is None
+    return ListOffsetsResponse(topics=topics)
+
+
+def _partition(answer: OffsetAnswer) -> ListOffsetsPartition:
+    return ListOffsetsPartition(
+        partition_index=answer.topic_partition.partition,
+        error_code=answer.error_code,
+        timestamp=answer.timestamp,
+        offset=answer.offset,
+        leader_epoch=answer.leader_epoch,
+    )

@@ -1,0 +1,108 @@
+"""DescribeLogDirs: this broker's directories, what they hold, and which are offline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from broker.api.answer import Later, RequestContext, Response
+from broker.api.ports import Replicas
+from broker.replication.exchange import LogDirDescription, ReplicaDescription
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError
+
+if TYPE_CHECKING:
+    from kio.schema.describe_log_dirs.v5.request import DescribeLogDirsRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeLogDirsPartition:
+    """One replica; `is_future_key` marks the copy that a move between directories builds."""
+
+    partition_index: int
+    partition_size: int
+    offset_lag: int
+    is_future_key: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeLogDirsTopic:
+    """The replicas of one topic in one directory."""
+
+    name: str
+    partitions: tuple[DescribeLogDirsPartition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeLogDirsResult:
+    """One directory; an offline one has an error and nothing else."""
+
+    error_code: ErrorCode
+    log_dir: str
+    topics: tuple[DescribeLogDirsTopic, ...]
+    total_bytes: int
+    usable_bytes: int
+    is_cordoned: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeLogDirsResponse(Response):
+    """One result for each configured directory."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    results: tuple[DescribeLogDirsResult, ...] = ()
+
+
+class DescribeLogDirsApi:
+    """Asks the replicas."""
+
+    def __init__(self, replicas: Replicas) -> None:
+        self._replicas = replicas
+
+    def answer(self, request: DescribeLogDirsRequest, context: RequestContext) -> Later:
+        """Describe every directory, with the replicas asked for."""
+        topics: dict[str, set[int]] | None = None
+        if request.topics is not None:
+            topics = {}
+            for topic in request.topics:
+                topics.setdefault(topic.topic, set()).update(topic.partitions)
+        return Later(self._replicas.describe_log_dirs(topics), _response)
+
+    def failure(
+        self, request: DescribeLogDirsRequest, context: RequestContext, error: KafkaError
+    ) -> DescribeLogDirsResponse:
+        """Return the error; versions before 3 have no place for it and list nothing."""
+        return DescribeLogDirsResponse(error_code=error.code)
+
+
+def _response(log_dirs: list[LogDirDescription]) -> DescribeLogDirsResponse:
+    return DescribeLogDirsResponse(results=tuple(map(_result, log_dirs)))
+
+
+def _result(log_dir: LogDirDescription) -> DescribeLogDirsResult:
+    return DescribeLogDirsResult(
+        error_code=log_dir.error_code,
+        log_dir=log_dir.path,
+        topics=_by_topic(log_dir.replicas),
+        total_bytes=log_dir.total_bytes,
+        usable_bytes=log_dir.usable_bytes,
+        is_cordoned=log_dir.is_cordoned,
+    )
+
+
+def _by_topic(replicas: Iterable[ReplicaDescription]) -> tuple[DescribeLogDirsTopic, ...]:
+    topics: dict[str, list[DescribeLogDirsPartition]] = {}
+    for replica in replicas:
+        topics.setdefault(replica.topic_partition.topic, []).append(
+            DescribeLogDirsPartition(
+                partition_index=replica.topic_partition.partition,
+                partition_size=replica.size_bytes,
+                offset_lag=replica.offset_lag,
+                is_future_key=replica.is_future,
+            )
+        )
+    return tuple(
+        DescribeLogDirsTopic(name=name, partitions=tuple(partitions))
+        for name, partitions in topics.items()
+    )

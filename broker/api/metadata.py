@@ -1,0 +1,193 @@
+"""Metadata: brokers, topics, leaders, and which replicas are offline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from broker.api.answer import RequestContext, Response
+from broker.api.topic_creator import TopicCreator
+from broker.metadata_cache import MetadataCache
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError
+from jbodlab.ids import NO_LEADER, TopicId
+from jbodlab.image.partition_registration import PartitionRegistration
+from jbodlab.image.topics_image import TopicImage
+
+if TYPE_CHECKING:
+    from kio.schema.metadata.v13.request import MetadataRequest
+
+OPERATIONS_NOT_ASKED_FOR = -(1 << 31)
+NULL_MEANS_ALL_FROM = 1
+"""In version 0 an empty list asks for every topic."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataBroker:
+    """One live broker, at its address of the listener that was asked."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataPartition:
+    """One partition; the leader is -1 while there is none that clients can reach."""
+
+    error_code: ErrorCode
+    partition_index: int
+    leader_id: int
+    leader_epoch: int
+    replica_nodes: tuple[int, ...]
+    isr_nodes: tuple[int, ...]
+    offline_replicas: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataTopic:
+    """One topic; asked for by id and not known, it has no name."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    name: str | None
+    topic_id: UUID | None = None
+    is_internal: bool = False
+    partitions: tuple[MetadataPartition, ...] = ()
+    topic_authorized_operations: int = OPERATIONS_NOT_ASKED_FOR
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataResponse(Response):
+    """The cluster as this broker knows it."""
+
+    brokers: tuple[MetadataBroker, ...] = ()
+    cluster_id: str | None = None
+    controller_id: int = -1
+    topics: tuple[MetadataTopic, ...] = ()
+    cluster_authorized_operations: int = OPERATIONS_NOT_ASKED_FOR
+    error_code: ErrorCode = ErrorCode.NONE
+
+
+class MetadataApi:
+    """Answers from the metadata cache, and has missing topics created where that is allowed."""
+
+    def __init__(
+        self, cache: MetadataCache, cluster_id: str, topic_creator: TopicCreator | None
+    ) -> None:
+        """Set up the handler.
+
+        Args:
+            cache: The committed metadata.
+            cluster_id: Told to every client.
+            topic_creator: None where `auto.create.topics.enable` is false.
+        """
+        self._cache = cache
+        self._cluster_id = cluster_id
+        self._topic_creator = topic_creator
+
+    def answer(self, request: MetadataRequest, context: RequestContext) -> MetadataResponse:
+        """Describe the topics of the request, or all of them."""
+        listener = context.listener_name
+        brokers = tuple(
+            MetadataBroker(node_id=b.id, host=b.host, port=b.port, rack=b.rack)
+            for b in self._cache.live_brokers(listener)
+        )
+        describe = _Describe(self._cache, listener, frozenset(b.node_id for b in brokers))
+        asks_for_all = request.topics is None or (
+            not request.topics and context.version < NULL_MEANS_ALL_FROM
+        )
+        if asks_for_all:
+            topics = describe.topics(self._cache.image.topics.by_name.values())
+        else:
+            topics = tuple(self._asked_for(request, describe))
+        return MetadataResponse(
+            brokers=brokers,
+            cluster_id=self._cluster_id,
+            controller_id=self._cache.controller_id(),
+            topics=topics,
+        )
+
+    def failure(
+        self, request: MetadataRequest, context: RequestContext, error: KafkaError
+    ) -> MetadataResponse:
+        """Return the error for every topic, and for the whole where the version can say so."""
+        topics = tuple(
+            MetadataTopic(
+                error_code=error.code,
+                name="" if topic.name is None and context.version < 12 else topic.name,
+                topic_id=getattr(topic, "topic_id", None),
+            )
+            for topic in request.topics or ()
+        )
+        return MetadataResponse(cluster_id=self._cluster_id, topics=topics, error_code=error.code)
+
+    def _asked_for(self, request: MetadataRequest, describe: _Describe) -> Iterable[MetadataTopic]:
+        image = self._cache.image.topics
+        may_create = getattr(request, "allow_auto_topic_creation", True)
+        for topic in request.topics or ():
+            topic_id = getattr(topic, "topic_id", None)
+            if topic.name is None:
+                found = None if topic_id is None else image.by_id.get(TopicId(topic_id))
+                if found is None:
+                    yield MetadataTopic(
+                        error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id
+                    )
+                    continue
+            else:
+                found = image.by_name.get(topic.name)
+                if found is None:
+                    code = self._missing(topic.name, may_create=may_create)
+                    yield MetadataTopic(error_code=code, name=topic.name)
+                    continue
+            yield describe.topic(found)
+
+    def _missing(self, name: str, *, may_create: bool) -> ErrorCode:
+        if may_create and self._topic_creator is not None:
+            return self._topic_creator.create(name)
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def leader_or_error(
+    partition: PartitionRegistration, live: frozenset[int]
+) -> tuple[int, ErrorCode]:
+    """Return the leader that clients can reach, or -1 and LEADER_NOT_AVAILABLE."""
+    if partition.leader == NO_LEADER or partition.leader not in live:
+        return NO_LEADER, ErrorCode.LEADER_NOT_AVAILABLE
+    return partition.leader, ErrorCode.NONE
+
+
+class _Describe:
+    """Topics as one listener's clients see them."""
+
+    def __init__(self, cache: MetadataCache, listener_name: str, live: frozenset[int]) -> None:
+        self._cache = cache
+        self._listener_name = listener_name
+        self._live = live
+
+    def topics(self, topics: Iterable[TopicImage]) -> tuple[MetadataTopic, ...]:
+        return tuple(self.topic(topic) for topic in topics)
+
+    def topic(self, topic: TopicImage) -> MetadataTopic:
+        return MetadataTopic(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            partitions=tuple(
+                self._partition(index, topic.partitions[index])
+                for index in sorted(topic.partitions)
+            ),
+        )
+
+    def _partition(self, index: int, partition: PartitionRegistration) -> MetadataPartition:
+        leader, error_code = leader_or_error(partition, self._live)
+        return MetadataPartition(
+            error_code=error_code,
+            partition_index=index,
+            leader_id=leader,
+            leader_epoch=partition.leader_epoch,
+            replica_nodes=partition.replicas,
+            isr_nodes=partition.isr,
+            offline_replicas=tuple(self._cache.offline_replicas(partition, self._listener_name)),
+        )

@@ -1,0 +1,110 @@
+"""Produce: record batches to the replicas.
+
+The batches are handed on as they came; the replicas check and stamp them. With acks=0 there is no
+response at all, so the only way to tell the client of an error is to close its connection.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from broker.api.answer import Answer, Encoded, Later, RequestContext, milliseconds
+from broker.api.leader_hints import LeaderHints
+from broker.api.ports import Replicas
+from broker.api.request_handler import CloseConnectionError
+from broker.metadata_cache import MetadataCache
+from broker.replication.exchange import AppendEntry, AppendResult
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError
+from jbodlab.ids import BrokerId, TopicPartition
+from jbodlab.protocol.produce_response import ProducedPartition, produce_response
+
+if TYPE_CHECKING:
+    from kio.schema.produce.v12.request import ProduceRequest
+
+ALL, LEADER, NONE = -1, 1, 0
+"""The values of `acks`."""
+
+
+class ProduceApi:
+    """Appends, and answers when the wanted acknowledgements are there."""
+
+    def __init__(self, replicas: Replicas, cache: MetadataCache, broker_id: BrokerId) -> None:
+        self._replicas = replicas
+        self._cache = cache
+        self._broker_id = broker_id
+
+    def answer(self, request: ProduceRequest, context: RequestContext) -> Answer:
+        """Append every batch of the request."""
+        acks = request.acks
+        if acks not in (ALL, LEADER, NONE):
+            raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks is {acks}, not -1, 0 or 1")
+        if request.transactional_id is not None:
+            raise KafkaError(
+                ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not served"
+            )
+        entries = [
+            AppendEntry(
+                topic_partition=TopicPartition(topic.name, data.index), records=data.records
+            )
+            for topic in request.topic_data
+            for data in topic.partition_data
+        ]
+        future = self._replicas.append(entries, acks, milliseconds(request.timeout))
+        finish = _no_response if acks == NONE else partial(self._response, request, context)
+        return Later(future, finish)
+
+    def failure(
+        self, request: ProduceRequest, context: RequestContext, error: KafkaError
+    ) -> Encoded:
+        """Return the error for every partition."""
+        if request.acks == NONE:
+            raise CloseConnectionError(f"produce with acks=0 failed: {error}")
+        results = [
+            AppendResult(
+                topic_partition=TopicPartition(topic.name, data.index),
+                error_code=error.code,
+                error_message=error.message or None,
+            )
+            for topic in request.topic_data
+            for data in topic.partition_data
+        ]
+        return self._response(request, context, results)
+
+    def _response(
+        self, request: ProduceRequest, context: RequestContext, results: list[AppendResult]
+    ) -> Encoded:
+        hints = LeaderHints(self._cache, self._broker_id, context.listener_name)
+        remaining = iter(results)
+        topics = [
+            (topic.name, [_produced(next(remaining), hints) for _ in topic.partition_data])
+            for topic in request.topic_data
+        ]
+        assert next(remaining, None) is None
+        response = produce_response(
+            context.version, context.correlation_id, topics, hints.endpoints
+        )
+        return Encoded((response,))
+
+
+def _produced(result: AppendResult, hints: LeaderHints) -> ProducedPartition:
+    partition = result.topic_partition
+    return ProducedPartition(
+        partition.partition,
+        result.error_code,
+        result.base_offset,
+        result.log_append_time_ms,
+        result.log_start_offset,
+        result.error_message,
+        hints.hint(partition, result.error_code, result.leader_hint),
+    )
+
+
+def _no_response(results: list[AppendResult]) -> Encoded:
+    for result in results:
+        if result.error_code != ErrorCode.NONE:
+            raise CloseConnectionError(
+                f"produce with acks=0 to {result.topic_partition} failed: {result.error_code.name}"
+            )
+    return Encoded(())

@@ -1,0 +1,53 @@
+"""What a connection and the handlers say to each other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from jbodlab.errors import JbodlabError
+
+Buffers = Sequence[bytes | bytearray | memoryview]
+"""A whole response, size field included, in pieces; empty where nothing is to be sent."""
+
+
+class CloseConnectionError(JbodlabError):
+    """The only possible answer is the end of the connection."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionInfo:
+    """Where a request came from."""
+
+    listener_name: str
+    peer: str
+    """Address of the client, for logs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A response that is not there yet.
+
+    `buffers` gives it once `future` is done, and may raise to have the connection closed. The
+    connection cancels `future` when it is lost first.
+    """
+
+    future: asyncio.Future[Any]
+    buffers: Callable[[], Buffers]
+
+
+class RequestHandler(Protocol):
+    """Answers the requests of all connections."""
+
+    def is_pipelined(self, frame: memoryview) -> bool:
+        """Return whether the request may start while earlier such requests still wait."""
+
+    def handle(self, frame: memoryview, connection: ConnectionInfo) -> Buffers | Pending:
+        """Start to answer one request; never blocks.
+
+        Raises:
+            DecodeError: the request cannot be read, or is not served.
+            CloseConnectionError: there is no response for what went wrong.
+        """

@@ -1,0 +1,81 @@
+"""Creates topics that clients ask for and that do not exist (`auto.create.topics.enable`)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+
+from broker.api.ports import Controller
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import ControllerUnavailableError
+from jbodlab.ids import METADATA_TOPIC
+from jbodlab.requests import CreateTopicsRequest, NewTopic
+
+logger = logging.getLogger(__name__)
+
+TOPIC_NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
+"""What a topic may be called."""
+
+MAX_IN_PROGRESS = 100
+"""More names at a time are answered as unknown; the client asks again."""
+
+MAX_REMEMBERED_FAILURES = 100
+CREATE_TIMEOUT_S = 15.0
+
+
+class TopicCreator:
+    """Asks the controller in the background; clients meanwhile ask again for the metadata."""
+
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
+        self._in_progress: dict[str, asyncio.Task[None]] = {}
+        self._failures: dict[str, ErrorCode] = {}
+        """Why the last attempt failed, until a client has been told."""
+
+    def create(self, name: str) -> ErrorCode:
+        """Start to create a topic with the cluster's default partitions and replication.
+
+        Returns:
+            What to answer for the topic now: LEADER_NOT_AVAILABLE while it is being created, the
+            controller's refusal once after it failed, an error at once for an impossible name.
+        """
+        if TOPIC_NAME.fullmatch(name) is None or name == METADATA_TOPIC:
+            return ErrorCode.INVALID_TOPIC_EXCEPTION
+        if name in self._failures:
+            return self._failures.pop(name)
+        if name not in self._in_progress:
+            if len(self._in_progress) >= MAX_IN_PROGRESS:
+                return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            task = asyncio.get_running_loop().create_task(self._create(name))
+            self._in_progress[name] = task
+        return ErrorCode.LEADER_NOT_AVAILABLE
+
+    async def close(self) -> None:
+        """Give up what is still in progress."""
+        tasks = tuple(self._in_progress.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _create(self, name: str) -> None:
+        request = CreateTopicsRequest(
+            topics=(NewTopic(name=name),), timeout_ms=int(CREATE_TIMEOUT_S * 1000)
+        )
+        try:
+            response = await self._controller.create_topics(request, CREATE_TIMEOUT_S)
+        except ControllerUnavailableError as error:
+            logger.warning("topic not created: %s", error, extra={"topic": name})
+        else:
+            for created in response.topics:
+                self._created(created.name, created.error_code, created.error_message)
+        finally:
+            del self._in_progress[name]
+
+    def _created(self, name: str, error_code: ErrorCode, error_message: str) -> None:
+        if error_code == ErrorCode.NONE:
+            logger.info("topic created on demand", extra={"topic": name})
+        elif error_code != ErrorCode.TOPIC_ALREADY_EXISTS:
+            logger.warning("topic not created: %s", error_message, extra={"topic": name})
+            if len(self._failures) < MAX_REMEMBERED_FAILURES:
+                self._failures[name] = error_code

@@ -1,0 +1,230 @@
+"""CreateTopics and DeleteTopics: passed on to the controller."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from broker.api.answer import Later, RequestContext, Response, in_background, milliseconds
+from broker.api.controller_call import Deadline
+from broker.api.ports import Controller
+from broker.metadata_cache import MetadataCache
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError
+from jbodlab.ids import BrokerId, TopicId
+from jbodlab.requests import (
+    CreatedTopic,
+    CreateTopicsRequest,
+    DeletedTopic,
+    DeleteTopicsRequest,
+    NewTopic,
+    TopicToDelete,
+)
+
+if TYPE_CHECKING:
+    from kio.schema.create_topics.v7.request import CreatableTopic
+    from kio.schema.create_topics.v7.request import CreateTopicsRequest as KafkaCreateTopicsRequest
+    from kio.schema.delete_topics.v6.request import DeleteTopicsRequest as KafkaDeleteTopicsRequest
+
+NAMES_OR_IDS_FROM = 6
+"""DeleteTopics names topics by name or id from this version on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreatableTopicConfig:
+    """One effective setting of a created topic."""
+
+    name: str
+    value: str | None
+    read_only: bool
+    config_source: int
+    is_sensitive: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreatableTopicResult:
+    """What became of one topic; counts are -1 on an error."""
+
+    name: str
+    topic_id: UUID | None = None
+    error_code: ErrorCode
+    error_message: str | None
+    topic_config_error_code: int = 0
+    num_partitions: int = -1
+    replication_factor: int = -1
+    configs: tuple[CreatableTopicConfig, ...] | None = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTopicsResponse(Response):
+    """One entry for each topic asked for."""
+
+    topics: tuple[CreatableTopicResult, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletableTopicResult:
+    """What became of one topic."""
+
+    name: str | None
+    topic_id: UUID | None = None
+    error_code: ErrorCode
+    error_message: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteTopicsResponse(Response):
+    """One entry for each topic asked for."""
+
+    responses: tuple[DeletableTopicResult, ...]
+
+
+class CreateTopicsApi:
+    """Creates topics; any broker takes the request."""
+
+    def __init__(self, controller: Controller, cache: MetadataCache) -> None:
+        self._controller = controller
+        self._cache = cache
+
+    def answer(self, request: KafkaCreateTopicsRequest, context: RequestContext) -> Later:
+        """Ask the controller, and wait until this broker knows the new topics."""
+        return in_background(self._create(request))
+
+    def failure(
+        self, request: KafkaCreateTopicsRequest, context: RequestContext, error: KafkaError
+    ) -> CreateTopicsResponse:
+        """Return the error for every topic."""
+        return CreateTopicsResponse(
+            topics=tuple(
+                CreatableTopicResult(
+                    name=topic.name,
+                    error_code=error.code,
+                    error_message=error.message or None,
+                )
+                for topic in request.topics
+            )
+        )
+
+    async def _create(self, request: KafkaCreateTopicsRequest) -> CreateTopicsResponse:
+        deadline = Deadline(request.timeout)
+        response = await self._controller.create_topics(
+            CreateTopicsRequest(
+                topics=tuple(map(_new_topic, request.topics)),
+                timeout_ms=milliseconds(request.timeout),
+                validate_only=request.validate_only,
+            ),
+            deadline.left_s,
+        )
+        if not request.validate_only:
+            await deadline.wait_for(lambda: self._are_here(response.topics))
+        return CreateTopicsResponse(topics=tuple(map(_created, response.topics)))
+
+    def _are_here(self, topics: Iterable[CreatedTopic]) -> bool:
+        by_id = self._cache.image.topics.by_id
+        return all(
+            topic.topic_id in by_id for topic in topics if topic.error_code == ErrorCode.NONE
+        )
+
+
+class DeleteTopicsApi:
+    """Deletes topics; any broker takes the request."""
+
+    def __init__(self, controller: Controller, cache: MetadataCache) -> None:
+        self._controller = controller
+        self._cache = cache
+
+    def answer(self, request: KafkaDeleteTopicsRequest, context: RequestContext) -> Later:
+        """Ask the controller, and wait until this broker has forgotten the topics."""
+        return in_background(self._delete(request, context.version))
+
+    def failure(
+        self, request: KafkaDeleteTopicsRequest, context: RequestContext, error: KafkaError
+    ) -> DeleteTopicsResponse:
+        """Return the error for every topic."""
+        return DeleteTopicsResponse(
+            responses=tuple(
+                DeletableTopicResult(
+                    name=topic.name,
+                    topic_id=topic.topic_id,
+                    error_code=error.code,
+                    error_message=error.message or None,
+                )
+                for topic in _to_delete(request, context.version)
+            )
+        )
+
+    async def _delete(
+        self, request: KafkaDeleteTopicsRequest, version: int
+    ) -> DeleteTopicsResponse:
+        deadline = Deadline(request.timeout)
+        by_name = self._cache.image.topics.by_name
+        wanted = _to_delete(request, version)
+        response = await self._controller.delete_topics(
+            DeleteTopicsRequest(topics=wanted, timeout_ms=milliseconds(request.timeout)),
+            deadline.left_s,
+        )
+        deleted = [result for result in response.responses if result.error_code == ErrorCode.NONE]
+        # A topic of the same name may exist again by the time that we look, with another id.
+        ids = {topic.topic_id for topic in deleted if topic.topic_id is not None}
+        names = {topic.name for topic in deleted}
+        ids |= {topic.topic_id for name, topic in by_name.items() if name in names}
+        await deadline.wait_for(lambda: ids.isdisjoint(self._cache.image.topics.by_id))
+        return DeleteTopicsResponse(responses=tuple(map(_deleted, response.responses)))
+
+
+def _new_topic(topic: CreatableTopic) -> NewTopic:
+    return NewTopic(
+        name=topic.name,
+        num_partitions=topic.num_partitions,
+        replication_factor=topic.replication_factor,
+        assignments=tuple(
+            (assignment.partition_index, tuple(map(BrokerId, assignment.broker_ids)))
+            for assignment in topic.assignments
+        ),
+        configs=tuple((config.name, config.value) for config in topic.configs),
+    )
+
+
+def _created(topic: CreatedTopic) -> CreatableTopicResult:
+    return CreatableTopicResult(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        error_code=topic.error_code,
+        error_message=topic.error_message or None,
+        num_partitions=topic.num_partitions,
+        replication_factor=topic.replication_factor,
+        configs=tuple(
+            CreatableTopicConfig(
+                name=config.name,
+                value=config.value,
+                read_only=config.read_only,
+                config_source=config.config_source,
+                is_sensitive=config.is_sensitive,
+            )
+            for config in topic.configs
+        ),
+    )
+
+
+def _to_delete(request: KafkaDeleteTopicsRequest, version: int) -> tuple[TopicToDelete, ...]:
+    if version < NAMES_OR_IDS_FROM:
+        names: tuple[str, ...] = request.topic_names  # type: ignore[attr-defined]  # versions to 5
+        return tuple(TopicToDelete(name=name) for name in names)
+    return tuple(
+        TopicToDelete(
+            name=topic.name,
+            topic_id=None if topic.topic_id is None else TopicId(topic.topic_id),
+        )
+        for topic in request.topics
+    )
+
+
+def _deleted(topic: DeletedTopic) -> DeletableTopicResult:
+    return DeletableTopicResult(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        error_code=topic.error_code,
+        error_message=topic.error_message or None,
+    )

@@ -1,0 +1,183 @@
+"""The settings of a broker process, from Kafka's property file.
+
+Source: `kafka.server.KafkaConfig`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from jbodlab import properties as java_properties
+from jbodlab.config_table import Values
+from jbodlab.errors import ConfigError
+from jbodlab.ids import BrokerId
+from jbodlab.node_config import Voter, node_config, read_values
+from jbodlab.requests import Listener
+
+logger = logging.getLogger(__name__)
+
+BROKER_ROLES = frozenset({"broker"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerConfig:
+    """What a broker needs to know; fields are named after Kafka's keys.
+
+    Attributes:
+        values: All settings, for what topics may override one by one.
+        controller: The controller that this broker talks to.
+        listeners, advertised_listeners: Where clients are served, and the addresses they are told.
+        log_dirs: In configured order.
+        metadata_log_dir: One of them, or a separate directory.
+    """
+
+    values: Values
+    node_id: BrokerId
+    rack: str | None
+    controller: Voter
+    listeners: tuple[Listener, ...]
+    advertised_listeners: tuple[Listener, ...]
+    inter_broker_listener_name: str
+    socket_request_max_bytes: int
+    max_connections: int
+
+    log_dirs: tuple[Path, ...]
+    metadata_log_dir: Path
+    log_dir_failure_timeout_ms: int
+    probe_interval_ms: int
+    probe_deadline_ms: int
+
+    heartbeat_interval_ms: int
+    session_timeout_ms: int
+    initial_registration_timeout_ms: int
+    controlled_shutdown_enable: bool
+
+    replica_lag_time_max_ms: int
+    replica_fetch_wait_max_ms: int
+    replica_fetch_min_bytes: int
+    replica_fetch_max_bytes: int
+    replica_fetch_response_max_bytes: int
+    replica_fetch_backoff_ms: int
+    replica_socket_timeout_ms: int
+
+    high_watermark_checkpoint_interval_ms: int
+    recovery_point_checkpoint_interval_ms: int
+    log_start_checkpoint_interval_ms: int
+    retention_check_interval_ms: int
+    initial_task_delay_ms: int
+    producer_id_expiration_ms: int
+    file_delete_delay_ms: int
+
+    num_partitions: int
+    default_replication_factor: int
+    auto_create_topics_enable: bool
+    delete_topic_enable: bool
+    request_timeout_ms: int
+
+    @property
+    def controller_address(self) -> str:
+        """`host:port` of the controller, as gRPC wants it."""
+        host = self.controller.host
+        return (
+            f"[{host}]:{self.controller.port}" if ":" in host else f"{host}:{self.controller.port}"
+        )
+
+
+def load(path: Path) -> BrokerConfig:
+    """Read a property file; unknown keys are warned about.
+
+    Raises:
+        ConfigError: the file cannot be read, or a setting in it is wrong.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        found = java_properties.parse(text)
+    except (OSError, ValueError) as error:
+        raise ConfigError("-c", path, str(error)) from error
+    config, unknown = from_properties(found)
+    for key in unknown:
+        logger.warning("unknown configuration %s is ignored", key)
+    return config
+
+
+def from_properties(found: Mapping[str, str]) -> tuple[BrokerConfig, list[str]]:
+    """Read settings.
+
+    Returns:
+        The settings, and the keys that no component knows.
+
+    Raises:
+        ConfigError: one of them is wrong, or they are not those of a broker.
+    """
+    values, unknown = read_values(found)
+    node = node_config(values)
+    if node.roles != BROKER_ROLES:
+        raise ConfigError(
+            "process.roles", ",".join(sorted(node.roles)), "a broker process must have role broker"
+        )
+    if len(node.voters) != 1:
+        raise ConfigError(
+            "controller.quorum.voters",
+            values.text("controller.quorum.voters"),
+            "exactly one controller is supported",
+        )
+    config = BrokerConfig(
+        values=values,
+        node_id=node.node_id,
+        rack=values.optional_text("broker.rack"),
+        controller=node.voters[0],
+        listeners=node.listeners,
+        advertised_listeners=node.advertised_listeners,
+        inter_broker_listener_name=node.inter_broker_listener_name,
+        socket_request_max_bytes=values.integer("socket.request.max.bytes"),
+        max_connections=values.integer("max.connections"),
+        log_dirs=tuple(map(Path, node.log_dirs)),
+        metadata_log_dir=Path(node.metadata_log_dir),
+        log_dir_failure_timeout_ms=values.integer("log.dir.failure.timeout.ms"),
+        probe_interval_ms=values.integer("jbodlab.log.dir.probe.interval.ms"),
+        probe_deadline_ms=values.integer("jbodlab.log.dir.probe.deadline.ms"),
+        heartbeat_interval_ms=values.integer("broker.heartbeat.interval.ms"),
+        session_timeout_ms=values.integer("broker.session.timeout.ms"),
+        initial_registration_timeout_ms=values.integer("initial.broker.registration.timeout.ms"),
+        controlled_shutdown_enable=values.flag("controlled.shutdown.enable"),
+        replica_lag_time_max_ms=values.integer("replica.lag.time.max.ms"),
+        replica_fetch_wait_max_ms=values.integer("replica.fetch.wait.max.ms"),
+        replica_fetch_min_bytes=values.integer("replica.fetch.min.bytes"),
+        replica_fetch_max_bytes=values.integer("replica.fetch.max.bytes"),
+        replica_fetch_response_max_bytes=values.integer("replica.fetch.response.max.bytes"),
+        replica_fetch_backoff_ms=values.integer("replica.fetch.backoff.ms"),
+        replica_socket_timeout_ms=values.integer("replica.socket.timeout.ms"),
+        high_watermark_checkpoint_interval_ms=values.integer(
+            "replica.high.watermark.checkpoint.interval.ms"
+        ),
+        recovery_point_checkpoint_interval_ms=values.integer(
+            "log.flush.offset.checkpoint.interval.ms"
+        ),
+        log_start_checkpoint_interval_ms=values.integer(
+            "log.flush.start.offset.checkpoint.interval.ms"
+        ),
+        retention_check_interval_ms=values.integer("log.retention.check.interval.ms"),
+        initial_task_delay_ms=values.integer("log.initial.task.delay.ms"),
+        producer_id_expiration_ms=values.integer("producer.id.expiration.ms"),
+        file_delete_delay_ms=values.integer("log.segment.delete.delay.ms"),
+        num_partitions=values.integer("num.partitions"),
+        default_replication_factor=values.integer("default.replication.factor"),
+        auto_create_topics_enable=values.flag("auto.create.topics.enable"),
+        delete_topic_enable=values.flag("delete.topic.enable"),
+        request_timeout_ms=values.integer("request.timeout.ms"),
+    )
+    _check(config)
+    return config, unknown
+
+
+def _check(config: BrokerConfig) -> None:
+    wait_ms = config.replica_fetch_wait_max_ms
+    if wait_ms > min(config.replica_socket_timeout_ms, config.replica_lag_time_max_ms):
+        raise ConfigError(
+            "replica.fetch.wait.max.ms",
+            wait_ms,
+            "must not exceed replica.socket.timeout.ms and replica.lag.time.max.ms",
+        )

@@ -1,0 +1,1 @@
+"""What this broker and the controller tell each other: a channel, a life, assignments, metadata."""

@@ -1,0 +1,151 @@
+"""Tells the controller which directory holds which replica: drives the queue of `assignments`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+
+from broker.controller_link.assignments import Assignment, AssignmentQueue
+from broker.controller_link.channel import ControllerChannel
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import ControllerUnavailableError, DecodeError
+from jbodlab.ids import (
+    UNKNOWN_BROKER_EPOCH,
+    BrokerEpoch,
+    BrokerId,
+    DirectoryId,
+    TopicId,
+    TopicIdPartition,
+)
+from jbodlab.requests import AssignReplicasToDirsRequest, DirectoryAssignment
+
+logger = logging.getLogger(__name__)
+
+REQUEST_TIMEOUT_S = 10.0
+
+
+class AssignmentSender:
+    """Sends assignments until the controller has accepted them.
+
+    Args:
+        channel: To the controller.
+        broker_id: Ours.
+        broker_epoch: Epoch of the current registration, -1 without one.
+        is_replica: Whether this broker is a replica of a partition, by the current metadata.
+    """
+
+    def __init__(
+        self,
+        *,
+        channel: ControllerChannel,
+        broker_id: BrokerId,
+        broker_epoch: Callable[[], BrokerEpoch],
+        is_replica: Callable[[TopicIdPartition], bool],
+    ) -> None:
+        self._channel = channel
+        self._broker_id = broker_id
+        self._broker_epoch = broker_epoch
+        self._is_replica = is_replica
+        self._queue = AssignmentQueue(random=random.random)
+        self._timer: asyncio.TimerHandle | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._is_stopped = False
+
+    @property
+    def pending_count(self) -> int:
+        """Assignments that the controller has not accepted yet."""
+        return self._queue.pending_count
+
+    def assign(
+        self,
+        topic_id: TopicId,
+        partition: int,
+        directory_id: DirectoryId,
+        callback: Callable[[], None] | None = None,
+    ) -> None:
+        """Report where a replica is; replaces an earlier report of the same one.
+
+        Args:
+            topic_id: Of the replica.
+            partition: Of the replica.
+            directory_id: The directory that holds it.
+            callback: Called on the loop when the controller has accepted; not called if another
+                report replaces this one, or the replica is gone.
+        """
+        assignment = Assignment(
+            partition=TopicIdPartition(topic_id, partition),
+            directory_id=directory_id,
+            on_accepted=callback,
+        )
+        self._queue.submit(assignment, self._now_ms())
+        self._set_timer()
+
+    async def stop(self) -> None:
+        """End; what was not accepted is found and reported again after the next start."""
+        self._is_stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        send_ms = self._queue.next_send_ms
+        if send_ms is not None and not self._is_stopped:
+            self._timer = asyncio.get_running_loop().call_at(send_ms / 1000, self._send)
+
+    def _send(self) -> None:
+        self._timer = None
+        taken = self._queue.take(lambda assignment: self._is_replica(assignment.partition))
+        if taken:
+            self._task = asyncio.create_task(self._communicate(taken), name="assign replicas")
+        else:
+            self._set_timer()
+
+    async def _communicate(self, taken: tuple[Assignment, ...]) -> None:
+        try:
+            accepted = await self._request(taken)
+        except (ControllerUnavailableError, DecodeError) as error:
+            logger.info("assignments wait for the controller: %s", error)
+            self._queue.failed(self._now_ms())
+            accepted = ()
+        self._set_timer()
+        for assignment in accepted:
+            if assignment.on_accepted is not None:
+                assignment.on_accepted()
+
+    async def _request(self, taken: tuple[Assignment, ...]) -> tuple[Assignment, ...]:
+        broker_epoch = self._broker_epoch()
+        if broker_epoch == UNKNOWN_BROKER_EPOCH:
+            raise ControllerUnavailableError("this broker is not registered yet")
+        request = AssignReplicasToDirsRequest(
+            broker_id=self._broker_id,
+            broker_epoch=broker_epoch,
+            assignments=tuple(
+                DirectoryAssignment(
+                    topic_id=each.partition.topic_id,
+                    partition=each.partition.partition,
+                    directory=each.directory_id,
+                )
+                # Neighbours are grouped on the wire, by directory and then by topic.
+                for each in sorted(taken, key=lambda a: (a.directory_id, a.partition))
+            ),
+        )
+        response = await self._channel.assign_replicas_to_dirs(request, REQUEST_TIMEOUT_S)
+        if response.error_code is not ErrorCode.NONE:
+            raise ControllerUnavailableError(
+                f"{response.error_code.name}: {response.error_message}"
+            )
+        results = {
+            (TopicIdPartition(each.topic_id, each.partition), each.directory): code
+            for each, code in response.results
+        }
+        return self._queue.answered(results, self._now_ms())
+
+    def _now_ms(self) -> int:
+        return int(asyncio.get_running_loop().time() * 1000)

@@ -1,0 +1,197 @@
+"""The gRPC channel to the controller: one method per Kafka API, values in, values out.
+
+No protobuf type and no gRPC error gets past this module. Every call has a deadline. A controller
+that comes back after a restart is found within half a second, because the pause between two
+attempts to connect stays that short; a call made while there is no connection fails at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncGenerator, Iterator
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from jbodlab import requests
+from jbodlab.errors import ControllerUnavailableError
+from jbodlab.rpc import controller_pb2
+from jbodlab.rpc.controller_pb2_grpc import ControllerStub
+from jbodlab.rpc.translate import from_proto, to_proto
+
+MESSAGE_SIZE_BYTES_MAX = 64 * 1024 * 1024
+RECONNECT_BACKOFF_MS = 50
+RECONNECT_BACKOFF_MS_MAX = 500
+
+OPTIONS = (
+    ("grpc.max_receive_message_length", MESSAGE_SIZE_BYTES_MAX),
+    ("grpc.max_send_message_length", MESSAGE_SIZE_BYTES_MAX),
+    ("grpc.initial_reconnect_backoff_ms", RECONNECT_BACKOFF_MS),
+    ("grpc.min_reconnect_backoff_ms", RECONNECT_BACKOFF_MS),
+    ("grpc.max_reconnect_backoff_ms", RECONNECT_BACKOFF_MS_MAX),
+    # A controller whose machine vanished says nothing; without this a call to it would hang until
+    # its deadline and the stream for ever.
+    ("grpc.keepalive_time_ms", 5_000),
+    ("grpc.keepalive_timeout_ms", 3_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+    # Channels of one process would share connections, and with them their reconnect pauses.
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.enable_http_proxy", 0),
+)
+
+
+class ControllerChannel:
+    """Calls to the active controller; made and used on a running event loop.
+
+    Every method raises `ControllerUnavailableError` where no answer came within the deadline, and
+    `DecodeError` where the answer makes no sense. Error codes inside an answer are the caller's.
+
+    Args:
+        address: `host:port` of the controller.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._channel = grpc.aio.insecure_channel(address, options=OPTIONS)
+        self._stub: Any = ControllerStub(self._channel)  # type: ignore[no-untyped-call]
+
+    async def close(self) -> None:
+        """Close the connection; calls in flight fail."""
+        await self._channel.close()
+
+    async def broker_registration(
+        self, request: requests.BrokerRegistrationRequest, timeout_s: float
+    ) -> requests.BrokerRegistrationResponse:
+        """Announce this broker process."""
+        response: requests.BrokerRegistrationResponse = await self._call(
+            "BrokerRegistration", request, timeout_s
+        )
+        return response
+
+    async def broker_heartbeat(
+        self, request: requests.BrokerHeartbeatRequest, timeout_s: float
+    ) -> requests.BrokerHeartbeatResponse:
+        """Give a sign of life."""
+        response: requests.BrokerHeartbeatResponse = await self._call(
+            "BrokerHeartbeat", request, timeout_s
+        )
+        return response
+
+    async def unregister_broker(
+        self, request: requests.UnregisterBrokerRequest, timeout_s: float
+    ) -> requests.UnregisterBrokerResponse:
+        """Remove a broker from the cluster."""
+        response: requests.UnregisterBrokerResponse = await self._call(
+            "UnregisterBroker", request, timeout_s
+        )
+        return response
+
+    async def assign_replicas_to_dirs(
+        self, request: requests.AssignReplicasToDirsRequest, timeout_s: float
+    ) -> requests.AssignReplicasToDirsResponse:
+        """Say which directories hold replicas of this broker."""
+        response: requests.AssignReplicasToDirsResponse = await self._call(
+            "AssignReplicasToDirs", request, timeout_s
+        )
+        return response
+
+    async def alter_partition(
+        self, request: requests.AlterPartitionRequest, timeout_s: float
+    ) -> requests.AlterPartitionResponse:
+        """Propose ISR changes of partitions that this broker leads."""
+        response: requests.AlterPartitionResponse = await self._call(
+            "AlterPartition", request, timeout_s
+        )
+        return response
+
+    async def create_topics(
+        self, request: requests.CreateTopicsRequest, timeout_s: float
+    ) -> requests.CreateTopicsResponse:
+        """Create topics."""
+        response: requests.CreateTopicsResponse = await self._call(
+            "CreateTopics", request, timeout_s
+        )
+        return response
+
+    async def delete_topics(
+        self, request: requests.DeleteTopicsRequest, timeout_s: float
+    ) -> requests.DeleteTopicsResponse:
+        """Delete topics."""
+        response: requests.DeleteTopicsResponse = await self._call(
+            "DeleteTopics", request, timeout_s
+        )
+        return response
+
+    async def create_partitions(
+        self, request: requests.CreatePartitionsRequest, timeout_s: float
+    ) -> requests.CreatePartitionsResponse:
+        """Add partitions to topics."""
+        response: requests.CreatePartitionsResponse = await self._call(
+            "CreatePartitions", request, timeout_s
+        )
+        return response
+
+    async def elect_leaders(
+        self, request: requests.ElectLeadersRequest, timeout_s: float
+    ) -> requests.ElectLeadersResponse:
+        """Elect leaders of partitions."""
+        response: requests.ElectLeadersResponse = await self._call(
+            "ElectLeaders", request, timeout_s
+        )
+        return response
+
+    async def allocate_producer_ids(
+        self, request: requests.AllocateProducerIdsRequest, timeout_s: float
+    ) -> requests.AllocateProducerIdsResponse:
+        """Get a block of producer ids."""
+        response: requests.AllocateProducerIdsResponse = await self._call(
+            "AllocateProducerIds", request, timeout_s
+        )
+        return response
+
+    async def describe_quorum(self, timeout_s: float) -> requests.DescribeQuorumResponse:
+        """Ask who leads the metadata log and how far it is committed."""
+        message = controller_pb2.DescribeQuorumRequest()
+        response: requests.DescribeQuorumResponse = await self._send(
+            "DescribeQuorum", message, timeout_s
+        )
+        return response
+
+    async def metadata_stream(
+        self, request: requests.MetadataStreamRequest
+    ) -> AsyncGenerator[requests.MetadataStreamResponse, None]:
+        """Yield committed metadata from an offset on, for as long as the controller lives.
+
+        Only the reader can say how long silence may last, so this is the one call without a
+        deadline. Close the iterator (`contextlib.aclosing`) to end the stream.
+        """
+        with _translated_errors("MetadataStream"):
+            call = self._stub.MetadataStream(to_proto(request))
+            try:
+                async for message in call:
+                    response: requests.MetadataStreamResponse = from_proto(message)
+                    yield response
+            finally:
+                call.cancel()
+
+    async def _call(self, method: str, request: object, timeout_s: float) -> Any:
+        return await self._send(method, to_proto(request), timeout_s)
+
+    async def _send(self, method: str, message: Any, timeout_s: float) -> Any:
+        with _translated_errors(method):
+            return from_proto(await getattr(self._stub, method)(message, timeout=timeout_s))
+
+
+@contextlib.contextmanager
+def _translated_errors(method: str) -> Iterator[None]:
+    try:
+        yield
+    except grpc.aio.AioRpcError as error:
+        raise ControllerUnavailableError(
+            f"{method}: {error.code().name}: {error.details()}"
+        ) from error
+    except (grpc.aio.UsageError, grpc.aio.InternalError) as error:
+        # The channel was closed under the call.
+        raise ControllerUnavailableError(f"{method}: {error}") from error

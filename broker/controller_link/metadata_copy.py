@@ -1,0 +1,97 @@
+"""This broker's copy of the metadata log; used on the metadata directory's thread only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from jbodlab.log.filesystem import FileSystem
+from jbodlab.metadata_log.batches import MetadataBatch, read_batches
+from jbodlab.metadata_log.metadata_log import MetadataLog
+from jbodlab.metadata_log.snapshots import (
+    PART_SUFFIX,
+    Snapshot,
+    decode_snapshot,
+    prune,
+    read_latest,
+    snapshot_name,
+    snapshot_paths,
+)
+
+READ_BYTES = 1 << 20
+
+
+class MetadataCopy:
+    """The files of `__cluster_metadata-0`; opens them.
+
+    Raises:
+        OSError: the directory fails.
+    """
+
+    def __init__(self, metadata_dir: Path, fs: FileSystem) -> None:
+        self._fs = fs
+        self._log = MetadataLog.open(metadata_dir, fs=fs)
+
+    def latest_snapshot(self) -> Snapshot | None:
+        """Return the newest snapshot that can be read."""
+        return read_latest(self._log.directory)
+
+    def read(self, offset: int) -> Sequence[MetadataBatch]:
+        """Return about a megabyte of batches from an offset on; empty at the end.
+
+        Raises:
+            KafkaError: OFFSET_OUT_OF_RANGE, the log does not reach that far back.
+            DecodeError: a batch is damaged.
+        """
+        return list(read_batches(self._log.read(offset, READ_BYTES)))
+
+    def append(self, data: bytes) -> None:
+        """Append whole batches at the end; not synced."""
+        self._log.append(data)
+
+    def truncate(self, end_offset: int) -> None:
+        """Drop everything from an offset on, and snapshots that reach further."""
+        doomed = [
+            path for path in snapshot_paths(self._log.directory) if _end_offset(path) > end_offset
+        ]
+        for path in doomed:
+            self._fs.unlink(path)
+        if end_offset < self._log.start_offset:
+            self.drop()
+        else:
+            self._log.truncate(end_offset)
+
+    def drop(self) -> None:
+        """Forget everything."""
+        for path in snapshot_paths(self._log.directory):
+            self._fs.unlink(path)
+        self._log.reset_to(0)
+
+    def replace_by_snapshot(self, data: bytes, end_offset: int, epoch: int) -> Snapshot:
+        """Keep a snapshot that was received, and go on behind it.
+
+        Raises:
+            DecodeError: it is damaged or incomplete; nothing is changed then.
+        """
+        header, records = decode_snapshot(data)
+        path = self._log.directory / snapshot_name(end_offset, epoch)
+        part = path.with_name(path.name.removesuffix(".checkpoint") + PART_SUFFIX)
+        self._fs.write_bytes(part, data, sync=True)
+        part.chmod(0o444)
+        self._fs.rename(part, path)
+        self._log.reset_to(end_offset, epoch)
+        prune(self._log.directory)
+        return Snapshot(
+            end_offset=end_offset,
+            epoch=epoch,
+            timestamp_ms=header.last_contained_log_timestamp,
+            records=records,
+        )
+
+    def close(self) -> None:
+        """Sync and close the files."""
+        self._log.close()
+
+
+def _end_offset(path: Path) -> int:
+    return int(path.name.partition("-")[0])

@@ -1,0 +1,309 @@
+"""The metadata as this broker knows it: stream -> image -> listener, and a copy of the log on disk.
+
+The controller sends committed batches only, so each one may be applied the moment it arrives; the
+copy on disk is appended afterwards, in order, on the metadata directory's thread. It spares the
+next start the way through all of history and need not be synced: what a crash takes from its end is
+sent again. Who applies the news (the listener) therefore never waits for a disk.
+
+Two phases: until `begin_publishing` batches only move the image; then the listener gets the
+difference from nothing to the image at once, and from then on every change. When to begin is the
+controller's to say: it knows whether this broker has seen its own registration.
+
+A copy that cannot be read or has left the controller's log is no drama: it is dropped, and fetched
+again. A metadata directory that fails is one; `LogDirs` then ends the process.
+
+Source: `org.apache.kafka.image.loader.MetadataLoader`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from broker.controller_link.channel import ControllerChannel
+from broker.controller_link.metadata_copy import MetadataCopy
+from jbodlab.errors import (
+    ControllerUnavailableError,
+    CorruptRecordError,
+    DecodeError,
+    KafkaError,
+    LogDirError,
+)
+from jbodlab.ids import BrokerId, LeaderEpoch, Offset
+from jbodlab.image.loader import MetadataLoader
+from jbodlab.image.metadata_delta import MetadataDelta
+from jbodlab.image.metadata_image import EMPTY, MetadataImage
+from jbodlab.image.replay_error import ReplayError
+from jbodlab.log.filesystem import FileSystem
+from jbodlab.metadata_log.batches import MetadataBatch, read_batches
+from jbodlab.requests import MetadataStreamRequest, SnapshotPiece
+
+logger = logging.getLogger(__name__)
+
+RECONNECT_DELAY_S = 0.05
+RECONNECT_DELAY_S_MAX = 0.5
+
+SILENCE_S_MAX = 10.0
+"""An idle controller still writes a NoOp every half second; after this long the stream is dead."""
+
+UNWRITTEN_BYTES_MAX = 16 << 20
+"""What may wait for the metadata directory before the stream is read on."""
+
+SNAPSHOT_BYTES_MAX = 1 << 30
+
+YIELD_EVERY_BYTES = 1 << 16
+"""How much is replayed before other tasks get a turn."""
+
+
+T = TypeVar("T")
+
+
+class MetadataDir(Protocol):
+    """The metadata directory and its thread; `broker.logdirs.log_dir.LogDir` is one."""
+
+    path: Path
+    fs: FileSystem
+
+    def run(self, function: Callable[[], T], *, is_long: bool = False) -> asyncio.Future[T]:
+        """Run `function` on the thread; `LogDirError` when the directory fails."""
+
+
+class MetadataListener(Protocol):
+    """Whoever acts on metadata."""
+
+    def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Follow a change; `image` is the state after it. On the loop, without waiting."""
+
+
+class MetadataFeed:
+    """Follows the controller's metadata log.
+
+    Args:
+        channel: To the controller.
+        metadata_dir: The directory with this broker's copy of the log.
+        broker_id: Ours.
+        cluster_id: Ours; a controller of another cluster sends nothing.
+        listener: Gets every change after `begin_publishing`.
+        on_fatal: Called with one line when metadata cannot be followed any more.
+    """
+
+    def __init__(
+        self,
+        *,
+        channel: ControllerChannel,
+        metadata_dir: MetadataDir,
+        broker_id: BrokerId,
+        cluster_id: str,
+        listener: MetadataListener,
+        on_fatal: Callable[[str], None],
+    ) -> None:
+        self._channel = channel
+        self._log_dir = metadata_dir
+        self._broker_id = broker_id
+        self._cluster_id = cluster_id
+        self._listener = listener
+        self._on_fatal = on_fatal
+        self._loader = MetadataLoader()
+        self._copy: MetadataCopy | None = None
+        self._last_epoch = LeaderEpoch(-1)
+        # Where the copy ends once everything queued is written.
+        self._copy_end = 0
+        self._unwritten_bytes = 0
+        self._room = asyncio.Event()
+        self._is_publishing = False
+        self._snapshot: list[bytes] = []
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def image(self) -> MetadataImage:
+        """The metadata up to `applied_offset`."""
+        return self._loader.image
+
+    @property
+    def applied_offset(self) -> int:
+        """Last offset that the image contains; -1 before the first."""
+        return self._loader.image.offset
+
+    async def start(self) -> None:
+        """Replay the copy on disk, then follow the controller.
+
+        Raises:
+            LogDirError: the metadata directory failed; `LogDirs` has reported it.
+        """
+        self._copy = await self._log_dir.run(
+            partial(MetadataCopy, self._log_dir.path, self._log_dir.fs), is_long=True
+        )
+        await self._replay_copy()
+        self._task = asyncio.create_task(self._follow(), name="metadata feed")
+        self._task.add_done_callback(self._ended)
+
+    def begin_publishing(self) -> None:
+        """Give the listener the whole image as one change, and each later change as it comes."""
+        assert not self._is_publishing
+        self._is_publishing = True
+        self._listener.metadata_changed(MetadataDelta.between(EMPTY, self.image), self.image)
+
+    async def stop(self) -> None:
+        """Stop following, and close the copy."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        if self._copy is not None:
+            with contextlib.suppress(LogDirError, KafkaError):
+                await self._log_dir.run(self._copy.close, is_long=True)
+
+    async def _replay_copy(self) -> None:
+        """Bring a fresh loader to the end of the copy; an unusable copy is dropped."""
+        assert self._copy is not None
+        copy = self._copy
+        self._loader = MetadataLoader()
+        self._last_epoch = LeaderEpoch(-1)
+        try:
+            snapshot = await self._log_dir.run(copy.latest_snapshot, is_long=True)
+            if snapshot is not None:
+                self._loader.load_snapshot(
+                    snapshot.records, snapshot.end_offset, snapshot.epoch, snapshot.timestamp_ms
+                )
+                self._last_epoch = LeaderEpoch(snapshot.epoch)
+            while batches := await self._log_dir.run(
+                partial(copy.read, self._loader.next_offset), is_long=True
+            ):
+                await self._load(batches)
+        except (DecodeError, CorruptRecordError, ReplayError, KafkaError) as error:
+            logger.warning("copy of the metadata log is dropped: %s", error)
+            self._loader = MetadataLoader()
+            self._last_epoch = LeaderEpoch(-1)
+            await self._log_dir.run(copy.drop, is_long=True)
+        self._copy_end = self._loader.next_offset
+        logger.info("metadata replayed up to offset %d", self._loader.next_offset)
+
+    async def _follow(self) -> None:
+        delay_s = RECONNECT_DELAY_S
+        while True:
+            before = self._loader.next_offset
+            try:
+                await self._read_stream()
+            except (ControllerUnavailableError, DecodeError, TimeoutError) as error:
+                level = logging.INFO if delay_s == RECONNECT_DELAY_S else logging.DEBUG
+                logger.log(level, "metadata stream ended, connecting again: %s", error)
+            if self._loader.next_offset != before:
+                delay_s = RECONNECT_DELAY_S
+            await asyncio.sleep(delay_s)
+            delay_s = min(delay_s * 2, RECONNECT_DELAY_S_MAX)
+
+    async def _read_stream(self) -> None:
+        request = MetadataStreamRequest(
+            broker_id=self._broker_id,
+            cluster_id=self._cluster_id,
+            fetch_offset=Offset(self._loader.next_offset),
+            last_fetched_epoch=self._last_epoch,
+        )
+        self._snapshot.clear()
+        async with contextlib.aclosing(self._channel.metadata_stream(request)) as stream:
+            while True:
+                async with asyncio.timeout(SILENCE_S_MAX):
+                    response = await anext(stream, None)
+                if response is None:
+                    return
+                if response.diverging_end_offset is not None:
+                    await self._truncate(response.diverging_end_offset)
+                    return
+                if response.snapshot is not None:
+                    await self._receive_snapshot(response.snapshot)
+                if response.records:
+                    await self._receive_records(response.records)
+
+    async def _receive_records(self, records: bytes) -> None:
+        batches = list(read_batches(records))
+        position = sum(
+            batch.size for batch in batches if batch.last_offset < self._loader.next_offset
+        )
+        new = [batch for batch in batches if batch.last_offset >= self._loader.next_offset]
+        if not new:
+            return
+        if new[0].base_offset != self._loader.next_offset:
+            raise DecodeError(
+                f"stream goes on at offset {new[0].base_offset} where "
+                f"{self._loader.next_offset} comes next"
+            )
+        await self._load(new)
+        await self._store(records[position:], self._loader.next_offset)
+
+    async def _load(self, batches: Iterable[MetadataBatch]) -> None:
+        size = 0
+        for batch in batches:
+            delta = self._loader.load(batch)
+            self._last_epoch = LeaderEpoch(batch.epoch)
+            if delta is not None:
+                self._publish(delta)
+            size += batch.size
+            if size >= YIELD_EVERY_BYTES:
+                size = 0
+                await asyncio.sleep(0)
+
+    def _publish(self, delta: MetadataDelta) -> None:
+        if self._is_publishing:
+            self._listener.metadata_changed(delta, self.image)
+
+    async def _store(self, data: bytes, end_offset: int) -> None:
+        """Queue an append; waits only while too much is queued already."""
+        assert self._copy is not None
+        self._unwritten_bytes += len(data)
+        self._copy_end = end_offset
+        future = self._log_dir.run(partial(self._copy.append, data))
+        future.add_done_callback(partial(self._stored, len(data)))
+        while self._unwritten_bytes > UNWRITTEN_BYTES_MAX:
+            self._room.clear()
+            await self._room.wait()
+
+    def _stored(self, size: int, future: asyncio.Future[None]) -> None:
+        self._unwritten_bytes -= size
+        self._room.set()
+        error = None if future.cancelled() else future.exception()
+        # `LogDirs` itself ends the process when the metadata directory fails.
+        if error is not None and not isinstance(error, LogDirError):
+            self._on_fatal(f"copy of the metadata log cannot be written: {error}")
+
+    async def _receive_snapshot(self, piece: SnapshotPiece) -> None:
+        assert self._copy is not None
+        self._snapshot.append(piece.content)
+        if sum(map(len, self._snapshot)) > SNAPSHOT_BYTES_MAX:
+            raise DecodeError(f"snapshot has more than {SNAPSHOT_BYTES_MAX} bytes")
+        if not piece.last:
+            return
+        data = b"".join(self._snapshot)
+        self._snapshot.clear()
+        snapshot = await self._log_dir.run(
+            partial(self._copy.replace_by_snapshot, data, piece.end_offset, piece.epoch),
+            is_long=True,
+        )
+        delta = self._loader.load_snapshot(
+            snapshot.records, snapshot.end_offset, snapshot.epoch, snapshot.timestamp_ms
+        )
+        self._last_epoch = piece.epoch
+        self._copy_end = piece.end_offset
+        logger.info("metadata snapshot received up to offset %d", piece.end_offset)
+        self._publish(delta)
+
+    async def _truncate(self, end_offset: int) -> None:
+        """Cut what the controller's log does not have, and replay what is left."""
+        assert self._copy is not None
+        logger.warning("metadata log is cut from %d to %d", self._copy_end, end_offset)
+        old = self.image
+        was_publishing, self._is_publishing = self._is_publishing, False
+        await self._log_dir.run(partial(self._copy.truncate, end_offset), is_long=True)
+        await self._replay_copy()
+        self._is_publishing = was_publishing
+        self._publish(MetadataDelta.between(old, self.image))
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, LogDirError):
+            logger.error("metadata cannot be followed", exc_info=error)
+            self._on_fatal(f"metadata cannot be followed: {error}")

@@ -1,0 +1,1 @@
+"""The log directories of this broker: one thread each, their failures, their upkeep."""

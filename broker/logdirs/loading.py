@@ -1,0 +1,258 @@
+"""Loads the logs of all directories at start, and closes them in order at the end.
+
+Each directory works on its own thread, so the slowest disk decides how long it takes. A directory
+that fails while it is loaded goes offline, and the others serve. An entry that is no partition
+directory (`lost+found`) is left alone with a warning; Apache Kafka refuses to start over it.
+
+Source: `kafka.log.LogManager.loadLogs`, `shutdown`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from uuid import UUID
+
+from broker.logdirs import clean_shutdown
+from broker.logdirs.checkpoints import log_start_offsets, recovery_points
+from broker.logdirs.hosted import HostedLog, HostedLogs
+from broker.logdirs.lifecycle import LogDirEvent, LogDirState
+from broker.logdirs.log_dir import LogDir
+from broker.logdirs.log_dirs import LogDirs
+from jbodlab.errors import CorruptRecordError, FormatError, LogDirError
+from jbodlab.ids import BrokerEpoch, TopicPartition
+from jbodlab.log import names
+from jbodlab.log.checkpoints import read_offsets, write_offsets
+from jbodlab.log.filesystem import FileSystem
+from jbodlab.log.log_config import LogConfig
+from jbodlab.log.names import DirKind
+from jbodlab.log.partition_metadata import read_topic_id
+from jbodlab.log.replica_log import ReplicaLog
+
+logger = logging.getLogger(__name__)
+
+IsStray = Callable[[TopicPartition, UUID | None], bool]
+LogConfigOf = Callable[[str], LogConfig]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedReplica:
+    """A log found on a disk.
+
+    Attributes:
+        high_watermark: From the checkpoint of its directory, inside of the log.
+        is_future: Whether it is a copy under construction by a move between directories.
+    """
+
+    log: ReplicaLog
+    log_dir: LogDir
+    high_watermark: int
+    is_future: bool
+
+
+async def load_logs(
+    log_dirs: LogDirs, is_stray: IsStray, log_config_of: LogConfigOf
+) -> list[LoadedReplica]:
+    """Load the logs of all online directories, at the same time.
+
+    Args:
+        log_dirs: The directories; each becomes ONLINE, or goes offline.
+        is_stray: Whether the metadata does not place a partition with this topic id (None: none on
+            the disk) here; such a directory is renamed and kept. Called on several threads.
+        log_config_of: Settings of a topic's logs, by its name. Called on several threads.
+
+    Raises:
+        FormatError: the same replica was found twice.
+    """
+    loading = log_dirs.online()
+    for log_dir in loading:
+        log_dir.handle(LogDirEvent.LOAD)
+    results = await asyncio.gather(
+        *(
+            log_dir.run(
+                partial(_load_directory, log_dir.fs, log_dir.path, is_stray, log_config_of),
+                is_long=True,
+            )
+            for log_dir in loading
+        ),
+        return_exceptions=True,
+    )
+    replicas: list[LoadedReplica] = []
+    for log_dir, result in zip(loading, results, strict=True):
+        if isinstance(result, LogDirError):
+            continue
+        if isinstance(result, BaseException):
+            raise result
+        log_dir.handle(LogDirEvent.LOADED)
+        log_dir.replica_count = len(result)
+        logger.info("loaded %d logs", len(result), extra=log_dir.log_fields())
+        replicas.extend(
+            LoadedReplica(
+                log=log, log_dir=log_dir, high_watermark=high_watermark, is_future=log.is_future
+            )
+            for log, high_watermark in result
+        )
+    _refuse_duplicates(replicas)
+    return replicas
+
+
+async def close_log_dirs(
+    log_dirs: LogDirs, hosted: HostedLogs, broker_epoch: BrokerEpoch, *, timeout_s: float
+) -> bool:
+    """Flush and close everything, write all checkpoints, mark the directories as clean.
+
+    Directories that are offline or were not loaded are left as they are. Nothing else may use the
+    logs any more.
+
+    Returns:
+        Whether all directories were closed within the time.
+    """
+    closing = {
+        log_dir.run(
+            partial(
+                _close_directory,
+                log_dir.fs,
+                log_dir.path,
+                tuple(hosted.hosted_in(log_dir)),
+                broker_epoch,
+            ),
+            is_long=True,
+        ): log_dir
+        for log_dir in log_dirs.online()
+        if log_dir.state is LogDirState.ONLINE
+    }
+    if not closing:
+        return True
+    done, pending = await asyncio.wait(closing, timeout=timeout_s)
+    for future in done:
+        if (error := future.exception()) is not None:
+            logger.warning(
+                "directory was not closed cleanly: %s", error, extra=closing[future].log_fields()
+            )
+    for future in pending:
+        logger.warning("directory did not close in time", extra=closing[future].log_fields())
+    return not pending and all(future.exception() is None for future in done)
+
+
+def _load_directory(
+    fs: FileSystem, path: Path, is_stray: IsStray, log_config_of: LogConfigOf
+) -> list[HostedLog]:
+    """Load one directory; on its thread."""
+    clean = clean_shutdown.take(fs, path)
+    points = _read_checkpoint(fs, path / names.RECOVERY_POINT_FILE)
+    starts = _read_checkpoint(fs, path / names.LOG_START_OFFSET_FILE)
+    high_watermarks = _read_checkpoint(fs, path / names.HIGH_WATERMARK_FILE)
+    loaded: list[HostedLog] = []
+    try:
+        for name in _partition_dirs(fs, path, is_stray):
+            topic_partition = names.parse_partition_dir(name).topic_partition
+            log = ReplicaLog.load(
+                fs,
+                path / name,
+                log_config_of(topic_partition.topic),
+                clean=clean,
+                recovery_point=points.get(topic_partition, 0),
+                log_start_offset=starts.get(topic_partition, 0),
+            )
+            high_watermark = high_watermarks.get(topic_partition, 0)
+            high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
+            loaded.append(HostedLog(log, high_watermark))
+        _create_missing_checkpoints(fs, path)
+    except BaseException as error:
+        for log, _ in loaded:
+            log.abandon()
+        if isinstance(error, CorruptRecordError):
+            # A small file that the broker itself writes cannot be read: as good as an I/O error.
+            raise OSError(errno.EIO, str(error), str(error.path)) from error
+        raise
+    return loaded
+
+
+def _partition_dirs(fs: FileSystem, path: Path, is_stray: IsStray) -> list[str]:
+    """Return the names of the directories to load; puts strays aside."""
+    wanted = []
+    for name in fs.listdir(path):
+        if name in (names.METADATA_DIR_NAME, names.REMOTE_INDEX_CACHE_DIR_NAME):
+            continue
+        if not fs.is_dir(path / name):
+            continue
+        try:
+            parsed = names.parse_partition_dir(name)
+        except ValueError:
+            logger.warning("%s is no partition directory, it is left alone", path / name)
+            continue
+        if parsed.kind is DirKind.DELETE:
+            continue
+        if parsed.kind is DirKind.STRAY:
+            logger.warning("%s is a stray replica, it is kept", path / name)
+            continue
+        topic_id = read_topic_id(fs, path / name / names.PARTITION_METADATA_FILE)
+        if is_stray(parsed.topic_partition, topic_id):
+            stray = names.stray_dir(parsed.topic_partition, uuid.uuid4().hex)
+            logger.warning("%s does not belong here, it is kept as %s", path / name, stray)
+            fs.rename(path / name, path / stray)
+            continue
+        wanted.append(name)
+    return wanted
+
+
+def _read_checkpoint(fs: FileSystem, path: Path) -> Mapping[TopicPartition, int]:
+    """Read offsets; a malformed file has none, which costs time at most, never data."""
+    try:
+        return read_offsets(fs, path)
+    except CorruptRecordError as error:
+        logger.warning("checkpoint is not used: %s", error)
+        return {}
+
+
+def _create_missing_checkpoints(fs: FileSystem, path: Path) -> None:
+    for name in (
+        names.RECOVERY_POINT_FILE,
+        names.LOG_START_OFFSET_FILE,
+        names.HIGH_WATERMARK_FILE,
+        names.CLEANER_OFFSET_FILE,
+    ):
+        if not fs.exists(path / name):
+            fs.write_bytes(path / name, b"", sync=False)
+
+
+def _close_directory(
+    fs: FileSystem, path: Path, hosted: Sequence[HostedLog], broker_epoch: BrokerEpoch
+) -> None:
+    """Close one directory; on its thread. The marker is the last thing written."""
+    logs = [log for log, _ in hosted]
+    for log in logs:
+        log.close(clean=True)
+    write_offsets(fs, path / names.RECOVERY_POINT_FILE, recovery_points(logs))
+    write_offsets(fs, path / names.LOG_START_OFFSET_FILE, log_start_offsets(logs))
+    write_offsets(
+        fs,
+        path / names.HIGH_WATERMARK_FILE,
+        {log.topic_partition: high_watermark for log, high_watermark in hosted},
+    )
+    clean_shutdown.write(fs, path, broker_epoch)
+
+
+def _refuse_duplicates(replicas: Sequence[LoadedReplica]) -> None:
+    seen: dict[tuple[TopicPartition, bool], Path] = {}
+    for replica in replicas:
+        key = (replica.log.topic_partition, replica.is_future)
+        path = replica.log.directory
+        if key not in seen:
+            seen[key] = path
+        elif replica.is_future:
+            raise FormatError(f"Duplicate log directories found: {seen[key]}, {path}")
+        else:
+            raise FormatError(
+                f"Duplicate log directories for {key[0]} are found in both {seen[key]} and {path}. "
+                "It is likely because log directory failure happened while broker was replacing "
+                "current replica with future replica. Recover broker from this failure by manually "
+                "deleting one of the two directories for this partition. It is recommended to "
+                "delete the partition in the log directory that is known to have failed recently."
+            )

@@ -1,0 +1,128 @@
+"""One log directory: its path, its id, its state and its thread.
+
+`LogDir.run` is the only door to the directory's files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from broker.logdirs.executor import DirectoryExecutor
+from broker.logdirs.lifecycle import LogDirEvent, LogDirState, next_state
+from jbodlab import kafka_uuid
+from jbodlab.errors import LogDirError
+from jbodlab.ids import DirectoryId
+from jbodlab.log.filesystem import FileSystem, PosixFileSystem
+
+T = TypeVar("T")
+
+
+class LogDir:
+    """One directory of `log.dirs`, or the metadata directory where that is a separate one.
+
+    Attributes:
+        path: As configured.
+        directory_id: None if it was never readable, so that its id is unknown.
+        fs: The disk; used on this directory's thread only.
+        identity: Device and inode at start; None skips the check for a replaced directory.
+        cause: Why it is offline; None while it is online.
+        replica_count: Current and future replicas in it; kept by whoever owns the replicas.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        directory_id: DirectoryId | None,
+        *,
+        fs: FileSystem | None = None,
+        identity: tuple[int, int] | None = None,
+    ) -> None:
+        self.path = path
+        self.directory_id = directory_id
+        self.fs: FileSystem = fs or PosixFileSystem()
+        self.identity = identity
+        self.cause: str | None = None
+        self.replica_count = 0
+        self._state = LogDirState.INITIAL
+        self._report: Callable[[LogDir, str], None] | None = None
+        self._executor = DirectoryExecutor(
+            f"log-dir {path}", make_error=self.error, on_failure=self._call_failed
+        )
+
+    def __repr__(self) -> str:
+        return f"LogDir({self.path}, {self.id_text}, {self._state.name})"
+
+    @property
+    def state(self) -> LogDirState:
+        """Where it is in its life."""
+        return self._state
+
+    @property
+    def is_online(self) -> bool:
+        """Whether it did not fail; also true before its logs are loaded."""
+        return self._state.is_usable
+
+    @property
+    def id_text(self) -> str:
+        """The directory id as people read it; `unknown` without one."""
+        return kafka_uuid.to_text(self.directory_id) if self.directory_id else "unknown"
+
+    @property
+    def running_call(self) -> int:
+        """Number of the call its thread is in, 0 if none; see `DirectoryExecutor`."""
+        return self._executor.running_call
+
+    @property
+    def running_call_is_long(self) -> bool:
+        """Whether that call was announced as one that may take its time."""
+        return self._executor.running_call_is_long
+
+    def log_fields(self) -> dict[str, str]:
+        """Return what every line of the log about this directory carries as `extra`."""
+        return {"directory_id": self.id_text, "log_dir": str(self.path)}
+
+    def run(self, function: Callable[[], T], *, is_long: bool = False) -> asyncio.Future[T]:
+        """Run `function` on this directory's thread, first in, first out.
+
+        An `OSError` of it takes the directory offline and reports it; the future then gets
+        `LogDirError`, as do all that wait behind it and all later ones, at once. An `OSError` that
+        is the process's own fault gives `KafkaError`; other exceptions pass through. A call that
+        may rightly take long, such as the flush of a whole segment, is announced by `is_long`.
+        """
+        return self._executor.submit(function, is_long=is_long)
+
+    def clean_up(self, function: Callable[[], object]) -> None:
+        """Run `function` on the thread even after a failure, dropping what it raises."""
+        self._executor.clean_up(function)
+
+    def handle(self, event: LogDirEvent) -> None:
+        """Move to the state that follows an event other than a failure."""
+        assert event is not LogDirEvent.FAIL
+        self._state = next_state(self._state, event)
+
+    def go_offline(self, cause: str) -> None:
+        """Become offline and answer everything that waits; `LogDirs.fail` tells the others."""
+        self._state = next_state(self._state, LogDirEvent.FAIL)
+        self.cause = cause
+        self._executor.abandon(cause)
+
+    def error(self, cause: str | None = None) -> LogDirError:
+        """Return the error that callers of a failed directory get."""
+        return LogDirError(self.path, self.directory_id, cause or self.cause or "unknown cause")
+
+    def report_failures_to(self, report: Callable[[LogDir, str], None]) -> None:
+        """Name who is told, on the loop, when a call failed."""
+        self._report = report
+
+    def stop(self) -> None:
+        """Let the thread end when its queue is empty."""
+        self._executor.stop()
+
+    def _call_failed(self, cause: str) -> None:
+        if self._report is not None:
+            self._report(self, cause)
+        elif self.is_online:
+            self.go_offline(cause)

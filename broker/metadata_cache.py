@@ -1,0 +1,171 @@
+"""The metadata that clients are told: the current image, and questions to it.
+
+The image is exchanged as a whole after the replicas have followed a change, so an answer never
+mixes two states.
+
+Source: `kafka.server.metadata.KRaftMetadataCache`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from jbodlab.ids import (
+    BrokerId,
+    DirectoryId,
+    LeaderEpoch,
+    TopicId,
+    TopicIdPartition,
+    TopicPartition,
+)
+from jbodlab.image.broker_registration import BrokerRegistration
+from jbodlab.image.metadata_image import EMPTY, MetadataImage
+from jbodlab.image.partition_registration import PartitionRegistration
+from jbodlab.image.topics_image import TopicImage
+from jbodlab.records.cluster_records import BrokerEndpoint
+
+NO_BROKER = BrokerId(-1)
+
+
+class BrokerNode(NamedTuple):
+    """A broker as clients address it."""
+
+    id: BrokerId
+    host: str
+    port: int
+    rack: str | None
+
+
+class LeaderInfo(NamedTuple):
+    """The leader of a partition, and where other brokers reach it."""
+
+    broker_id: BrokerId
+    epoch: LeaderEpoch
+    host: str
+    port: int
+
+
+class MetadataCache:
+    """Holds the current image.
+
+    Args:
+        broker_id: Ours.
+        inter_broker_listener_name: The listener of `leader_of`.
+    """
+
+    def __init__(self, broker_id: BrokerId, inter_broker_listener_name: str) -> None:
+        self._broker_id = broker_id
+        self._listener_name = inter_broker_listener_name
+        self._image = EMPTY
+        self._live: dict[str, list[BrokerNode]] = {}
+
+    @property
+    def image(self) -> MetadataImage:
+        """The state that clients are told."""
+        return self._image
+
+    def publish(self, image: MetadataImage) -> None:
+        """Exchange the image."""
+        self._image = image
+        self._live = {}
+
+    def topics_for(self, names: Iterable[str] | None) -> list[TopicImage]:
+        """Return the topics with these names that exist; all of them for None."""
+        by_name = self._image.topics.by_name
+        if names is None:
+            return list(by_name.values())
+        return [by_name[name] for name in names if name in by_name]
+
+    def topic_id(self, name: str) -> TopicId | None:
+        """Return the id of a topic."""
+        topic = self._image.topics.by_name.get(name)
+        return None if topic is None else topic.topic_id
+
+    def topic_name(self, topic_id: TopicId) -> str | None:
+        """Return the name of a topic."""
+        topic = self._image.topics.by_id.get(topic_id)
+        return None if topic is None else topic.name
+
+    def partition(self, topic_partition: TopicPartition) -> PartitionRegistration | None:
+        """Return the state of a partition."""
+        topic = self._image.topics.by_name.get(topic_partition.topic)
+        return None if topic is None else topic.partitions.get(topic_partition.partition)
+
+    def leader_of(self, topic_partition: TopicPartition) -> LeaderInfo | None:
+        """Return the leader of a partition; None if it has none that can be reached."""
+        partition = self.partition(topic_partition)
+        if partition is None:
+            return None
+        endpoint = self._endpoint(partition.leader, self._listener_name)
+        if endpoint is None:
+            return None
+        return LeaderInfo(partition.leader, partition.leader_epoch, endpoint.host, endpoint.port)
+
+    def live_brokers(self, listener_name: str) -> Sequence[BrokerNode]:
+        """Return the brokers that are registered, not fenced and have a listener, by id."""
+        live = self._live.get(listener_name)
+        if live is None:
+            live = self._live[listener_name] = [
+                BrokerNode(broker_id, endpoint.host, endpoint.port, registration.rack)
+                for broker_id, registration in sorted(self._image.cluster.brokers.items())
+                if (endpoint := _endpoint(registration, listener_name)) is not None
+            ]
+        return live
+
+    def offline_replicas(
+        self, partition: PartitionRegistration, listener_name: str
+    ) -> list[BrokerId]:
+        """Return the replicas that clients cannot count on, in replica order.
+
+        That is each one whose broker is not registered, is fenced or lacks the listener, or whose
+        directory is offline there.
+        """
+        return [
+            broker_id
+            for broker_id, directory in zip(partition.replicas, partition.directories, strict=True)
+            if self._is_offline(broker_id, directory, listener_name)
+        ]
+
+    def controller_id(self) -> BrokerId:
+        """Return the broker that clients send requests for the controller to; -1 if none lives.
+
+        Controllers serve no clients. This broker names itself where it can; every broker forwards.
+        """
+        live = [node.id for node in self.live_brokers(self._listener_name)]
+        if self._broker_id in live:
+            return self._broker_id
+        return next(iter(live), NO_BROKER)
+
+    def is_replica(self, partition: TopicIdPartition) -> bool:
+        """Return whether this broker is a replica of a partition."""
+        found = self._image.topics.partition(partition.topic_id, partition.partition)
+        return found is not None and self._broker_id in found.replicas
+
+    def leads_in(self, directory_id: DirectoryId) -> bool:
+        """Return whether this broker leads a partition that the metadata has in a directory."""
+        return any(
+            partition.leader == self._broker_id
+            and partition.directory(self._broker_id) == directory_id
+            for topic in self._image.topics.by_id.values()
+            for partition in topic.partitions.values()
+        )
+
+    def _endpoint(self, broker_id: BrokerId, listener_name: str) -> BrokerEndpoint | None:
+        registration = self._image.cluster.brokers.get(broker_id)
+        return None if registration is None else _endpoint(registration, listener_name)
+
+    def _is_offline(self, broker_id: BrokerId, directory: DirectoryId, listener_name: str) -> bool:
+        registration = self._image.cluster.brokers.get(broker_id)
+        return (
+            registration is None
+            or _endpoint(registration, listener_name) is None
+            or not registration.directory_is_online(directory)
+        )
+
+
+def _endpoint(registration: BrokerRegistration, listener_name: str) -> BrokerEndpoint | None:
+    """Return a live broker's address at a listener."""
+    if registration.fenced:
+        return None
+    return next((each for each in registration.endpoints if each.name == listener_name), None)

@@ -1,0 +1,119 @@
+"""A listening address and the connections accepted on it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from broker.api.request_handler import RequestHandler
+from broker.network.connection import Connection
+from jbodlab.protocol.framing import MAX_FRAME_BYTES
+
+logger = logging.getLogger(__name__)
+
+MAX_CONNECTIONS = 2000
+BACKLOG = 512
+CLOSE_TIMEOUT_S = 1.0
+
+
+class Listener:
+    """Accepts connections on one address under one listener name."""
+
+    def __init__(
+        self,
+        name: str,
+        host: str,
+        port: int,
+        handler: RequestHandler,
+        *,
+        max_connections: int = MAX_CONNECTIONS,
+        max_request_bytes: int = MAX_FRAME_BYTES,
+    ) -> None:
+        """Describe a listener; nothing is opened before `start`.
+
+        Args:
+            name: As in `listeners`; requests are answered with the addresses of this name.
+            host: Address to bind; empty for all of them.
+            port: 0 for a free one, see `port`.
+            handler: Answers the requests of every connection.
+            max_connections: More are closed as soon as they are accepted.
+            max_request_bytes: A larger request closes its connection.
+        """
+        self.name = name
+        self.host = host
+        self._port = port
+        self._handler = handler
+        self._max_connections = max_connections
+        self._max_request_bytes = max_request_bytes
+        self._server: asyncio.Server | None = None
+        self._connections: set[Connection] = set()
+        self._idle = asyncio.Event()
+        """Set while there is no connection."""
+        self._idle.set()
+
+    @property
+    def port(self) -> int:
+        """The bound port once started, the configured one before."""
+        return self._port
+
+    @property
+    def connection_count(self) -> int:
+        """Connections that are open now."""
+        return len(self._connections)
+
+    async def start(self) -> None:
+        """Bind and accept.
+
+        Raises:
+            OSError: the address cannot be bound.
+        """
+        assert self._server is None
+        loop = asyncio.get_running_loop()
+        # All addresses of a host would each draw a free port of their own.
+        host = self.host or ("0.0.0.0" if self._port == 0 else None)
+        self._server = await loop.create_server(
+            self._connection, host, self._port, backlog=BACKLOG, reuse_address=True
+        )
+        self._port = self._server.sockets[0].getsockname()[1]
+        logger.info("listening", extra={"listener": self.name, "port": self._port})
+
+    def stop_accepting(self) -> None:
+        """Close the listening socket; connections stay."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+    async def close(self) -> None:
+        """Stop accepting and end every connection; waiting requests are dropped."""
+        self.stop_accepting()
+        for connection in tuple(self._connections):
+            connection.close()
+        try:
+            async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                await self._idle.wait()
+        except TimeoutError:
+            for connection in tuple(self._connections):
+                # The client does not take what is still to be sent.
+                connection.abort()
+
+    def _connection(self) -> Connection:
+        return Connection(
+            self._handler,
+            self.name,
+            on_made=self._made,
+            on_lost=self._lost,
+            max_request_bytes=self._max_request_bytes,
+        )
+
+    def _made(self, connection: Connection) -> bool:
+        if len(self._connections) >= self._max_connections:
+            logger.warning("too many connections", extra={"listener": self.name})
+            return False
+        self._connections.add(connection)
+        self._idle.clear()
+        return True
+
+    def _lost(self, connection: Connection) -> None:
+        self._connections.discard(connection)
+        if not self._connections:
+            self._idle.set()

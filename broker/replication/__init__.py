@@ -1,0 +1,1 @@
+"""Replicas: leading, following, high watermark, ISR, and the requests that wait for them."""

@@ -1,0 +1,241 @@
+"""The log of one replica as the event loop sees it: offsets now, files later.
+
+`jbodlab.log.ReplicaLog` belongs to its directory's thread. What decisions need of it lives here in
+copies that run ahead of the files: an append gets its offsets at once, in the order of the calls,
+and is written afterwards. Hence two ends:
+
+* `end_offset`: where the next batch goes; counts what is still on its way to the disk;
+* `written_end`: what the disk has confirmed. Nothing beyond is ever shown to anyone.
+
+Leader epochs and producer sequences likewise count what is on its way, so that the next batch of a
+producer is checked against the one before it although that is not written yet. If a write fails,
+the copies are wrong; therefore the replica is offline from then on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple, TypeVar
+
+from broker.logdirs.log_dir import LogDir
+from broker.replication.directory_writer import Append, DirectoryWriter
+from broker.replication.tail_cache import EMPTY_SLICE, Slice, TailCache, TailCacheBudget
+from jbodlab.log.leader_epochs import LeaderEpochs
+from jbodlab.log.producer_state import ProducerState
+from jbodlab.log.replica_log import ReplicaLog
+from jbodlab.protocol.record_batch import BatchHeader, stamped_head
+
+T = TypeVar("T")
+
+STAMPED_SIZE = 16
+"""Bytes at the start of a batch that the broker writes over."""
+
+
+class LogState(NamedTuple):
+    """What the loop keeps in copy, read on the directory's thread."""
+
+    start_offset: int
+    end_offset: int
+    epochs: LeaderEpochs
+    producers: ProducerState
+
+
+def read_state(log: ReplicaLog) -> LogState:
+    """Copy the state of a log; call it on its directory's thread, or before anybody uses it."""
+    return LogState(
+        log.log_start_offset, log.log_end_offset, log.epochs.copy(), log.producers.copy()
+    )
+
+
+class PartitionLog:
+    """A replica's log and its directory; all methods on the event loop.
+
+    Attributes:
+        on_written: Called when `written_end` moved.
+        on_failed: Called once when a write failed, whether by its disk or otherwise.
+    """
+
+    def __init__(self, log: ReplicaLog, writer: DirectoryWriter, budget: TailCacheBudget) -> None:
+        self.log = log
+        self.writer = writer
+        self.tail = TailCache(budget)
+        self.failed = False
+        self.on_written: Callable[[], None] = _nothing
+        self.on_failed: Callable[[BaseException], None] = _ignore
+        self._idle: list[asyncio.Future[None]] = []
+        state = read_state(log)
+        self.start_offset = state.start_offset
+        self.end_offset = self.written_end = state.end_offset
+        self.epochs = state.epochs
+        self.producers = state.producers
+
+    @property
+    def log_dir(self) -> LogDir:
+        """The directory that holds the log."""
+        return self.writer.log_dir
+
+    def append_as_leader(
+        self, data: bytes | memoryview, header: BatchHeader, leader_epoch: int
+    ) -> BatchHeader:
+        """Give a batch the next offsets and send it to the disk; returns its header as stored."""
+        base_offset = self.end_offset
+        head = stamped_head(header, base_offset, leader_epoch)
+        stored = BatchHeader(
+            base_offset,
+            header.batch_length,
+            leader_epoch,
+            header.magic,
+            header.crc,
+            header.attributes,
+            header.last_offset_delta,
+            header.base_timestamp,
+            header.max_timestamp,
+            header.producer_id,
+            header.producer_epoch,
+            header.base_sequence,
+            header.records_count,
+        )
+        buffers = (head, memoryview(data)[STAMPED_SIZE:])
+        if stored.producer_id >= 0:
+            self.producers.update(stored)
+        self.end_offset = stored.next_offset
+        self.tail.append(base_offset, stored.next_offset, stored.size, buffers)
+        self._send(buffers, (stored,), stored.size)
+        return stored
+
+    def append_as_follower(self, data: bytes | memoryview, headers: Sequence[BatchHeader]) -> None:
+        """Send batches of the leader to the disk as they are; the first must fit the end."""
+        assert headers[0].base_offset == self.end_offset
+        for header in headers:
+            if header.partition_leader_epoch > self.epochs.latest_epoch:
+                self.epochs.assign(header.partition_leader_epoch, header.base_offset)
+            if header.producer_id >= 0:
+                self.producers.update(header)
+        self.end_offset = headers[-1].next_offset
+        self._send((data,), headers, len(data))
+
+    def assign_epoch(self, leader_epoch: int) -> None:
+        """Begin a leader epoch at the end of the log."""
+        start_offset = self.end_offset
+        self.epochs.assign(leader_epoch, start_offset)
+        future = self.writer.run(partial(self.log.assign_epoch, leader_epoch, start_offset))
+        future.add_done_callback(self._epoch_assigned)
+
+    def read(
+        self, offset: int, max_bytes: int, max_offset: int, *, at_least_one: bool
+    ) -> Slice | asyncio.Future[bytes]:
+        """Read whole batches from the one that contains `offset`, none beyond `max_offset`.
+
+        What is in memory is returned at once; else a future of the directory's thread.
+        """
+        if offset >= max_offset:
+            return EMPTY_SLICE
+        found = self.tail.read(offset, max_bytes, max_offset, at_least_one=at_least_one)
+        if found is not None:
+            return found
+        return self.log_dir.run(partial(self.log.read, offset, max_bytes, max_offset, at_least_one))
+
+    def available(self, offset: int, max_offset: int, enough: int) -> int:
+        """Return about how many bytes can be read, counting no further than `enough`."""
+        if offset >= max_offset:
+            return 0
+        found = self.tail.available(offset, max_offset, enough)
+        # What is not in memory is most often much; the exact size would cost a look at the disk.
+        return enough if found is None else found
+
+    async def truncate(self, offset: int) -> None:
+        """Cut the log at an offset; nothing may be on its way to the disk."""
+        await self._change(partial(self.log.truncate_to, offset))
+
+    async def restart_at(self, offset: int) -> None:
+        """Drop everything and go on at an offset; nothing may be on its way to the disk."""
+        await self._change(partial(self.log.truncate_fully_to, offset))
+
+    async def advance_start_to(self, offset: int) -> None:
+        """Give up what lies below an offset."""
+        await self.writer.run(partial(self.log.advance_start_to, offset))
+        self.start_moved(offset)
+
+    def start_moved(self, offset: int) -> None:
+        """Take notice that the log begins at a later offset now."""
+        # The rest of the state is not taken over: appends may have gone on meanwhile.
+        self.start_offset = max(self.start_offset, offset)
+        self.epochs.truncate_from(self.start_offset)
+
+    def expire_producers(self, now_ms: int, expiration_ms: int) -> None:
+        """Forget producers that were silent too long, here and in the log itself."""
+        self.producers.expire(now_ms, expiration_ms)
+        future = self.writer.run(partial(self.log.producers.expire, now_ms, expiration_ms))
+        future.add_done_callback(lambda done: None if done.cancelled() else done.exception())
+
+    async def written(self) -> None:
+        """Return when nothing is on its way to the disk, or the log has failed."""
+        while self.written_end != self.end_offset and not self.failed:
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._idle.append(future)
+            await future
+
+    def fail(self) -> None:
+        """The log is lost; whoever waits for writes is released."""
+        self.failed = True
+        self.tail.clear()
+        self._release()
+
+    async def _change(self, change: Callable[[], object]) -> None:
+        assert self.written_end == self.end_offset
+        self.tail.clear()
+
+        def on_thread() -> LogState:
+            change()
+            return read_state(self.log)
+
+        self._adopt(await self.writer.run(on_thread))
+
+    def _adopt(self, state: LogState) -> None:
+        """Take over what the thread found; nothing was on its way meanwhile."""
+        self.start_offset = state.start_offset
+        self.end_offset = self.written_end = state.end_offset
+        self.epochs = state.epochs
+        self.producers = state.producers
+
+    def _send(
+        self, buffers: Sequence[bytes | memoryview], headers: Sequence[BatchHeader], size: int
+    ) -> None:
+        written = partial(self._written, self.end_offset)
+        self.writer.append(Append(self.log, buffers, headers, size, written))
+
+    def _epoch_assigned(self, future: asyncio.Future[None]) -> None:
+        error = None if future.cancelled() else future.exception()
+        if error is not None:
+            self._failed(error)
+
+    def _failed(self, error: BaseException) -> None:
+        if not self.failed:
+            self.fail()
+            self.on_failed(error)
+
+    def _written(self, end_offset: int, error: BaseException | None) -> None:
+        if error is not None:
+            self._failed(error)
+        if self.failed:
+            return
+        self.written_end = end_offset
+        self.on_written()
+        if end_offset == self.end_offset:
+            self._release()
+
+    def _release(self) -> None:
+        waiting, self._idle = self._idle, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+
+
+def _nothing() -> None:
+    pass
+
+
+def _ignore(error: BaseException) -> None:
+    del error

@@ -1,0 +1,199 @@
+"""Where the logs of this broker's replicas are: found at start, created, deleted.
+
+A log that exists is used wherever it lies. One that does not is created in the directory that
+`broker.logdirs.reconcile` allows, on that directory's thread; a directory that fails at that is
+replaced by the next best. One that may lie in an offline directory is not created again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+
+from broker.logdirs.choice import candidates
+from broker.logdirs.hosted import HostedLog
+from broker.logdirs.log_dir import LogDir
+from broker.logdirs.log_dirs import LogDirs
+from broker.logdirs.reconcile import Action, ReplicaFacts, reconcile
+from broker.replication.directory_writer import DirectoryWriter
+from broker.replication.partition import Partition, ReplicaState
+from broker.replication.partition_log import PartitionLog
+from broker.replication.tail_cache import TailCacheBudget
+from jbodlab.directory_id import UNASSIGNED
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError, LogDirError
+from jbodlab.ids import DirectoryId, TopicId, TopicPartition
+from jbodlab.log import names
+from jbodlab.log.replica_log import LogConfig, ReplicaLog
+
+logger = logging.getLogger(__name__)
+
+
+class ReplicaPlacement:
+    """Finds, creates and deletes logs.
+
+    Args:
+        log_dirs: The directories.
+        remove_later: Called with a directory that was renamed to `-delete`, to have it removed
+            after a delay in ms.
+    """
+
+    def __init__(
+        self, log_dirs: LogDirs, remove_later: Callable[[LogDir, Path, int], None]
+    ) -> None:
+        self.log_dirs = log_dirs
+        self._remove_later = remove_later
+        self._writers: dict[LogDir, DirectoryWriter] = {}
+        self._budget = TailCacheBudget()
+        self._loaded: dict[TopicPartition, tuple[ReplicaLog, LogDir, int]] = {}
+        self._renames: dict[TopicPartition, asyncio.Future[Path]] = {}
+        self._tasks: set[asyncio.Task[PartitionLog | None]] = set()
+
+    def add_loaded(self, log: ReplicaLog, log_dir: LogDir, high_watermark: int) -> None:
+        """Take in a log that was found at start; its replica is made by the metadata."""
+        self._loaded[log.topic_partition] = (log, log_dir, high_watermark)
+
+    def unused_in(self, log_dir: LogDir) -> Iterator[HostedLog]:
+        """Return the logs found at start in a directory that no replica has taken."""
+        for log, found_in, high_watermark in self._loaded.values():
+            if found_in is log_dir:
+                yield HostedLog(log, high_watermark)
+
+    def find(self, partition: Partition) -> bool:
+        """Give a replica the log that was found for it at start; returns whether there is one."""
+        found = self._loaded.get(partition.topic_partition)
+        if found is None or found[0].topic_id != partition.topic_id:
+            return False
+        log, log_dir, high_watermark = self._loaded.pop(partition.topic_partition)
+        if not log_dir.is_online:
+            return False
+        opened = PartitionLog(log, self.writer(log_dir), self._budget)
+        partition.set_log(opened, high_watermark)
+        return True
+
+    def create(
+        self, partition: Partition, assigned: DirectoryId
+    ) -> asyncio.Task[PartitionLog | None] | None:
+        """Start to create the log of a replica; None if it must not be created.
+
+        The task sets the log, or returns None if every directory that came into question failed.
+        """
+        targets = self._targets(assigned)
+        if not targets:
+            return None
+        # Counted now, so that the next replica of the same delta goes elsewhere.
+        targets[0].replica_count += 1
+        task = asyncio.get_running_loop().create_task(
+            self._create(partition, targets), name=f"create {partition.topic_partition}"
+        )
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def delete(self, topic_partition: TopicPartition, log: PartitionLog) -> None:
+        """Rename the directory of a log to `-delete`; its files are removed some time later."""
+        log.log_dir.replica_count -= 1
+        renamed = log.writer.run(partial(_retire, log.log))
+        self._renames[topic_partition] = renamed
+        renamed.add_done_callback(partial(self._renamed, topic_partition, log))
+
+    def writer(self, log_dir: LogDir) -> DirectoryWriter:
+        """Return the queue of appends of a directory."""
+        writer = self._writers.get(log_dir)
+        if writer is None:
+            writer = self._writers[log_dir] = DirectoryWriter(log_dir)
+        return writer
+
+    async def close(self) -> None:
+        """Stop creating."""
+        tasks = tuple(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _targets(self, assigned: DirectoryId) -> tuple[LogDir, ...]:
+        online = {d.directory_id: d for d in self.log_dirs.online() if d.directory_id is not None}
+        if not online:
+            return ()
+        facts = ReplicaFacts(assigned=assigned, any_offline=self.log_dirs.any_offline)
+        match reconcile(facts, online.keys()):
+            case Action.CREATE:
+                target = assigned
+            case Action.CREATE_ANYWHERE:
+                target = UNASSIGNED
+            case _:
+                return ()
+        counts = {directory: log_dir.replica_count for directory, log_dir in online.items()}
+        return tuple(online[directory] for directory in candidates(counts, target=target))
+
+    async def _create(self, partition: Partition, targets: Iterable[LogDir]) -> PartitionLog | None:
+        """Create the log of a replica in the first directory that can."""
+        rename = self._renames.get(partition.topic_partition)
+        if rename is not None:
+            # An earlier topic of the same name still has the name of the directory.
+            await asyncio.wait([rename])
+        for number, log_dir in enumerate(targets):
+            if number:
+                log_dir.replica_count += 1
+            try:
+                log = await log_dir.run(
+                    partial(
+                        _create_log,
+                        log_dir,
+                        partition.topic_partition,
+                        partition.topic_id,
+                        partition.settings.log,
+                    )
+                )
+            except LogDirError as error:
+                logger.warning("%s is not created there: %s", partition.topic_partition, error)
+                continue
+            except BaseException:
+                log_dir.replica_count -= 1
+                raise
+            opened = PartitionLog(log, self.writer(log_dir), self._budget)
+            if partition.state is ReplicaState.DELETED:
+                self.delete(partition.topic_partition, opened)
+                return None
+            if not log_dir.is_online:
+                log_dir.clean_up(log.abandon)
+                continue
+            partition.set_log(opened, 0)
+            return opened
+        return None
+
+    def _renamed(
+        self, topic_partition: TopicPartition, log: PartitionLog, future: asyncio.Future[Path]
+    ) -> None:
+        if self._renames.get(topic_partition) is future:
+            del self._renames[topic_partition]
+        error = None if future.cancelled() else future.exception()
+        if isinstance(error, LogDirError):
+            logger.warning("%s stays on disk: %s", topic_partition, error)
+        elif error is not None:
+            logger.error("deleting %s failed", topic_partition, exc_info=error)
+        elif not future.cancelled():
+            self._remove_later(log.log_dir, future.result(), log.log.config.file_delete_delay_ms)
+
+
+def _create_log(
+    log_dir: LogDir, topic_partition: TopicPartition, topic_id: TopicId, config: LogConfig
+) -> ReplicaLog:
+    """Create the files; on the directory's thread."""
+    if log_dir.fs.exists(log_dir.path / names.partition_dir(topic_partition)):
+        # Whatever it is, it is not the disk's fault, and must not take the directory offline.
+        raise KafkaError(
+            ErrorCode.UNKNOWN_SERVER_ERROR,
+            f"{log_dir.path / names.partition_dir(topic_partition)} exists already",
+        )
+    return ReplicaLog.create(log_dir.fs, log_dir.path, topic_partition, topic_id, config)
+
+
+def _retire(log: ReplicaLog) -> Path:
+    """Rename and close, on the directory's thread; returns the new path."""
+    log.rename_to_delete()
+    log.close(clean=False)
+    return log.directory

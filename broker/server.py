@@ -1,0 +1,322 @@
+"""Builds a broker from its parts; starts them in order of dependency, stops them backwards.
+
+Start: directories, registration and metadata at the same time, logs, replicas, upkeep; then the
+controller is asked to unfence this broker, and only then clients are served.
+
+Stop: leadership is handed over, clients are sent away, followers stop, the directories are flushed,
+marked as clean and unlocked.
+
+Source: `kafka.server.BrokerServer`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+from uuid import UUID
+
+from broker.api.handlers import BrokerParts, ClientApis
+from broker.config import BrokerConfig
+from broker.controller_link.assignment_sender import AssignmentSender
+from broker.controller_link.channel import ControllerChannel
+from broker.controller_link.heartbeat import BrokerIdentity, BrokerLifecycle
+from broker.controller_link.lifecycle import LifecycleSettings
+from broker.controller_link.metadata_feed import MetadataFeed
+from broker.logdirs.checkpoints import CheckpointWriter
+from broker.logdirs.loading import close_log_dirs, load_logs
+from broker.logdirs.probe import LogDirProbe
+from broker.logdirs.retention import DirectoryRemover, RetentionTask
+from broker.logdirs.startup import OpenedLogDirs, open_log_dirs
+from broker.metadata_cache import MetadataCache
+from broker.metadata_publisher import MetadataPublisher
+from broker.network.listener import Listener
+from broker.network.malloc import tune_malloc
+from broker.replication.fetcher import Address, FetcherManager, FetcherSettings
+from broker.replication.isr_updates import IsrUpdates
+from broker.replication.replica_manager import ReplicaManager, ReplicationSettings
+from broker.replication.topic_settings import SettingsOfTopics
+from jbodlab.errors import JbodlabError
+from jbodlab.ids import BrokerEpoch, BrokerId, TopicId, TopicPartition
+from jbodlab.log.replica_log import LogConfig
+from jbodlab.requests import AlterPartitionRequest, AlterPartitionResponse
+
+CONTROLLED_SHUTDOWN_TIMEOUT_S = 8.0
+"""A container engine kills after ten seconds; Kafka waits five minutes."""
+CLOSE_TIMEOUT_S = 30.0
+LAST_WORD_TIMEOUT_S = 1.0
+
+logger = logging.getLogger(__name__)
+
+
+class BrokerStoppedError(JbodlabError):
+    """The broker cannot go on; the text is the one line for the operator."""
+
+
+class BrokerServer:
+    """One broker process, from its configuration to its port."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self._config = config
+        self._failed = asyncio.Event()
+        self._failure: str | None = None
+        self._is_last_word_wanted = False
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until asked to stop.
+
+        Raises:
+            BrokerStoppedError: a directory without which no broker can be is gone, or the
+                controller could not be told of one in time.
+            JbodlabError: the directories cannot be used.
+            OSError: a listener cannot be bound.
+        """
+        opened = open_log_dirs(
+            node_id=self._config.node_id,
+            log_dirs=self._config.log_dirs,
+            metadata_log_dir=self._config.metadata_log_dir,
+            on_fatal=self._fatal,
+        )
+        self._build(opened)
+        starting = asyncio.create_task(self._start(), name="start")
+        ending = [
+            asyncio.create_task(_wait(stop), name="stop"),
+            asyncio.create_task(_wait(self._failed), name="failure"),
+        ]
+        try:
+            await asyncio.wait([starting, *ending], return_when=asyncio.FIRST_COMPLETED)
+            if starting.done():
+                starting.result()
+                await asyncio.wait(ending, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (starting, *ending):
+                task.cancel()
+            await asyncio.gather(starting, *ending, return_exceptions=True)
+            if self._is_last_word_wanted:
+                await self._lifecycle.leave_at_once(LAST_WORD_TIMEOUT_S)
+            else:
+                await self._stop()
+        if self._failure is not None:
+            raise BrokerStoppedError(self._failure)
+
+    def _build(self, opened: OpenedLogDirs) -> None:
+        """Make all parts, those first that others need; nothing runs yet."""
+        config = self._config
+        node_id = config.node_id
+        self._opened = opened
+        self._log_dirs = opened.log_dirs
+        self._cache = MetadataCache(node_id, config.inter_broker_listener_name)
+        self._channel = ControllerChannel(config.controller_address)
+        self._lifecycle = BrokerLifecycle(
+            identity=BrokerIdentity(
+                broker_id=node_id,
+                cluster_id=opened.cluster_id,
+                listeners=config.advertised_listeners,
+                rack=config.rack,
+            ),
+            settings=LifecycleSettings(
+                heartbeat_interval_ms=config.heartbeat_interval_ms,
+                session_timeout_ms=config.session_timeout_ms,
+                initial_registration_timeout_ms=config.initial_registration_timeout_ms,
+                log_dir_failure_timeout_ms=config.log_dir_failure_timeout_ms,
+            ),
+            channel=self._channel,
+            online_directories=self._log_dirs.online_ids,
+            applied_offset=lambda: self._feed.applied_offset,
+            leads_in=self._cache.leads_in,
+            previous_broker_epoch=opened.previous_broker_epoch,
+            on_shutdown_required=self._shutdown_required,
+        )
+        self._assignments = AssignmentSender(
+            channel=self._channel,
+            broker_id=node_id,
+            broker_epoch=self._broker_epoch,
+            is_replica=self._cache.is_replica,
+        )
+        self._remover = DirectoryRemover(self._log_dirs)
+        self._replicas = self._build_replicas()
+        self._log_dirs.add_failure_listener(self._replicas)
+        self._log_dirs.add_failure_listener(self._lifecycle)
+        self._feed = MetadataFeed(
+            channel=self._channel,
+            metadata_dir=self._log_dirs.metadata_dir,
+            broker_id=node_id,
+            cluster_id=opened.cluster_id,
+            listener=MetadataPublisher(self._replicas, self._cache),
+            on_fatal=self._fatal,
+        )
+        self._checkpoints = CheckpointWriter(
+            self._log_dirs,
+            self._replicas,
+            high_watermark_interval_ms=config.high_watermark_checkpoint_interval_ms,
+            recovery_point_interval_ms=config.recovery_point_checkpoint_interval_ms,
+            log_start_interval_ms=config.log_start_checkpoint_interval_ms,
+            initial_delay_ms=config.initial_task_delay_ms,
+        )
+        self._retention = RetentionTask(
+            self._log_dirs,
+            self._replicas,
+            check_interval_ms=config.retention_check_interval_ms,
+            initial_delay_ms=config.initial_task_delay_ms,
+        )
+        self._probe = LogDirProbe(
+            self._log_dirs,
+            interval_ms=config.probe_interval_ms,
+            deadline_ms=config.probe_deadline_ms,
+        )
+        self._apis = ClientApis(
+            BrokerParts(
+                broker_id=node_id,
+                cluster_id=opened.cluster_id,
+                cache=self._cache,
+                replicas=self._replicas,
+                controller=self._channel,
+                broker_epoch=self._broker_epoch,
+                auto_create_topics=config.auto_create_topics_enable,
+            )
+        )
+        self._listeners = [
+            Listener(
+                listener.name,
+                listener.host,
+                listener.port,
+                self._apis.dispatcher,
+                max_connections=config.max_connections,
+                max_request_bytes=config.socket_request_max_bytes,
+            )
+            for listener in config.listeners
+        ]
+
+    def _build_replicas(self) -> ReplicaManager:
+        config = self._config
+        self._topics = SettingsOfTopics(config.values)
+        self._isr_updates = IsrUpdates(
+            config.node_id,
+            send=self._alter_partition,
+            broker_epoch=self._broker_epoch,
+            registered_epoch=self._registered_epoch,
+        )
+        self._fetchers = FetcherManager(
+            FetcherSettings(
+                broker_id=config.node_id,
+                wait_max_ms=config.replica_fetch_wait_max_ms,
+                min_bytes=config.replica_fetch_min_bytes,
+                partition_max_bytes=config.replica_fetch_max_bytes,
+                response_max_bytes=config.replica_fetch_response_max_bytes,
+                backoff_ms=config.replica_fetch_backoff_ms,
+                socket_timeout_ms=config.replica_socket_timeout_ms,
+            ),
+            address_of=self._address_of,
+            broker_epoch=self._broker_epoch,
+        )
+        return ReplicaManager(
+            ReplicationSettings(
+                broker_id=config.node_id,
+                lag_time_max_ms=config.replica_lag_time_max_ms,
+                producer_id_expiration_ms=config.producer_id_expiration_ms,
+            ),
+            topics=self._topics,
+            log_dirs=self._log_dirs,
+            fetchers=self._fetchers,
+            isr_proposer=self._isr_updates,
+            assigner=self._assignments,
+            remove_later=self._remover.schedule,
+        )
+
+    async def _start(self) -> None:
+        # The controller may have to be waited for; the copy of the metadata is read meanwhile.
+        self._lifecycle.start()
+        await self._feed.start()
+        await self._lifecycle.wait_caught_up()
+        await self._load_logs()
+        self._replicas.start()
+        self._feed.begin_publishing()
+        self._checkpoints.start()
+        self._retention.start()
+        self._probe.start()
+        await self._remover.schedule_leftovers(self._config.file_delete_delay_ms)
+        self._lifecycle.ready_to_unfence()
+        await self._lifecycle.wait_unfenced()
+        # What exists now lives as long as the process: collections need not look at it again. The
+        # allocator is tuned only now, or it would keep what the imports needed and gave back.
+        gc.collect()
+        gc.freeze()
+        tune_malloc()
+        for listener in self._listeners:
+            await listener.start()
+        logger.info("broker %d serves clients", self._config.node_id)
+
+    async def _load_logs(self) -> None:
+        """Load the logs as the metadata wants them; see `ReplicaPlacement.add_loaded`."""
+        image = self._feed.image
+        node_id = self._config.node_id
+
+        def is_stray(topic_partition: TopicPartition, topic_id: UUID | None) -> bool:
+            if topic_id is None:
+                return True
+            found = image.topics.partition(TopicId(topic_id), topic_partition.partition)
+            return found is None or node_id not in found.replicas
+
+        def log_config(topic: str) -> LogConfig:
+            return self._topics.of_topic(image.configs.topic(topic)).log
+
+        for loaded in await load_logs(self._log_dirs, is_stray, log_config):
+            if not loaded.is_future:
+                self._replicas.placement.add_loaded(
+                    loaded.log, loaded.log_dir, loaded.high_watermark
+                )
+
+    async def _stop(self) -> None:
+        """Stop in an orderly way; parts that were not started have nothing to stop."""
+        if self._config.controlled_shutdown_enable and self._failure is None:
+            await self._lifecycle.controlled_shutdown(CONTROLLED_SHUTDOWN_TIMEOUT_S)
+        for listener in self._listeners:
+            await listener.close()
+        await self._apis.close()
+        await self._probe.stop()
+        # Before the logs are closed: none of these may meet a closed file.
+        await self._retention.stop()
+        await self._checkpoints.stop()
+        self._remover.stop()
+        await self._feed.stop()
+        await self._replicas.stop()
+        await self._isr_updates.close()
+        await self._assignments.stop()
+        await close_log_dirs(
+            self._log_dirs, self._replicas, self._broker_epoch(), timeout_s=CLOSE_TIMEOUT_S
+        )
+        await self._lifecycle.stop()
+        await self._channel.close()
+        await self._opened.release_locks(CLOSE_TIMEOUT_S)
+        self._log_dirs.stop()
+
+    async def _alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
+        return await self._channel.alter_partition(request, self._config.request_timeout_ms / 1000)
+
+    def _broker_epoch(self) -> BrokerEpoch:
+        return self._lifecycle.broker_epoch
+
+    def _registered_epoch(self, broker_id: BrokerId) -> int | None:
+        return self._replicas.registered_epoch(broker_id)
+
+    def _address_of(self, broker_id: BrokerId) -> Address | None:
+        """Return where a broker is reached by others."""
+        broker = self._replicas.image.cluster.brokers.get(broker_id)
+        for endpoint in () if broker is None else broker.endpoints:
+            if endpoint.name == self._config.inter_broker_listener_name:
+                return endpoint.host, endpoint.port
+        return None
+
+    def _fatal(self, line: str) -> None:
+        """End the process: it lost what it cannot be without."""
+        self._is_last_word_wanted = True
+        self._shutdown_required(line)
+
+    def _shutdown_required(self, reason: str) -> None:
+        if self._failure is None:
+            self._failure = reason
+            self._failed.set()
+
+
+async def _wait(event: asyncio.Event) -> None:
+    await event.wait()

@@ -1,0 +1,166 @@
+"""What `jbodlab up` writes down about a cluster on this machine, for those who look at it later.
+
+One JSON file per cluster, `STATE_DIR/clusters/NAME.json`: where everything lies and which processes
+run. `jbodlab` writes it before it starts anything, so that a cluster whose starter was killed can
+still be ended; `jbod-fault` reads it to find the directory that `--broker N --dir K` names.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from jbodlab.errors import DecodeError
+
+VERSION = 1
+STATE_DIR_VARIABLE = "JBODLAB_STATE_DIR"
+ROOT_STATE_DIR = Path("/var/lib/jbodlab")
+DEFAULT_NAME = "default"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessState:
+    """A process of ours.
+
+    Attributes:
+        start_ticks: Start time from `/proc/PID/stat`; tells the process from a later one that was
+            given the same pid.
+    """
+
+    pid: int
+    start_ticks: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeState:
+    """One controller or broker.
+
+    Attributes:
+        log_dirs: The entries of `log.dirs`, in the order of the file.
+        log_file: Where its output goes.
+        process: None before it was started.
+    """
+
+    role: str
+    node_id: int
+    host: str
+    port: int
+    properties_file: str
+    log_file: str
+    metadata_log_dir: str
+    log_dirs: tuple[str, ...]
+    process: ProcessState | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterState:
+    """One cluster.
+
+    Attributes:
+        root: Folder that holds all of it, mounts included.
+        uid, gid: User of the server processes.
+        mounts: Mount points below `root`, empty where disks are plain folders.
+        owner: The process that ends the cluster when it ends; None once `up` has left it running.
+    """
+
+    name: str
+    root: str
+    cluster_id: str
+    uid: int
+    gid: int
+    mounts: tuple[str, ...]
+    nodes: tuple[NodeState, ...]
+    owner: ProcessState | None = None
+
+    @property
+    def brokers(self) -> tuple[NodeState, ...]:
+        """The brokers, by rising id."""
+        return tuple(node for node in self.nodes if node.role == "broker")
+
+    @property
+    def controller(self) -> NodeState:
+        """The one controller."""
+        return next(node for node in self.nodes if node.role == "controller")
+
+    @property
+    def bootstrap(self) -> str:
+        """Addresses of all brokers, as clients want them."""
+        return ",".join(f"{node.host}:{node.port}" for node in self.brokers)
+
+
+def state_dir(environment: Mapping[str, str], uid: int) -> Path:
+    """Return where state is kept: `$JBODLAB_STATE_DIR`, else a place after the user.
+
+    Root keeps it in `/var/lib/jbodlab`, others in `$XDG_STATE_HOME/jbodlab`, which is
+    `~/.local/state/jbodlab` by default; a user without a home of their own in `/tmp/jbodlab-UID`.
+    """
+    if named := environment.get(STATE_DIR_VARIABLE):
+        return Path(named).absolute()
+    if uid == 0:
+        return ROOT_STATE_DIR
+    if xdg := environment.get("XDG_STATE_HOME"):
+        return Path(xdg).absolute() / "jbodlab"
+    home = Path(environment.get("HOME", "/nonexistent"))
+    if _belongs_to(home, uid):
+        return home / ".local" / "state" / "jbodlab"
+    return Path(tempfile.gettempdir()) / f"jbodlab-{uid}"
+
+
+def cluster_file(directory: Path, name: str) -> Path:
+    """Return the file that describes one cluster."""
+    return directory / "clusters" / f"{name}.json"
+
+
+def journal_file(directory: Path) -> Path:
+    """Return the file in which injected faults are written down."""
+    return directory / "faults.jsonl"
+
+
+def to_json(state: ClusterState) -> str:
+    """Return the text of a cluster's file."""
+    return json.dumps({"version": VERSION, "bootstrap": state.bootstrap, **asdict(state)}, indent=1)
+
+
+def from_json(text: str) -> ClusterState:
+    """Read the text of a cluster's file.
+
+    Raises:
+        DecodeError: it is no JSON, of another version, or lacks a field.
+    """
+    try:
+        data: dict[str, Any] = json.loads(text)
+        if data["version"] != VERSION:
+            raise DecodeError(f"state file of version {data['version']}, expected {VERSION}")
+        return ClusterState(
+            name=data["name"],
+            root=data["root"],
+            cluster_id=data["cluster_id"],
+            uid=data["uid"],
+            gid=data["gid"],
+            mounts=tuple(data["mounts"]),
+            nodes=tuple(_node(node) for node in data["nodes"]),
+            owner=_process(data["owner"]),
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise DecodeError(f"not the state of a cluster: {error!r}") from error
+
+
+def _belongs_to(home: Path, uid: int) -> bool:
+    try:
+        return home.stat().st_uid == uid
+    except OSError:
+        return False
+
+
+def _node(data: dict[str, Any]) -> NodeState:
+    return NodeState(
+        **{**data, "log_dirs": tuple(data["log_dirs"]), "process": _process(data["process"])}
+    )
+
+
+def _process(data: dict[str, int] | None) -> ProcessState | None:
+    return None if data is None else ProcessState(**data)

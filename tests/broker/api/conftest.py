@@ -1,0 +1,287 @@
+"""A broker's API on a real listener: real metadata cache, replicas and controller that record."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+from uuid import UUID
+
+import pytest
+import uvloop
+
+from broker.api.handlers import BrokerParts, ClientApis
+from broker.metadata_cache import MetadataCache
+from broker.network.listener import Listener
+from broker.replication.exchange import (
+    AppendEntry,
+    AppendResult,
+    EpochAnswer,
+    EpochQuery,
+    FetchEntry,
+    FetchParams,
+    FetchResult,
+    LogDirDescription,
+    OffsetAnswer,
+    OffsetQuery,
+)
+from jbodlab import requests
+from jbodlab.client import KafkaConnection
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import ControllerUnavailableError
+from jbodlab.ids import (
+    BrokerEpoch,
+    BrokerId,
+    DirectoryId,
+    LeaderEpoch,
+    Offset,
+    PartitionEpoch,
+    TopicId,
+)
+from jbodlab.image.broker_registration import BrokerRegistration
+from jbodlab.image.cluster_image import ClusterImage
+from jbodlab.image.metadata_image import MetadataImage
+from jbodlab.image.partition_registration import PartitionRegistration
+from jbodlab.image.topics_image import TopicImage, TopicsImage
+from jbodlab.records.cluster_records import BrokerEndpoint
+
+DEADLINE_S = 10.0
+CLUSTER_ID = "JGpFIlgLQVmmBZ4FPbLkkg"
+LISTENER = "CLIENTS"
+US = BrokerId(1)
+ONLINE, FAILED = DirectoryId(UUID(int=1000)), DirectoryId(UUID(int=2000))
+
+
+def done(value: Any) -> asyncio.Future[Any]:
+    future = asyncio.get_running_loop().create_future()
+    future.set_result(value)
+    return future
+
+
+class RecordingReplicas:
+    """Answers what the test put into `results`, keyed by method; remembers the calls."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+        self.results: dict[str, Any] = {}
+
+    def append(
+        self, entries: Sequence[AppendEntry], acks: int, timeout_ms: int
+    ) -> asyncio.Future[list[AppendResult]]:
+        return self._answer("append", entries, acks, timeout_ms)
+
+    def fetch(
+        self, params: FetchParams, entries: Sequence[FetchEntry]
+    ) -> asyncio.Future[list[FetchResult]]:
+        return self._answer("fetch", params, entries)
+
+    def list_offsets(
+        self, entries: Sequence[OffsetQuery], replica_id: BrokerId, isolation: int
+    ) -> asyncio.Future[list[OffsetAnswer]]:
+        return self._answer("list_offsets", entries, replica_id, isolation)
+
+    def epoch_end_offsets(self, entries: Sequence[EpochQuery]) -> list[EpochAnswer]:
+        self.calls.append(("epoch_end_offsets", entries))
+        answers: list[EpochAnswer] = self.results["epoch_end_offsets"]
+        return answers
+
+    def describe_log_dirs(
+        self, topics: Mapping[str, set[int]] | None
+    ) -> asyncio.Future[list[LogDirDescription]]:
+        return self._answer("describe_log_dirs", topics)
+
+    def _answer(self, method: str, *arguments: Any) -> asyncio.Future[Any]:
+        self.calls.append((method, *arguments))
+        result = self.results[method]
+        if isinstance(result, Exception):
+            raise result
+        return result if isinstance(result, asyncio.Future) else done(result)
+
+
+class RecordingController:
+    """Answers what the test put into `results`; an exception there is raised."""
+
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+        self.results: dict[str, Any] = {}
+        self.next_producer_id = 5000
+        self.available = True
+
+    async def create_topics(
+        self, request: requests.CreateTopicsRequest, timeout_s: float
+    ) -> requests.CreateTopicsResponse:
+        return await self._answer("create_topics", request, timeout_s)
+
+    async def delete_topics(
+        self, request: requests.DeleteTopicsRequest, timeout_s: float
+    ) -> requests.DeleteTopicsResponse:
+        return await self._answer("delete_topics", request, timeout_s)
+
+    async def create_partitions(
+        self, request: requests.CreatePartitionsRequest, timeout_s: float
+    ) -> requests.CreatePartitionsResponse:
+        return await self._answer("create_partitions", request, timeout_s)
+
+    async def elect_leaders(
+        self, request: requests.ElectLeadersRequest, timeout_s: float
+    ) -> requests.ElectLeadersResponse:
+        return await self._answer("elect_leaders", request, timeout_s)
+
+    async def allocate_producer_ids(
+        self, request: requests.AllocateProducerIdsRequest, timeout_s: float
+    ) -> requests.AllocateProducerIdsResponse:
+        start, self.next_producer_id = self.next_producer_id, self.next_producer_id + 1000
+        self.results["allocate_producer_ids"] = requests.AllocateProducerIdsResponse(
+            producer_id_start=start, producer_id_len=1000
+        )
+        return await self._answer("allocate_producer_ids", request, timeout_s)
+
+    async def _answer(self, method: str, request: Any, timeout_s: float) -> Any:
+        assert timeout_s > 0
+        self.calls.append(request)
+        if not self.available:
+            raise ControllerUnavailableError("no controller")
+        return self.results[method]
+
+
+@dataclass
+class Cluster:
+    """What the tests of one listener work with."""
+
+    cache: MetadataCache = field(default_factory=lambda: MetadataCache(US, LISTENER))
+    replicas: RecordingReplicas = field(default_factory=RecordingReplicas)
+    controller: RecordingController = field(default_factory=RecordingController)
+    port: int = 0
+
+    def publish_brokers(self, *broker_ids: int, fenced: Sequence[int] = ()) -> None:
+        """Register brokers at host-N:909N; those in `fenced` are not live."""
+        brokers = {
+            BrokerId(n): BrokerRegistration(
+                broker_id=BrokerId(n),
+                epoch=BrokerEpoch(n),
+                incarnation_id=UUID(int=n),
+                endpoints=(
+                    BrokerEndpoint(name=LISTENER, host=f"host-{n}", port=9090 + n),
+                    BrokerEndpoint(name="INSIDE", host=f"inside-{n}", port=19090 + n),
+                ),
+                rack=f"rack-{n}" if n == 2 else None,
+                fenced=n in fenced,
+                directories=(ONLINE,),
+            )
+            for n in broker_ids
+        }
+        image = self.cache.image
+        self._publish(replace(image, cluster=ClusterImage(brokers=brokers)))
+
+    def publish_topic(
+        self, name: str, *partitions: PartitionRegistration, topic_id: UUID | None = None
+    ) -> UUID:
+        """Create a topic; without partitions given it has one, led by this broker."""
+        topic_id = topic_id or UUID(bytes=name.encode()[:16].ljust(16, b"\0"))
+        topic = TopicImage(
+            name=name,
+            topic_id=TopicId(topic_id),
+            partitions=dict(enumerate(partitions or (self.partition(1),))),
+        )
+        topics = self.cache.image.topics
+        self._publish(
+            replace(
+                self.cache.image,
+                topics=TopicsImage(
+                    by_id={**topics.by_id, topic.topic_id: topic},
+                    by_name={**topics.by_name, name: topic},
+                ),
+            )
+        )
+        return topic_id
+
+    def delete_topic(self, name: str) -> None:
+        topics = self.cache.image.topics
+        left = {n: topic for n, topic in topics.by_name.items() if n != name}
+        self._publish(
+            replace(
+                self.cache.image,
+                topics=TopicsImage(by_id={t.topic_id: t for t in left.values()}, by_name=left),
+            )
+        )
+
+    def partition(
+        self,
+        leader: int,
+        replicas: Sequence[int] = (1,),
+        *,
+        isr: Sequence[int] | None = None,
+        leader_epoch: int = 3,
+        failed: Sequence[int] = (),
+    ) -> PartitionRegistration:
+        """A partition; replicas in `failed` are in a directory that is offline."""
+        return PartitionRegistration(
+            replicas=tuple(map(BrokerId, replicas)),
+            directories=tuple(FAILED if n in failed else ONLINE for n in replicas),
+            isr=tuple(map(BrokerId, replicas if isr is None else isr)),
+            leader=BrokerId(leader),
+            leader_epoch=LeaderEpoch(leader_epoch),
+            partition_epoch=PartitionEpoch(0),
+        )
+
+    def _publish(self, image: MetadataImage) -> None:
+        self.cache.publish(replace(image, offset=Offset(self.cache.image.offset + 1)))
+
+    async def connect(self) -> KafkaConnection:
+        return await KafkaConnection.open(
+            "127.0.0.1", self.port, client_id="test", timeout_s=DEADLINE_S
+        )
+
+
+@asynccontextmanager
+async def serving(cluster: Cluster, *, auto_create_topics: bool) -> AsyncIterator[Cluster]:
+    apis = ClientApis(
+        BrokerParts(
+            broker_id=US,
+            cluster_id=CLUSTER_ID,
+            cache=cluster.cache,
+            replicas=cluster.replicas,
+            controller=cluster.controller,
+            broker_epoch=lambda: BrokerEpoch(77),
+            auto_create_topics=auto_create_topics,
+        )
+    )
+    listener = Listener(LISTENER, "127.0.0.1", 0, apis.dispatcher)
+    await listener.start()
+    cluster.port = listener.port
+    try:
+        yield cluster
+    finally:
+        await listener.close()
+        await apis.close()
+
+
+Scenario = Callable[[Cluster, KafkaConnection], Awaitable[None]]
+
+
+@pytest.fixture
+def run() -> Callable[..., None]:
+    """Runs a scenario with a cluster of three brokers, of which 3 is fenced, and a client."""
+
+    def run_scenario(scenario: Scenario, *, auto_create_topics: bool = True) -> None:
+        async def main() -> None:
+            cluster = Cluster()
+            cluster.publish_brokers(1, 2, 3, fenced=[3])
+            async with serving(cluster, auto_create_topics=auto_create_topics):
+                connection = await cluster.connect()
+                try:
+                    await scenario(cluster, connection)
+                finally:
+                    connection.close()
+            left = asyncio.all_tasks() - {asyncio.current_task()}
+            assert not left, f"tasks left behind: {left}"
+
+        uvloop.run(main())
+
+    return run_scenario
+
+
+def result_error(result: Any) -> ErrorCode:
+    return ErrorCode(result.error_code)

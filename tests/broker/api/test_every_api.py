@@ -1,0 +1,135 @@
+"""Every version of every API: whatever is answered has the bytes of that version."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import fields
+from typing import Any, get_args, get_origin
+
+import pytest
+
+from broker.api.answer import Encoded, RequestContext
+from broker.api.handlers import BrokerParts, ClientApis
+from broker.api.request_handler import ConnectionInfo, Pending
+from broker.metadata_cache import MetadataCache
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError
+from jbodlab.ids import BrokerEpoch, BrokerId
+from jbodlab.protocol import api_table
+from jbodlab.protocol.api_table import APIS, ApiKey
+from jbodlab.protocol.encoder import encode
+from jbodlab.protocol.headers import read_request_header, read_response_header, request_header
+from jbodlab.protocol.layout import is_struct, tag_of, unwrap
+
+VERSIONS = [
+    pytest.param(key, version, id=f"{key.name}-{version}")
+    for key, api in APIS.items()
+    for version in range(api.accepted[0], api.accepted[1] + 1)
+]
+CONNECTION = ConnectionInfo(listener_name="CLIENTS", peer="client:1")
+VALUES: dict[str, Any] = {
+    "string": "name", "bytes": b"", "records": None, "bool": True, "uuid": None,
+    "timedelta_i32": datetime.timedelta(seconds=1), "timedelta_i64": datetime.timedelta(0),
+}  # fmt: skip
+
+
+class NoReplicas:
+    """Every call fails in a way that nobody expected."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise ZeroDivisionError
+
+
+def request_of_ones(entity_class: Any) -> Any:
+    """A request in which every array has one item and every number is 1."""
+    values = {}
+    for field in fields(entity_class):
+        annotation, optional = unwrap(field.type)
+        kind = field.metadata.get("kafka_type")
+        if tag_of(field) is not None:
+            continue
+        if get_origin(annotation) is tuple:
+            item = unwrap(get_args(annotation)[0])[0]
+            values[field.name] = (
+                request_of_ones(item) if is_struct(item) else VALUES.get(kind or "", 1),
+            )
+        elif is_struct(annotation):
+            values[field.name] = None if optional else request_of_ones(annotation)
+        elif field.name in ("transactional_id", "session_id"):
+            values[field.name] = None if optional else 0
+        else:
+            values[field.name] = VALUES.get(kind or "", 1)
+    return entity_class(**values)
+
+
+def client_apis() -> ClientApis:
+    return ClientApis(
+        BrokerParts(
+            broker_id=BrokerId(1),
+            cluster_id="cluster",
+            cache=MetadataCache(BrokerId(1), "CLIENTS"),
+            replicas=NoReplicas(),  # type: ignore[arg-type]
+            controller=NoReplicas(),  # type: ignore[arg-type]
+            broker_epoch=lambda: BrokerEpoch(1),
+            auto_create_topics=False,
+        )
+    )
+
+
+def error_codes(entity: Any) -> set[int]:
+    codes = set()
+    for field in fields(entity):
+        value = getattr(entity, field.name)
+        if field.metadata.get("kafka_type") == "error_code":
+            codes.add(int(value))
+        elif isinstance(value, tuple):
+            for item in value:
+                if is_struct(item):
+                    codes |= error_codes(item)
+    return codes
+
+
+@pytest.mark.parametrize(("key", "version"), VERSIONS)
+def test_failure_of_a_request_is_told_in_every_version(key: ApiKey, version: int) -> None:
+    request_class = api_table.request_class(key, version)
+    body = encode(request_class, request_of_ones(request_class))
+    frame = memoryview(request_header(key, version, 42, "client") + body)
+    header = read_request_header(frame)
+    request, _ = api_table.request_reader(key, version)(frame, header.body_offset)
+    context = RequestContext(header, CONNECTION)
+
+    failure = (
+        client_apis()
+        .dispatcher.apis[key]
+        .failure(request, context, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "why"))
+    )
+    if isinstance(failure, Encoded):
+        message = b"".join(failure.buffers)[4:]
+        correlation_id, position = read_response_header(message, key, version)
+        assert correlation_id == 42
+    else:
+        message = encode(api_table.response_class(key, version), failure)
+        position = 0
+    response, end = api_table.response_reader(key, version)(message, position)
+
+    assert end == len(message)
+    has_no_place_for_it = key == ApiKey.DESCRIBE_LOG_DIRS and version < 3
+    assert error_codes(response) == (set() if has_no_place_for_it else {56})
+
+
+@pytest.mark.parametrize("version", range(3, 13))
+def test_error_that_nobody_expected_becomes_unknown_server_error(
+    version: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    request_class = api_table.request_class(ApiKey.PRODUCE, version)
+    body = encode(request_class, request_of_ones(request_class))
+    frame = memoryview(request_header(ApiKey.PRODUCE, version, 42, "client") + body)
+
+    answer = client_apis().dispatcher.handle(frame, CONNECTION)
+
+    assert not isinstance(answer, Pending)
+    message = b"".join(answer)[4:]
+    _, position = read_response_header(message, ApiKey.PRODUCE, version)
+    response, _ = api_table.response_reader(ApiKey.PRODUCE, version)(message, position)
+    assert error_codes(response) == {-1}
+    assert "ZeroDivisionError" in caplog.text

@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from broker.replication.exchange import DivergingEpoch, FetchEntry, FetchParams, FetchResult
+from jbodlab.error_code import ErrorCode
+from jbodlab.ids import BrokerId, TopicId, TopicPartition
+
+FETCH = 1
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+UNKNOWN_ID = UUID(int=99)
+
+
+def fetch(version: int, *topics: tuple[Any, list[int]], **values: Any) -> Any:
+    kio = import_module(f"kio.schema.fetch.v{version}.request")
+    named = "topic_id" if version >= 13 else "topic"
+    optional = {"forgotten_topics_data": ()} if version >= 7 else {}
+    if version < 15:
+        optional["replica_id"] = values.pop("replica_id", -1)
+    return kio.FetchRequest(
+        max_wait=datetime.timedelta(milliseconds=250),
+        min_bytes=1,
+        max_bytes=1 << 20,
+        topics=tuple(
+            kio.FetchTopic(
+                **{named: topic},
+                partitions=tuple(
+                    kio.FetchPartition(
+                        partition=index, fetch_offset=10 + index, partition_max_bytes=1000
+                    )
+                    for index in indexes
+                ),
+            )
+            for topic, indexes in topics
+        ),
+        **optional,
+        **values,
+    )
+
+
+def result(partition: TopicPartition, *records: bytes, **values: Any) -> FetchResult:
+    return FetchResult(
+        topic_partition=partition,
+        topic_id=None,
+        high_watermark=20,
+        last_stable_offset=20,
+        log_start_offset=1,
+        records=records,
+        records_size=sum(map(len, records)),
+        **values,
+    )
+
+
+@pytest.mark.parametrize("version", [4, 7, 11, 12, 13, 16, 17, 18])
+def test_every_partition_asked_for_is_in_the_answer(run: Callable[..., None], version: int) -> None:
+    async def scenario(cluster: Any, client: Any) -> None:
+        topic_id = cluster.publish_topic("t", cluster.partition(1), cluster.partition(1))
+        cluster.replicas.results["fetch"] = [result(T0, b"one", b"two"), result(T1)]
+
+        topic = topic_id if version >= 13 else "t"
+        response = await client.call(FETCH, version, fetch(version, (topic, [0, 1])))
+
+        expected_id = TopicId(topic_id) if version >= 13 else None
+        ((_, params, entries),) = cluster.replicas.calls
+        assert params == FetchParams(
+            replica_id=BrokerId(-1),
+            replica_epoch=-1,
+            max_wait_ms=250,
+            min_bytes=1,
+            max_bytes=1 << 20,
+        )
+        assert not params.is_follower
+        assert entries == [
+            FetchEntry(
+                topic_partition=partition,
+                topic_id=expected_id,
+                fetch_offset=10 + partition.partition,
+                partition_max_bytes=1000,
+            )
+            for partition in (T0, T1)
+        ]
+        (answered,) = response.responses
+        first, second = answered.partitions
+        assert (first.partition_index, first.records) == (0, b"onetwo")
+        assert (second.partition_index, second.records) == (1, b"")
+        assert first.high_watermark == first.last_stable_offset == 20
+        assert getattr(response, "session_id", 0) == 0
+
+    run(scenario)
+
+
+def test_unknown_topic_id_is_an_error_of_its_partitions_and_nothing_waits(
+    run: Callable[..., None],
+) -> None:
+    async def scenario(cluster: Any, client: Any) -> None:
+        topic_id = cluster.publish_topic("t")
+        cluster.replicas.results["fetch"] = [result(T0, b"data")]
+
+        response = await client.call(
+            FETCH, 17, fetch(17, (UNKNOWN_ID, [5, 6]), (topic_id, [0]), (None, [7]))
+        )
+
+        unknown, known, zero = response.responses
+        assert [(p.partition_index, int(p.error_code)) for p in unknown.partitions] == [
+            (5, 100),
+            (6, 100),
+        ]
+        assert unknown.topic_id == UNKNOWN_ID
+        assert [(p.partition_index, p.records) for p in known.partitions] == [(0, b"data")]
+        assert [int(p.error_code) for p in zero.partitions] == [100]
+        ((_, params, entries),) = cluster.replicas.calls
+        assert params.max_wait_ms == 0
+        assert [entry.topic_partition for entry in entries] == [T0]
+
+    run(scenario)
+
+
+def test_follower_names_itself_and_is_told_where_its_log_diverges(
+    run: Callable[..., None],
+) -> None:
+    async def scenario(cluster: Any, client: Any) -> None:
+        topic_id = cluster.publish_topic("t")
+        diverging = DivergingEpoch(epoch=3, end_offset=8)
+        cluster.replicas.results["fetch"] = [result(T0, diverging_epoch=diverging)]
+        kio = import_module("kio.schema.fetch.v17.request")
+        request = fetch(
+            17, (topic_id, [0]), replica_state=kio.ReplicaState(replica_id=2, replica_epoch=55)
+        )
+
+        response = await client.call(FETCH, 17, request)
+
+        ((_, params, _),) = cluster.replicas.calls
+        assert (params.replica_id, params.replica_epoch, params.is_follower) == (2, 55, True)
+        (partition,) = response.responses[0].partitions
+        assert partition.diverging_epoch.epoch == 3
+        assert partition.diverging_epoch.end_offset == 8
+
+    run(scenario)
+
+
+def test_old_follower_names_itself_in_the_request(run: Callable[..., None]) -> None:
+    async def scenario(cluster: Any, client: Any) -> None:
+        cluster.replicas.results["fetch"] = [result(T0)]
+        await client.call(FETCH, 12, fetch(12, ("t", [0]), replica_id=2))
+        ((_, params, _),) = cluster.replicas.calls
+        assert (params.replica_id, params.replica_epoch) == (2, -1)
+
+    run(scenario)
+
+
+def test_fetch_session_is_refused_and_closing_one_is_a_full_fetch(
+    run: Callable[..., None],
+) -> None:
+    async def scenario(cluster: Any, client: Any) -> None:
+        cluster.publish_topic("t")
+        cluster.replicas.results["fetch"] = [result(T0)]
+
+        refused = await client.call(FETCH, 12, fetch(12, ("t", [0]), session_id=5, session_epoch=1))
+        assert (int(refused.error_code), refused.responses) == (70, ())
+        closing = await client.call(
+            FETCH, 12, fetch(12, ("t", [0]), session_id=5, session_epoch=-1)
+        )
+        assert (int(closing.error_code), len(closing.responses)) == (0, 1)
+
+    run(scenario)
+
+
+def test_leader_hint_comes_with_the_address_of_the_listener(run: Callable[..., None]) -> None:
+    async def scenario(cluster: Any, client: Any) -> None:
+        topic_id = cluster.publish_topic("t", cluster.partition(2, (1, 2), leader_epoch=6))
+        cluster.replicas.results["fetch"] = [
+            FetchResult(
+                topic_partition=T0, topic_id=None, error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER
+            )
+        ]
+        response = await client.call(FETCH, 16, fetch(16, (topic_id, [0])))
+        (partition,) = response.responses[0].partitions
+        assert int(partition.error_code) == 6
+        assert partition.current_leader.leader_id == 2
+        assert partition.current_leader.leader_epoch == 6
+        assert [(e.node_id, e.host, e.port) for e in response.node_endpoints] == [
+            (2, "host-2", 9092)
+        ]
+
+    run(scenario)

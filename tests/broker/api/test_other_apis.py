@@ -1,0 +1,377 @@
+"""ApiVersions, offsets, log directories, producer ids and what groups there are."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import struct
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+from broker.replication.exchange import (
+    EpochAnswer,
+    EpochQuery,
+    LogDirDescription,
+    OffsetAnswer,
+    OffsetQuery,
+    ReplicaDescription,
+)
+from jbodlab.error_code import ErrorCode
+from jbodlab.ids import BrokerId, TopicPartition
+from jbodlab.protocol.api_table import APIS, ApiKey
+from jbodlab.protocol.headers import request_header
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def kio_request(name: str, version: int) -> Any:
+    return import_module(f"kio.schema.{name}.v{version}.request")
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_api_versions_tells_every_api(run: Callable[..., None], version: int) -> None:
+    async def scenario(cluster: Any, client: Any) -> None:
+        kio = kio_request("api_versions", version)
+        software = {"client_software_name": "test-client", "client_software_version": "1.0"}
+        response = await client.call(
+            18, version, kio.ApiVersionsRequest(**(software if version >= 3 else {}))
+        )
+        assert int(response.error_code) == 0
+        told = {a.api_key: (a.min_version, a.max_version) for a in response.api_keys}
+        assert told == {int(key): api.advertised for key, api in APIS.items()}
+        assert told[ApiKey.PRODUCE] == (0, 12)
+        assert told[ApiKey.FETCH] == (4, 17)
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("name", ["", "-x", "a b", "ä"])
+def test_malformed_software_name_is_refused(run: Callable[..., None], name: str) -> None:
+    async def scenario(cluster: Any, client: Any) -> None:
+        kio = kio_request("api_versions", 3)
+        request = kio.ApiVersionsRequest(client_software_name=name, client_software_version="1")
+        response = await client.call(18, 3, request)
+        assert (int(response.error_code), response.api_keys) == (42, ())
+
+    run(scenario)
+
+
+async def raw_exchange(cluster: Any, message: bytes) -> bytes:
+    """Send one frame; returns the frame that comes back, empty if the connection is closed."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", cluster.port)
+    try:
+        writer.write(struct.pack(">i", len(message)) + message)
+        async with asyncio.timeout(10):
+            head = await reader.read(4)
+            return await reader.readexactly(struct.unpack(">i", head)[0]) if head else b""
+    finally:
+        writer.close()
+
+
+def test_api_versions_of_the_future_gets_the_range_in_a_version_0_body(
+    run: Callable[..., None],
+) -> None:
+    async def scenario(cluster: Any, client: Any) -> None:
+        answer = await raw_exchange(cluster, bytes.fromhex("0012 0063 00000007 0001 78 00"))
+        assert answer == bytes.fromhex("00000007 0023 00000001 0012 0000 0004")
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("api_key", "version"), [(0, 2), (0, 13), (1, 3), (17, 0), (999, 0), (3, 14), (18, -1)]
+)
+def test_api_or_version_that_is_not_served_closes_the_connection(
+    run: Callable[..., None], api_key: int, version: int
+) -> None:
+    async def scenario(cluster: Any, client: Any) -> None:
+        answer = await raw_exchange(
+            cluster, struct.pack(">hhih", api_key, version, 1, -1) + bytes(20)
+        )
+        if api_key == 18:
+            assert answer[4:6] == b"\x00\x23"
+        else:
+            assert answer == b""
+        kio = kio_request("api_versions", 0)
+        assert await client.call(18, 0, kio.ApiVersionsRequest())
+
+    run(scenario)
+
+
+def test_body_that_cannot_be_read_closes_the_connection(run: Callable[..., None]) -> None:
+    async def scenario(cluster: Any, client: Any) -> None:
+        huge_array = request_header(3, 1, 1, "x") + b"\x7f\xff\xff\xff"
+        assert await raw_exchange(cluster, huge_array) == b""
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("version", [1, 3, 7, 10])
+def test_offsets_are_asked_of_the_replicas(run: Callable[..., None], version: int) -> None:
+    async def scenario(cluster: Any, client: Any) -> None:
+        kio = kio_request("list_offsets", version)
+        cluster.replicas.results["list_offsets"] = [
+            OffsetAnswer(topic_partition=T0, timestamp=5, offset=6, leader_epoch=7),
+            OffsetAnswer(topic_partition=T1, error_code=ErrorCode.OFFSET_NOT_AVAILABLE),
+        ]
+        epoch = {"current_leader_epoch": 3} if version >= 4 else {}
+        timeout = {"timeout": datetime.timedelta(seconds=1)} if version >= 10 else {}
+        response = await client.call(
+            2,
+            version,
+            kio.ListOffsetsRequest(
+                replica_id=-1,
+                topics=(
+                    kio.ListOffsetsTopic(
+                        name="t",
+                        partitions=(
+                            kio.ListOffsetsPartition(partition_index=0, timestamp=-2, **epoch),
+                            kio.ListOffsetsPartition(partition_index=1, timestamp=-1, **epoch),
+                        ),
+                    ),
+                ),
+                **({"isolation_level": 1} if version >= 2 else {}),
+                **timeout,
+            ),
+        )
+        asked = epoch.get("current_leader_epoch", -1)
+        assert cluster.replicas.calls == [
+            (
+                "list_offsets",
+                [
+                    OffsetQuery(topic_partition=T0, timestamp=-2, current_leader_epoch=asked),
+                    OffsetQuery(topic_partition=T1, timestamp=-1, current_leader_epoch=asked),
+                ],
+                BrokerId(-1),
+                1 if version >= 2 else 0,
+            )
+        ]
+        first, second = response.topics[0].partitions
+        assert (first.timestamp, first.offset, int(first.error_code)) == (5, 6, 0)
+        assert (second.timestamp, second.offset, int(second.error_code)) == (-1, -1, 78)
+        if version >= 4:
+            assert first.leader_epoch == 7
+
+    run(scenario)
+
+
+def test_end_of_a_leader_epoch_is_asked_of_the_replicas(run: Callable[..., None]) -> None:
+    async def scenario(cluster: Any, client: Any) -> None:
+        kio = kio_request("offset_for_leader_epoch", 4)
+        cluster.replicas.results["epoch_end_offsets"] = [
+            EpochAnswer(topic_partition=T0, leader_epoch=2, end_offset=9)
+        ]
+        response = await client.call(
+            23,
+            4,
+            kio.OffsetForLeaderEpochRequest(
+                topics=(
+                    kio.OffsetForLeaderTopic(
+                        topic="t",
+                        partitions=(
+                            kio.OffsetForLeaderPartition(
+                                partition=0, current_leader_epoch=5, leader_epoch=3
+                            ),
+                        ),
+                    ),
+                )
+            ),
+        )
+        query = EpochQuery(topic_partition=T0, leader_epoch=3, current_leader_epoch=5)
+        assert cluster.replicas.calls == [("epoch_end_offsets", [query])]
+        (partition,) = response.topics[0].partitions
+        assert (partition.leader_epoch, partition.end_offset) == (2, 9)
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("version", range(1, 6))
+def test_log_dirs_show_their_replicas_and_which_are_offline(
+    run: Callable[..., None], version: int
+) -> None:
+    async def scenario(cluster: Any, client: Any) -> None:
+        kio = kio_request("describe_log_dirs", version)
+        cluster.replicas.results["describe_log_dirs"] = [
+            LogDirDescription(
+                path="/d1",
+                replicas=(
+                    ReplicaDescription(topic_partition=T1, size_bytes=10, offset_lag=0),
+                    ReplicaDescription(
+                        topic_partition=T0, size_bytes=20, offset_lag=3, is_future=True
+                    ),
+                ),
+                total_bytes=1000,
+                usable_bytes=500,
+            ),
+            LogDirDescription(path="/d2", error_code=ErrorCode.KAFKA_STORAGE_ERROR),
+        ]
+        topic = kio.DescribableLogDirTopic(topic="t", partitions=(0, 1))
+        response = await client.call(35, version, kio.DescribeLogDirsRequest(topics=(topic, topic)))
+        await client.call(35, version, kio.DescribeLogDirsRequest(topics=None))
+
+        assert cluster.replicas.calls == [
+            ("describe_log_dirs", {"t": {0, 1}}),
+            ("describe_log_dirs", None),
+        ]
+        good, bad = response.results
+        assert (good.log_dir, int(good.error_code)) == ("/d1", 0)
+        assert [
+            (p.partition_index, p.partition_size, p.offset_lag, p.is_future_key)
+            for p in good.topics[0].partitions
+        ] == [(1, 10, 0, False), (0, 20, 3, True)]
+        assert (bad.log_dir, int(bad.error_code), bad.topics) == ("/d2", 56, ())
+        if version >= 4:
+            assert (good.total_bytes, good.usable_bytes) == (1000, 500)
+            assert (bad.total_bytes, bad.usable_bytes) == (-1, -1)
+
+    run(scenario)
+
+
+def init_producer_id(transactional_id: str | None = None) -> Any:
+    return kio_request("init_producer_id", 4).InitProducerIdRequest(
+        transactional_id=transactional_id,
+        transaction_timeout=datetime.timedelta(minutes=1),
+        producer_id=-1,
+        producer_epoch=-1,
+    )
+
+
+def test_every_producer_gets_an_id_of_its_own_across_blocks(run: Callable[..., None]) -> None:
+    async def scenario(cluster: Any, client: Any) -> None:
+        ids = []
+        for _ in range(1100):
+            response = await client.call(22, 4, init_producer_id())
+            assert (int(response.error_code), response.producer_epoch) == (0, 0)
+            ids.append(response.producer_id)
+        assert ids == list(range(5000, 6100))
+        assert all(call.broker_epoch == 77 for call in cluster.controller.calls)
+        assert len(cluster.controller.calls) == 2, "the second block comes before it is needed"
+
+    run(scenario)
+
+
+def test_clients_that_ask_together_share_one_block(run: Callable[..., None]) -> None:
+    async def scenario(cluster: Any, client: Any) -> None:
+        clients = [await cluster.connect() for _ in range(10)]
+        responses = await asyncio.gather(*(c.call(22, 4, init_producer_id()) for c in clients))
+        for each in clients:
+            each.close()
+        assert len({response.producer_id for response in responses}) == 10
+        assert len(cluster.controller.calls) == 1
+
+    run(scenario)
+
+
+def test_producer_id_without_a_controller_is_an_error_that_clients_retry(
+    run: Callable[..., None],
+) -> None:
+    async def scenario(cluster: Any, client: Any) -> None:
+        cluster.controller.available = False
+        response = await client.call(22, 4, init_producer_id())
+        assert (int(response.error_code), response.producer_id) == (14, -1)
+        cluster.controller.available = True
+        response = await client.call(22, 4, init_producer_id())
+        assert int(response.error_code) == 0
+
+    run(scenario)
+
+
+def test_transactional_producers_are_refused(run: Callable[..., None]) -> None:
+    async def scenario(cluster: Any, client: Any) -> None:
+        response = await client.call(22, 4, init_producer_id("tx"))
+        assert int(response.error_code) == 53
+        kio = kio_request("find_coordinator", 4)
+        found = await client.call(
+            10, 4, kio.FindCoordinatorRequest(key_type=1, coordinator_keys=("tx",))
+        )
+        assert [int(c.error_code) for c in found.coordinators] == [53]
+
+    run(scenario)
+
+
+def test_this_broker_coordinates_every_group(run: Callable[..., None]) -> None:
+    async def scenario(cluster: Any, client: Any) -> None:
+        one = kio_request("find_coordinator", 2).FindCoordinatorRequest(key="g", key_type=0)
+        response = await client.call(10, 2, one)
+        assert (response.node_id, response.host, response.port) == (1, "host-1", 9091)
+
+        many = kio_request("find_coordinator", 6).FindCoordinatorRequest(
+            key_type=0, coordinator_keys=("g", "h")
+        )
+        response = await client.call(10, 6, many)
+        assert [(c.key, c.node_id, c.port) for c in response.coordinators] == [
+            ("g", 1, 9091),
+            ("h", 1, 9091),
+        ]
+
+        cluster.publish_brokers(1, 2, fenced=[1])
+        response = await client.call(10, 2, one)
+        assert response.node_id == 2
+
+        cluster.publish_brokers(1, 2, fenced=[1, 2])
+        response = await client.call(10, 2, one)
+        assert int(response.error_code) == 15
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("version", [1, 5, 7, 8, 9])
+def test_no_offset_was_ever_committed(run: Callable[..., None], version: int) -> None:
+    async def scenario(cluster: Any, client: Any) -> None:
+        kio = kio_request("offset_fetch", version)
+        stable = {"require_stable": False} if version >= 7 else {}
+        if version >= 8:
+            topic = kio.OffsetFetchRequestTopics(name="t", partition_indexes=(0, 3))
+            group = kio.OffsetFetchRequestGroup(group_id="g", topics=(topic,))
+            every = kio.OffsetFetchRequestGroup(group_id="h", topics=None)
+            request = kio.OffsetFetchRequest(groups=(group, every), **stable)
+        else:
+            topic = kio.OffsetFetchRequestTopic(name="t", partition_indexes=(0, 3))
+            request = kio.OffsetFetchRequest(group_id="g", topics=(topic,), **stable)
+
+        response = await client.call(9, version, request)
+
+        if version >= 8:
+            g, h = response.groups
+            assert (g.group_id, int(g.error_code), h.group_id, h.topics) == ("g", 0, "h", ())
+            topics = g.topics
+        else:
+            topics = response.topics
+        assert [(p.partition_index, p.committed_offset, int(p.error_code), p.metadata)
+                for p in topics[0].partitions] == [(0, -1, 0, ""), (3, -1, 0, "")]  # fmt: skip
+
+    run(scenario)
+
+
+def test_joining_and_committing_are_refused(run: Callable[..., None]) -> None:
+    async def scenario(cluster: Any, client: Any) -> None:
+        join = kio_request("join_group", 9).JoinGroupRequest(
+            group_id="g",
+            session_timeout=datetime.timedelta(seconds=10),
+            rebalance_timeout=datetime.timedelta(seconds=10),
+            member_id="",
+            protocol_type="consumer",
+            protocols=(),
+        )
+        assert int((await client.call(11, 9, join)).error_code) == 35
+
+        commit = kio_request("offset_commit", 8)
+        partition = commit.OffsetCommitRequestPartition(
+            partition_index=4, committed_offset=1, committed_metadata=None
+        )
+        topic = commit.OffsetCommitRequestTopic(name="t", partitions=(partition,))
+        request = commit.OffsetCommitRequest(group_id="g", member_id="", topics=(topic,))
+        response = await client.call(8, 8, request)
+        assert [(p.partition_index, int(p.error_code)) for p in response.topics[0].partitions] == [
+            (4, 25)
+        ]
+
+        beat = kio_request("heartbeat", 4).HeartbeatRequest(
+            group_id="g", generation_id=1, member_id="m"
+        )
+        assert int((await client.call(12, 4, beat)).error_code) == 25
+
+    run(scenario)

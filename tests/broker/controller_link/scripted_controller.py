@@ -1,0 +1,64 @@
+"""A controller on a real port that answers as a test says."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import grpc.aio
+
+from jbodlab import requests
+from jbodlab.rpc.controller_pb2_grpc import ControllerServicer, add_ControllerServicer_to_server
+from jbodlab.rpc.translate import from_proto, to_proto
+
+
+class ScriptedController(ControllerServicer):
+    """Keeps every request, and answers with what `answer` returns for it."""
+
+    def __init__(self) -> None:
+        self.requests: list[Any] = []
+        self.answers: dict[type, Callable[[Any], Any]] = {}
+        self.streams: list[list[requests.MetadataStreamResponse]] = []
+        """What each stream in turn sends before it stays open in silence."""
+
+    async def BrokerRegistration(self, message: Any, context: Any) -> Any:  # noqa: N802
+        return await self._answer(message)
+
+    async def BrokerHeartbeat(self, message: Any, context: Any) -> Any:  # noqa: N802
+        return await self._answer(message)
+
+    async def AssignReplicasToDirs(self, message: Any, context: Any) -> Any:  # noqa: N802
+        return await self._answer(message)
+
+    async def MetadataStream(self, message: Any, context: Any) -> Any:  # noqa: N802
+        self.requests.append(from_proto(message))
+        for response in self.streams.pop(0) if self.streams else []:
+            yield to_proto(response)
+        if self.streams:
+            return  # The next stream has something to say.
+        await asyncio.Event().wait()
+
+    def of_type(self, kind: type) -> list[Any]:
+        return [request for request in self.requests if isinstance(request, kind)]
+
+    async def _answer(self, message: Any) -> Any:
+        request = from_proto(message)
+        self.requests.append(request)
+        answer = self.answers[type(request)](request)
+        if asyncio.iscoroutine(answer):
+            answer = await answer
+        return to_proto(answer)
+
+
+@contextlib.asynccontextmanager
+async def serving(controller: ScriptedController, port: int = 0) -> AsyncIterator[int]:
+    server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
+    add_ControllerServicer_to_server(controller, server)  # type: ignore[no-untyped-call]
+    bound = server.add_insecure_port(f"127.0.0.1:{port}")
+    await server.start()
+    try:
+        yield bound
+    finally:
+        await server.stop(None)

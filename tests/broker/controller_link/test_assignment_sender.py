@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import asyncio
+from uuid import UUID
+
+from broker.controller_link.assignment_sender import AssignmentSender
+from broker.controller_link.channel import ControllerChannel
+from jbodlab.error_code import ErrorCode
+from jbodlab.ids import BrokerEpoch, BrokerId, TopicId, TopicIdPartition
+from jbodlab.requests import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+    DirectoryAssignment,
+)
+from tests.broker.controller_link.scripted_controller import ScriptedController, serving
+from tests.broker.disks import directory_id, eventually, run
+
+T1, T2 = TopicId(UUID(int=1 << 80)), TopicId(UUID(int=2 << 80))
+
+
+def accept(request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:
+    return AssignReplicasToDirsResponse(
+        results=tuple((each, ErrorCode.NONE) for each in request.assignments)
+    )
+
+
+def make_sender(
+    channel: ControllerChannel, epochs: list[int], gone: set[TopicIdPartition] | None = None
+) -> AssignmentSender:
+    return AssignmentSender(
+        channel=channel,
+        broker_id=BrokerId(3),
+        broker_epoch=lambda: BrokerEpoch(epochs[0]),
+        is_replica=lambda partition: partition not in (gone or set()),
+    )
+
+
+def test_assignments_reach_the_controller_grouped_by_directory_and_topic() -> None:
+    async def body() -> None:
+        controller = ScriptedController()
+        controller.answers[AssignReplicasToDirsRequest] = accept
+        accepted: list[int] = []
+        async with serving(controller) as port:
+            channel = ControllerChannel(f"127.0.0.1:{port}")
+            sender = make_sender(channel, [17])
+            sender.assign(T2, 0, directory_id(2))
+            sender.assign(T1, 0, directory_id(1), lambda: accepted.append(0))
+            sender.assign(T1, 1, directory_id(2), lambda: accepted.append(1))
+            assert sender.pending_count == 3
+
+            await eventually(lambda: sender.pending_count == 0)
+
+            assert controller.requests == [
+                AssignReplicasToDirsRequest(
+                    broker_id=BrokerId(3),
+                    broker_epoch=BrokerEpoch(17),
+                    assignments=(
+                        DirectoryAssignment(topic_id=T1, partition=0, directory=directory_id(1)),
+                        DirectoryAssignment(topic_id=T1, partition=1, directory=directory_id(2)),
+                        DirectoryAssignment(topic_id=T2, partition=0, directory=directory_id(2)),
+                    ),
+                )
+            ]
+            assert sorted(accepted) == [0, 1]
+            await sender.stop()
+            await channel.close()
+
+    run(body)
+
+
+def test_assignments_wait_for_the_registration_and_survive_a_controller_that_is_away() -> None:
+    async def body() -> None:
+        controller = ScriptedController()
+        answers = [
+            AssignReplicasToDirsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH),
+            AssignReplicasToDirsResponse(),
+        ]
+        controller.answers[AssignReplicasToDirsRequest] = lambda request: (
+            answers.pop(0) if answers else accept(request)
+        )
+        epochs = [-1]
+        async with serving(controller) as port:
+            channel = ControllerChannel(f"127.0.0.1:{port}")
+            sender = make_sender(channel, epochs)
+            sender.assign(T1, 0, directory_id(1))
+            await asyncio.sleep(0.05)
+            assert controller.requests == []
+
+            epochs[0] = 17
+
+            await eventually(lambda: sender.pending_count == 0)
+            assert len(controller.requests) == 3
+            await sender.stop()
+            await channel.close()
+
+    run(body)
+
+
+def test_a_replica_that_is_gone_is_not_reported() -> None:
+    async def body() -> None:
+        controller = ScriptedController()
+        controller.answers[AssignReplicasToDirsRequest] = accept
+        async with serving(controller) as port:
+            channel = ControllerChannel(f"127.0.0.1:{port}")
+            sender = make_sender(channel, [17], {TopicIdPartition(T1, 0)})
+            sender.assign(T1, 0, directory_id(1))
+            await eventually(lambda: sender.pending_count == 0)
+            assert controller.requests == []
+            await sender.stop()
+            await channel.close()
+
+    run(body)

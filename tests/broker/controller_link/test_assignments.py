@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+from collections.abc import Iterable
+from uuid import UUID
+
+from broker.controller_link.assignments import Assignment, AssignmentQueue
+from jbodlab.error_code import ErrorCode
+from jbodlab.ids import DirectoryId, TopicId, TopicIdPartition
+from tests.broker.disks import directory_id
+
+TOPIC = TopicId(UUID(int=1 << 80))
+D1, D2 = directory_id(1), directory_id(2)
+
+
+def queue() -> AssignmentQueue:
+    return AssignmentQueue(random=lambda: 0.5)
+
+
+def assignment(partition: int, directory: DirectoryId = D1) -> Assignment:
+    return Assignment(partition=TopicIdPartition(TOPIC, partition), directory_id=directory)
+
+
+def every(_assignment: Assignment) -> bool:
+    return True
+
+
+def answers(
+    assignments: Iterable[Assignment], code: ErrorCode = ErrorCode.NONE
+) -> dict[tuple[TopicIdPartition, DirectoryId], ErrorCode]:
+    return {(each.partition, each.directory_id): code for each in assignments}
+
+
+def test_assignments_of_one_change_go_in_one_request() -> None:
+    q = queue()
+    q.submit(assignment(0), 1_000)
+    q.submit(assignment(1), 1_002)
+
+    assert q.next_send_ms == 1_005
+    assert q.take(every) == (assignment(0), assignment(1))
+    assert q.pending_count == 2
+    assert q.next_send_ms is None
+
+
+def test_the_newest_assignment_of_a_partition_counts() -> None:
+    q = queue()
+    q.submit(assignment(0, D1), 0)
+    q.submit(assignment(0, D2), 1)
+    assert q.take(every) == (assignment(0, D2),)
+
+
+def test_accepted_assignments_leave_the_queue() -> None:
+    q = queue()
+    q.submit(assignment(0), 0)
+    sent = q.take(every)
+    assert q.answered(answers(sent), 10) == sent
+    assert q.pending_count == 0
+    assert q.next_send_ms is None
+
+
+def test_a_newer_assignment_survives_the_acceptance_of_an_older_one() -> None:
+    q = queue()
+    q.submit(assignment(0, D1), 0)
+    sent = q.take(every)
+    q.submit(assignment(0, D2), 5)
+
+    q.answered(answers(sent), 10)
+
+    assert q.next_send_ms == 10
+    assert q.take(every) == (assignment(0, D2),)
+
+
+def test_refused_and_unanswered_assignments_are_sent_again() -> None:
+    q = queue()
+    for partition in range(3):
+        q.submit(assignment(partition), 0)
+    sent = q.take(every)
+    result = answers(sent[:1]) | answers(sent[1:2], ErrorCode.UNKNOWN_TOPIC_ID)
+
+    assert q.answered(result, 1_000) == sent[:1]
+
+    assert q.next_send_ms == 1_100
+    assert q.take(every) == sent[1:]
+
+
+def test_a_failed_request_is_repeated_after_a_growing_pause() -> None:
+    q = queue()
+    q.submit(assignment(0), 0)
+    pauses = []
+    now_ms = 1_000
+    for _ in range(6):
+        q.take(every)
+        q.failed(now_ms)
+        assert q.next_send_ms is not None
+        pauses.append(q.next_send_ms - now_ms)
+        now_ms = q.next_send_ms
+    assert pauses == [100, 200, 400, 800, 1_000, 1_000]
+
+    q.take(every)
+    q.answered({}, now_ms)
+    q.take(every)
+    q.failed(now_ms)
+    assert q.next_send_ms == now_ms + 100
+
+
+def test_a_submission_does_not_cut_the_pause_after_a_failure_short() -> None:
+    q = queue()
+    q.submit(assignment(0), 0)
+    q.take(every)
+    q.failed(1_000)
+    q.submit(assignment(1), 1_001)
+    assert q.next_send_ms == 1_100
+
+
+def test_after_a_failure_a_newer_assignment_stays() -> None:
+    q = queue()
+    q.submit(assignment(0, D1), 0)
+    q.submit(assignment(1, D1), 0)
+    q.take(every)
+    q.submit(assignment(0, D2), 5)
+    q.failed(10)
+    assert set(q.take(every)) == {assignment(0, D2), assignment(1, D1)}
+
+
+def test_assignments_of_replicas_that_are_gone_are_dropped() -> None:
+    q = queue()
+    q.submit(assignment(0), 0)
+    q.submit(assignment(1), 0)
+    assert q.take(lambda each: each.partition.partition == 1) == (assignment(1),)
+    q.failed(0)
+    assert q.take(lambda _each: False) == ()
+    assert q.pending_count == 0
+
+
+def test_a_request_carries_2250_assignments_at_most_and_the_rest_follows_at_once() -> None:
+    q = queue()
+    for partition in range(2251):
+        q.submit(assignment(partition), 1_000)
+    assert q.next_send_ms == 1_000
+
+    sent = q.take(every)
+    assert len(sent) == 2250
+    q.answered(answers(sent), 1_010)
+
+    assert q.next_send_ms is not None
+    assert q.next_send_ms <= 1_010
+    assert q.take(every) == (assignment(2250),)

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+import pytest
+
+from broker.controller_link.channel import ControllerChannel
+from jbodlab.errors import ControllerUnavailableError
+from jbodlab.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset
+from jbodlab.requests import (
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+    MetadataStreamRequest,
+    MetadataStreamResponse,
+)
+from tests.broker.controller_link.scripted_controller import ScriptedController, serving
+from tests.broker.disks import run
+
+HEARTBEAT = BrokerHeartbeatRequest(
+    broker_id=BrokerId(1), broker_epoch=BrokerEpoch(5), current_metadata_offset=Offset(7)
+)
+
+
+def test_values_go_out_and_values_come_back() -> None:
+    async def body() -> None:
+        controller = ScriptedController()
+        expected = BrokerHeartbeatResponse(is_caught_up=True, is_fenced=False)
+        controller.answers[BrokerHeartbeatRequest] = lambda _request: expected
+        async with serving(controller) as port:
+            channel = ControllerChannel(f"127.0.0.1:{port}")
+
+            assert await channel.broker_heartbeat(HEARTBEAT, 5) == expected
+
+            assert controller.requests == [HEARTBEAT]
+            await channel.close()
+
+    run(body)
+
+
+def test_a_controller_that_does_not_answer_is_unavailable_after_the_deadline() -> None:
+    async def body() -> None:
+        controller = ScriptedController()
+        controller.answers[BrokerHeartbeatRequest] = lambda _request: asyncio.sleep(60)
+        async with serving(controller) as port:
+            channel = ControllerChannel(f"127.0.0.1:{port}")
+            with pytest.raises(ControllerUnavailableError, match="DEADLINE_EXCEEDED"):
+                await channel.broker_heartbeat(HEARTBEAT, 0.2)
+            await channel.close()
+
+    run(body)
+
+
+def test_a_controller_that_is_away_is_unavailable_and_found_again_when_it_is_back() -> None:
+    async def body() -> None:
+        controller = ScriptedController()
+        answer = BrokerHeartbeatResponse()
+        controller.answers[BrokerHeartbeatRequest] = lambda _request: answer
+        async with serving(controller) as port:
+            channel = ControllerChannel(f"127.0.0.1:{port}")
+            await channel.broker_heartbeat(HEARTBEAT, 5)
+        with pytest.raises(ControllerUnavailableError):
+            await channel.broker_heartbeat(HEARTBEAT, 5)
+
+        async with serving(controller, port):
+            async with asyncio.timeout(5):
+                while True:
+                    with contextlib.suppress(ControllerUnavailableError):
+                        assert await channel.broker_heartbeat(HEARTBEAT, 5) == answer
+                        break
+                    await asyncio.sleep(0.02)
+        await channel.close()
+
+    run(body)
+
+
+def test_a_closed_channel_is_an_unavailable_controller() -> None:
+    async def body() -> None:
+        channel = ControllerChannel("127.0.0.1:1")
+        await channel.close()
+        with pytest.raises(ControllerUnavailableError):
+            await channel.broker_heartbeat(HEARTBEAT, 1)
+
+    run(body)
+
+
+def test_the_stream_ends_with_the_controller() -> None:
+    async def body() -> None:
+        controller = ScriptedController()
+        first = MetadataStreamResponse(high_watermark=Offset(3), records=b"abc")
+        controller.streams = [[first]]
+        request = MetadataStreamRequest(
+            broker_id=BrokerId(1),
+            cluster_id="c",
+            fetch_offset=Offset(0),
+            last_fetched_epoch=LeaderEpoch(-1),
+        )
+        channel: ControllerChannel | None = None
+        async with serving(controller) as port:
+            channel = ControllerChannel(f"127.0.0.1:{port}")
+            async with contextlib.aclosing(channel.metadata_stream(request)) as stream:
+                assert await anext(stream) == first
+        stream = channel.metadata_stream(request)
+        with pytest.raises(ControllerUnavailableError):
+            await anext(stream)
+        await channel.close()
+
+    run(body)

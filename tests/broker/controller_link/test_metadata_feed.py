@@ -1,0 +1,329 @@
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from uuid import UUID
+
+from broker.controller_link.channel import ControllerChannel
+from broker.controller_link.metadata_feed import MetadataFeed
+from broker.logdirs.log_dirs import LogDirs
+from jbodlab.ids import BrokerId, LeaderEpoch, Offset, TopicId
+from jbodlab.image.image_writer import image_records
+from jbodlab.image.metadata_delta import MetadataDelta
+from jbodlab.image.metadata_image import MetadataImage
+from jbodlab.metadata_log.batches import data_batch
+from jbodlab.metadata_log.metadata_log import MetadataLog
+from jbodlab.metadata_log.snapshots import latest_snapshot, snapshot_bytes
+from jbodlab.records.config_records import FeatureLevelRecord
+from jbodlab.records.frame import VersionedRecord
+from jbodlab.records.topic_records import RemoveTopicRecord, TopicRecord
+from jbodlab.requests import MetadataStreamRequest, MetadataStreamResponse, SnapshotPiece
+from tests.broker.controller_link.scripted_controller import ScriptedController, serving
+from tests.broker.disks import eventually, make_log_dirs, run
+
+
+def topic_id(number: int) -> TopicId:
+    return TopicId(UUID(int=number << 80))
+
+
+def topic(number: int) -> VersionedRecord:
+    return VersionedRecord(TopicRecord(name=f"t{number}", topic_id=topic_id(number)), 0)
+
+
+LEVEL = VersionedRecord(FeatureLevelRecord(name="metadata.version", feature_level=30), 0)
+
+
+def batch(offset: int, *records: VersionedRecord, epoch: int = 1) -> bytes:
+    return data_batch(records, base_offset=offset, epoch=epoch, timestamp_ms=1_000 + offset)
+
+
+def response(*batches: bytes, high_watermark: int = 100) -> MetadataStreamResponse:
+    return MetadataStreamResponse(high_watermark=Offset(high_watermark), records=b"".join(batches))
+
+
+class Listener:
+    def __init__(self) -> None:
+        self.seen: list[tuple[list[str], list[str]]] = []
+        self.image: MetadataImage | None = None
+
+    def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        created = sorted(delta.created_topics.values())
+        self.seen.append((created, sorted(each.name for each in delta.deleted_topics.values())))
+        self.image = image
+
+
+class Node:
+    """A broker's side: directories, channel and feed."""
+
+    def __init__(self, tmp_path: Path, port: int) -> None:
+        self.fatal: list[str] = []
+        self.log_dirs: LogDirs = make_log_dirs(tmp_path, 1, on_fatal=self.fatal.append)
+        self.listener = Listener()
+        self.channel = ControllerChannel(f"127.0.0.1:{port}")
+        self.feed = MetadataFeed(
+            channel=self.channel,
+            metadata_dir=self.log_dirs.metadata_dir,
+            broker_id=BrokerId(3),
+            cluster_id="c",
+            listener=self.listener,
+            on_fatal=self.fatal.append,
+        )
+
+    def topics(self) -> list[str]:
+        return sorted(self.feed.image.topics.by_name)
+
+    async def stop(self) -> None:
+        await self.feed.stop()
+        await self.channel.close()
+        self.log_dirs.stop()
+
+
+def request(offset: int, epoch: int) -> MetadataStreamRequest:
+    return MetadataStreamRequest(
+        broker_id=BrokerId(3),
+        cluster_id="c",
+        fetch_offset=Offset(offset),
+        last_fetched_epoch=LeaderEpoch(epoch),
+    )
+
+
+def test_the_listener_gets_the_whole_image_first_and_every_change_after_it(tmp_path: Path) -> None:
+    async def body() -> None:
+        controller = ScriptedController()
+        controller.streams = [
+            [response(batch(0, LEVEL, topic(1)), batch(2, topic(2)))],
+            [
+                response(
+                    batch(3, topic(3), VersionedRecord(RemoveTopicRecord(topic_id=topic_id(1)), 0))
+                )
+            ],
+        ]
+        later = controller.streams.pop()
+        async with serving(controller) as port:
+            node = Node(tmp_path, port)
+            await node.feed.start()
+            await eventually(lambda: node.feed.applied_offset == 2)
+            assert node.listener.seen == []
+
+            node.feed.begin_publishing()
+            assert node.listener.seen == [(["t1", "t2"], [])]
+
+        controller.streams = [later]
+        async with serving(controller, port):
+            await eventually(lambda: node.feed.applied_offset == 4)
+            assert node.listener.seen == [(["t1", "t2"], []), (["t3"], ["t1"])]
+            assert node.listener.image is node.feed.image
+            assert controller.requests[-1] == request(3, 1)
+            await node.stop()
+        assert node.fatal == []
+
+    run(body)
+
+
+def test_the_copy_on_disk_is_the_log_and_is_replayed_at_the_next_start(tmp_path: Path) -> None:
+    async def body() -> None:
+        data = [batch(0, LEVEL, topic(1)), batch(2, topic(2), epoch=4)]
+        controller = ScriptedController()
+        controller.streams = [[response(*data)]]
+        async with serving(controller) as port:
+            node = Node(tmp_path, port)
+            await node.feed.start()
+            await eventually(lambda: node.feed.applied_offset == 2)
+            await node.stop()
+            assert request(0, -1) in controller.requests
+            path = tmp_path / "metadata" / "__cluster_metadata-0" / "00000000000000000000.log"
+            assert path.read_bytes() == b"".join(data)
+
+            again = Node(tmp_path, port)
+            await again.feed.start()
+
+            assert again.topics() == ["t1", "t2"]
+            await eventually(lambda: controller.requests[-1] == request(3, 4))
+            await again.stop()
+
+    run(body)
+
+
+def test_batches_that_are_there_already_are_not_taken_twice(tmp_path: Path) -> None:
+    async def body() -> None:
+        first, second = batch(0, LEVEL, topic(1)), batch(2, topic(2))
+        controller = ScriptedController()
+        controller.streams = [[response(first), response(first, second)]]
+        async with serving(controller) as port:
+            node = Node(tmp_path, port)
+            await node.feed.start()
+            await eventually(lambda: node.feed.applied_offset == 2)
+            await node.stop()
+        log = MetadataLog.open(tmp_path / "metadata")
+        assert log.end_offset == 3
+        log.close()
+        assert node.fatal == []
+
+    run(body)
+
+
+def test_after_a_gap_or_damage_the_stream_is_asked_for_again(tmp_path: Path) -> None:
+    async def body() -> None:
+        damaged = bytearray(batch(2, topic(2)))
+        damaged[-3] ^= 1
+        controller = ScriptedController()
+        controller.streams = [
+            [response(batch(0, LEVEL, topic(1))), response(batch(5, topic(5)))],
+            [response(bytes(damaged))],
+            [response(batch(2, topic(2)))],
+        ]
+        async with serving(controller) as port:
+            node = Node(tmp_path, port)
+            await node.feed.start()
+            await eventually(lambda: node.feed.applied_offset == 2)
+            assert node.topics() == ["t1", "t2"]
+            assert controller.requests == [request(0, -1), request(2, 1), request(2, 1)]
+            await node.stop()
+        assert node.fatal == []
+
+    run(body)
+
+
+def snapshot_pieces(
+    records: Sequence[VersionedRecord], end_offset: int, epoch: int
+) -> list[MetadataStreamResponse]:
+    data = snapshot_bytes(records, epoch=epoch, timestamp_ms=5_000, created_ms=6_000)
+    half = len(data) // 2
+    return [
+        MetadataStreamResponse(
+            high_watermark=Offset(end_offset),
+            snapshot=SnapshotPiece(
+                end_offset=Offset(end_offset), epoch=LeaderEpoch(epoch), content=part, last=last
+            ),
+        )
+        for part, last in ((data[:half], False), (data[half:], True))
+    ]
+
+
+def test_a_snapshot_replaces_everything(tmp_path: Path) -> None:
+    async def body() -> None:
+        controller = ScriptedController()
+        controller.streams = [
+            [
+                response(batch(0, LEVEL, topic(1), topic(2))),
+                *snapshot_pieces([LEVEL, topic(2), topic(7)], 50, 6),
+                response(batch(50, topic(8), epoch=6)),
+            ]
+        ]
+        async with serving(controller) as port:
+            node = Node(tmp_path, port)
+            await node.feed.start()
+            node.feed.begin_publishing()
+            await eventually(lambda: node.feed.applied_offset == 50)
+
+            assert node.topics() == ["t2", "t7", "t8"]
+            assert node.listener.seen[-2:] == [(["t7"], ["t1"]), (["t8"], [])]
+            await node.stop()
+            directory = tmp_path / "metadata" / "__cluster_metadata-0"
+            assert latest_snapshot(directory) == (
+                directory / "00000000000000000050-0000000006.checkpoint"
+            )
+
+            again = Node(tmp_path, port)
+            await again.feed.start()
+            assert again.topics() == ["t2", "t7", "t8"]
+            await eventually(lambda: controller.requests[-1] == request(51, 6))
+            assert image_records(again.feed.image) == image_records(node.feed.image)
+            await again.stop()
+
+    run(body)
+
+
+def test_what_the_controllers_log_does_not_have_is_cut(tmp_path: Path) -> None:
+    async def body() -> None:
+        diverging = MetadataStreamResponse(high_watermark=Offset(3), diverging_end_offset=Offset(2))
+        controller = ScriptedController()
+        controller.streams = [
+            [response(batch(0, LEVEL, topic(1)), batch(2, topic(2)), batch(3, topic(3)))],
+            [diverging],
+            [response(batch(2, topic(9), epoch=2))],
+        ]
+        streams, controller.streams = controller.streams, controller.streams[:1]
+        async with serving(controller) as port:
+            node = Node(tmp_path, port)
+            await node.feed.start()
+            node.feed.begin_publishing()
+            await eventually(lambda: node.feed.applied_offset == 3)
+        controller.streams = streams[1:]
+        async with serving(controller, port):
+            await eventually(lambda: node.topics() == ["t1", "t9"])
+            assert node.listener.seen[-2:] == [([], ["t2", "t3"]), (["t9"], [])]
+            await node.stop()
+        log = MetadataLog.open(tmp_path / "metadata")
+        assert (log.end_offset, log.last_epoch) == (3, 2)
+        log.close()
+        assert node.fatal == []
+
+    run(body)
+
+
+def test_a_copy_that_cannot_be_replayed_is_dropped_and_fetched_again(tmp_path: Path) -> None:
+    async def body() -> None:
+        log = MetadataLog.open(tmp_path / "metadata")
+        # A topic is removed that never was: valid bytes, but no history of any cluster.
+        log.append(batch(0, VersionedRecord(RemoveTopicRecord(topic_id=topic_id(5)), 0)))
+        log.close()
+        controller = ScriptedController()
+        controller.streams = [[response(batch(0, LEVEL, topic(1)))]]
+        async with serving(controller) as port:
+            node = Node(tmp_path, port)
+            await node.feed.start()
+            await eventually(lambda: node.feed.applied_offset == 1)
+            assert node.topics() == ["t1"]
+            assert controller.requests[0] == request(0, -1)
+            await node.stop()
+        assert node.fatal == []
+
+    run(body)
+
+
+def test_the_image_does_not_wait_for_the_metadata_disk(tmp_path: Path) -> None:
+    async def body() -> None:
+        controller = ScriptedController()
+        async with serving(controller) as port:
+            node = Node(tmp_path, port)
+            await node.feed.start()
+            gate = asyncio.Event()
+            loop = asyncio.get_running_loop()
+            busy = node.log_dirs.metadata_dir.run(
+                lambda: asyncio.run_coroutine_threadsafe(gate.wait(), loop).result(20)
+            )
+            await eventually(lambda: controller.requests)
+        controller.streams = [[response(batch(0, LEVEL, topic(1)))]]
+        async with serving(controller, port):
+            await eventually(lambda: node.topics() == ["t1"])
+            assert not busy.done()
+            gate.set()
+            await busy
+            await node.stop()
+        log = MetadataLog.open(tmp_path / "metadata")
+        assert log.end_offset == 2
+        log.close()
+
+    run(body)
+
+
+def test_a_failed_metadata_directory_ends_the_process(tmp_path: Path) -> None:
+    async def body() -> None:
+        controller = ScriptedController()
+        async with serving(controller) as port:
+            node = Node(tmp_path, port)
+            await node.feed.start()
+            await eventually(lambda: controller.requests)
+        shutil.rmtree(tmp_path / "metadata")
+        controller.streams = [[response(batch(0, LEVEL, topic(1)))]]
+        async with serving(controller, port):
+            # A new leader epoch is written to a file of its own, which needs the directory.
+            await eventually(lambda: node.fatal)
+            assert len(node.fatal) == 1
+            assert "metadata log directory" in node.fatal[0]
+            await node.stop()
+
+    run(body)

@@ -1,0 +1,82 @@
+"""Disks that fail on demand, and directories on them."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import threading
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from uuid import UUID
+
+from broker.logdirs.lifecycle import LogDirEvent
+from broker.logdirs.log_dir import LogDir
+from broker.logdirs.log_dirs import LogDirs
+from broker.logdirs.probe import directory_identity
+from jbodlab.ids import DirectoryId
+from jbodlab.log.filesystem import PosixFileSystem
+
+
+class FaultyFileSystem(PosixFileSystem):
+    """A disk on which writing whole files fails with `error`, or hangs until `resume` is set."""
+
+    def __init__(self) -> None:
+        self.error: int | None = None
+        self.resume: threading.Event | None = None
+
+    def write_bytes(self, path: Path, data: bytes, *, sync: bool) -> None:
+        if self.resume is not None:
+            self.resume.wait(20)
+        if self.error is not None:
+            raise OSError(self.error, os.strerror(self.error), str(path))
+        super().write_bytes(path, data, sync=sync)
+
+
+def directory_id(number: int) -> DirectoryId:
+    return DirectoryId(UUID(int=(number << 64) + 7))
+
+
+def make_log_dir(path: Path, number: int, fs: PosixFileSystem | None = None) -> LogDir:
+    """Make a directory that is online at once."""
+    path.mkdir(exist_ok=True)
+    log_dir = LogDir(path, directory_id(number), fs=fs, identity=directory_identity(path))
+    log_dir.handle(LogDirEvent.LOAD)
+    log_dir.handle(LogDirEvent.LOADED)
+    return log_dir
+
+
+def make_log_dirs(
+    tmp_path: Path,
+    count: int = 3,
+    *,
+    fs: PosixFileSystem | None = None,
+    on_fatal: Callable[[str], None] = lambda _reason: None,
+) -> LogDirs:
+    """Make d1, d2, ... and a separate metadata directory; `fs` is the disk of d1."""
+    dirs = [
+        make_log_dir(tmp_path / f"d{n}", n, fs if n == 1 else None) for n in range(1, count + 1)
+    ]
+    metadata_dir = make_log_dir(tmp_path / "metadata", 99)
+    return LogDirs(dirs, metadata_dir=metadata_dir, on_fatal=on_fatal)
+
+
+async def eventually(condition: Callable[[], object], timeout_s: float = 10) -> None:
+    """Return when a condition holds; fails after the timeout."""
+    async with asyncio.timeout(timeout_s):
+        while not condition():  # noqa: ASYNC110 - of anything, not only of our own events
+            await asyncio.sleep(0.005)
+
+
+def run(test: Callable[[], Awaitable[None]]) -> None:
+    """Run an asynchronous test, with a deadline."""
+
+    async def bounded() -> None:
+        async with asyncio.timeout(30):
+            await test()
+
+    asyncio.run(bounded())
+
+
+def eio() -> None:
+    raise OSError(errno.EIO, os.strerror(errno.EIO))

@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from broker.logdirs import clean_shutdown
+from broker.logdirs.lifecycle import LogDirState
+from broker.logdirs.startup import OpenedLogDirs, open_log_dirs
+from jbodlab.errors import ConfigError, FormatError
+from jbodlab.ids import BrokerEpoch, BrokerId
+from jbodlab.log import meta_properties
+from jbodlab.log.filesystem import PosixFileSystem
+from jbodlab.log.meta_properties import MetaProperties
+from tests.broker.disks import directory_id, run
+
+CLUSTER = "41QSStLtR3qOekbX4ZlbHA"
+FS = PosixFileSystem()
+REPOSITORY = Path(__file__).parents[3]
+
+
+def format_dir(path: Path, number: int | None, *, node_id: int = 8, cluster: str = CLUSTER) -> Path:
+    path.mkdir()
+    meta = MetaProperties(
+        cluster_id=cluster,
+        node_id=node_id,
+        directory_id=None if number is None else directory_id(number),
+    )
+    meta_properties.write(FS, path, meta)
+    return path
+
+
+def format_all(tmp_path: Path, count: int = 3) -> list[Path]:
+    format_dir(tmp_path / "metadata", 99)
+    return [format_dir(tmp_path / f"d{n}", n) for n in range(1, count + 1)]
+
+
+def open_all(tmp_path: Path, paths: list[Path], metadata: Path | None = None) -> OpenedLogDirs:
+    return open_log_dirs(
+        node_id=BrokerId(8),
+        log_dirs=paths,
+        metadata_log_dir=metadata or tmp_path / "metadata",
+        on_fatal=lambda _reason: None,
+    )
+
+
+def test_formatted_directories_open_with_their_ids(tmp_path: Path) -> None:
+    async def body() -> None:
+        opened = open_all(tmp_path, format_all(tmp_path))
+
+        assert opened.cluster_id == CLUSTER
+        assert opened.log_dirs.online_ids() == tuple(directory_id(n) for n in (1, 2, 3))
+        assert {each.state for each in opened.log_dirs.all} == {LogDirState.INITIAL}
+        assert opened.log_dirs.metadata_dir.path == tmp_path / "metadata"
+        assert (tmp_path / "d2" / ".lock").exists()
+        await opened.release_locks(5)
+        assert not (tmp_path / "d2" / ".lock").exists()
+        assert not (tmp_path / "metadata" / ".lock").exists()
+        opened.log_dirs.stop()
+
+    run(body)
+
+
+def test_the_metadata_directory_may_be_one_of_the_log_dirs(tmp_path: Path) -> None:
+    paths = format_all(tmp_path)
+    opened = open_all(tmp_path, paths, paths[0])
+    assert opened.log_dirs.metadata_dir is opened.log_dirs.all[0]
+    assert len(opened.log_dirs.watched) == 3
+
+
+def test_an_unformatted_directory_is_fatal(tmp_path: Path) -> None:
+    paths = format_all(tmp_path)
+    (paths[1] / "meta.properties").unlink()
+    with pytest.raises(FormatError, match=r"No `meta.properties` found in .*d2"):
+        open_all(tmp_path, paths)
+
+
+def test_a_missing_directory_is_fatal(tmp_path: Path) -> None:
+    paths = format_all(tmp_path)
+    shutil.rmtree(paths[1])
+    with pytest.raises(FormatError, match=r"No `meta.properties` found in .*d2"):
+        open_all(tmp_path, paths)
+
+
+@pytest.mark.parametrize("content", ["version=7\n", "version=1\nnode.id=8\n", "version=x\n"])
+def test_a_directory_with_malformed_meta_properties_starts_offline(
+    tmp_path: Path, content: str
+) -> None:
+    paths = format_all(tmp_path)
+    (paths[1] / "meta.properties").write_text(content)
+
+    opened = open_all(tmp_path, paths)
+
+    assert [each.is_online for each in opened.log_dirs.all] == [True, False, True]
+    assert opened.log_dirs.any_offline
+    assert opened.log_dirs.offline_ids() == ()
+    assert opened.log_dirs.all[1].directory_id is None
+
+
+def test_a_directory_replaced_by_a_file_starts_offline(tmp_path: Path) -> None:
+    paths = format_all(tmp_path)
+    shutil.rmtree(paths[2])
+    paths[2].write_bytes(b"")
+
+    opened = open_all(tmp_path, paths)
+
+    assert [each.is_online for each in opened.log_dirs.all] == [True, True, False]
+
+
+def test_a_directory_whose_lock_cannot_be_made_starts_offline(tmp_path: Path) -> None:
+    paths = format_all(tmp_path)
+    (paths[0] / ".lock").mkdir()
+
+    opened = open_all(tmp_path, paths)
+
+    assert [each.is_online for each in opened.log_dirs.all] == [False, True, True]
+
+
+def test_an_unreadable_metadata_directory_is_fatal(tmp_path: Path) -> None:
+    paths = format_all(tmp_path)
+    (tmp_path / "metadata" / "meta.properties").write_text("version=7\n")
+    with pytest.raises(FormatError, match="I/O error in metadata log directory"):
+        open_all(tmp_path, paths)
+
+
+def test_no_readable_directory_is_fatal(tmp_path: Path) -> None:
+    paths = format_all(tmp_path)
+    for path in paths:
+        (path / "meta.properties").write_text("version=7\n")
+    with pytest.raises(FormatError, match="none of the specified log dirs"):
+        open_all(tmp_path, paths)
+
+
+def test_a_directory_of_another_cluster_or_node_is_fatal(tmp_path: Path) -> None:
+    paths = format_all(tmp_path)
+    with pytest.raises(FormatError, match=r"Invalid cluster.id in"):
+        open_all(tmp_path, [*paths, format_dir(tmp_path / "d4", 4, cluster="other")])
+    with pytest.raises(FormatError, match="Stored node id 9 doesn't match"):
+        open_all(tmp_path, [*paths, format_dir(tmp_path / "d5", 5, node_id=9)])
+
+
+def test_the_same_directory_id_twice_is_fatal(tmp_path: Path) -> None:
+    paths = [*format_all(tmp_path), format_dir(tmp_path / "d4", 1)]
+    with pytest.raises(FormatError, match="Duplicate directory ID"):
+        open_all(tmp_path, paths)
+
+
+def test_one_directory_by_two_paths_is_fatal(tmp_path: Path) -> None:
+    paths = format_all(tmp_path)
+    (tmp_path / "link").symlink_to(paths[0])
+    with pytest.raises(ConfigError, match="Duplicate log directory found"):
+        open_all(tmp_path, [*paths, tmp_path / "link"])
+
+
+def test_a_directory_without_an_id_gets_one_that_stays(tmp_path: Path) -> None:
+    paths = [*format_all(tmp_path), format_dir(tmp_path / "d4", None)]
+
+    opened = open_all(tmp_path, paths)
+
+    found = meta_properties.read(FS, tmp_path / "d4").directory_id
+    assert found is not None
+    assert opened.log_dirs.all[3].directory_id == found
+
+
+def test_a_directory_in_use_by_another_process_is_fatal(tmp_path: Path) -> None:
+    paths = format_all(tmp_path)
+    script = (
+        "import sys; from pathlib import Path; from broker.logdirs.lock import DirectoryLock\n"
+        "lock = DirectoryLock(Path(sys.argv[1])); print('locked', flush=True); sys.stdin.read()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(paths[1])],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=REPOSITORY,
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"locked\n"
+
+        with pytest.raises(FormatError, match=r"Failed to acquire lock on file .lock in .*d2"):
+            open_all(tmp_path, paths)
+        other.kill()
+    open_all(tmp_path, paths)
+
+
+def test_the_broker_epoch_of_the_last_clean_shutdown_counts_if_all_directories_agree(
+    tmp_path: Path,
+) -> None:
+    paths = format_all(tmp_path)
+    assert open_all(tmp_path, paths).previous_broker_epoch == -1
+    for path in paths:
+        clean_shutdown.write(FS, path, BrokerEpoch(17))
+    assert json.loads((paths[0] / ".kafka_cleanshutdown").read_text()) == {
+        "version": 0,
+        "brokerEpoch": 17,
+    }
+    assert open_all(tmp_path, paths).previous_broker_epoch == 17
+
+    clean_shutdown.write(FS, paths[1], BrokerEpoch(18))
+    assert open_all(tmp_path, paths).previous_broker_epoch == -1
+    (paths[1] / ".kafka_cleanshutdown").write_bytes(b"")
+    assert open_all(tmp_path, paths).previous_broker_epoch == -1

@@ -1,0 +1,314 @@
+"""Connections on real sockets, with a handler whose answers the test gives one by one."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+import uvloop
+
+from broker.api.request_handler import Buffers, CloseConnectionError, ConnectionInfo, Pending
+from broker.network.connection import MAX_PIPELINED_REQUESTS, MAX_QUEUED_REQUESTS
+from broker.network.listener import Listener
+from jbodlab.errors import DecodeError
+
+DEADLINE_S = 10.0
+PRODUCE, OTHER = b"P", b"O"
+
+
+def framed(payload: bytes) -> bytes:
+    return struct.pack(">i", len(payload)) + payload
+
+
+def request(kind: bytes, name: str) -> bytes:
+    return framed(kind + name.encode().rjust(9))
+
+
+class ScriptedHandler:
+    """Frames are a kind and a name; names that start with ! are answered or refused at once."""
+
+    def __init__(self) -> None:
+        self.started: list[str] = []
+        self.waiting: dict[str, asyncio.Future[bytes]] = {}
+        self.connections: list[ConnectionInfo] = []
+        self.changed = asyncio.Event()
+
+    def is_pipelined(self, frame: memoryview) -> bool:
+        return bytes(frame[:1]) == PRODUCE
+
+    def handle(self, frame: memoryview, connection: ConnectionInfo) -> Buffers | Pending:
+        name = bytes(frame[1:]).decode().strip()
+        self.started.append(name)
+        self.connections.append(connection)
+        self.changed.set()
+        if name == "!refuse":
+            raise DecodeError("not served")
+        if name == "!bug":
+            raise ZeroDivisionError
+        if name == "!silent":
+            return ()
+        if name.startswith("!"):
+            return (framed(b"now "), name.encode()) if len(name) > 100 else (framed(name.encode()),)
+        future = asyncio.get_running_loop().create_future()
+        self.waiting[name] = future
+        return Pending(future, lambda: self._buffers(future))
+
+    def answer(self, *names: str) -> None:
+        for name in names:
+            self.waiting.pop(name).set_result(name.encode())
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(DEADLINE_S):
+            while not condition():
+                self.changed.clear()
+                await self.changed.wait()
+
+    def _buffers(self, future: asyncio.Future[bytes]) -> Buffers:
+        result = future.result()
+        if result == b"close":
+            raise CloseConnectionError("no response for that")
+        return (framed(result),)
+
+
+class Client:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+
+    def send(self, *requests: bytes) -> None:
+        self.writer.write(b"".join(requests))
+
+    async def receive(self) -> str:
+        async with asyncio.timeout(DEADLINE_S):
+            size = struct.unpack(">i", await self.reader.readexactly(4))[0]
+            return (await self.reader.readexactly(size)).decode()
+
+    async def is_closed_by_the_broker(self) -> bool:
+        async with asyncio.timeout(DEADLINE_S):
+            try:
+                return await self.reader.read(1) == b""
+            except ConnectionError:
+                return True
+
+
+@asynccontextmanager
+async def serving(**settings: int) -> AsyncIterator[tuple[Listener, ScriptedHandler]]:
+    handler = ScriptedHandler()
+    listener = Listener("CLIENTS", "127.0.0.1", 0, handler, **settings)
+    await listener.start()
+    try:
+        yield listener, handler
+    finally:
+        await listener.close()
+
+
+@asynccontextmanager
+async def connected(listener: Listener) -> AsyncIterator[Client]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+    try:
+        yield Client(reader, writer)
+    finally:
+        writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+
+
+def run(test: Callable[[], Awaitable[None]]) -> None:
+    """Run a scenario on the loop that the broker uses, and on the standard one."""
+    for run_loop in (uvloop.run, asyncio.run):
+        run_loop(asyncio.wait_for(test(), 60))
+
+
+def test_requests_are_worked_on_one_at_a_time() -> None:
+    async def scenario() -> None:
+        async with serving() as (listener, handler), connected(listener) as client:
+            client.send(request(OTHER, "a"), request(OTHER, "b"), request(OTHER, "!c"))
+            await handler.until(lambda: "a" in handler.waiting)
+            assert handler.started == ["a"]
+
+            handler.answer("a")
+            assert await client.receive() == "a"
+            await handler.until(lambda: "b" in handler.waiting)
+            assert handler.started == ["a", "b"]
+
+            handler.answer("b")
+            assert [await client.receive(), await client.receive()] == ["b", "!c"]
+
+    run(scenario)
+
+
+def test_produce_requests_overlap_and_their_responses_keep_the_order() -> None:
+    async def scenario() -> None:
+        async with serving() as (listener, handler), connected(listener) as client:
+            client.send(
+                request(PRODUCE, "a"),
+                request(PRODUCE, "b"),
+                request(PRODUCE, "!now"),
+                request(PRODUCE, "!silent"),
+                request(PRODUCE, "c"),
+                request(OTHER, "d"),
+                request(PRODUCE, "e"),
+            )
+            await handler.until(lambda: "c" in handler.waiting)
+            assert handler.started == ["a", "b", "!now", "!silent", "c"]
+
+            handler.answer("c", "b")
+            await asyncio.sleep(0.01)
+            assert handler.started[-1] == "c", "another API waits for everything before it"
+
+            handler.answer("a")
+            assert [await client.receive() for _ in range(4)] == ["a", "b", "!now", "c"]
+            await handler.until(lambda: "d" in handler.waiting)
+            assert "e" not in handler.started, "nothing overtakes a request that is not pipelined"
+
+            handler.answer("d")
+            await handler.until(lambda: "e" in handler.waiting)
+            handler.answer("e")
+            assert [await client.receive(), await client.receive()] == ["d", "e"]
+
+    run(scenario)
+
+
+def test_number_of_overlapping_requests_is_limited() -> None:
+    async def scenario() -> None:
+        async with serving() as (listener, handler), connected(listener) as client:
+            names = [f"r{number}" for number in range(MAX_PIPELINED_REQUESTS + 3)]
+            client.send(*(request(PRODUCE, name) for name in names))
+            await handler.until(lambda: len(handler.started) >= MAX_PIPELINED_REQUESTS)
+            await asyncio.sleep(0.01)
+            assert handler.started == names[:MAX_PIPELINED_REQUESTS]
+
+            handler.answer(names[0])
+            await handler.until(lambda: len(handler.started) > MAX_PIPELINED_REQUESTS)
+            assert handler.started == names[: MAX_PIPELINED_REQUESTS + 1]
+
+    run(scenario)
+
+
+def test_queue_is_bounded_and_everything_is_answered_in_the_end() -> None:
+    async def scenario() -> None:
+        async with serving() as (listener, handler), connected(listener) as client:
+            count = MAX_QUEUED_REQUESTS * 50
+            client.send(request(OTHER, "first"), *(request(OTHER, f"!{n}") for n in range(count)))
+            await handler.until(lambda: "first" in handler.waiting)
+            handler.answer("first")
+            assert await client.receive() == "first"
+            assert [await client.receive() for _ in range(count)] == [
+                f"!{number}" for number in range(count)
+            ]
+
+    run(scenario)
+
+
+def test_client_that_reads_nothing_stops_being_served_until_it_does() -> None:
+    async def scenario() -> None:
+        async with serving() as (listener, handler), connected(listener) as client:
+            size = 1 << 20
+            big = PRODUCE + b"!" + b"x" * size
+            client.writer.transport.set_write_buffer_limits(high=1 << 30)
+            client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            client.send(*(framed(big) for _ in range(40)))
+            await handler.until(lambda: len(handler.started) >= 1)
+            for _ in range(20):
+                before = len(handler.started)
+                await asyncio.sleep(0.05)
+                if len(handler.started) == before:
+                    break
+            assert len(handler.started) < 40
+
+            client.writer.transport.resume_reading()  # type: ignore[attr-defined]
+            received = 0
+            async with asyncio.timeout(DEADLINE_S):
+                while received < 40 * size:
+                    received += len(await client.reader.read(1 << 20))
+            assert len(handler.started) == 40
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        struct.pack(">i", -1) + b"12345678",
+        struct.pack(">i", (100 << 20) + 1),
+        struct.pack(">i", 7) + b"1234567",
+        b"GET / HTTP/1.1\r\n\r\n",
+        request(OTHER, "!refuse"),
+        request(OTHER, "!bug"),
+    ],
+)
+def test_bad_request_closes_its_connection_only(bad: bytes) -> None:
+    async def scenario() -> None:
+        async with (
+            serving() as (listener, _),
+            connected(listener) as victim,
+            connected(listener) as other,
+        ):
+            victim.send(bad)
+            assert await victim.is_closed_by_the_broker()
+            other.send(request(OTHER, "!well"))
+            assert await other.receive() == "!well"
+
+    run(scenario)
+
+
+def test_answer_that_cannot_be_given_closes_the_connection() -> None:
+    async def scenario() -> None:
+        async with serving() as (listener, handler), connected(listener) as client:
+            client.send(request(PRODUCE, "a"), request(PRODUCE, "b"))
+            await handler.until(lambda: "b" in handler.waiting)
+            handler.waiting["b"].set_result(b"close")
+            handler.answer("a")
+            assert await client.receive() == "a"
+            assert await client.is_closed_by_the_broker()
+
+    run(scenario)
+
+
+def test_waiting_requests_are_dropped_when_the_client_goes_away() -> None:
+    async def scenario() -> None:
+        async with serving() as (listener, handler):
+            async with connected(listener) as client:
+                client.send(request(PRODUCE, "a"), request(PRODUCE, "b"), request(OTHER, "c"))
+                await handler.until(lambda: "b" in handler.waiting)
+            async with asyncio.timeout(DEADLINE_S):
+                while listener.connection_count:  # noqa: ASYNC110 - nothing to wait on
+                    await asyncio.sleep(0.001)
+            assert all(future.cancelled() for future in handler.waiting.values())
+            assert handler.started == ["a", "b"]
+
+    run(scenario)
+
+
+def test_connections_above_the_limit_are_closed() -> None:
+    async def scenario() -> None:
+        async with (
+            serving(max_connections=1) as (listener, _),
+            connected(listener) as first,
+        ):
+            first.send(request(OTHER, "!1"))
+            assert await first.receive() == "!1"
+            async with connected(listener) as second:
+                assert await second.is_closed_by_the_broker()
+            first.send(request(OTHER, "!2"))
+            assert await first.receive() == "!2"
+
+    run(scenario)
+
+
+def test_closing_the_listener_ends_connections_and_accepts_no_more() -> None:
+    async def scenario() -> None:
+        async with serving() as (listener, handler), connected(listener) as client:
+            client.send(request(OTHER, "a"))
+            await handler.until(lambda: "a" in handler.waiting)
+            assert handler.connections[0].listener_name == "CLIENTS"
+
+            await listener.close()
+            assert await client.is_closed_by_the_broker()
+            assert handler.waiting["a"].cancelled()
+            with pytest.raises(ConnectionError):
+                await asyncio.open_connection("127.0.0.1", listener.port)
+
+    run(scenario)

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from broker import config
+from jbodlab.errors import ConfigError
+
+MINIMAL = {
+    "process.roles": "broker",
+    "node.id": "1",
+    "controller.quorum.voters": "100@localhost:9100",
+    "controller.listener.names": "CONTROLLER",
+    "listeners": "PLAINTEXT://localhost:9092",
+    "log.dirs": "/data/d1, /data/d2/,/data/d3",
+    "metadata.log.dir": "/data/metadata",
+}
+
+
+def test_kafkas_keys_and_defaults() -> None:
+    found, unknown = config.from_properties(MINIMAL)
+
+    assert unknown == []
+    assert found.node_id == 1
+    assert found.log_dirs == (Path("/data/d1"), Path("/data/d2"), Path("/data/d3"))
+    assert found.metadata_log_dir == Path("/data/metadata")
+    assert found.controller_address == "localhost:9100"
+    assert (found.probe_interval_ms, found.probe_deadline_ms) == (500, 2_000)
+    assert (found.heartbeat_interval_ms, found.session_timeout_ms) == (2_000, 9_000)
+    assert found.log_dir_failure_timeout_ms == 30_000
+    assert found.high_watermark_checkpoint_interval_ms == 5_000
+    assert found.file_delete_delay_ms == 60_000
+    assert found.controlled_shutdown_enable
+
+
+def test_the_metadata_directory_is_the_first_log_directory_by_default() -> None:
+    without = {key: value for key, value in MINIMAL.items() if key != "metadata.log.dir"}
+    assert config.from_properties(without)[0].metadata_log_dir == Path("/data/d1")
+
+
+def test_a_broker_process_has_the_role_broker_only() -> None:
+    for roles in ("controller", "broker,controller"):
+        properties = {
+            **MINIMAL,
+            "process.roles": roles,
+            "node.id": "100",
+            "listeners": "PLAINTEXT://localhost:9092,CONTROLLER://localhost:9100",
+        }
+        with pytest.raises(ConfigError, match=r"process\.roles"):
+            config.from_properties(properties)
+
+
+def test_a_follower_may_not_wait_longer_than_it_may_lag() -> None:
+    with pytest.raises(ConfigError, match=r"replica\.fetch\.wait\.max\.ms"):
+        config.from_properties({**MINIMAL, "replica.fetch.wait.max.ms": "30001"})
+
+
+def test_unknown_keys_are_named_and_wrong_values_refused(tmp_path: Path) -> None:
+    assert config.from_properties({**MINIMAL, "no.such.key": "1"})[1] == ["no.such.key"]
+
+    path = tmp_path / "server.properties"
+    lines = [f"{key}={value}\n" for key, value in MINIMAL.items()]
+    path.write_text("".join(lines))
+    assert config.load(path).node_id == 1
+    path.write_text("".join([*lines, "broker.heartbeat.interval.ms=soon\n"]))
+    with pytest.raises(ConfigError, match=r"invalid value soon for configuration broker\.heart"):
+        config.load(path)
+    with pytest.raises(ConfigError):
+        config.load(tmp_path / "missing.properties")
