@@ -81,10 +81,9 @@ def failover(make: MAKE, kind: str, *, leader_side: bool) -> Failover:
     with fresh(make) as cluster:
         cluster.start()
         cluster.create_topic("load", PARTITIONS, 3, min_insync_replicas="2")
-        admin = cluster.admin()
         with Load(cluster.bootstrap, "load", partition=0) as load:
             time.sleep(3)
-            leader = cluster.leaders("load", admin)[0]
+            leader = cluster.leaders("load")[0]
             victim = leader if leader_side else next(b for b in cluster.brokers if b != leader)
             directory = cluster.directory_of(victim, "load", 0)
             begin = time.monotonic()
@@ -92,7 +91,7 @@ def failover(make: MAKE, kind: str, *, leader_side: bool) -> Failover:
             injected = time.monotonic()
             moved = wait_for(
                 "the replica out of its role",
-                lambda: time.monotonic() if _left(cluster, admin, victim, leader_side) else None,
+                lambda: time.monotonic() if _left(cluster, victim, leader_side) else None,
                 60,
             )
             after = wait_for(
@@ -110,9 +109,9 @@ def failover(make: MAKE, kind: str, *, leader_side: bool) -> Failover:
         )
 
 
-def _left(cluster: Cluster, admin: object, victim: int, leader_side: bool) -> bool:
+def _left(cluster: Cluster, victim: int, leader_side: bool) -> bool:
     if leader_side:
-        return cluster.leaders("load", admin)[0] not in (victim, -1)  # type: ignore[arg-type]
+        return cluster.leaders("load")[0] not in (victim, -1)
     return victim not in cluster.isr("load")[0]
 
 

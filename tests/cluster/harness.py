@@ -80,6 +80,7 @@ class Cluster:
         ports = free_ports(brokers + 1)
         self.ports = dict(zip([*self.brokers, CONTROLLER_ID], ports, strict=True))
         self.settings = settings or {}
+        self._admin: AdminClient | None = None
         self.cluster_id = self._tool("jbod-storage", "random-uuid").stdout.strip()
         for node in [CONTROLLER_ID, *self.brokers]:
             self._write_node(node)
@@ -204,7 +205,10 @@ class Cluster:
                 path.chmod(0o755)
 
     def admin(self) -> AdminClient:
-        return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        """One client for the life of the cluster; futures of a collected one would fail."""
+        if self._admin is None:
+            self._admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        return self._admin
 
     def create_topic(self, name: str, partitions: int = 6, factor: int = 3, **config: str) -> None:
         topic = NewTopic(
@@ -212,14 +216,13 @@ class Cluster:
         )
         for future in self.admin().create_topics([topic]).values():
             future.result(30)
-        admin = self.admin()
         wait_for(
             f"leaders of {name}",
-            lambda: all(leader > 0 for leader in self.leaders(name, admin).values()),
+            lambda: all(leader > 0 for leader in self.leaders(name).values() or [-1]),
         )
 
-    def leaders(self, topic: str, admin: AdminClient | None = None) -> dict[int, int]:
-        found = (admin or self.admin()).list_topics(topic, timeout=10).topics[topic]
+    def leaders(self, topic: str) -> dict[int, int]:
+        found = self.admin().list_topics(topic, timeout=10).topics[topic]
         return {p.id: p.leader for p in found.partitions.values()}
 
     def isr(self, topic: str) -> dict[int, set[int]]:
@@ -243,7 +246,7 @@ class Cluster:
     def inject(self, kind: str, path: Path) -> str:
         """Break a directory with the product's own tool; returns the fault's id."""
         done = subprocess.run(
-            [str(BIN / "jbod-fault"), "--journal", str(self.journal()), "inject", kind, str(path)],
+            [str(BIN / "jbod-fault"), "inject", "--journal", str(self.journal()), kind, str(path)],
             check=True,
             capture_output=True,
             text=True,
@@ -255,7 +258,7 @@ class Cluster:
 
     def heal(self, fault: str) -> None:
         subprocess.run(
-            [str(BIN / "jbod-fault"), "--journal", str(self.journal()), "heal", fault],
+            [str(BIN / "jbod-fault"), "heal", "--journal", str(self.journal()), fault],
             check=True,
             capture_output=True,
             timeout=60,
