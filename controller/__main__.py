@@ -1,0 +1,107 @@
+"""`jbod-controller -c FILE`: run a controller until SIGTERM; `--health` asks one how it is."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import logging
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from controller.config import ControllerConfig, controller_config
+from jbodlab import properties
+from jbodlab.errors import JbodlabError
+
+logger = logging.getLogger(__name__)
+
+_PLAIN = {**logging.makeLogRecord({}).__dict__, "message": "", "asctime": "", "values": ""}
+"""What every log record has; the rest is `extra`."""
+GARBAGE_THRESHOLD = 50_000
+"""New objects after which the youngest are searched for cycles."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program; returns its exit code."""
+    options = _parser().parse_args(arguments)
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s%(values)s"
+    )
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(_with_values)
+    # gRPC would write to standard error what is said there in one line already.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    try:
+        config, unknown = controller_config(_read(options.config))
+        if options.health:
+            return _health(config)
+        for name in unknown:
+            logger.warning("unknown configuration %s is ignored", name)
+        return _run(config)
+    except (JbodlabError, OSError) as error:
+        print(f"jbod-controller: {error}", file=sys.stderr)  # noqa: T201 - the one line
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="jbod-controller", description="Run the controller of a cluster."
+    )
+    parser.add_argument("-c", "--config", required=True, metavar="FILE", help="property file")
+    parser.add_argument(
+        "--health", action="store_true", help="ask the running controller whether it leads"
+    )
+    return parser
+
+
+def _read(path: str) -> dict[str, str]:
+    try:
+        return properties.parse(Path(path).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise JbodlabError(f"{path} is no property file: {error}") from error
+
+
+def _health(config: ControllerConfig) -> int:
+    from controller.health import serves_brokers
+
+    serves, line = serves_brokers(config.node)
+    print(line)  # noqa: T201 - what was asked for
+    return 0 if serves else 1
+
+
+def _run(config: ControllerConfig) -> int:
+    import uvloop
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_serve(config))
+    return 0
+
+
+async def _serve(config: ControllerConfig) -> None:
+    # Imported here, so that a wrong setting is refused at once.
+    from controller.server import ControllerServer
+
+    # Images are large and have no cycles; looking for some would cost more than all the rest of
+    # a decision about thousands of partitions.
+    gc.freeze()
+    gc.set_threshold(GARBAGE_THRESHOLD, 50, 100)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    await ControllerServer(config).run(stop)
+    logger.info("stopped")
+
+
+def _with_values(record: logging.LogRecord) -> bool:
+    """Append the values of `extra` to the message of a log line."""
+    values = {name: value for name, value in vars(record).items() if name not in _PLAIN}
+    record.values = "".join(f" {name}={value}" for name, value in sorted(values.items()))
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(main())

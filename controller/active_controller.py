@@ -1,0 +1,276 @@
+"""The one queue of the active controller.
+
+An operation is a decision bound to its request. One round takes everything that is queued, runs
+each operation on the state that the one before left, and replays its records at once. Then all
+records of the round are appended and synced *once*, on the log's thread, and only then are the
+callers answered and the brokers told: nothing leaves the process before it is on the disk.
+
+There is no way back from a failed append, as the state is ahead of the log by then. The process
+ends instead: a controller without its metadata directory is none.
+
+Source: `org.apache.kafka.controller.QuorumController`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar
+
+from controller.log_thread import LogThread
+from controller.state import RECORDS_PER_RESULT_MAX, ControllerResult, ControllerState
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError, LogDirError
+from jbodlab.ids import LeaderEpoch, Offset
+from jbodlab.image.metadata_delta import MetadataDelta
+from jbodlab.metadata_log.batches import MAX_BATCH_BYTES
+from jbodlab.metadata_log.metadata_log import MetadataLog
+from jbodlab.protocol.record_batch import HEADER_SIZE, build_batch
+from jbodlab.records import frame
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Decision = Callable[[ControllerState, int], ControllerResult[T]]
+"""`(state, now_ms)` to what shall be written and answered."""
+
+RECORD_OVERHEAD_BYTES = 24
+"""More than a batch adds to the value of a record."""
+OPERATIONS_PER_ROUND_MAX = 1_000
+"""Most operations that wait for each other's fsync."""
+
+
+class CommitListener(Protocol):
+    """Who is told what is on the disk."""
+
+    def committed(self, batches: list[tuple[Offset, bytes]], end_offset: Offset) -> None:
+        """Take note of new batches, each with its base offset, and of the log's end."""
+
+
+@dataclass(slots=True)
+class _Operation(Generic[T]):
+    decide: Decision[T]
+    future: asyncio.Future[T]
+    enqueued_ms: int
+    deadline_ms: int | None
+    late: Decision[T] | None
+
+
+class _Round:
+    """The batches of one round in the making."""
+
+    def __init__(self, next_offset: Offset) -> None:
+        self.batches: list[tuple[Offset, list[bytes]]] = []
+        self.next_offset = next_offset
+        self._room_bytes = 0
+
+    def add(self, values: list[bytes], *, atomic: bool) -> None:
+        """Append the values of one result's records; an atomic one is kept in one batch."""
+        if atomic and values and not self._fits(len(values), _size(values)):
+            self._begin()
+        for value in values:
+            if not self._fits(1, _size([value])):
+                self._begin()
+            self.batches[-1][1].append(value)
+            self._room_bytes -= _size([value])
+            self.next_offset = Offset(self.next_offset + 1)
+
+    def _fits(self, count: int, size: int) -> bool:
+        if not self.batches:
+            return False
+        return len(self.batches[-1][1]) + count <= RECORDS_PER_RESULT_MAX and (
+            size <= self._room_bytes
+        )
+
+    def _begin(self) -> None:
+        self.batches.append((self.next_offset, []))
+        self._room_bytes = MAX_BATCH_BYTES - HEADER_SIZE
+
+
+class ActiveController:
+    """Runs operations one after the other; lives on the event loop.
+
+    Args:
+        log: The metadata log, used on `log_thread` only.
+        log_thread: Its thread.
+        state: State after everything in the log.
+        epoch: Leader epoch of the records to come.
+        listener: Told of everything committed.
+    """
+
+    def __init__(
+        self,
+        *,
+        log: MetadataLog,
+        log_thread: LogThread,
+        state: ControllerState,
+        epoch: LeaderEpoch,
+        listener: CommitListener,
+    ) -> None:
+        self.state = state
+        self.epoch = epoch
+        self.committed_end_offset = state.next_offset
+        self.last_append_ms = now_ms()
+        self._log = log
+        self._log_thread = log_thread
+        self._listener = listener
+        self._queue: deque[_Operation[Any]] = deque()
+        self._wakeup = asyncio.Event()
+
+    async def submit(
+        self,
+        decide: Decision[T],
+        *,
+        deadline_ms: int | None = None,
+        late: Decision[T] | None = None,
+    ) -> T:
+        """Run an operation; returns its response when everything it caused is on the disk.
+
+        Args:
+            decide: The operation.
+            deadline_ms: Longest time in the queue; None for any.
+            late: Runs instead of the operation when that time is over, even if the caller has given
+                up by then.
+
+        Raises:
+            KafkaError: REQUEST_TIMED_OUT: too long in the queue, and there is no `late`.
+                UNKNOWN_SERVER_ERROR: the operation failed in a way nobody thought of; it has
+                changed nothing.
+        """
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._queue.append(_Operation(decide, future, now_ms(), deadline_ms, late))
+        self._wakeup.set()
+        return await future
+
+    async def run(self) -> None:
+        """Work until cancelled.
+
+        Raises:
+            LogDirError: the metadata log can no longer be written.
+        """
+        while True:
+            await self._wakeup.wait()
+            self._wakeup.clear()
+            while self._queue:
+                await self._run_round()
+
+    async def _run_round(self) -> None:
+        answers: list[tuple[asyncio.Future[Any], object]] = []
+        new = _Round(self.state.next_offset)
+        for _ in range(min(len(self._queue), OPERATIONS_PER_ROUND_MAX)):
+            operation = self._queue.popleft()
+            if operation.future.done() and operation.late is None:
+                # The caller has gone, and what it wanted with it.
+                continue
+            try:
+                response = self._run_operation(operation, new)
+            except KafkaError as error:
+                if not operation.future.done():
+                    operation.future.set_exception(error)
+            else:
+                answers.append((operation.future, response))
+        if new.batches:
+            await self._commit(new)
+        for future, response in answers:
+            if not future.done():
+                future.set_result(response)
+
+    def _run_operation(self, operation: _Operation[Any], new: _Round) -> object:
+        now = now_ms()
+        decide = operation.decide
+        if operation.deadline_ms is not None and now - operation.enqueued_ms > (
+            operation.deadline_ms
+        ):
+            if operation.late is None:
+                raise KafkaError(
+                    ErrorCode.REQUEST_TIMED_OUT, "waited too long in the controller's queue"
+                )
+            decide = operation.late
+        try:
+            result = decide(self.state, now)
+            values = [frame.encode(record, version) for record, version in result.records]
+            if result.atomic and (
+                len(values) > RECORDS_PER_RESULT_MAX
+                or _size(values) > MAX_BATCH_BYTES - HEADER_SIZE
+            ):
+                raise KafkaError(
+                    ErrorCode.UNKNOWN_SERVER_ERROR,
+                    f"{len(values)} records of {_size(values)} bytes do not fit into one batch",
+                )
+        except KafkaError:
+            raise
+        except Exception as error:
+            logger.exception("operation failed")
+            raise KafkaError(
+                ErrorCode.UNKNOWN_SERVER_ERROR, "unexpected error in the controller"
+            ) from error
+        self._replay(result)
+        new.add(values, atomic=result.atomic)
+        return result.response
+
+    def _replay(self, result: ControllerResult[Any]) -> None:
+        """Change the state as a result says; what it cannot replay must not reach the log."""
+        state = self.state
+        if result.heartbeats is not None:
+            state = replace(state, heartbeats=result.heartbeats)
+        if result.records:
+            delta = MetadataDelta(state.image)
+            for offset, (record, _) in enumerate(result.records, start=state.next_offset):
+                delta.replay(record, offset)
+            next_offset = Offset(state.next_offset + len(result.records))
+            image = delta.apply(next_offset - 1, self.epoch, _wall_ms())
+            state = replace(state, image=image, next_offset=next_offset)
+        self.state = state
+
+    async def _commit(self, new: _Round) -> None:
+        try:
+            batches = await self._log_thread.run(
+                partial(_append, self._log, new.batches, self.epoch, self.state.image.timestamp_ms)
+            )
+        except OSError as error:
+            raise LogDirError(self._log.directory, None, str(error)) from error
+        self.last_append_ms = now_ms()
+        self.committed_end_offset = new.next_offset
+        self._listener.committed(batches, new.next_offset)
+
+
+def _append(
+    log: MetadataLog,
+    values: list[tuple[Offset, list[bytes]]],
+    epoch: LeaderEpoch,
+    timestamp_ms: int,
+) -> list[tuple[Offset, bytes]]:
+    """Append batches and sync; on the log's thread."""
+    batches = [
+        (
+            base_offset,
+            build_batch(
+                [(None, value) for value in batch],
+                base_offset=base_offset,
+                leader_epoch=epoch,
+                timestamp_ms=timestamp_ms,
+            ),
+        )
+        for base_offset, batch in values
+    ]
+    log.append(b"".join(data for _, data in batches))
+    log.flush()
+    return batches
+
+
+def now_ms() -> int:
+    """Return the time that sessions are measured in; it never goes back."""
+    return time.monotonic_ns() // 1_000_000
+
+
+def _wall_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _size(values: list[bytes]) -> int:
+    return sum(len(value) + RECORD_OVERHEAD_BYTES for value in values)

@@ -1,0 +1,119 @@
+"""CreatePartitions: topics grow; what they have stays where it is.
+
+Source: `ReplicationControlManager.createPartitions`, KIP-195.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from controller.initial_partitions import (
+    ALL_INACTIVE,
+    check_assignment,
+    manual_partition,
+    placed_partitions,
+)
+from controller.state import (
+    RECORDS_PER_RESULT_MAX,
+    TOO_LARGE,
+    ControllerResult,
+    ControllerState,
+    Randomness,
+    RecordList,
+)
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError
+from jbodlab.records.topic_records import PartitionRecord
+from jbodlab.requests import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsResult,
+    PartitionsToAdd,
+)
+
+
+def create_partitions(
+    request: CreatePartitionsRequest,
+    state: ControllerState,
+    now_ms: int,
+    *,
+    randomness: Randomness,
+) -> ControllerResult[CreatePartitionsResponse]:
+    """Add partitions to topics."""
+    records = RecordList(state.metadata_version)
+    given = Counter(topic.name for topic in request.topics)
+    results = []
+    for name, topic in {topic.name: topic for topic in request.topics}.items():
+        try:
+            if given[name] > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            for record in _added_partitions(topic, state, randomness):
+                records.add(record)
+            results.append(CreatePartitionsResult(name=name))
+        except KafkaError as error:
+            results.append(
+                CreatePartitionsResult(
+                    name=name, error_code=error.code, error_message=error.message
+                )
+            )
+    if len(records) > RECORDS_PER_RESULT_MAX:
+        results = [
+            CreatePartitionsResult(
+                name=each.name, error_code=ErrorCode.POLICY_VIOLATION, error_message=TOO_LARGE
+            )
+            for each in results
+        ]
+        return ControllerResult(response=CreatePartitionsResponse(results=tuple(results)))
+    return ControllerResult(
+        response=CreatePartitionsResponse(results=tuple(results)),
+        records=() if request.validate_only else records.as_tuple(),
+        atomic=True,
+    )
+
+
+def _added_partitions(
+    topic: PartitionsToAdd, state: ControllerState, randomness: Randomness
+) -> list[PartitionRecord]:
+    image = state.image.topics.by_name.get(topic.name)
+    if image is None:
+        raise KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            "This server does not host this topic-partition.",
+        )
+    existing = len(image.partitions)
+    if topic.count == existing:
+        raise KafkaError(
+            ErrorCode.INVALID_PARTITIONS, f"Topic already has {existing} partition(s)."
+        )
+    if topic.count < existing:
+        raise KafkaError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"The topic {topic.name} currently has {existing} partition(s); {topic.count} would "
+            "not be an increase.",
+        )
+    added = topic.count - existing
+    if added > RECORDS_PER_RESULT_MAX:
+        raise KafkaError(ErrorCode.POLICY_VIOLATION, TOO_LARGE)
+    factor = len(image.partitions[min(image.partitions)].replicas)
+    first = max(image.partitions) + 1
+    if topic.assignments is None:
+        try:
+            return placed_partitions(image.topic_id, first, added, factor, state, randomness)
+        except KafkaError as error:
+            if error.message == ALL_INACTIVE:
+                raise KafkaError(
+                    error.code,
+                    f"Unable to replicate the partition {factor} time(s): {error.message}",
+                ) from error
+            raise
+    if len(topic.assignments) != added:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Attempted to add {added} additional partition(s), but only "
+            f"{len(topic.assignments)} assignment(s) were specified.",
+        )
+    partitions = []
+    for index, replicas in enumerate(topic.assignments, start=first):
+        check_assignment(replicas, factor, state)
+        partitions.append(manual_partition(image.topic_id, index, replicas, state))
+    return partitions

@@ -1,0 +1,84 @@
+"""What a controller takes from its property file.
+
+Source: `org.apache.kafka.server.config`, KIP-500 for the roles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from jbodlab import node_config
+from jbodlab.errors import ConfigError
+from jbodlab.node_config import NodeConfig
+from jbodlab.requests import Listener
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerConfig:
+    """The settings of one controller process.
+
+    Attributes:
+        listener: Where brokers reach it.
+        idle_interval_ms: Silence of the metadata log before a NoOp record; 0 for none.
+        static_configs: The whole file; it is what topic configs fall back to.
+    """
+
+    node: NodeConfig
+    listener: Listener
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    num_partitions: int
+    default_replication_factor: int
+    delete_topic_enable: bool
+    auto_leader_rebalance_enable: bool
+    leader_imbalance_check_interval_ms: int
+    unclean_election_interval_ms: int
+    idle_interval_ms: int
+    segment_bytes: int
+    static_configs: Mapping[str, str] = field(default_factory=dict)
+
+
+def controller_config(properties: Mapping[str, str]) -> tuple[ControllerConfig, list[str]]:
+    """Read a property file.
+
+    Returns:
+        The settings, and the keys of the file that mean nothing here.
+
+    Raises:
+        ConfigError: a value is wrong, or this is no file of a single controller.
+    """
+    values, unknown = node_config.read_values(properties)
+    node = node_config.node_config(values)
+    if node.roles != {"controller"}:
+        raise ConfigError(
+            "process.roles", ",".join(sorted(node.roles)), "must be controller, and nothing else"
+        )
+    if len(node.voters) != 1:
+        raise ConfigError(
+            "controller.quorum.voters",
+            ",".join(f"{voter.node_id}@{voter.host}:{voter.port}" for voter in node.voters),
+            "a quorum of exactly one controller is supported",
+        )
+    config = ControllerConfig(
+        node=node,
+        listener=_listener(node),
+        session_timeout_ms=values.integer("broker.session.timeout.ms"),
+        heartbeat_interval_ms=values.integer("broker.heartbeat.interval.ms"),
+        num_partitions=values.integer("num.partitions"),
+        default_replication_factor=values.integer("default.replication.factor"),
+        delete_topic_enable=values.flag("delete.topic.enable"),
+        auto_leader_rebalance_enable=values.flag("auto.leader.rebalance.enable"),
+        leader_imbalance_check_interval_ms=1_000
+        * values.integer("leader.imbalance.check.interval.seconds"),
+        unclean_election_interval_ms=values.integer("unclean.leader.election.interval.ms"),
+        idle_interval_ms=values.integer("metadata.max.idle.interval.ms"),
+        segment_bytes=values.integer("metadata.log.segment.bytes"),
+        static_configs=dict(properties),
+    )
+    return config, unknown
+
+
+def _listener(node: NodeConfig) -> Listener:
+    names = {name.upper() for name in node.controller_listener_names}
+    return next(listener for listener in node.listeners if listener.name in names)

@@ -1,0 +1,32 @@
+"""`jbod-controller --health`: does this controller answer, and does it lead?"""
+
+from __future__ import annotations
+
+import grpc
+
+from jbodlab.error_code import ErrorCode
+from jbodlab.node_config import NodeConfig
+from jbodlab.rpc import controller_pb2, controller_pb2_grpc
+
+TIMEOUT_S = 3.0
+
+
+def serves_brokers(config: NodeConfig) -> tuple[bool, str]:
+    """Ask the controller of this configuration who leads the metadata log.
+
+    Returns:
+        Whether it does, and one line that says so or says why not.
+    """
+    names = {name.upper() for name in config.controller_listener_names}
+    listener = next(endpoint for endpoint in config.listeners if endpoint.name in names)
+    host = "127.0.0.1" if listener.host in ("", "0.0.0.0") else listener.host
+    where = f"controller {config.node_id} at {host}:{listener.port}"
+    try:
+        with grpc.insecure_channel(f"{host}:{listener.port}") as channel:
+            stub = controller_pb2_grpc.ControllerStub(channel)  # type: ignore[no-untyped-call]
+            answer = stub.DescribeQuorum(controller_pb2.DescribeQuorumRequest(), timeout=TIMEOUT_S)
+    except grpc.RpcError as error:
+        return False, f"{where} does not answer: {error.code().name}"
+    if answer.error_code != ErrorCode.NONE or answer.leader_id != config.node_id:
+        return False, f"{where} answers, but does not lead"
+    return True, f"{where} leads with epoch {answer.leader_epoch}"

@@ -1,0 +1,130 @@
+"""New partitions: manual assignments checked, replicas placed, first states made.
+
+Source: `ReplicationControlManager.createTopic`, `createPartitions`, `buildPartitionRegistration`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from controller.placement import UsableBroker, place
+from controller.state import ControllerState, Randomness, default_directory
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError
+from jbodlab.ids import BrokerId, LeaderEpoch, PartitionEpoch, TopicId
+from jbodlab.records.topic_records import PartitionRecord
+
+ALL_INACTIVE = "All brokers are currently fenced or in controlled shutdown."
+
+
+def check_assignment(
+    replicas: Sequence[BrokerId], expected_size: int | None, state: ControllerState
+) -> None:
+    """Check the replicas that a user chose for one partition.
+
+    Args:
+        replicas: The choice.
+        expected_size: Replication factor of the topic's other partitions; None for the first.
+        state: The controller's state.
+
+    Raises:
+        KafkaError: INVALID_REPLICA_ASSIGNMENT.
+    """
+    problem = None
+    seen: set[BrokerId] = set()
+    if not replicas:
+        problem = "an empty replica list."
+    for broker_id in sorted(replicas):
+        if broker_id not in state.image.cluster.brokers:
+            problem = f"broker {broker_id}, but no such broker is registered."
+        elif broker_id in seen:
+            problem = f"the broker {broker_id} more than once."
+        seen.add(broker_id)
+        if problem is not None:
+            break
+    if problem is None and expected_size is not None and len(replicas) != expected_size:
+        problem = (
+            f"a partition with {len(replicas)} replica(s), but this is not consistent with "
+            f"previous partitions, which have {expected_size} replica(s)."
+        )
+    if problem is not None:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"The manual partition assignment includes {problem}",
+        )
+
+
+def manual_partition(
+    topic_id: TopicId, index: int, replicas: tuple[BrokerId, ...], state: ControllerState
+) -> PartitionRecord:
+    """Return the first state of a partition whose replicas a user chose.
+
+    Raises:
+        KafkaError: INVALID_REPLICA_ASSIGNMENT: none of them is active.
+    """
+    record = _partition(topic_id, index, replicas, state)
+    if record is None:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "All brokers specified in the manual partition assignment for partition "
+            f"{index} are fenced or in controlled shutdown.",
+        )
+    return record
+
+
+def placed_partitions(
+    topic_id: TopicId,
+    first_index: int,
+    count: int,
+    replication_factor: int,
+    state: ControllerState,
+    randomness: Randomness,
+) -> list[PartitionRecord]:
+    """Return the first states of partitions that the controller places.
+
+    Raises:
+        KafkaError: INVALID_REPLICATION_FACTOR: placement is impossible, or nobody is active.
+    """
+    records = []
+    for index, replicas in enumerate(
+        place(usable_brokers(state), count, replication_factor, randomness), start=first_index
+    ):
+        record = _partition(topic_id, index, replicas, state)
+        if record is None:
+            raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, ALL_INACTIVE)
+        records.append(record)
+    return records
+
+
+def usable_brokers(state: ControllerState) -> list[UsableBroker]:
+    """Return the brokers on which replicas may be placed: all that are not about to leave."""
+    return [
+        UsableBroker(
+            broker_id=registration.broker_id, rack=registration.rack, fenced=registration.fenced
+        )
+        for registration in state.image.cluster.brokers.values()
+        if not registration.in_controlled_shutdown
+        and not state.heartbeats.in_controlled_shutdown(registration.broker_id)
+    ]
+
+
+def _partition(
+    topic_id: TopicId, index: int, replicas: tuple[BrokerId, ...], state: ControllerState
+) -> PartitionRecord | None:
+    """Return the first state; None if no replica is active."""
+    brokers = state.image.cluster.brokers
+    isr = tuple(each for each in replicas if each in brokers and brokers[each].active)
+    if not isr:
+        return None
+    return PartitionRecord(
+        partition_id=index,
+        topic_id=topic_id,
+        replicas=replicas,
+        isr=isr,
+        leader=isr[0],
+        leader_epoch=LeaderEpoch(0),
+        partition_epoch=PartitionEpoch(0),
+        directories=tuple(
+            default_directory(brokers.get(each), state.metadata_version) for each in replicas
+        ),
+    )

@@ -1,0 +1,59 @@
+"""The one thread that touches the files of the metadata log."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+_STOP = object()
+
+
+class LogThread:
+    """Runs functions one after the other, first come, first served.
+
+    It is a daemon: a call that hangs on a dead disk does not keep the process from ending.
+    """
+
+    def __init__(self) -> None:
+        self._queue: SimpleQueue[Any] = SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name="metadata-log", daemon=True)
+        self._thread.start()
+
+    def run(self, function: Callable[[], T]) -> asyncio.Future[T]:
+        """Run a function on the thread; its result or exception arrives in the future."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        self._queue.put((loop, future, function))
+        return future
+
+    def stop(self) -> None:
+        """End the thread when everything before is done; does not wait."""
+        self._queue.put(_STOP)
+
+    def _work(self) -> None:
+        while (item := self._queue.get()) is not _STOP:
+            loop, future, function = item
+            result, error = None, None
+            try:
+                result = function()
+            except BaseException as raised:  # noqa: BLE001 - it belongs to whoever waits
+                error = raised
+            # A loop that is closed has nobody left who waits.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(_settle, future, result, error)
+            del item, future, function, result, error
+
+
+def _settle(future: asyncio.Future[Any], result: object, error: BaseException | None) -> None:
+    if future.done():
+        return
+    if error is None:
+        future.set_result(result)
+    else:
+        future.set_exception(error)

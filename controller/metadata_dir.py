@@ -1,0 +1,172 @@
+"""The metadata directory of a controller: checked, locked, replayed, and made ready for records.
+
+Everything here blocks; it runs once, before anybody can ask for anything.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import UUID
+
+from controller.activation import activation_records, registration_records
+from controller.config import ControllerConfig
+from jbodlab.errors import CorruptRecordError, FormatError
+from jbodlab.ids import LeaderEpoch
+from jbodlab.image.loader import MetadataLoader
+from jbodlab.image.metadata_image import MetadataImage
+from jbodlab.log import meta_properties, names
+from jbodlab.log.filesystem import PosixFileSystem
+from jbodlab.metadata_log import quorum_state, snapshots
+from jbodlab.metadata_log.batches import control_batch, data_batch, read_batches
+from jbodlab.metadata_log.metadata_log import MetadataLog
+from jbodlab.metadata_log.quorum_state import QuorumState
+from jbodlab.records.control_records import LeaderChangeMessage, Voter
+from jbodlab.records.frame import VersionedRecord
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenedDir:
+    """A metadata directory whose log this process leads.
+
+    Attributes:
+        image: State after the last record of the log, which is on the disk.
+        lock_fd: Descriptor that holds the lock; it ends with the process.
+    """
+
+    cluster_id: str
+    log: MetadataLog
+    image: MetadataImage
+    epoch: LeaderEpoch
+    lock_fd: int
+
+
+def open_metadata_dir(config: ControllerConfig, incarnation_id: UUID) -> OpenedDir:
+    """Begin a new leader epoch on the log in the metadata directory.
+
+    Raises:
+        FormatError: the directory is not formatted for this node, another process uses it, or the
+            log has a feature level that is not supported.
+        CorruptRecordError, ReplayError, DecodeError: the log is damaged beyond its end.
+        OSError: the disk.
+    """
+    directory = Path(config.node.metadata_log_dir)
+    cluster_id = _cluster_id(config, directory)
+    lock_fd = lock(directory)
+    log = MetadataLog.open(directory, segment_bytes=config.segment_bytes)
+    epoch, image = _lead(config, incarnation_id, directory, log)
+    return OpenedDir(cluster_id=cluster_id, log=log, image=image, epoch=epoch, lock_fd=lock_fd)
+
+
+def lock(directory: Path) -> int:
+    """Take the lock of a directory; returns the descriptor that holds it.
+
+    Raises:
+        FormatError: another process has it.
+    """
+    fd = os.open(directory / names.LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(fd)
+        raise FormatError(
+            f"Failed to acquire lock on file {names.LOCK_FILE} in {directory}. A Kafka instance "
+            "in another process or thread is using this directory."
+        ) from error
+    return fd
+
+
+def _cluster_id(config: ControllerConfig, directory: Path) -> str:
+    """Return the cluster that the directories were formatted for.
+
+    A controller keeps nothing in `log.dirs`, so only the metadata directory must be readable.
+    """
+    ensemble = meta_properties.read_ensemble(PosixFileSystem(), [directory], directory)
+    if directory in ensemble.failed:
+        reason = ensemble.failed[directory]
+        raise FormatError(
+            f"Encountered I/O error in metadata log directory {directory}. Cannot continue: "
+            f"{reason}"
+        )
+    if directory in ensemble.empty:
+        raise FormatError(
+            f"No `{names.META_PROPERTIES_FILE}` found in {directory} "
+            "(have you run `jbod-storage format` to format the directory?)"
+        )
+    meta_properties.verify_ensemble(ensemble, node_id=config.node.node_id)
+    cluster_id = ensemble.normal[directory].cluster_id
+    assert cluster_id is not None
+    return cluster_id
+
+
+def _lead(
+    config: ControllerConfig, incarnation_id: UUID, directory: Path, log: MetadataLog
+) -> tuple[LeaderEpoch, MetadataImage]:
+    """Replay the log, then write the first records of a new leader epoch."""
+    loader = _load(log)
+    node_id = config.node.node_id
+    old = quorum_state.read_quorum_state(log.directory)
+    epoch = LeaderEpoch(max(old.leader_epoch if old is not None else 0, log.last_epoch, 0) + 1)
+    quorum_state.write_quorum_state(
+        log.directory, QuorumState(leader_id=node_id, leader_epoch=epoch, voters=(node_id,))
+    )
+
+    def append(data: bytes) -> None:
+        log.append(data)
+        for batch in read_batches(data):
+            loader.load(batch)
+
+    def append_records(records: list[VersionedRecord]) -> None:
+        if records:
+            append(
+                data_batch(
+                    records, base_offset=log.end_offset, epoch=epoch, timestamp_ms=_wall_ms()
+                )
+            )
+
+    voters = (Voter(voter_id=node_id),)
+    change = LeaderChangeMessage(leader_id=node_id, voters=voters, granting_voters=voters)
+    append(control_batch(change, base_offset=log.end_offset, epoch=epoch, timestamp_ms=_wall_ms()))
+    append_records(
+        activation_records(loader.image, loader.transaction_is_open, _bootstrap(directory))
+    )
+    level = loader.image.features.metadata_version
+    append_records(registration_records(level, node_id, incarnation_id, config.listener))
+    log.flush()
+    logger.info(
+        "leads the metadata log",
+        extra={"leader_epoch": epoch, "end_offset": log.end_offset, "metadata_version": level},
+    )
+    return epoch, loader.image
+
+
+def _load(log: MetadataLog) -> MetadataLoader:
+    loader = MetadataLoader()
+    snapshot = snapshots.read_latest(log.directory)
+    if snapshot is not None:
+        loader.load_snapshot(
+            snapshot.records, snapshot.end_offset, snapshot.epoch, snapshot.timestamp_ms
+        )
+    if loader.next_offset < log.start_offset:
+        raise CorruptRecordError(
+            log.directory, 0, f"no snapshot reaches the log's first offset {log.start_offset}"
+        )
+    while data := log.read(max(loader.next_offset, log.start_offset)):
+        for batch in read_batches(data):
+            loader.load(batch)
+    return loader
+
+
+def _bootstrap(directory: Path) -> list[VersionedRecord]:
+    path = directory / names.BOOTSTRAP_CHECKPOINT_FILE
+    return snapshots.read_bootstrap(path) if path.exists() else []
+
+
+def _wall_ms() -> int:
+    return time.time_ns() // 1_000_000

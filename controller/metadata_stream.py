@@ -1,0 +1,160 @@
+"""Committed batches to every broker that asks, from its offset on.
+
+Each stream pulls: it sends what its broker lacks, in pieces of bounded size, and waits for gRPC to
+take a piece before it fetches the next one. So a slow broker holds up nobody, and no queue grows.
+What was committed a moment ago comes from memory, older batches from the log. A silent log is
+confirmed once a second, so that a broker can tell silence from a broken connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from functools import partial
+
+from controller.log_thread import LogThread
+from jbodlab.ids import UNKNOWN_LEADER_EPOCH, LeaderEpoch, Offset
+from jbodlab.metadata_log import snapshots
+from jbodlab.metadata_log.metadata_log import MetadataLog
+from jbodlab.protocol.record_batch import iterate_headers
+from jbodlab.requests import MetadataStreamRequest, MetadataStreamResponse, SnapshotPiece
+
+PIECE_BYTES = 1 << 20
+"""Size at which a response is full; a single larger batch is sent whole."""
+RECENT_BYTES_MAX = 4 << 20
+"""How much of the end of the log is kept in memory."""
+KEEP_ALIVE_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    base_offset: Offset
+    end_offset: Offset
+    data: bytes
+
+
+class MetadataStream:
+    """What is committed, and the streams that read it; lives on the event loop."""
+
+    def __init__(self, log: MetadataLog, log_thread: LogThread, end_offset: Offset) -> None:
+        self._log = log
+        self._log_thread = log_thread
+        self._end_offset = end_offset
+        self._recent: deque[_Batch] = deque()
+        self._recent_bytes = 0
+        self._advanced = asyncio.Event()
+
+    def committed(self, batches: list[tuple[Offset, bytes]], end_offset: Offset) -> None:
+        """Take note of new batches, each with its base offset, and of the log's end."""
+        ends = [base for base, _ in batches[1:]] + [end_offset]
+        for (base_offset, data), end in zip(batches, ends, strict=True):
+            self._recent.append(_Batch(base_offset, end, data))
+            self._recent_bytes += len(data)
+        while self._recent and self._recent_bytes > RECENT_BYTES_MAX:
+            self._recent_bytes -= len(self._recent.popleft().data)
+        self._end_offset = end_offset
+        # Whoever waits holds the old event.
+        self._advanced.set()
+        self._advanced = asyncio.Event()
+
+    async def subscribe(
+        self, request: MetadataStreamRequest
+    ) -> AsyncIterator[MetadataStreamResponse]:
+        """Yield everything committed from an offset on, for ever.
+
+        A broker whose log has parted from this one is told where to cut; it asks again then.
+        """
+        diverging = await self._log_thread.run(partial(self._diverging_end_offset, request))
+        if diverging is not None:
+            yield MetadataStreamResponse(
+                high_watermark=self._end_offset, diverging_end_offset=diverging
+            )
+            return
+        offset = request.fetch_offset
+        if offset < self._log.start_offset:
+            snapshot = await self._log_thread.run(self._latest_snapshot)
+            for piece in _pieces(*snapshot):
+                yield MetadataStreamResponse(high_watermark=self._end_offset, snapshot=piece)
+            offset = snapshot[0]
+        while True:
+            advanced = self._advanced
+            if offset >= self._end_offset:
+                if not await _within(advanced, KEEP_ALIVE_S):
+                    yield MetadataStreamResponse(high_watermark=self._end_offset)
+                continue
+            data, offset = await self._next(offset)
+            yield MetadataStreamResponse(high_watermark=self._end_offset, records=data)
+
+    async def _next(self, offset: Offset) -> tuple[bytes, Offset]:
+        """Return the batches from an offset on, and the offset behind them."""
+        if self._recent and self._recent[0].base_offset <= offset:
+            return self._from_memory(offset)
+        return await self._log_thread.run(partial(self._from_log, offset))
+
+    def _from_memory(self, offset: Offset) -> tuple[bytes, Offset]:
+        parts: list[bytes] = []
+        size = 0
+        end = offset
+        for batch in self._recent:
+            if batch.end_offset <= offset:
+                continue
+            if parts and size + len(batch.data) > PIECE_BYTES:
+                break
+            parts.append(batch.data)
+            size += len(batch.data)
+            end = batch.end_offset
+        return b"".join(parts), end
+
+    def _from_log(self, offset: Offset) -> tuple[bytes, Offset]:
+        data = self._log.read(offset, PIECE_BYTES)
+        return data, _end_of(data)
+
+    def _diverging_end_offset(self, request: MetadataStreamRequest) -> Offset | None:
+        """Return where a broker's log must be cut; None if it is a beginning of this one."""
+        if request.last_fetched_epoch == UNKNOWN_LEADER_EPOCH:
+            return None if request.fetch_offset <= self._log.end_offset else Offset(0)
+        end_offset = self._log.epoch_end_offset(request.last_fetched_epoch)
+        if end_offset < 0:
+            # An epoch that never was: the broker's log is not of this cluster's present life.
+            return Offset(0)
+        return Offset(end_offset) if end_offset < request.fetch_offset else None
+
+    def _latest_snapshot(self) -> tuple[Offset, LeaderEpoch, bytes]:
+        path = snapshots.latest_snapshot(self._log.directory)
+        # The log's start only moves to a snapshot's end.
+        assert path is not None
+        end_offset, epoch = snapshots.parse_name(path.name)
+        return Offset(end_offset), LeaderEpoch(epoch), path.read_bytes()
+
+
+def _pieces(end_offset: Offset, epoch: LeaderEpoch, content: bytes) -> list[SnapshotPiece]:
+    starts = range(0, len(content), PIECE_BYTES)
+    return [
+        SnapshotPiece(
+            end_offset=end_offset,
+            epoch=epoch,
+            content=content[start : start + PIECE_BYTES],
+            last=start == starts[-1],
+        )
+        for start in starts
+    ]
+
+
+def _end_of(data: bytes) -> Offset:
+    end = -1
+    for _, header in iterate_headers(data):
+        end = header.next_offset
+    assert end >= 0
+    return Offset(end)
+
+
+async def _within(event: asyncio.Event, timeout_s: float) -> bool:
+    """Wait for an event; returns False if it does not happen in time."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            await event.wait()
+    except TimeoutError:
+        return False
+    return True

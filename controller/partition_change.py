@@ -1,0 +1,217 @@
+"""From the wanted state of a partition to the record that brings it about.
+
+The only place that elects leaders. The steps and their order are those of the field's
+`PartitionChangeBuilder`, as far as eligible leader replicas are off, as they always are here: an
+ELR found in a log is cleared by the first change, and an ISR is never written empty.
+
+How to read it: `Wanted` says how ISR and replicas shall look. `partition_change` completes a
+reassignment that has become complete, elects, and then writes down only what differs from the
+current state. Nothing differs: no record.
+
+Source: `org.apache.kafka.controller.PartitionChangeBuilder`, KIP-455, KIP-858.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from controller.state import LeaderTest, Partition
+from jbodlab.directory_id import MIGRATING
+from jbodlab.ids import NO_LEADER, BrokerId, DirectoryId
+from jbodlab.image.partition_registration import PartitionRegistration
+from jbodlab.records.metadata_version import JBOD_LEVEL
+from jbodlab.records.topic_records import (
+    NO_LEADER_CHANGE,
+    NO_RECOVERY_STATE_CHANGE,
+    RECOVERING,
+    PartitionChangeRecord,
+)
+
+RECOVERY_STATE_LEVEL = 3
+NO_BUMP_FOR_SHRINK_LEVEL = 12
+"""From this metadata.version on an ISR that shrinks does not raise the leader epoch."""
+
+
+class Election(Enum):
+    """Who is preferred, and who may win."""
+
+    ONLINE = auto()
+    """The current leader if it still may lead, else the first of the ISR that may."""
+    PREFERRED = auto()
+    """The first replica if it may lead, else as ONLINE."""
+    UNCLEAN = auto()
+    """As ONLINE; if nobody of the ISR may lead, any replica that may."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """How a partition shall look; None keeps what is.
+
+    Attributes:
+        directories: Directories of single replicas that replace the current ones.
+    """
+
+    isr: tuple[BrokerId, ...] | None = None
+    replicas: tuple[BrokerId, ...] | None = None
+    removing: tuple[BrokerId, ...] | None = None
+    adding: tuple[BrokerId, ...] | None = None
+    leader_recovery_state: int | None = None
+    directories: Mapping[BrokerId, DirectoryId] = field(default_factory=dict)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Target:
+    """The wanted state with everything filled in."""
+
+    isr: tuple[BrokerId, ...]
+    replicas: tuple[BrokerId, ...]
+    removing: tuple[BrokerId, ...]
+    adding: tuple[BrokerId, ...]
+
+
+KEEP = Wanted()
+"""Nothing but an election."""
+
+
+def partition_change(
+    partition: Partition,
+    wanted: Wanted,
+    *,
+    may_lead: LeaderTest,
+    metadata_version: int,
+    election: Election = Election.ONLINE,
+    new_directory: Callable[[BrokerId], DirectoryId] = lambda _: MIGRATING,
+) -> PartitionChangeRecord | None:
+    """Return the record that changes a partition as wanted; None if nothing changes.
+
+    Args:
+        partition: Its current state.
+        wanted: How it shall look.
+        may_lead: The test for acceptable leaders; it is asked about the directories that the
+            partition will have.
+        metadata_version: The finalized level.
+        election: How a leader is chosen.
+        new_directory: Directory for a replica that is new.
+    """
+    current = partition.state
+    target = _completed(_filled_in(wanted, current))
+    directories = _directories(current, wanted, target.replicas, new_directory)
+    leader, is_unclean = _elect(
+        current, target, dict(zip(target.replicas, directories, strict=True)), may_lead, election
+    )
+    new_leader = NO_LEADER_CHANGE
+    new_isr: tuple[BrokerId, ...] | None = None
+    recovery_state = wanted.leader_recovery_state
+    if leader != current.leader:
+        new_leader = leader
+        if is_unclean:
+            # Whatever the others have may differ from what the winner has.
+            new_isr = (leader,)
+            if metadata_version >= RECOVERY_STATE_LEVEL:
+                recovery_state = RECOVERING
+    elif any(replica not in target.replicas for replica in current.replicas):
+        # A replica that leaves must learn that it has nothing more to do here.
+        new_leader = current.leader
+    if new_isr is None and target.isr and target.isr != current.isr:
+        new_isr = target.isr
+        lost_one = any(member not in target.isr for member in current.isr)
+        if (
+            lost_one
+            and metadata_version < NO_BUMP_FOR_SHRINK_LEVEL
+            and new_leader == NO_LEADER_CHANGE
+        ):
+            new_leader = current.leader
+    if recovery_state is None or recovery_state == current.leader_recovery_state:
+        recovery_state = NO_RECOVERY_STATE_CHANGE
+    record = PartitionChangeRecord(
+        partition_id=partition.index,
+        topic_id=partition.topic_id,
+        isr=new_isr,
+        leader=new_leader,
+        replicas=_if_changed(target.replicas, current.replicas),
+        removing_replicas=_if_changed(target.removing, current.removing_replicas),
+        adding_replicas=_if_changed(target.adding, current.adding_replicas),
+        leader_recovery_state=recovery_state,
+        directories=(
+            directories
+            if metadata_version >= JBOD_LEVEL and directories != current.directories
+            else None
+        ),
+        eligible_leader_replicas=() if current.elr else None,
+    )
+    if record == PartitionChangeRecord(partition_id=partition.index, topic_id=partition.topic_id):
+        return None
+    return record
+
+
+def _filled_in(wanted: Wanted, current: PartitionRegistration) -> _Target:
+    return _Target(
+        isr=current.isr if wanted.isr is None else wanted.isr,
+        replicas=current.replicas if wanted.replicas is None else wanted.replicas,
+        removing=current.removing_replicas if wanted.removing is None else wanted.removing,
+        adding=current.adding_replicas if wanted.adding is None else wanted.adding,
+    )
+
+
+def _completed(target: _Target) -> _Target:
+    """Complete a reassignment if every replica that shall stay is in the ISR."""
+    if not target.removing and not target.adding:
+        return target
+    isr = tuple(member for member in target.isr if member not in target.removing)
+    replicas = tuple(replica for replica in target.replicas if replica not in target.removing)
+    if not isr or not replicas or any(replica not in isr for replica in replicas):
+        return target
+    return _Target(isr=isr, replicas=replicas, removing=(), adding=())
+
+
+def _directories(
+    current: PartitionRegistration,
+    wanted: Wanted,
+    replicas: tuple[BrokerId, ...],
+    new_directory: Callable[[BrokerId], DirectoryId],
+) -> tuple[DirectoryId, ...]:
+    if not wanted.directories and replicas == current.replicas:
+        return current.directories
+    known = dict(zip(current.replicas, current.directories, strict=True))
+    known.update(wanted.directories)
+    return tuple(known[each] if each in known else new_directory(each) for each in replicas)
+
+
+def _elect(
+    current: PartitionRegistration,
+    target: _Target,
+    directories: Mapping[BrokerId, DirectoryId],
+    may_lead: LeaderTest,
+    election: Election,
+) -> tuple[BrokerId, bool]:
+    """Return the leader, or NO_LEADER, and whether the election was unclean."""
+
+    def is_valid(replica: BrokerId) -> bool:
+        directory = directories.get(replica)
+        return directory is not None and replica in target.isr and may_lead(replica, directory)
+
+    if election is Election.PREFERRED and target.replicas and is_valid(target.replicas[0]):
+        return target.replicas[0], False
+    if current.leader != NO_LEADER and is_valid(current.leader):
+        return current.leader, False
+    for replica in target.replicas:
+        if is_valid(replica):
+            return replica, False
+    if election is Election.UNCLEAN:
+        for replica in target.replicas:
+            if may_lead(replica, directories[replica]):
+                return replica, True
+    return NO_LEADER, False
+
+
+def _if_changed(
+    target: tuple[BrokerId, ...], current: tuple[BrokerId, ...]
+) -> tuple[BrokerId, ...] | None:
+    return None if target == current else target
+
+
+def election_for(unclean_enabled: bool) -> Election:
+    """Return the election of an event that lets a topic's own setting decide."""
+    return Election.UNCLEAN if unclean_enabled else Election.ONLINE

@@ -1,0 +1,92 @@
+"""What an active controller does without being asked.
+
+Source: `QuorumController` and `PeriodicTask` with its users.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from controller.active_controller import ActiveController, now_ms
+from controller.brokers import fence_stale_broker
+from controller.elections import balance_preferred_leaders, elect_unclean_leaders
+from controller.state import ControllerResult, ControllerState
+from jbodlab.errors import KafkaError
+from jbodlab.records.config_records import NoOpRecord
+from jbodlab.records.frame import VersionedRecord
+from jbodlab.records.metadata_version import NO_OP_RECORDS
+
+logger = logging.getLogger(__name__)
+
+SOON_MS = 10
+"""Pause after a run that had more to do than one run may."""
+AFTER_FAILURE_MS = 60_000
+
+
+async def fence_stale_brokers(
+    controller: ActiveController, session_timeout_ms: int, heartbeat_interval_ms: int
+) -> None:
+    """Fence one broker after the other as their sessions end; runs until cancelled.
+
+    Nobody needs to wake this up: a session that begins now ends a whole timeout from now.
+    """
+    while True:
+        state = controller.state
+        expiry_ms = state.heartbeats.next_expiry_ms(state.image.cluster)
+        planned_ms = now_ms() + session_timeout_ms if expiry_ms is None else expiry_ms
+        await _sleep_until(planned_ms)
+        if now_ms() - planned_ms > heartbeat_interval_ms:
+            # This process stood still, and with it everybody's heartbeats: let them arrive first.
+            logger.warning("controller stood still", extra={"late_ms": now_ms() - planned_ms})
+            await asyncio.sleep(heartbeat_interval_ms / 1000)
+        if expiry_ms is None:
+            continue
+        fenced = await controller.submit(fence_stale_broker)
+        if fenced is not None:
+            logger.warning("broker fenced, its session timed out", extra={"broker_id": fenced})
+
+
+async def write_no_ops(controller: ActiveController, idle_interval_ms: int) -> None:
+    """Write a record whenever nothing else was written for a while; runs until cancelled."""
+    while idle_interval_ms > 0:
+        await _sleep_until(controller.last_append_ms + idle_interval_ms)
+        if now_ms() >= controller.last_append_ms + idle_interval_ms:
+            await controller.submit(_no_op)
+
+
+async def balance_leaders(controller: ActiveController, interval_ms: int) -> None:
+    """Give leadership back to first replicas from time to time; runs until cancelled."""
+    await _repeat(controller, balance_preferred_leaders, interval_ms)
+
+
+async def elect_uncleanly(controller: ActiveController, interval_ms: int) -> None:
+    """Elect leaders outside of the ISR where that is allowed; runs until cancelled."""
+    await _repeat(controller, elect_unclean_leaders, interval_ms)
+
+
+async def _repeat(
+    controller: ActiveController,
+    decide: Callable[[ControllerState, int], ControllerResult[bool]],
+    interval_ms: int,
+) -> None:
+    pause_ms = interval_ms
+    while True:
+        await asyncio.sleep(pause_ms / 1000)
+        try:
+            has_more = await controller.submit(decide)
+        except KafkaError:
+            pause_ms = AFTER_FAILURE_MS
+        else:
+            pause_ms = SOON_MS if has_more else interval_ms
+
+
+def _no_op(state: ControllerState, _now_ms: int) -> ControllerResult[None]:
+    if state.metadata_version < NO_OP_RECORDS:
+        return ControllerResult(response=None)
+    return ControllerResult(response=None, records=(VersionedRecord(NoOpRecord(), 0),))
+
+
+async def _sleep_until(time_ms: int) -> None:
+    await asyncio.sleep(max(0, time_ms - now_ms()) / 1000)

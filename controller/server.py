@@ -1,0 +1,212 @@
+"""Builds a controller from its parts; starts them in order of dependency, stops them backwards."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+import os
+import random
+import socket
+from collections.abc import Coroutine
+from functools import partial
+from typing import Any
+
+import grpc.aio
+
+from controller import periodic
+from controller.active_controller import ActiveController, now_ms
+from controller.config import ControllerConfig
+from controller.heartbeats import Heartbeats
+from controller.log_thread import LogThread
+from controller.metadata_dir import OpenedDir, open_metadata_dir
+from controller.metadata_stream import MetadataStream
+from controller.service import ControllerService
+from controller.state import ControllerSettings, ControllerState
+from jbodlab import kafka_uuid
+from jbodlab.errors import ConfigError
+from jbodlab.ids import Offset
+from jbodlab.requests import Listener
+from jbodlab.rpc.controller_pb2_grpc import add_ControllerServicer_to_server
+
+logger = logging.getLogger(__name__)
+
+MESSAGE_SIZE_BYTES_MAX = 64 << 20
+STOP_GRACE_S = 1.0
+"""Time for answers on their way when the controller stops."""
+CLOSE_DEADLINE_S = 5.0
+"""Longest wait for the files of the metadata log at a stop."""
+
+OPTIONS = (
+    ("grpc.max_receive_message_length", MESSAGE_SIZE_BYTES_MAX),
+    ("grpc.max_send_message_length", MESSAGE_SIZE_BYTES_MAX),
+    # Two controllers must never share a port.
+    ("grpc.so_reuseport", 0),
+    # Brokers may ping as often as they like.
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 100),
+    ("grpc.http2.max_ping_strikes", 0),
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+)
+
+
+class ControllerServer:
+    """One controller process, from its configuration to its port."""
+
+    def __init__(self, config: ControllerConfig) -> None:
+        self._config = config
+        self._incarnation_id = kafka_uuid.random_uuid(os.urandom)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until asked to stop.
+
+        Raises:
+            ConfigError: the port cannot be used.
+            JbodlabError: the metadata directory cannot be used.
+            LogDirError: the metadata directory failed while serving.
+            OSError: it failed before.
+        """
+        addresses = _addresses(self._config.listener)
+        log_thread = LogThread()
+        try:
+            opened = await log_thread.run(
+                partial(open_metadata_dir, self._config, self._incarnation_id)
+            )
+            # Everything that was answered is on the disk, so an error leaves nothing to save.
+            await self._serve(opened, log_thread, addresses, stop)
+            async with asyncio.timeout(CLOSE_DEADLINE_S):
+                await log_thread.run(opened.log.close)
+            os.close(opened.lock_fd)
+        finally:
+            log_thread.stop()
+
+    async def _serve(
+        self,
+        opened: OpenedDir,
+        log_thread: LogThread,
+        addresses: list[str],
+        stop: asyncio.Event,
+    ) -> None:
+        config = self._config
+        stream = MetadataStream(opened.log, log_thread, Offset(opened.log.end_offset))
+        controller = ActiveController(
+            log=opened.log,
+            log_thread=log_thread,
+            state=initial_state(config, opened),
+            epoch=opened.epoch,
+            listener=stream,
+        )
+        service = ControllerService(
+            controller=controller,
+            stream=stream,
+            heartbeat_interval_ms=config.heartbeat_interval_ms,
+            randomness=random.Random(),
+            new_id=partial(kafka_uuid.random_uuid, os.urandom),
+        )
+        server = grpc.aio.server(options=OPTIONS)
+        add_ControllerServicer_to_server(service, server)  # type: ignore[no-untyped-call]
+        for address in addresses:
+            _bind(server, address)
+        tasks = [asyncio.create_task(work) for work in self._work(controller)]
+        await server.start()
+        logger.info("serves brokers", extra={"addresses": ", ".join(addresses)})
+        stopping = asyncio.create_task(stop.wait())
+        try:
+            await asyncio.wait([*tasks, stopping], return_when=asyncio.FIRST_COMPLETED)
+            for task in tasks:
+                # None of them ever ends by itself, unless by an error.
+                if task.done():
+                    task.result()
+        finally:
+            await server.stop(STOP_GRACE_S if stop.is_set() else None)
+            for each in (*tasks, stopping):
+                each.cancel()
+            await asyncio.gather(*tasks, stopping, return_exceptions=True)
+
+    def _work(self, controller: ActiveController) -> list[Coroutine[Any, Any, None]]:
+        config = self._config
+        work = [
+            controller.run(),
+            periodic.fence_stale_brokers(
+                controller, config.session_timeout_ms, config.heartbeat_interval_ms
+            ),
+            periodic.elect_uncleanly(controller, config.unclean_election_interval_ms),
+        ]
+        if config.idle_interval_ms > 0:
+            work.append(periodic.write_no_ops(controller, config.idle_interval_ms))
+        if config.auto_leader_rebalance_enable:
+            interval_ms = config.leader_imbalance_check_interval_ms
+            work.append(periodic.balance_leaders(controller, interval_ms))
+        return work
+
+
+def initial_state(config: ControllerConfig, opened: OpenedDir) -> ControllerState:
+    """Return the state of a controller that has just become active: everybody is there."""
+    return ControllerState(
+        image=opened.image,
+        heartbeats=Heartbeats.at_activation(
+            opened.image.cluster.brokers, config.session_timeout_ms, now_ms()
+        ),
+        settings=ControllerSettings(
+            cluster_id=opened.cluster_id,
+            node_id=config.node.node_id,
+            num_partitions=config.num_partitions,
+            default_replication_factor=config.default_replication_factor,
+            delete_topic_enable=config.delete_topic_enable,
+            static_configs=config.static_configs,
+        ),
+        next_offset=Offset(opened.log.end_offset),
+    )
+
+
+def _addresses(listener: Listener) -> list[str]:
+    """Return what to bind for a listener, as `host:port` with numeric hosts.
+
+    Each address is tried here, because gRPC is content when one of several can be bound, and does
+    not say what is wrong with the others.
+
+    Raises:
+        ConfigError: an address cannot be bound, or the host is unknown.
+    """
+    host = listener.host or "0.0.0.0"
+    where = f"{listener.name}://{listener.host}:{listener.port}"
+    try:
+        found = socket.getaddrinfo(
+            host, listener.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+    except OSError as error:
+        raise ConfigError("listeners", where, f"unknown host: {error}") from error
+    addresses = []
+    for family, _, _, _, address in found:
+        try:
+            _try(family, address)
+        except OSError as error:
+            if error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT) and len(found) > 1:
+                # A name may have an address that this machine has not, such as ::1.
+                continue
+            raise ConfigError("listeners", where, f"cannot be bound: {error}") from error
+        numeric = f"[{address[0]}]" if family == socket.AF_INET6 else str(address[0])
+        if f"{numeric}:{listener.port}" not in addresses:
+            addresses.append(f"{numeric}:{listener.port}")
+    if not addresses:
+        raise ConfigError("listeners", where, "none of its addresses can be bound")
+    return addresses
+
+
+def _try(family: int, address: Any) -> None:
+    with contextlib.closing(socket.socket(family, socket.SOCK_STREAM)) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        probe.bind(address)
+
+
+def _bind(server: grpc.aio.Server, address: str) -> None:
+    try:
+        port = server.add_insecure_port(address)
+    except RuntimeError as error:
+        raise ConfigError("listeners", address, f"cannot be bound: {error}") from error
+    if port == 0:
+        raise ConfigError("listeners", address, "cannot be bound")

@@ -1,0 +1,267 @@
+"""The gRPC service: translate, submit, translate back.
+
+A request that cannot be translated is refused with INVALID_ARGUMENT. What goes wrong with a whole
+operation is answered in the response, at its top where it has a code there, else for each element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from typing import Any, TypeVar
+
+import grpc
+import grpc.aio
+
+from controller.active_controller import ActiveController, Decision
+from controller.added_partitions import create_partitions
+from controller.brokers import heartbeat, late_heartbeat
+from controller.directories import assign_replicas_to_dirs
+from controller.elections import elect_leaders
+from controller.isr import alter_partition
+from controller.metadata_stream import MetadataStream
+from controller.producer_ids import allocate_producer_ids
+from controller.registration import register_broker, unregister_broker
+from controller.state import ControllerResult, ControllerState, IdSource, Randomness
+from controller.topics import create_topics, delete_topics
+from jbodlab import requests
+from jbodlab.errors import DecodeError, KafkaError
+from jbodlab.rpc import controller_pb2 as pb
+from jbodlab.rpc.controller_pb2_grpc import ControllerServicer
+from jbodlab.rpc.translate import from_proto, to_proto
+
+RequestT = TypeVar("RequestT")
+ResponseT = TypeVar("ResponseT")
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+class ControllerService(ControllerServicer):
+    """The methods of `jbodlab.rpc.Controller`.
+
+    Args:
+        controller: Runs the operations.
+        stream: Committed metadata.
+        heartbeat_interval_ms: Half of it is the longest that a heartbeat may wait in the queue.
+        randomness: Where placement begins.
+        new_id: Draws topic ids.
+    """
+
+    def __init__(
+        self,
+        *,
+        controller: ActiveController,
+        stream: MetadataStream,
+        heartbeat_interval_ms: int,
+        randomness: Randomness,
+        new_id: IdSource,
+    ) -> None:
+        self._controller = controller
+        self._stream = stream
+        self._heartbeat_deadline_ms = heartbeat_interval_ms // 2
+        self._randomness = randomness
+        self._new_id = new_id
+
+    async def BrokerRegistration(  # noqa: N802 - named as in the proto file
+        self, message: pb.BrokerRegistrationRequest, context: Context
+    ) -> Any:
+        """A broker process announces itself."""
+        return await self._run(
+            message, context, register_broker, _top_level(requests.BrokerRegistrationResponse)
+        )
+
+    async def BrokerHeartbeat(  # noqa: N802
+        self, message: pb.BrokerHeartbeatRequest, context: Context
+    ) -> Any:
+        """A broker gives a sign of life."""
+        return await self._run(
+            message,
+            context,
+            heartbeat,
+            _top_level(requests.BrokerHeartbeatResponse),
+            late=late_heartbeat,
+            deadline_ms=self._heartbeat_deadline_ms,
+        )
+
+    async def UnregisterBroker(  # noqa: N802
+        self, message: pb.UnregisterBrokerRequest, context: Context
+    ) -> Any:
+        """An operator removes a broker."""
+        return await self._run(
+            message, context, unregister_broker, _top_level(requests.UnregisterBrokerResponse)
+        )
+
+    async def AssignReplicasToDirs(  # noqa: N802
+        self, message: pb.AssignReplicasToDirsRequest, context: Context
+    ) -> Any:
+        """A broker says which directories hold its replicas."""
+        return await self._run(
+            message,
+            context,
+            assign_replicas_to_dirs,
+            _top_level(requests.AssignReplicasToDirsResponse),
+        )
+
+    async def AlterPartition(  # noqa: N802
+        self, message: pb.AlterPartitionRequest, context: Context
+    ) -> Any:
+        """A leader proposes ISR changes."""
+        return await self._run(
+            message, context, alter_partition, _top_level(requests.AlterPartitionResponse)
+        )
+
+    async def CreateTopics(  # noqa: N802
+        self, message: pb.CreateTopicsRequest, context: Context
+    ) -> Any:
+        """Topics are created."""
+        decide = partial(create_topics, randomness=self._randomness, new_id=self._new_id)
+        return await self._run(
+            message, context, decide, _failed_creation, deadline_ms=message.timeout_ms
+        )
+
+    async def DeleteTopics(  # noqa: N802
+        self, message: pb.DeleteTopicsRequest, context: Context
+    ) -> Any:
+        """Topics are deleted."""
+        return await self._run(
+            message, context, delete_topics, _failed_deletion, deadline_ms=message.timeout_ms
+        )
+
+    async def CreatePartitions(  # noqa: N802
+        self, message: pb.CreatePartitionsRequest, context: Context
+    ) -> Any:
+        """Topics grow."""
+        decide = partial(create_partitions, randomness=self._randomness)
+        return await self._run(
+            message, context, decide, _failed_growth, deadline_ms=message.timeout_ms
+        )
+
+    async def ElectLeaders(  # noqa: N802
+        self, message: pb.ElectLeadersRequest, context: Context
+    ) -> Any:
+        """Leaders are elected as an operator asks."""
+        return await self._run(
+            message,
+            context,
+            elect_leaders,
+            _top_level(requests.ElectLeadersResponse),
+            deadline_ms=message.timeout_ms,
+        )
+
+    async def AllocateProducerIds(  # noqa: N802
+        self, message: pb.AllocateProducerIdsRequest, context: Context
+    ) -> Any:
+        """A broker gets a block of producer ids."""
+        return await self._run(
+            message,
+            context,
+            allocate_producer_ids,
+            _top_level(requests.AllocateProducerIdsResponse),
+        )
+
+    async def DescribeQuorum(  # noqa: N802
+        self, message: pb.DescribeQuorumRequest, context: Context
+    ) -> Any:
+        """Who leads, and how far the log is committed."""
+        controller = self._controller
+        return to_proto(
+            requests.DescribeQuorumResponse(
+                cluster_id=controller.state.settings.cluster_id,
+                leader_id=controller.state.settings.node_id,
+                leader_epoch=controller.epoch,
+                high_watermark=controller.committed_end_offset,
+            )
+        )
+
+    async def MetadataStream(  # noqa: N802
+        self, message: pb.MetadataStreamRequest, context: Context
+    ) -> AsyncIterator[pb.MetadataStreamResponse]:
+        """Committed batches from an offset on."""
+        request: requests.MetadataStreamRequest = await _translated(message, context)
+        cluster_id = self._controller.state.settings.cluster_id
+        if request.cluster_id != cluster_id:
+            await context.abort(
+                grpc.StatusCode.FAILED_PRECONDITION,
+                f"INCONSISTENT_CLUSTER_ID: expected {cluster_id}, but got {request.cluster_id}",
+            )
+        async for response in self._stream.subscribe(request):
+            yield to_proto(response)
+
+    async def _run(
+        self,
+        message: Any,
+        context: Context,
+        decide: Callable[[RequestT, ControllerState, int], ControllerResult[ResponseT]],
+        failed: Callable[[RequestT, KafkaError], ResponseT],
+        *,
+        late: Callable[[RequestT, ControllerState, int], ControllerResult[ResponseT]] | None = None,
+        deadline_ms: int | None = None,
+    ) -> Any:
+        request: RequestT = await _translated(message, context)
+        late_decision: Decision[ResponseT] | None = None
+        if late is not None:
+            late_decision = partial(late, request)
+        try:
+            response = await self._controller.submit(
+                partial(decide, request), deadline_ms=deadline_ms, late=late_decision
+            )
+        except KafkaError as error:
+            response = failed(request, error)
+        return to_proto(response)
+
+
+async def _translated(message: Any, context: Context) -> Any:
+    try:
+        return from_proto(message)
+    except DecodeError as error:
+        return await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+
+
+def _top_level(response_type: Callable[..., ResponseT]) -> Callable[[Any, KafkaError], ResponseT]:
+    """Return how an error becomes a response that has a code of its own."""
+
+    def failed(_: object, error: KafkaError) -> ResponseT:
+        return response_type(error_code=error.code, error_message=error.message)
+
+    return failed
+
+
+def _failed_creation(
+    request: requests.CreateTopicsRequest, error: KafkaError
+) -> requests.CreateTopicsResponse:
+    return requests.CreateTopicsResponse(
+        topics=tuple(
+            requests.CreatedTopic(
+                name=topic.name, error_code=error.code, error_message=error.message
+            )
+            for topic in request.topics
+        )
+    )
+
+
+def _failed_deletion(
+    request: requests.DeleteTopicsRequest, error: KafkaError
+) -> requests.DeleteTopicsResponse:
+    return requests.DeleteTopicsResponse(
+        responses=tuple(
+            requests.DeletedTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                error_code=error.code,
+                error_message=error.message,
+            )
+            for topic in request.topics
+        )
+    )
+
+
+def _failed_growth(
+    request: requests.CreatePartitionsRequest, error: KafkaError
+) -> requests.CreatePartitionsResponse:
+    return requests.CreatePartitionsResponse(
+        results=tuple(
+            requests.CreatePartitionsResult(
+                name=topic.name, error_code=error.code, error_message=error.message
+            )
+            for topic in request.topics
+        )
+    )

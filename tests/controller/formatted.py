@@ -1,0 +1,55 @@
+"""Formatted metadata directories, and property files of controllers, for tests."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+from controller.config import ControllerConfig, controller_config
+from jbodlab.ids import DirectoryId
+from jbodlab.log import meta_properties
+from jbodlab.log.filesystem import PosixFileSystem
+from jbodlab.log.meta_properties import MetaProperties
+from jbodlab.metadata_log.snapshots import write_bootstrap
+from jbodlab.records.config_records import FeatureLevelRecord
+from jbodlab.records.frame import VersionedRecord
+from tests.builders import CLUSTER_ID, named_uuid
+
+NODE_ID = 100
+
+
+def format_dir(
+    directory: Path, *, level: int | None = 30, node_id: int = NODE_ID, cluster_id: str = CLUSTER_ID
+) -> Path:
+    """Make a metadata directory as the format tool leaves it; without bootstrap if no level."""
+    directory.mkdir(parents=True, exist_ok=True)
+    meta = MetaProperties(
+        cluster_id=cluster_id, node_id=node_id, directory_id=DirectoryId(named_uuid("metadata"))
+    )
+    meta_properties.write(PosixFileSystem(), directory, meta)
+    if level is not None:
+        record = FeatureLevelRecord(name="metadata.version", feature_level=level)
+        write_bootstrap(directory / "bootstrap.checkpoint", [VersionedRecord(record, 0)])
+    return directory
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def properties_of(directory: Path, port: int, **settings: str) -> dict[str, str]:
+    return {
+        "process.roles": "controller",
+        "node.id": str(NODE_ID),
+        "controller.quorum.voters": f"{NODE_ID}@127.0.0.1:{port}",
+        "controller.listener.names": "CONTROLLER",
+        "listeners": f"CONTROLLER://127.0.0.1:{port}",
+        "log.dirs": str(directory),
+        **{key.replace("_", "."): value for key, value in settings.items()},
+    }
+
+
+def config_of(directory: Path, port: int = 9093, **settings: str) -> ControllerConfig:
+    return controller_config(properties_of(directory, port, **settings))[0]

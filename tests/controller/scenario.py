@@ -1,0 +1,279 @@
+"""Runs the text scenarios of `tests/scenarios`.
+
+A scenario is a list of steps with blank lines between them. A step is a command, indented below it
+what the controller answers and writes; lines that begin with `#` are comments.
+
+    level METADATA_VERSION
+    register BROKER DIR,DIR [same] [previous=EPOCH]      same: keep the incarnation
+    heartbeat BROKER [offset=N] [fence] [shutdown] [offline=DIR,DIR]
+    create TOPIC REPLICAS ...                            REPLICAS of each partition: 1,2
+    config TOPIC KEY=VALUE
+    assign BROKER TOPIC-INDEX=DIR ...
+    isr BROKER TOPIC-INDEX MEMBER,MEMBER
+    elect preferred|unclean [TOPIC-INDEX ...]
+    unregister BROKER
+    reassignment TOPIC-INDEX replicas=.. removing=.. adding=.. dirs=..
+    wait MS                                              then the session timer comes round
+    show TOPIC-INDEX
+
+`JBODLAB_REWRITE_SCENARIOS=1` writes what happens in place of what is expected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from controller.brokers import fence_stale_broker
+from controller.elections import elect_leaders
+from controller.registration import unregister_broker
+from jbodlab.error_code import ErrorCode
+from jbodlab.ids import BrokerId, TopicId
+from jbodlab.image.metadata_image import EMPTY
+from jbodlab.records.cluster_records import (
+    BrokerRegistrationChangeRecord,
+    RegisterBrokerRecord,
+    UnregisterBrokerRecord,
+)
+from jbodlab.records.config_records import ConfigRecord
+from jbodlab.records.frame import VersionedRecord
+from jbodlab.records.topic_records import PartitionChangeRecord, PartitionRecord, TopicRecord
+from jbodlab.requests import ElectLeadersRequest, UnregisterBrokerRequest
+from tests.builders import PureController, brokers, directories, name_of, named_uuid
+
+
+def run_scenario(text: str) -> str:
+    """Return a scenario with what really happens below each command."""
+    runner = _Runner()
+    blocks = []
+    for block in text.strip().split("\n\n"):
+        lines = block.split("\n")
+        kept = [line for line in lines if line.startswith("#")]
+        commands = [line for line in lines if line and line[0] not in "# "]
+        assert len(commands) <= 1, block
+        output = runner.run(commands[0]) if commands else []
+        blocks.append("\n".join([*kept, *commands, *(f"    {line}" for line in output)]))
+    return "\n\n".join(blocks) + "\n"
+
+
+class _Runner:
+    def __init__(self) -> None:
+        self.controller = PureController()
+        self.commands: dict[str, Callable[[list[str]], list[str]]] = {
+            "level": self._level,
+            "register": self._register,
+            "heartbeat": self._heartbeat,
+            "create": self._create,
+            "config": self._config,
+            "assign": self._assign,
+            "isr": self._isr,
+            "elect": self._elect,
+            "unregister": self._unregister,
+            "reassignment": self._reassignment,
+            "wait": self._wait,
+            "show": self._show,
+        }
+
+    def run(self, command: str) -> list[str]:
+        verb, *words = command.split()
+        return self.commands[verb](words)
+
+    def _level(self, words: list[str]) -> list[str]:
+        assert self.controller.state.image.cluster == EMPTY.cluster
+        # Offsets begin where a formatted cluster's first broker finds them, roughly.
+        self.controller = PureController(level=int(words[0]), first_offset=9)
+        return []
+
+    def _register(self, words: list[str]) -> list[str]:
+        broker, dirs, *options = words
+        fields: dict[str, object] = {}
+        for option in options:
+            if option == "same":
+                known = self.controller.state.image.cluster.brokers[BrokerId(int(broker))]
+                fields["incarnation_id"] = known.incarnation_id
+            else:
+                fields["previous_broker_epoch"] = int(option.removeprefix("previous="))
+        answer = self.controller.register(int(broker), dirs, **fields)
+        if answer.error_code != ErrorCode.NONE:
+            return [*self._records(), f"answer {answer.error_code.name}"]
+        return [*self._records(), f"answer epoch {answer.broker_epoch}"]
+
+    def _heartbeat(self, words: list[str]) -> list[str]:
+        broker, *options = words
+        fields: dict[str, object] = {}
+        for option in options:
+            key, _, value = option.partition("=")
+            match key:
+                case "offset":
+                    fields["current_metadata_offset"] = int(value)
+                case "fence":
+                    fields["want_fence"] = True
+                case "shutdown":
+                    fields["want_shut_down"] = True
+                case "offline":
+                    fields["offline_log_dirs"] = value
+        answer = self.controller.heartbeat(int(broker), **fields)
+        if answer.error_code != ErrorCode.NONE:
+            return [*self._records(), f"answer {answer.error_code.name}"]
+        flags = [
+            name
+            for name, is_set in (
+                ("caught up", answer.is_caught_up),
+                ("fenced", answer.is_fenced),
+                ("shut down", answer.should_shut_down),
+            )
+            if is_set
+        ]
+        return [*self._records(), f"answer {', '.join(flags)}"]
+
+    def _create(self, words: list[str]) -> list[str]:
+        name, *replicas = words
+        assignments = [tuple(int(each) for each in word.split(",")) for word in replicas]
+        answer = self.controller.create(name, *assignments)
+        return [*self._records(), f"answer {answer.topics[0].error_code.name}"]
+
+    def _config(self, words: list[str]) -> list[str]:
+        topic, setting = words
+        name, _, value = setting.partition("=")
+        self.controller.replay(
+            ConfigRecord(resource_type=2, resource_name=topic, name=name, value=value)
+        )
+        return []
+
+    def _assign(self, words: list[str]) -> list[str]:
+        broker, *assignments = words
+        parsed = []
+        for assignment in assignments:
+            where, _, name = assignment.partition("=")
+            topic, _, index = where.rpartition("-")
+            parsed.append((topic, int(index), name))
+        answer = self.controller.assign_partitions(int(broker), *parsed)
+        codes = [code.name for _, code in answer.results] or [answer.error_code.name]
+        return [*self._records(), f"answer {' '.join(codes)}"]
+
+    def _isr(self, words: list[str]) -> list[str]:
+        broker, where, members = words
+        topic, _, index = where.rpartition("-")
+        isr = tuple(int(member) for member in members.split(","))
+        answer = self.controller.alter_isr(int(broker), topic, isr, partition=int(index))
+        codes = [result.error_code.name for result in answer.results]
+        return [*self._records(), f"answer {' '.join(codes or [answer.error_code.name])}"]
+
+    def _elect(self, words: list[str]) -> list[str]:
+        kind, *where = words
+        pairs = tuple((word.rpartition("-")[0], int(word.rpartition("-")[2])) for word in where)
+        request = ElectLeadersRequest(
+            election_type=("preferred", "unclean").index(kind), topic_partitions=pairs or None
+        )
+        answer = self.controller.ask(elect_leaders, request)
+        results = [
+            f"answer {each.topic}-{each.partition} {each.error_code.name}"
+            for each in answer.results
+        ]
+        return [*self._records(), *results]
+
+    def _unregister(self, words: list[str]) -> list[str]:
+        request = UnregisterBrokerRequest(broker_id=BrokerId(int(words[0])))
+        answer = self.controller.ask(unregister_broker, request)
+        return [*self._records(), f"answer {answer.error_code.name}"]
+
+    def _reassignment(self, words: list[str]) -> list[str]:
+        topic, _, index = words[0].rpartition("-")
+        fields = dict(word.split("=") for word in words[1:])
+        numbers = {
+            key: brokers(*(int(each) for each in value.split(",")))
+            for key, value in fields.items()
+            if key != "dirs"
+        }
+        self.controller.replay(
+            PartitionChangeRecord(
+                topic_id=TopicId(named_uuid(topic)),
+                partition_id=int(index),
+                replicas=numbers["replicas"],
+                removing_replicas=numbers["removing"],
+                adding_replicas=numbers["adding"],
+                directories=directories(fields["dirs"]),
+            )
+        )
+        return []
+
+    def _wait(self, words: list[str]) -> list[str]:
+        self.controller.advance(int(words[0]))
+        output = []
+        while True:
+            fenced = self.controller.run(fence_stale_broker)
+            output += self._records()
+            if fenced is None:
+                return output
+
+    def _show(self, words: list[str]) -> list[str]:
+        topic, _, index = words[0].rpartition("-")
+        state = self.controller.partition(topic, int(index))
+        return [
+            f"isr {_list(state.isr)} leader {state.leader} "
+            f"dirs {_list(map(name_of, state.directories))} "
+            f"leader epoch {state.leader_epoch} partition epoch {state.partition_epoch}"
+        ]
+
+    def _records(self) -> list[str]:
+        return [self._render(record) for record in self.controller.records]
+
+    def _render(self, versioned: VersionedRecord) -> str:
+        record, version = versioned
+        name = type(record).__name__.removesuffix("Record")
+        match record:
+            case RegisterBrokerRecord():
+                words = [
+                    f"{record.broker_id} epoch {record.broker_epoch}",
+                    "fenced" if record.fenced else "unfenced",
+                    f"logDirs {_list(map(name_of, record.log_dirs))}",
+                ]
+                if record.in_controlled_shutdown:
+                    words.append("inControlledShutdown")
+            case BrokerRegistrationChangeRecord():
+                words = [str(record.broker_id)]
+                if record.fenced:
+                    words.append(f"fenced {record.fenced}")
+                if record.in_controlled_shutdown:
+                    words.append(f"inControlledShutdown {record.in_controlled_shutdown}")
+                if record.log_dirs:
+                    words.append(f"logDirs {_list(map(name_of, record.log_dirs))}")
+            case UnregisterBrokerRecord():
+                words = [str(record.broker_id)]
+            case TopicRecord():
+                words = [record.name]
+            case PartitionRecord():
+                words = [
+                    f"{name_of(record.topic_id)}-{record.partition_id}",
+                    f"replicas {_list(record.replicas)} isr {_list(record.isr)}",
+                    f"leader {record.leader} dirs {_list(map(name_of, record.directories))}",
+                ]
+            case PartitionChangeRecord():
+                words = [f"{name_of(record.topic_id)}-{record.partition_id}"]
+                words += _changes(record)
+            case _:
+                raise AssertionError(f"no text for {record}")
+        return f"{name} v{version} {' '.join(words)}"
+
+
+def _changes(record: PartitionChangeRecord) -> list[str]:
+    words = []
+    if record.isr is not None:
+        words.append(f"isr {_list(record.isr)}")
+    if record.leader != -2:
+        words.append(f"leader {record.leader}")
+    for name, value in (
+        ("replicas", record.replicas),
+        ("removing", record.removing_replicas),
+        ("adding", record.adding_replicas),
+    ):
+        if value is not None:
+            words.append(f"{name} {_list(value)}")
+    if record.leader_recovery_state != -1:
+        words.append(f"leaderRecoveryState {record.leader_recovery_state}")
+    if record.directories is not None:
+        words.append(f"dirs {_list(map(name_of, record.directories))}")
+    return words
+
+
+def _list(items: object) -> str:
+    return "[" + ",".join(map(str, items)) + "]"  # type: ignore[call-overload]

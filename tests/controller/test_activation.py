@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+
+from controller.activation import activation_records, registration_records
+from jbodlab.errors import FormatError
+from jbodlab.ids import BrokerId
+from jbodlab.image.metadata_image import EMPTY
+from jbodlab.image.settings_image import FeaturesImage
+from jbodlab.records.cluster_records import BrokerEndpoint, RegisterControllerRecord
+from jbodlab.records.config_records import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    EndTransactionRecord,
+    FeatureLevelRecord,
+)
+from jbodlab.records.frame import VersionedRecord
+from jbodlab.records.schema import Record
+from jbodlab.requests import Listener
+
+BEGIN = BeginTransactionRecord(name="Bootstrap records")
+ABORT = AbortTransactionRecord(reason="Controller failover")
+END = EndTransactionRecord()
+
+
+def level(number: int, name: str = "metadata.version") -> Record:
+    return FeatureLevelRecord(name=name, feature_level=number)
+
+
+def active(
+    *bootstrap: Record, finalized: dict[str, int] | None = None, is_open: bool = False
+) -> list[Record]:
+    image = replace(EMPTY, features=FeaturesImage(levels=finalized or {}))
+    records = activation_records(
+        image, is_open, [VersionedRecord(record, 0) for record in bootstrap]
+    )
+    return [record for record, _ in records]
+
+
+def test_an_empty_log_begins_with_the_bootstrap_records_in_a_transaction() -> None:
+    assert active(level(22)) == [BEGIN, level(22), END]
+
+
+def test_without_bootstrap_records_the_latest_level_is_set() -> None:
+    assert active() == [BEGIN, level(30), END]
+
+
+def test_below_transactions_the_bootstrap_records_stand_alone() -> None:
+    assert active(level(12)) == [level(12)]
+
+
+def test_a_log_with_a_level_needs_nothing() -> None:
+    assert active(level(22), finalized={"metadata.version": 30}) == []
+
+
+def test_an_open_transaction_is_aborted_and_its_bootstrap_written_again() -> None:
+    assert active(level(30), is_open=True) == [ABORT, BEGIN, level(30), END]
+    assert active(level(30), finalized={"metadata.version": 30}, is_open=True) == [ABORT]
+
+
+@pytest.mark.parametrize(
+    "bootstrap",
+    [
+        (level(31),),
+        (level(6),),
+        (level(1, "group.version"),),
+        (level(30), level(1, "eligible.leader.replicas.version")),
+    ],
+)
+def test_bootstrap_records_with_unsupported_levels_are_refused(
+    bootstrap: tuple[Record, ...],
+) -> None:
+    with pytest.raises(FormatError):
+        active(*bootstrap)
+
+
+def test_a_log_with_an_unsupported_level_is_refused() -> None:
+    with pytest.raises(FormatError, match=r"level 33 of feature metadata\.version"):
+        active(finalized={"metadata.version": 33})
+
+
+def test_a_controller_registers_from_its_level_on() -> None:
+    listener = Listener(name="CONTROLLER", host="", port=9093)
+
+    (record,) = registration_records(15, BrokerId(100), UUID(int=1), listener)
+
+    assert isinstance(record.record, RegisterControllerRecord)
+    assert record.record.controller_id == 100
+    assert record.record.end_points == (
+        BrokerEndpoint(name="CONTROLLER", host="localhost", port=9093),
+    )
+    assert registration_records(14, BrokerId(100), UUID(int=1), listener) == []

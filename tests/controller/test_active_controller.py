@@ -1,0 +1,312 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from controller.brokers import heartbeat, late_heartbeat
+from controller.metadata_stream import KEEP_ALIVE_S
+from controller.registration import register_broker
+from controller.state import ControllerResult, ControllerState
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError, LogDirError
+from jbodlab.ids import BrokerId, LeaderEpoch, Offset
+from jbodlab.image.image_writer import image_records
+from jbodlab.image.loader import MetadataLoader
+from jbodlab.metadata_log.batches import read_batches
+from jbodlab.metadata_log.snapshots import read_snapshot, write_snapshot
+from jbodlab.records.config_records import NoOpRecord
+from jbodlab.records.frame import VersionedRecord
+from jbodlab.requests import (
+    BrokerHeartbeatRequest,
+    MetadataStreamRequest,
+    MetadataStreamResponse,
+)
+from tests.builders import CLUSTER_ID, PureController
+from tests.controller.formatted import format_dir
+from tests.controller.shell import Shell, shell
+
+NO_OP = VersionedRecord(NoOpRecord(), 0)
+
+
+def no_ops(count: int, *, atomic: bool = False) -> Callable[..., ControllerResult[int]]:
+    def decide(state: ControllerState, now_ms: int) -> ControllerResult[int]:
+        return ControllerResult(response=state.next_offset, records=(NO_OP,) * count, atomic=atomic)
+
+    return decide
+
+
+def test_operations_see_what_the_ones_before_them_did_and_share_a_batch(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with shell(format_dir(tmp_path / "m")) as it:
+            start = it.log.end_offset
+            answers = await asyncio.gather(*(it.controller.submit(no_ops(2)) for _ in range(5)))
+
+            assert answers == [start + 2 * n for n in range(5)]
+            (batch,) = read_batches(it.log.read(start))
+            assert (batch.base_offset, batch.last_offset) == (start, start + 9)
+            assert batch.epoch == 1
+            assert it.controller.committed_end_offset == start + 10
+
+    asyncio.run(scenario())
+
+
+def test_large_results_are_split_unless_they_are_atomic(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with shell(format_dir(tmp_path / "m")) as it:
+            start = it.log.end_offset
+            await asyncio.gather(
+                it.controller.submit(no_ops(25_000)),
+                it.controller.submit(no_ops(9_000, atomic=True)),
+                it.controller.submit(no_ops(1)),
+            )
+
+            batches = list(read_batches(it.log.read(start, 1 << 30)))
+            assert [len(batch.records) for batch in batches] == [10_000, 10_000, 5_000, 9_001]
+
+            with pytest.raises(KafkaError) as refused:
+                await it.controller.submit(no_ops(10_001, atomic=True))
+            assert refused.value.code == ErrorCode.UNKNOWN_SERVER_ERROR
+            assert it.controller.state.next_offset == start + 34_001
+
+    asyncio.run(scenario())
+
+
+def test_an_operation_that_fails_changes_nothing_and_stops_nobody(tmp_path: Path) -> None:
+    def broken(state: ControllerState, now_ms: int) -> ControllerResult[int]:
+        raise ZeroDivisionError
+
+    async def scenario() -> None:
+        async with shell(format_dir(tmp_path / "m")) as it:
+            before = it.controller.state
+            failed, answered = await asyncio.gather(
+                it.controller.submit(broken),
+                it.controller.submit(no_ops(0)),
+                return_exceptions=True,
+            )
+
+            assert isinstance(failed, KafkaError)
+            assert failed.code == ErrorCode.UNKNOWN_SERVER_ERROR
+            assert answered == before.next_offset
+            assert it.controller.state == before
+
+    asyncio.run(scenario())
+
+
+def test_what_waited_too_long_is_refused_or_done_differently(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with shell(format_dir(tmp_path / "m")) as it:
+            registration = PureController().registration(1, "A1")
+            registered = await it.controller.submit(partial(register_broker, registration))
+            request = BrokerHeartbeatRequest(
+                broker_id=BrokerId(1),
+                broker_epoch=registered.broker_epoch,
+                current_metadata_offset=Offset(0),
+            )
+            answer = await it.controller.submit(
+                partial(heartbeat, request),
+                deadline_ms=-1,
+                late=partial(late_heartbeat, request),
+            )
+            with pytest.raises(KafkaError) as refused:
+                await it.controller.submit(no_ops(1), deadline_ms=-1)
+
+            assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
+            assert refused.value.code == ErrorCode.REQUEST_TIMED_OUT
+
+    asyncio.run(scenario())
+
+
+def test_nothing_is_answered_or_told_before_it_is_on_the_disk(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with shell(format_dir(tmp_path / "m")) as it:
+            hold, order = asyncio.Event(), []
+            loop = asyncio.get_running_loop()
+            flush = it.log.flush
+
+            def slow_flush() -> None:
+                asyncio.run_coroutine_threadsafe(hold.wait(), loop).result(10)
+                flush()
+                order.append("synced")
+
+            it.log.flush = slow_flush  # type: ignore[method-assign]
+            end = it.controller.committed_end_offset
+            waiting = asyncio.create_task(it.controller.submit(no_ops(1)))
+            await asyncio.sleep(0.05)
+            assert not waiting.done()
+            assert it.controller.committed_end_offset == end
+            hold.set()
+            await waiting
+            order.append("answered")
+
+            assert order == ["synced", "answered"]
+
+    asyncio.run(scenario())
+
+
+def test_a_failed_append_ends_the_controller(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with shell(format_dir(tmp_path / "m")) as it:
+
+            def broken(data: bytes) -> None:
+                raise OSError(5, "Input/output error")
+
+            it.log.append = broken  # type: ignore[method-assign,assignment]
+            waiting = asyncio.create_task(it.controller.submit(no_ops(1)))
+            with pytest.raises(LogDirError, match="Input/output error"):
+                await it.running
+
+            assert not waiting.done()
+            waiting.cancel()
+
+    asyncio.run(scenario())
+
+
+def test_the_log_replays_to_the_state_of_the_controller(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with shell(format_dir(tmp_path / "m")) as it:
+            for broker, dirs in ((1, "A1,A2"), (2, "B1")):
+                registration = PureController().registration(broker, dirs)
+                await it.controller.submit(partial(register_broker, registration))
+            loader = MetadataLoader()
+            for batch in read_batches(it.log.read(0)):
+                loader.load(batch)
+
+            assert loader.image == it.controller.state.image
+
+    asyncio.run(scenario())
+
+
+def request(offset: int, epoch: int = -1) -> MetadataStreamRequest:
+    return MetadataStreamRequest(
+        broker_id=BrokerId(1),
+        cluster_id=CLUSTER_ID,
+        fetch_offset=Offset(offset),
+        last_fetched_epoch=LeaderEpoch(epoch),
+    )
+
+
+async def read_to(it: Shell, subscription: AsyncIterator[MetadataStreamResponse]) -> list[int]:
+    """Return the base offsets of all batches up to the committed end."""
+    found: list[int] = []
+    end = 0
+    while end < it.controller.committed_end_offset:
+        response = await anext(subscription)
+        for batch in read_batches(response.records):
+            found.append(batch.base_offset)
+            end = batch.last_offset + 1
+    return found
+
+
+def test_a_stream_sends_the_backlog_and_then_what_is_committed(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with shell(format_dir(tmp_path / "m")) as it:
+            subscription = it.stream.subscribe(request(0))
+            backlog = await read_to(it, subscription)
+            coming = asyncio.ensure_future(anext(subscription))
+            start = await it.controller.submit(no_ops(3))
+            response = await coming
+
+            assert backlog == [0, 1, 4]
+            (batch,) = read_batches(response.records)
+            assert (batch.base_offset, batch.last_offset) == (start, start + 2)
+            assert response.high_watermark == start + 3
+
+    asyncio.run(scenario())
+
+
+def test_pieces_are_bounded_whether_from_memory_or_from_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("controller.metadata_stream.PIECE_BYTES", 300)
+    monkeypatch.setattr("controller.metadata_stream.RECENT_BYTES_MAX", 1_000)
+
+    async def scenario() -> None:
+        async with shell(format_dir(tmp_path / "m")) as it:
+            for _ in range(30):
+                await it.controller.submit(no_ops(2))
+            subscription = it.stream.subscribe(request(0))
+            offset, sizes = 0, []
+            while offset < it.controller.committed_end_offset:
+                response = await anext(subscription)
+                for batch in read_batches(response.records):
+                    assert batch.base_offset == offset
+                    offset = batch.last_offset + 1
+                sizes.append(len(response.records))
+
+            # The registration of the controller is a batch of its own size.
+            assert max(sizes) <= 300
+            assert len(sizes) > 5
+
+    asyncio.run(scenario())
+
+
+def test_a_silent_log_is_confirmed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert KEEP_ALIVE_S == 1.0
+    monkeypatch.setattr("controller.metadata_stream.KEEP_ALIVE_S", 0.01)
+
+    async def scenario() -> None:
+        async with shell(format_dir(tmp_path / "m")) as it:
+            end = it.controller.committed_end_offset
+            response = await anext(it.stream.subscribe(request(end, 1)))
+
+            assert response == MetadataStreamResponse(high_watermark=end)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("offset", "epoch", "expected"),
+    [
+        (99, -1, 0),  # beyond the end without any epoch
+        (99, 2, 7),  # more of the present epoch than there is
+        (6, 1, 5),  # more of the epoch before than there was
+        (5, 9, 0),  # an epoch that never was
+    ],
+)
+def test_a_log_that_has_parted_is_told_where_to_cut(
+    tmp_path: Path, offset: int, epoch: int, expected: int
+) -> None:
+    directory = format_dir(tmp_path / "m")
+
+    async def scenario() -> None:
+        async with shell(directory) as it:
+            assert it.log.end_offset == 5
+        async with shell(directory) as it:
+            assert it.log.end_offset == 7
+            responses = [each async for each in it.stream.subscribe(request(offset, epoch))]
+
+            assert [each.diverging_end_offset for each in responses] == [expected]
+
+    asyncio.run(scenario())
+
+
+def test_who_is_too_far_behind_gets_the_snapshot_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("controller.metadata_stream.PIECE_BYTES", 100)
+    directory = format_dir(tmp_path / "m")
+
+    async def scenario() -> None:
+        async with shell(directory) as it:
+            image = it.controller.state.image
+            write_snapshot(it.log.directory, image_records(image), 500, 1, 7)
+        async with shell(directory) as it:
+            subscription = it.stream.subscribe(request(3, 1))
+            pieces = []
+            while not pieces or not pieces[-1].last:
+                piece = (await anext(subscription)).snapshot
+                assert piece is not None
+                pieces.append(piece)
+            response = await anext(subscription)
+
+            path = tmp_path / "00000000000000000500-0000000001.checkpoint"
+            path.write_bytes(b"".join(piece.content for piece in pieces))
+            assert read_snapshot(path).end_offset == 500
+            assert len(pieces) > 1
+            assert next(read_batches(response.records)).base_offset == 500
+
+    asyncio.run(scenario())

@@ -1,0 +1,276 @@
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from controller.directories import assign_replicas_to_dirs
+from jbodlab.error_code import ErrorCode
+from jbodlab.ids import BrokerEpoch, BrokerId
+from jbodlab.records.cluster_records import BrokerRegistrationChangeRecord
+from jbodlab.records.config_records import ConfigRecord
+from jbodlab.records.schema import Record
+from jbodlab.records.topic_records import PartitionChangeRecord
+from jbodlab.requests import AssignReplicasToDirsRequest
+from tests.builders import PureController, brokers, directories, named_uuid
+
+ONE, TWO = BrokerId(1), BrokerId(2)
+
+
+def change(topic: str, index: int = 0, **fields: object) -> PartitionChangeRecord:
+    return PartitionChangeRecord(partition_id=index, topic_id=named_uuid(topic), **fields)  # type: ignore[arg-type]
+
+
+def left(controller: PureController, broker: int, dirs: str) -> Record:
+    return BrokerRegistrationChangeRecord(
+        broker_id=BrokerId(broker),
+        broker_epoch=controller.epoch(broker),
+        log_dirs=directories(dirs),
+    )
+
+
+def cluster(level: int = 30) -> PureController:
+    controller = PureController(level=level)
+    controller.add_broker(1, "A1,A2,A3")
+    controller.add_broker(2, "B1,B2,B3")
+    return controller
+
+
+def test_partitions_come_first_then_one_registration_change() -> None:
+    controller = cluster()
+    controller.create("foo", (1, 2), (2, 1), (1, 2))
+    controller.assign_partitions(1, ("foo", 0, "A1"), ("foo", 1, "A1"), ("foo", 2, "A2"))
+
+    answer = controller.heartbeat(1, offline_log_dirs="A1")
+
+    assert answer.error_code == ErrorCode.NONE
+    assert not answer.is_fenced
+    assert controller.written() == [
+        change("foo", 0, isr=brokers(2), leader=TWO),
+        # It did not lead this one, so the leader epoch stays.
+        change("foo", 1, isr=brokers(2)),
+        left(controller, 1, "A2,A3"),
+    ]
+    assert [each.version for each in controller.records] == [2, 2, 2]
+
+
+def test_directories_that_fail_together_make_one_registration_change() -> None:
+    controller = cluster()
+    controller.create("foo", (1, 2), (1, 2))
+    controller.assign_partitions(1, ("foo", 0, "A3"), ("foo", 1, "A1"))
+
+    controller.heartbeat(1, offline_log_dirs="A3,A1")
+
+    # In the order of the registration, not of the report.
+    assert controller.written() == [
+        change("foo", 1, isr=brokers(2), leader=TWO),
+        change("foo", 0, isr=brokers(2), leader=TWO),
+        left(controller, 1, "A2"),
+    ]
+
+
+def test_a_repeated_report_writes_nothing() -> None:
+    controller = cluster()
+    controller.heartbeat(1, offline_log_dirs="A1")
+
+    controller.heartbeat(1, offline_log_dirs="A1")
+
+    assert controller.records == ()
+
+
+def test_partitions_keep_naming_the_failed_directory() -> None:
+    controller = cluster()
+    controller.create("foo", (1, 2))
+    controller.assign(1, foo="A1")
+
+    controller.heartbeat(1, offline_log_dirs="A1")
+
+    assert controller.partition("foo").directory(ONE) == directories("A1")[0]
+
+
+def test_partitions_without_a_known_directory_are_not_affected() -> None:
+    controller = cluster()
+    controller.create("foo", (1, 2))
+
+    controller.heartbeat(1, offline_log_dirs="A1")
+
+    assert controller.written() == [left(controller, 1, "A2,A3")]
+
+
+def test_a_fenced_broker_reports_as_well() -> None:
+    controller = PureController()
+    controller.register(1, "A1,A2")
+
+    controller.heartbeat(1, offline_log_dirs="A2", want_fence=True)
+
+    assert controller.written() == [left(controller, 1, "A1")]
+
+
+def test_the_only_replica_stays_in_the_isr_without_leading() -> None:
+    controller = cluster()
+    controller.create("foo", (1,))
+    controller.assign(1, foo="A1")
+
+    controller.heartbeat(1, offline_log_dirs="A1")
+
+    assert controller.written()[0] == change("foo", leader=BrokerId(-1))
+    assert controller.partition("foo").isr == brokers(1)
+
+
+def test_unclean_election_is_used_where_the_topic_allows_it() -> None:
+    controller = cluster()
+    controller.create("foo", (1, 2))
+    controller.assign(1, foo="A1")
+    controller.alter_isr(1, "foo", (1,))
+    controller.replay(
+        ConfigRecord(
+            resource_type=2,
+            resource_name="foo",
+            name="unclean.leader.election.enable",
+            value="true",
+        )
+    )
+
+    controller.heartbeat(1, offline_log_dirs="A1")
+
+    assert controller.written()[0] == change(
+        "foo", isr=brokers(2), leader=TWO, leader_recovery_state=1
+    )
+
+
+def test_a_replica_in_an_offline_directory_does_not_lead_after_the_leader_is_gone() -> None:
+    controller = cluster()
+    controller.create("foo", (1, 2))
+    controller.assign(2, foo="B1")
+    controller.heartbeat(2, offline_log_dirs="B1")
+
+    controller.heartbeat(1, want_fence=True)
+
+    assert controller.partition("foo").leader == -1
+
+
+def assign_request(epoch: int) -> AssignReplicasToDirsRequest:
+    return AssignReplicasToDirsRequest(
+        broker_id=ONE, broker_epoch=BrokerEpoch(epoch), assignments=()
+    )
+
+
+def test_assignments_below_their_level_are_unsupported() -> None:
+    controller = PureController(level=16)
+    epoch = controller.register(1, "A1").broker_epoch
+
+    answer = controller.ask(assign_replicas_to_dirs, assign_request(epoch))
+
+    assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_assignments_of_another_epoch_are_stale() -> None:
+    controller = cluster()
+
+    answer = controller.ask(assign_replicas_to_dirs, assign_request(controller.epoch(1) + 1))
+    unknown = PureController().ask(assign_replicas_to_dirs, assign_request(1))
+
+    assert answer.error_code == unknown.error_code == ErrorCode.STALE_BROKER_EPOCH
+
+
+def test_each_assignment_gets_its_own_code_in_the_order_of_the_request() -> None:
+    controller = cluster()
+    controller.create("foo", (1, 2))
+    controller.create("other", (2,))
+
+    answer = controller.assign_partitions(
+        1, ("nope", 0, "A1"), ("foo", 0, "A1"), ("foo", 7, "A1"), ("other", 0, "A1")
+    )
+
+    assert [code for _, code in answer.results] == [
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ]
+    assert controller.written() == [change("foo", directories=directories("A1,UNASSIGNED"))]
+
+
+def test_an_assignment_that_says_what_is_known_writes_nothing() -> None:
+    controller = cluster()
+    controller.create("foo", (1, 2))
+    controller.assign(1, foo="A1")
+
+    answer = controller.assign(1, foo="A1")
+
+    assert [code for _, code in answer.results] == [ErrorCode.NONE]
+    assert controller.records == ()
+
+
+def test_a_move_between_online_directories_changes_neither_leader_nor_isr() -> None:
+    controller = cluster()
+    controller.create("foo", (1, 2))
+    controller.assign(1, foo="A1")
+
+    controller.assign(1, foo="A2")
+
+    assert controller.written() == [change("foo", directories=directories("A2,UNASSIGNED"))]
+
+
+@pytest.mark.parametrize("name", ["LOST", "B1", "X9", "A1"])
+def test_a_replica_in_a_directory_that_is_not_online_leaves_the_isr_by_a_second_record(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    controller = cluster()
+    controller.create("foo", (1, 2), (1, 2))
+    controller.assign_partitions(1, ("foo", 0, "A2"), ("foo", 1, "A2"))
+    controller.heartbeat(1, offline_log_dirs="A1")
+
+    with caplog.at_level(logging.WARNING):
+        answer = controller.assign_partitions(1, ("foo", 0, name), ("foo", 1, name))
+
+    assert [code for _, code in answer.results] == [ErrorCode.NONE, ErrorCode.NONE]
+    assert controller.written() == [
+        change("foo", 0, directories=directories(f"{name},UNASSIGNED")),
+        change("foo", 1, directories=directories(f"{name},UNASSIGNED")),
+        change("foo", 0, isr=brokers(2), leader=TWO),
+        change("foo", 1, isr=brokers(2), leader=TWO),
+    ]
+    assert len(caplog.records) == 2
+
+
+def test_the_assignment_that_heals_a_partition_elects_its_leader() -> None:
+    controller = cluster()
+    controller.create("foo", (1,))
+    controller.assign(1, foo="A1")
+    controller.heartbeat(1, offline_log_dirs="A1")
+
+    controller.assign(1, foo="A2")
+
+    # Kafka still judges by the old directory and waits for the next event.
+    assert controller.written() == [change("foo", leader=ONE, directories=directories("A2"))]
+
+
+def test_of_two_assignments_of_one_replica_the_last_counts() -> None:
+    controller = cluster()
+    controller.create("foo", (1, 2))
+
+    controller.assign_partitions(1, ("foo", 0, "LOST"), ("foo", 0, "A3"))
+
+    assert controller.partition("foo").directory(ONE) == directories("A3")[0]
+    assert controller.partition("foo").isr == brokers(1, 2)
+
+
+def test_old_partitions_get_their_whole_list_with_the_first_assignment() -> None:
+    controller = PureController(level=16)
+    controller.register(1, "")
+    controller.heartbeat(1)
+    controller.register(2, "")
+    controller.heartbeat(2)
+    controller.create("foo", (1, 2))
+    upgraded = PureController(level=22)
+    upgraded.state = controller.state
+    from jbodlab.records.config_records import FeatureLevelRecord
+
+    upgraded.replay(FeatureLevelRecord(name="metadata.version", feature_level=22))
+    incarnation = upgraded.state.image.cluster.brokers[ONE].incarnation_id
+    upgraded.register(1, "A1,A2", incarnation_id=incarnation)
+
+    upgraded.assign(1, foo="A2")
+
+    assert upgraded.written() == [change("foo", directories=directories("A2,MIGRATING"))]

@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import pytest
+
+from controller.elections import (
+    ELECTIONS_PER_RUN_MAX,
+    balance_preferred_leaders,
+    elect_leaders,
+    elect_unclean_leaders,
+)
+from jbodlab.error_code import ErrorCode
+from jbodlab.ids import BrokerId
+from jbodlab.records.config_records import ConfigRecord
+from jbodlab.requests import ElectLeadersRequest, ElectLeadersResponse
+from tests.builders import PureController, brokers
+
+
+def cluster() -> PureController:
+    controller = PureController()
+    controller.add_broker(1, "A1")
+    controller.add_broker(2, "B1")
+    return controller
+
+
+def elect(controller: PureController, kind: int, *pairs: tuple[str, int]) -> ElectLeadersResponse:
+    request = ElectLeadersRequest(election_type=kind, topic_partitions=pairs or None)
+    return controller.ask(elect_leaders, request)
+
+
+def moved_to_two(controller: PureController, *names: str) -> None:
+    """Let broker 2 lead partitions that broker 1 should lead."""
+    for name in names:
+        controller.create(name, (1, 2))
+    controller.heartbeat(1, want_fence=True)
+    controller.heartbeat(1)
+    for name in names:
+        controller.alter_isr(2, name, (1, 2))
+
+
+def test_unknown_election_type() -> None:
+    assert elect(cluster(), 2).error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_preferred_election() -> None:
+    controller = cluster()
+    moved_to_two(controller, "foo")
+    controller.create("good", (1, 2))
+
+    answer = elect(controller, 0, ("foo", 0), ("good", 0), ("foo", 5), ("nope", 0), ("foo", 0))
+
+    assert [(each.topic, each.partition, each.error_code) for each in answer.results] == [
+        ("foo", 0, ErrorCode.NONE),
+        ("good", 0, ErrorCode.ELECTION_NOT_NEEDED),
+        ("foo", 5, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("nope", 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        # Named twice: elected once.
+        ("foo", 0, ErrorCode.ELECTION_NOT_NEEDED),
+    ]
+    assert controller.partition("foo").leader == 1
+    assert len(controller.records) == 1
+
+
+def test_all_partitions_leave_those_out_that_are_led_already() -> None:
+    controller = cluster()
+    moved_to_two(controller, "foo")
+    controller.create("good", (1, 2))
+
+    answer = elect(controller, 0)
+
+    assert [(each.topic, each.error_code) for each in answer.results] == [("foo", ErrorCode.NONE)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [
+        (0, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE),
+        (1, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE),
+    ],
+)
+def test_nobody_to_elect(kind: int, code: ErrorCode) -> None:
+    controller = cluster()
+    controller.create("foo", (1,))
+    controller.heartbeat(1, want_fence=True)
+
+    assert [each.error_code for each in elect(controller, kind, ("foo", 0)).results] == [code]
+
+
+def test_an_explicit_unclean_election_does_not_ask_the_topic() -> None:
+    controller = cluster()
+    controller.create("foo", (1, 2))
+    controller.alter_isr(1, "foo", (1,))
+    controller.heartbeat(1, want_fence=True)
+
+    answer = elect(controller, 1, ("foo", 0))
+
+    assert answer.results[0].error_code == ErrorCode.NONE
+    assert controller.partition("foo").isr == brokers(2)
+    assert controller.partition("foo").leader_recovery_state == 1
+
+
+def test_balancing_gives_leadership_back() -> None:
+    controller = cluster()
+    moved_to_two(controller, "foo", "bar")
+
+    assert controller.run(balance_preferred_leaders) is False
+    assert controller.partition("foo").leader == controller.partition("bar").leader == 1
+    assert controller.run(balance_preferred_leaders) is False
+    assert controller.records == ()
+
+
+def test_one_run_of_balancing_is_limited() -> None:
+    controller = cluster()
+    controller.create("big", *[(1, 2)] * (ELECTIONS_PER_RUN_MAX + 5))
+    controller.create("lead", (2, 1))
+    controller.heartbeat(1, want_fence=True)
+    controller.heartbeat(1)
+    partitions = controller.state.image.topics.by_name["big"].partitions
+    for index in partitions:
+        controller.alter_isr(2, "big", (1, 2), partition=index)
+
+    runs = [(controller.run(balance_preferred_leaders), len(controller.records)) for _ in range(3)]
+
+    assert runs == [(True, ELECTIONS_PER_RUN_MAX), (False, 5), (False, 0)]
+
+
+def test_the_unclean_check_sees_settings_that_came_after_the_failure() -> None:
+    controller = cluster()
+    for name in ("loose", "strict"):
+        controller.create(name, (1, 2))
+        controller.alter_isr(1, name, (1,))
+    controller.heartbeat(1, want_fence=True)
+    assert controller.partition("loose").leader == -1
+    controller.replay(
+        ConfigRecord(
+            resource_type=2,
+            resource_name="loose",
+            name="unclean.leader.election.enable",
+            value="true",
+        )
+    )
+
+    assert controller.run(elect_unclean_leaders) is False
+
+    assert controller.partition("loose").leader == 2
+    assert controller.partition("strict").leader == -1
+
+
+@pytest.mark.parametrize(
+    ("resource", "static", "expected"),
+    [
+        (None, {}, False),
+        (None, {"unclean.leader.election.enable": "true"}, True),
+        ((4, ""), {}, True),
+        ((4, "100"), {}, True),
+        ((4, "1"), {}, False),
+        ((2, "foo"), {"unclean.leader.election.enable": "false"}, True),
+    ],
+)
+def test_where_unclean_election_is_looked_up(
+    resource: tuple[int, str] | None, static: dict[str, str], expected: bool
+) -> None:
+    controller = PureController(static_configs=static)
+    if resource is not None:
+        controller.replay(
+            ConfigRecord(
+                resource_type=resource[0],
+                resource_name=resource[1],
+                name="unclean.leader.election.enable",
+                value="TRUE",
+            )
+        )
+
+    assert controller.state.unclean_election_enabled("foo") is expected
+    assert BrokerId(100) == controller.state.settings.node_id

@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from controller.metadata_dir import OpenedDir, lock, open_metadata_dir
+from jbodlab.errors import FormatError
+from jbodlab.image.image_writer import image_records
+from jbodlab.metadata_log.batches import MetadataBatch, data_batch, read_batches
+from jbodlab.metadata_log.metadata_log import MetadataLog
+from jbodlab.metadata_log.quorum_state import QuorumState, read_quorum_state
+from jbodlab.metadata_log.snapshots import write_snapshot
+from jbodlab.records.cluster_records import RegisterControllerRecord
+from jbodlab.records.config_records import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    EndTransactionRecord,
+    FeatureLevelRecord,
+)
+from jbodlab.records.control_records import LeaderChangeMessage, Voter
+from jbodlab.records.frame import VersionedRecord
+from jbodlab.records.schema import Record
+from jbodlab.records.topic_records import TopicRecord
+from tests.builders import CLUSTER_ID, named_uuid
+from tests.controller.formatted import NODE_ID, config_of, format_dir
+
+INCARNATION = UUID(int=5)
+
+
+@contextmanager
+def opened(directory: Path) -> Iterator[OpenedDir]:
+    result = open_metadata_dir(config_of(directory), INCARNATION)
+    try:
+        yield result
+    finally:
+        result.log.close()
+        os.close(result.lock_fd)
+
+
+def batches(log: MetadataLog) -> list[MetadataBatch]:
+    return list(read_batches(log.read(log.start_offset)))
+
+
+def records(batch: MetadataBatch) -> list[Record]:
+    return [item.record for _, item in batch.data_records]
+
+
+def test_first_records_of_a_fresh_log(tmp_path: Path) -> None:
+    with opened(format_dir(tmp_path / "m")) as result:
+        change, bootstrap, registration = batches(result.log)
+
+    assert result.cluster_id == CLUSTER_ID
+    assert result.epoch == 1
+    assert change.is_control
+    assert change.records == (
+        (
+            0,
+            LeaderChangeMessage(
+                leader_id=NODE_ID,
+                voters=(Voter(voter_id=NODE_ID),),
+                granting_voters=(Voter(voter_id=NODE_ID),),
+            ),
+        ),
+    )
+    assert records(bootstrap) == [
+        BeginTransactionRecord(name="Bootstrap records"),
+        FeatureLevelRecord(name="metadata.version", feature_level=30),
+        EndTransactionRecord(),
+    ]
+    (registered,) = records(registration)
+    assert isinstance(registered, RegisterControllerRecord)
+    assert registered.incarnation_id == INCARNATION
+    assert {batch.epoch for batch in (change, bootstrap, registration)} == {1}
+    assert result.image.offset == 4
+    assert result.image.features.metadata_version == 30
+
+
+def test_each_start_begins_a_new_leader_epoch_and_keeps_the_state(tmp_path: Path) -> None:
+    directory = format_dir(tmp_path / "m", level=22)
+    with opened(directory) as first:
+        pass
+
+    with opened(directory) as second:
+        added = batches(second.log)[3:]
+
+    assert second.epoch == 2
+    assert [batch.is_control for batch in added] == [True, False]
+    assert second.image.features == first.image.features
+    assert read_quorum_state(directory / "__cluster_metadata-0") == QuorumState(
+        leader_id=NODE_ID, leader_epoch=2, voters=(NODE_ID,)
+    )
+
+
+def test_without_quorum_state_the_epoch_still_rises(tmp_path: Path) -> None:
+    directory = format_dir(tmp_path / "m")
+    with opened(directory):
+        pass
+    (directory / "__cluster_metadata-0" / "quorum-state").unlink()
+
+    with opened(directory) as second:
+        assert second.epoch == 2
+
+
+def test_without_bootstrap_the_latest_level_is_used(tmp_path: Path) -> None:
+    with opened(format_dir(tmp_path / "m", level=None)) as result:
+        assert result.image.features.metadata_version == 30
+
+
+def test_a_torn_tail_is_cut(tmp_path: Path) -> None:
+    directory = format_dir(tmp_path / "m")
+    with opened(directory) as first:
+        end = first.log.end_offset
+    segment = directory / "__cluster_metadata-0" / "00000000000000000000.log"
+    with segment.open("ab") as file:
+        file.write(b"\0" * 7 + b"\x05\0\0\0\x50 torn")
+
+    with opened(directory) as second:
+        assert batches(second.log)[3].base_offset == end
+
+
+def test_a_bootstrap_that_a_crash_cut_short_is_aborted_and_written_again(tmp_path: Path) -> None:
+    directory = format_dir(tmp_path / "m")
+    log = MetadataLog.open(directory)
+    begin = [
+        VersionedRecord(BeginTransactionRecord(name="Bootstrap records"), 0),
+        VersionedRecord(FeatureLevelRecord(name="metadata.version", feature_level=30), 0),
+    ]
+    log.append(data_batch(begin, base_offset=0, epoch=1, timestamp_ms=0))
+    log.close()
+
+    with opened(directory) as result:
+        written = records(batches(result.log)[2])
+
+    assert written == [
+        AbortTransactionRecord(reason="Controller failover"),
+        BeginTransactionRecord(name="Bootstrap records"),
+        FeatureLevelRecord(name="metadata.version", feature_level=30),
+        EndTransactionRecord(),
+    ]
+    assert result.image.features.metadata_version == 30
+
+
+def test_the_newest_snapshot_is_loaded_before_the_log(tmp_path: Path) -> None:
+    directory = format_dir(tmp_path / "m")
+    with opened(directory) as first:
+        topic = TopicRecord(name="foo", topic_id=named_uuid("foo"))  # type: ignore[arg-type]
+        state = [*image_records(first.image), VersionedRecord(topic, 0)]
+        write_snapshot(first.log.directory, state, 500, 7, 0)
+
+    with opened(directory) as second:
+        assert "foo" in second.image.topics.by_name
+        assert second.log.start_offset == 500
+        assert second.epoch == 8
+
+
+def test_an_unformatted_directory_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match=r"No `meta.properties` found in .*/m"):
+        open_metadata_dir(config_of(tmp_path / "m"), INCARNATION)
+
+
+def test_a_directory_of_another_node_is_refused(tmp_path: Path) -> None:
+    directory = format_dir(tmp_path / "m", node_id=7)
+
+    with pytest.raises(FormatError, match="Stored node id 7 doesn't match previous node id 100"):
+        open_metadata_dir(config_of(directory), INCARNATION)
+
+
+def test_a_malformed_file_is_refused(tmp_path: Path) -> None:
+    directory = format_dir(tmp_path / "m")
+    (directory / "meta.properties").write_text("version=9\n")
+
+    with pytest.raises(FormatError, match="version number 9"):
+        open_metadata_dir(config_of(directory), INCARNATION)
+
+
+def test_the_lock_is_held_against_other_processes(tmp_path: Path) -> None:
+    # Locks of this kind are per process, so the second one must be another.
+    fd = lock(tmp_path)
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            lock(tmp_path)
+        except FormatError:
+            status = 0
+        finally:
+            os._exit(status)
+    _, status = os.waitpid(child, 0)
+    os.close(fd)
+
+    assert os.waitstatus_to_exitcode(status) == 0

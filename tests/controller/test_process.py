@@ -1,0 +1,334 @@
+"""The program itself: a process, its port, its files."""
+
+from __future__ import annotations
+
+import errno
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from jbodlab import requests
+from jbodlab.error_code import ErrorCode
+from jbodlab.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset
+from jbodlab.image.loader import MetadataLoader
+from jbodlab.image.metadata_image import MetadataImage
+from jbodlab.metadata_log.batches import read_batches
+from jbodlab.metadata_log.metadata_log import MetadataLog
+from jbodlab.records.cluster_records import BrokerRegistrationChangeRecord
+from jbodlab.records.config_records import NoOpRecord
+from jbodlab.records.topic_records import PartitionChangeRecord
+from jbodlab.rpc import controller_pb2 as pb
+from jbodlab.rpc.controller_pb2_grpc import ControllerStub
+from jbodlab.rpc.translate import from_proto, to_proto
+from tests.builders import CLUSTER_ID, PureController, brokers, directories
+from tests.controller.formatted import NODE_ID, format_dir, free_port, properties_of
+
+ROOT = Path(__file__).parents[2]
+DEADLINE_S = 20.0
+
+
+class Process:
+    """A controller process, and calls to it."""
+
+    def __init__(self, home: Path, **settings: str) -> None:
+        self.home = home
+        self.port = free_port()
+        self.metadata_dir = format_dir(home / "metadata")
+        self.config = home / "controller.properties"
+        self.settings = settings
+        self.configure()
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def configure(self, **settings: str) -> None:
+        values = properties_of(self.metadata_dir, self.port, **{**self.settings, **settings})
+        self.config.write_text("".join(f"{key}={value}\n" for key, value in values.items()))
+
+    def popen(self) -> subprocess.Popen[bytes]:
+        with (self.home / "stderr").open("wb") as stderr:
+            return subprocess.Popen(
+                [sys.executable, "-m", "controller", "-c", str(self.config)],
+                cwd=ROOT,
+                stdout=subprocess.DEVNULL,
+                stderr=stderr,
+            )
+
+    def start(self) -> None:
+        self.process = self.popen()
+        deadline = time.monotonic() + DEADLINE_S
+        while True:
+            assert self.process.poll() is None, self.stderr()
+            assert time.monotonic() < deadline
+            try:
+                self.call("DescribeQuorum", pb.DescribeQuorumRequest())
+            except grpc.RpcError:
+                time.sleep(0.02)
+            else:
+                return
+
+    def refused(self) -> list[str]:
+        """Start where it cannot start; returns the lines it wrote."""
+        process = self.popen()
+        assert process.wait(DEADLINE_S) == 1
+        return self.stderr().splitlines()
+
+    def stop(self, number: int) -> int:
+        assert self.process is not None
+        self.process.send_signal(number)
+        code = self.process.wait(DEADLINE_S)
+        self.process = None
+        return code
+
+    def stderr(self) -> str:
+        return (self.home / "stderr").read_text()
+
+    def call(self, method: str, message: Any) -> Any:
+        with grpc.insecure_channel(f"127.0.0.1:{self.port}") as channel:
+            return from_proto(getattr(ControllerStub(channel), method)(message, timeout=5))
+
+    def ask(self, method: str, request: object) -> Any:
+        return self.call(method, to_proto(request))
+
+    def register(self, broker: int, dirs: str) -> BrokerEpoch:
+        request = PureController().registration(broker, dirs)
+        answer = self.ask("BrokerRegistration", request)
+        assert answer.error_code == ErrorCode.NONE, answer
+        epoch: BrokerEpoch = answer.broker_epoch
+        return epoch
+
+    def heartbeat(self, broker: int, epoch: BrokerEpoch, offline: str = "") -> Any:
+        request = requests.BrokerHeartbeatRequest(
+            broker_id=BrokerId(broker),
+            broker_epoch=epoch,
+            current_metadata_offset=Offset(1 << 40),
+            offline_log_dirs=directories(offline),
+        )
+        answer = self.ask("BrokerHeartbeat", request)
+        assert answer.error_code == ErrorCode.NONE, answer
+        return answer
+
+    def log(self) -> tuple[list[Any], MetadataImage]:
+        """Return all data records of the stopped process's log, and the state they make."""
+        log = MetadataLog.open(self.metadata_dir)
+        records, loader = [], MetadataLoader()
+        while data := log.read(loader.next_offset):
+            for batch in read_batches(data):
+                loader.load(batch)
+                records += [item.record for _, item in batch.data_records]
+        log.close()
+        return records, loader.image
+
+
+@pytest.fixture
+def process(tmp_path: Path) -> Iterator[Process]:
+    it = Process(tmp_path)
+    yield it
+    if it.process is not None:
+        it.process.kill()
+        it.process.wait(DEADLINE_S)
+
+
+def test_a_cluster_survives_a_killed_controller(process: Process) -> None:
+    process.start()
+    one = process.register(1, "A1,A2")
+    two = process.register(2, "B1")
+    assert not process.heartbeat(1, one).is_fenced
+    assert not process.heartbeat(2, two).is_fenced
+    topic = requests.NewTopic(name="foo", assignments=((0, brokers(1, 2)),))
+    created = process.ask("CreateTopics", requests.CreateTopicsRequest(topics=(topic,))).topics[0]
+    assert created.error_code == ErrorCode.NONE
+    assigned = process.ask(
+        "AssignReplicasToDirs",
+        requests.AssignReplicasToDirsRequest(
+            broker_id=BrokerId(1),
+            broker_epoch=one,
+            assignments=(
+                requests.DirectoryAssignment(
+                    topic_id=created.topic_id, partition=0, directory=directories("A1")[0]
+                ),
+            ),
+        ),
+    )
+    assert assigned.results[0][1] == ErrorCode.NONE
+    process.heartbeat(1, one, offline="A1")
+
+    assert process.stop(signal.SIGKILL) == -signal.SIGKILL
+    records, before = process.log()
+    written = [record for record in records if not isinstance(record, NoOpRecord)]
+    assert [type(record) for record in written[-2:]] == [
+        PartitionChangeRecord,
+        BrokerRegistrationChangeRecord,
+    ]
+    assert written[-1].log_dirs == directories("A2")
+
+    process.start()
+    # Everybody was heard of just now, and the epochs are still good.
+    assert process.heartbeat(1, one, offline="A1").is_caught_up
+    assert process.heartbeat(2, two).is_caught_up
+    quorum = process.call("DescribeQuorum", pb.DescribeQuorumRequest())
+    assert (quorum.leader_id, quorum.leader_epoch, quorum.cluster_id) == (NODE_ID, 2, CLUSTER_ID)
+    assert process.stop(signal.SIGTERM) == 0
+
+    _, after = process.log()
+    assert after.cluster.brokers == before.cluster.brokers
+    assert after.topics == before.topics
+    assert after.topics.by_name["foo"].partitions[0].leader == 2
+    assert after.features == before.features
+
+
+def test_brokers_that_stay_silent_after_a_restart_are_fenced(process: Process) -> None:
+    process.configure(broker_session_timeout_ms="600")
+    process.start()
+    epoch = process.register(1, "A1")
+    process.heartbeat(1, epoch)
+    process.stop(signal.SIGKILL)
+    process.start()
+
+    # Nobody calls; the timer runs by itself.
+    with grpc.insecure_channel(f"127.0.0.1:{process.port}") as channel:
+        request = to_proto(
+            requests.MetadataStreamRequest(
+                broker_id=BrokerId(1),
+                cluster_id=CLUSTER_ID,
+                fetch_offset=Offset(0),
+                last_fetched_epoch=LeaderEpoch(-1),
+            )
+        )
+        stream = ControllerStub(channel).MetadataStream(request, timeout=DEADLINE_S)
+        fenced = []
+        for message in stream:
+            for batch in read_batches(message.records):
+                fenced += [
+                    item.record.fenced
+                    for _, item in batch.data_records
+                    if isinstance(item.record, BrokerRegistrationChangeRecord)
+                ]
+            if fenced == [-1, 1]:
+                break
+        stream.cancel()
+
+    assert fenced == [-1, 1]
+
+
+def test_an_idle_controller_writes_no_ops(process: Process) -> None:
+    process.configure(metadata_max_idle_interval_ms="20")
+    process.start()
+    deadline = time.monotonic() + DEADLINE_S
+    first = process.call("DescribeQuorum", pb.DescribeQuorumRequest()).high_watermark
+    while process.call("DescribeQuorum", pb.DescribeQuorumRequest()).high_watermark < first + 3:
+        assert time.monotonic() < deadline
+    process.stop(signal.SIGTERM)
+
+    assert process.log()[0][-1] == NoOpRecord()
+
+
+def test_malformed_requests_are_refused_with_one_line(process: Process) -> None:
+    process.start()
+
+    with pytest.raises(grpc.RpcError) as short_id:
+        process.call("BrokerRegistration", pb.BrokerRegistrationRequest(incarnation_id=b"x"))
+    with (
+        pytest.raises(grpc.RpcError) as other_cluster,
+        grpc.insecure_channel(f"127.0.0.1:{process.port}") as channel,
+    ):
+        list(ControllerStub(channel).MetadataStream(pb.MetadataStreamRequest(), timeout=5))
+
+    assert short_id.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+    assert short_id.value.details() == "field incarnation_id has 1 bytes where an id has 16"
+    assert other_cluster.value.code() == grpc.StatusCode.FAILED_PRECONDITION
+    assert "INCONSISTENT_CLUSTER_ID" in other_cluster.value.details()
+
+
+def test_health_says_whether_it_leads(process: Process) -> None:
+    command = [sys.executable, "-m", "controller", "--health", "-c", str(process.config)]
+    down = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30)
+    process.start()
+    up = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30)
+
+    assert (down.returncode, up.returncode) == (1, 0)
+    assert "does not answer" in down.stdout
+    assert up.stdout == f"controller 100 at 127.0.0.1:{process.port} leads with epoch 1\n"
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"node_id": "x"}, "node.id"),
+        ({"process_roles": "king"}, "process.roles"),
+        ({"broker_session_timeout_ms": "-1"}, "broker.session.timeout.ms"),
+        ({"node_id": "7", "controller_quorum_voters": "7@127.0.0.1:1"}, "Stored node id 100"),
+        ({"listeners": "CONTROLLER://no.such.host.invalid:9093"}, "no.such.host.invalid"),
+        ({"log_dirs": "/nonexistent/jbodlab"}, "meta.properties"),
+    ],
+)
+def test_what_cannot_start_says_so_in_one_line(
+    process: Process, settings: dict[str, str], named: str
+) -> None:
+    process.configure(**settings)
+
+    lines = process.refused()
+
+    assert len(lines) == 1
+    assert named in lines[0]
+
+
+def test_a_taken_port_is_named(process: Process) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", process.port))
+        taken.listen()
+
+        lines = process.refused()
+
+    assert len(lines) == 1
+    assert str(process.port) in lines[0]
+
+
+def test_a_second_controller_on_the_same_directory_is_refused(
+    process: Process, tmp_path: Path
+) -> None:
+    process.start()
+    (tmp_path / "second").mkdir()
+    second = Process(tmp_path / "second")
+    second.metadata_dir = process.metadata_dir
+    second.configure()
+
+    lines = second.refused()
+
+    assert len(lines) == 1
+    assert "Failed to acquire lock on file .lock" in lines[0]
+
+
+def test_unknown_keys_get_one_warning_each(process: Process) -> None:
+    process.configure(some_key="1", another_key="2")
+    process.start()
+    process.stop(signal.SIGINT)
+
+    warnings = [line for line in process.stderr().splitlines() if "WARNING" in line]
+    assert len(warnings) == 2
+    assert "another.key" in warnings[0]
+    assert "some.key" in warnings[1]
+
+
+def test_a_lost_metadata_directory_ends_the_process(process: Process) -> None:
+    process.configure(metadata_max_idle_interval_ms="100")
+    process.start()
+    assert process.process is not None
+    log = process.metadata_dir / "__cluster_metadata-0" / "00000000000000000000.log"
+    # From now on no file of the process may grow beyond this: its next append fails in the middle.
+    limit = log.stat().st_size + 100
+    resource.prlimit(process.process.pid, resource.RLIMIT_FSIZE, (limit, limit))
+
+    assert process.process.wait(DEADLINE_S) == 1
+    process.process = None
+    last = process.stderr().splitlines()[-1]
+    assert f"{log.parent} went offline: [Errno {errno.EFBIG}]" in last
+    # What it left torn is cut when it comes back.
+    process.start()
