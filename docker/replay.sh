@@ -1,5 +1,5 @@
 #!/bin/sh
-# Replays /metadata into /output as the user who owns /output, or as uid 1500 where root owns it.
+# Replays the controller's log, /metadata/data, into /output as the user who owns /output, or as uid 1500 where root owns it.
 set -eu
 owner=$(stat -c %u /output)
 group=$(stat -c %g /output)
@@ -11,4 +11,4 @@ fi
 export HOME=/tmp HADOOP_USER_NAME=jbodlab SPARK_USER=jbodlab
 getent passwd "$owner" >/dev/null || echo "jbodlab:x:$owner:$group::/tmp:/bin/sh" >>/etc/passwd
 exec setpriv --reuid="$owner" --regid="$group" --clear-groups \
-  jbod-replay --input /metadata --output /output "$@"
+  jbod-replay --input /metadata/data --output /output "$@"

@@ -45,6 +45,7 @@ class Compose:
     """One compose project with ports of its own."""
 
     def __init__(self, output: Path) -> None:
+        self.output = output
         command = compose_command()
         assert command is not None
         self._name = f"jbodlab-test-{uuid.uuid4().hex[:8]}"
@@ -101,7 +102,6 @@ def compose(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Compose]:
         pytest.skip(reason)
     output = tmp_path_factory.mktemp("replay-output")
     project = Compose(output)
-    project.output = output
     try:
         project.run("build", deadline_s=1_200)
         project.run("--profile", "replay", "build", "replay", deadline_s=1_200)
@@ -153,6 +153,9 @@ def test_disk_broken_inside_a_container_fails_over(compose: Compose) -> None:
         wait_for("an acknowledgement afterwards", lambda: load.acknowledged_after(moved, 0))
     assert_nothing_lost(load, read_all(compose.bootstrap, "disks", 6))
     assert compose.health(f"broker-{victim}") == "healthy", "the other directories serve"
+    compose.execute(f"broker-{victim}", "chmod", "755", directory)
+    compose.run("restart", f"broker-{victim}")
+    compose.wait_healthy(f"broker-{victim}")
 
 
 def test_killed_broker_finds_its_data_again(compose: Compose) -> None:
