@@ -1,0 +1,48 @@
+# make demo           start a cluster, break a disk, show what happens, stop everything
+# make test           every check and every test that this machine can run
+# make test-compose   the docker-compose cluster only (needs an engine)
+# make bench          measure, print a table, write JSON
+# make lint           format and lint checks, types, import contracts
+# make env            the virtual environment in .venv; every target above makes it where needed
+# make clean          remove the environment and everything that was generated
+#
+# DEMO_ARGS, PYTEST_ARGS and BENCH_ARGS are handed on; PYTHON names the interpreter for .venv.
+
+SHELL := /bin/bash
+BIN := .venv/bin
+DEMO_EXTRAS := analytics,lab
+TEST_EXTRAS := analytics,compression,dev,lab
+
+.PHONY: demo test test-compose bench lint env env-demo clean
+.DEFAULT_GOAL := demo
+
+# `exec` leaves no shell in between, so that Ctrl-C reaches the program itself.
+demo: env-demo
+	@exec $(BIN)/jbodlab demo $(DEMO_ARGS)
+
+test: lint
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-compose: env
+	$(BIN)/python -m pytest -m compose $(PYTEST_ARGS)
+
+bench: env
+	@exec $(BIN)/python -m bench $(BENCH_ARGS)
+
+lint: env
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+env:
+	@scripts/make_env.sh $(TEST_EXTRAS)
+
+env-demo:
+	@scripts/make_env.sh $(DEMO_EXTRAS)
+
+clean:
+	@scripts/make_env.sh --remove
+	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf demo-output bench/results spark-warehouse metastore_db derby.log
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""jbod-storage: formats log directories and tells what is in them; needs no running broker."""

@@ -1,0 +1,113 @@
+"""Arguments of jbod-storage, as Kafka's tool takes them; `@FILE` reads more, one per line."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import NoReturn
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that ends with exit code 1, as Kafka's does, where Python's uses 2."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print usage and message on the standard error output and exit."""
+        self.print_usage(sys.stderr)
+        self.exit(1, f"{self.prog}: error: {message}\n")
+
+
+def parser() -> Parser:
+    """Return the parser of the whole command line."""
+    top = Parser(
+        prog="jbod-storage",
+        description="Formats log directories and tells what is in them.",
+        fromfile_prefix_chars="@",
+        allow_abbrev=False,
+    )
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    info = commands.add_parser(
+        "info", help="tell what is in the log directories of a node", allow_abbrev=False
+    )
+    _add_config(info)
+    _add_format(
+        commands.add_parser(
+            "format", help="format the log directories of a node", allow_abbrev=False
+        )
+    )
+    mapping = commands.add_parser(
+        "version-mapping", help="feature levels that belong to a release", allow_abbrev=False
+    )
+    mapping.add_argument("-r", "--release-version", metavar="V", help="default: the latest")
+    dependencies = commands.add_parser(
+        "feature-dependencies", help="what feature levels depend on", allow_abbrev=False
+    )
+    dependencies.add_argument(
+        "-f",
+        "--feature",
+        metavar="NAME=LEVEL",
+        action="append",
+        required=True,
+        help="may be repeated",
+    )
+    commands.add_parser("random-uuid", help="print a random id", allow_abbrev=False)
+    return top
+
+
+def _add_config(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "-c", "--config", metavar="FILE", required=True, help="property file of the node"
+    )
+
+
+def _add_format(command: argparse.ArgumentParser) -> None:
+    _add_config(command)
+    command.add_argument(
+        "-t", "--cluster-id", metavar="ID", required=True, help="id of the cluster"
+    )
+    command.add_argument(
+        "-g",
+        "--ignore-formatted",
+        action="store_true",
+        help="skip directories that are formatted already instead of failing",
+    )
+    command.add_argument(
+        "-r",
+        "--release-version",
+        metavar="V",
+        help="release whose metadata.version the cluster starts with, such as 3.9 or 3.9-IV0",
+    )
+    command.add_argument(
+        "-f",
+        "--feature",
+        metavar="NAME=LEVEL",
+        action="append",
+        default=[],
+        help="initial level of a feature; may be repeated",
+    )
+    command.add_argument(
+        "-S",
+        "--add-scram",
+        metavar="SPEC",
+        action="append",
+        default=[],
+        help="not supported: SCRAM is not served",
+    )
+    quorum = command.add_mutually_exclusive_group()
+    quorum.add_argument(
+        "-s",
+        "--standalone",
+        action="store_true",
+        help="not supported: name the controller in controller.quorum.voters",
+    )
+    quorum.add_argument(
+        "-I",
+        "--initial-controllers",
+        metavar="LIST",
+        help="not supported: name the controller in controller.quorum.voters",
+    )
+    quorum.add_argument(
+        "-N",
+        "--no-initial-controllers",
+        action="store_true",
+        help="accepted where controller.quorum.voters is set, and changes nothing",
+    )

@@ -1,0 +1,179 @@
+"""Feature levels: which a cluster starts with, what belongs to a release, what depends on what.
+
+Only `metadata.version` can be chosen. The other features stand for behaviour that is not built
+here (eligible leader replicas, transactions, share groups ...) and stay at level 0, so that no
+client relies on them.
+
+Source: `org.apache.kafka.server.common.Feature`, `MetadataVersion`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jbodlab.errors import FormatError
+from jbodlab.records import metadata_version
+from jbodlab.records.metadata_version import FEATURE_NAME, JBOD_LEVEL, LATEST, name_of
+
+LEVEL_MAX = {
+    "kraft.version": 1,
+    "transaction.version": 2,
+    "group.version": 1,
+    "eligible.leader.replicas.version": 1,
+    "share.version": 1,
+    "streams.version": 1,
+}
+"""Highest levels that Kafka knows, in the order in which its tools print them."""
+
+NOT_BUILT = {
+    "transaction.version": "transactions are",
+    "group.version": "consumer groups are",
+    "eligible.leader.replicas.version": "eligible leader replicas are",
+    "share.version": "share groups are",
+    "streams.version": "streams groups are",
+}
+
+_REQUIRED_LEVEL = {
+    ("kraft.version", 1): 21,
+    ("eligible.leader.replicas.version", 1): 23,
+}
+
+
+def initial_level(release: str | None, features: Sequence[str], configured: str | None) -> int:
+    """Return the `metadata.version` that a cluster is formatted with.
+
+    Args:
+        release: `--release-version`, or None.
+        features: The `--feature` options.
+        configured: `inter.broker.protocol.version` of the property file, or None.
+
+    Raises:
+        FormatError: a release or feature is unknown, or a level is not supported.
+    """
+    wanted = _levels(features)
+    chosen = wanted.pop(FEATURE_NAME, None)
+    if chosen is not None and release is not None:
+        raise FormatError(
+            f"Use --release-version instead of --feature {FEATURE_NAME}={chosen} to avoid "
+            "ambiguity."
+        )
+    if chosen is not None:
+        level = chosen
+        _known(level)
+    else:
+        text = release if release is not None else configured
+        level = LATEST if text is None else release_level(text.strip())
+    if level < JBOD_LEVEL:
+        raise FormatError(
+            f"metadata.version {name_of(level)} is too old to be supported. The oldest with log "
+            f"directories is {name_of(JBOD_LEVEL)}."
+        )
+    if level > LATEST:
+        raise FormatError(
+            f"metadata.version {name_of(level)} is not yet stable. The latest supported is "
+            f"{name_of(LATEST)}."
+        )
+    for name, feature_level in wanted.items():
+        _check_other(name, feature_level)
+    return level
+
+
+def release_level(text: str) -> int:
+    """Return the level of a release version.
+
+    Raises:
+        FormatError: it is unknown.
+    """
+    try:
+        return metadata_version.parse_release(text)
+    except ValueError:
+        supported = ", ".join(name_of(level) for level in range(JBOD_LEVEL, LATEST + 1))
+        raise FormatError(
+            f"Unknown metadata.version '{text}'. Supported metadata.version are: {supported}"
+        ) from None
+
+
+def print_mapping(release: str | None) -> None:
+    """Print the levels with which a cluster of a release is formatted here."""
+    shown = name_of(LATEST) if release is None else release
+    level = initial_level(shown, (), None)
+    print(f"{FEATURE_NAME}={level} ({shown})")
+    for name in LEVEL_MAX:
+        print(f"{name}=0")
+
+
+def print_dependencies(features: Sequence[str]) -> None:
+    """Print what each feature level presupposes.
+
+    Raises:
+        FormatError: a feature or level is unknown; nothing is printed then.
+    """
+    lines = []
+    for text in features:
+        name, level = _parse_for_dependencies(text)
+        shown = f"{name}={level}"
+        if name == FEATURE_NAME:
+            shown += f" ({name_of(level)})"
+        required = _REQUIRED_LEVEL.get((name, level))
+        if required is None:
+            lines.append(f"{shown} has no dependencies.")
+        else:
+            lines += [f"{shown} requires:", f"    {FEATURE_NAME}={required} ({name_of(required)})"]
+    print("\n".join(lines))
+
+
+def _levels(features: Sequence[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for text in features:
+        name, equals, level = (part.strip() for part in text.partition("="))
+        if not equals:
+            raise FormatError(f"Can't parse feature=level string {text}: equals sign not found.")
+        try:
+            number = int(level)
+        except ValueError:
+            raise FormatError(
+                f"Can't parse feature=level string {text}: unable to parse {level} as a short."
+            ) from None
+        if name in found:
+            raise FormatError(f"Feature {name} was specified more than once.")
+        found[name] = number
+    return found
+
+
+def _check_other(name: str, level: int) -> None:
+    if name not in LEVEL_MAX:
+        raise FormatError(
+            f"Unsupported feature: {name}. Supported features are: {', '.join(sorted(LEVEL_MAX))}"
+        )
+    if level == 0:
+        return
+    if name == "kraft.version":
+        raise FormatError(
+            f"Cannot set kraft.version to {level} unless KIP-853 configuration is present. Try "
+            "removing the --feature flag for kraft.version."
+        )
+    raise FormatError(
+        f"Cannot set {name} to {level}: {NOT_BUILT[name]} not supported, only level 0 is."
+    )
+
+
+def _known(level: int) -> None:
+    try:
+        name_of(level)
+    except ValueError:
+        raise FormatError(f"Unknown metadata.version {level}") from None
+
+
+def _parse_for_dependencies(text: str) -> tuple[str, int]:
+    name, _, version = (part.strip() for part in text.partition("="))
+    try:
+        level = int(version)
+    except ValueError:
+        raise FormatError(f"Invalid version format: {version or text} for feature {name}") from None
+    if name == FEATURE_NAME:
+        _known(level)
+    elif name not in LEVEL_MAX:
+        raise FormatError(f"Unknown feature: {name}")
+    elif not 0 <= level <= LEVEL_MAX[name]:
+        raise FormatError(f"Feature level {level} is not supported for feature {name}")
+    return name, level

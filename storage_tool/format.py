@@ -1,0 +1,148 @@
+"""`format`: give each directory of a node its ids and the first records of the metadata log.
+
+All checks come before the first write, so that nothing is formatted when one fails. A directory
+counts as formatted when it has `meta.properties`; that is written last and atomically, so an
+interrupted run leaves directories that are formatted or not, never half, and can be repeated with
+`--ignore-formatted`.
+
+Source: `org.apache.kafka.metadata.storage.Formatter`, `kafka.tools.StorageTool`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from jbodlab import directory_id, node_config
+from jbodlab.errors import FormatError
+from jbodlab.log import meta_properties
+from jbodlab.log.filesystem import PosixFileSystem
+from jbodlab.log.meta_properties import Ensemble, MetaProperties
+from jbodlab.node_config import NodeConfig
+from storage_tool import features, node_file
+from storage_tool.node_file import NodeFile
+
+
+def run(options: argparse.Namespace) -> int:
+    """Format the directories of a node; returns the exit code.
+
+    Raises:
+        FormatError: a check or a write failed.
+        ConfigError: the property file is not that of a node that could start.
+    """
+    node = node_file.read(options.config)
+    _check_options(options, node)
+    config = node_config.node_config(node_config.read_values(node.text)[0])
+    level = features.initial_level(
+        options.release_version, options.feature, node.text.get("inter.broker.protocol.version")
+    )
+    if options.add_scram:
+        raise FormatError("--add-scram is not supported: clients are not authenticated.")
+    ensemble = _read(config, options.cluster_id)
+    if ensemble.normal and not options.ignore_formatted:
+        raise FormatError(
+            f"Log directory {next(iter(ensemble.normal))} is already formatted. Use "
+            "--ignore-formatted to ignore this directory and format the others."
+        )
+    if not ensemble.empty:
+        print("All of the log directories are already formatted.")
+        return 0
+    _format_all(ensemble, config, options.cluster_id, level)
+    return 0
+
+
+def _check_options(options: argparse.Namespace, node: NodeFile) -> None:
+    roles = {role.lower() for role in node.roles}
+    if not roles:
+        raise FormatError(
+            "The kafka configuration file appears to be for a legacy cluster. Formatting is only "
+            "supported for clusters in KRaft mode."
+        )
+    if options.standalone and "controller" not in roles:
+        raise FormatError("You can only use --standalone on a controller.")
+    dynamic = options.standalone or options.initial_controllers is not None
+    if dynamic:
+        option = "--standalone" if options.standalone else "--initial-controllers"
+        raise FormatError(
+            f"{option} is not supported: dynamic quorums are not built, name the controller in "
+            "controller.quorum.voters."
+        )
+    if "controller" in roles and not node.has_voters and not options.no_initial_controllers:
+        raise FormatError(
+            "Because controller.quorum.voters is not set on this controller, you must specify one "
+            "of the following: --standalone, --initial-controllers, or --no-initial-controllers."
+        )
+    if options.no_initial_controllers and not node.has_voters:
+        raise FormatError(
+            "--no-initial-controllers is not supported without controller.quorum.voters: dynamic "
+            "quorums are not built."
+        )
+
+
+def _read(config: NodeConfig, cluster_id: str) -> Ensemble:
+    """Read what is there, tell what cannot be read, and check that it fits."""
+    ensemble = meta_properties.read_ensemble(
+        PosixFileSystem(),
+        [Path(directory) for directory in config.log_dirs],
+        Path(config.metadata_log_dir),
+    )
+    for directory in ensemble.failed:
+        print(f"I/O error trying to read log directory {directory}. Ignoring...", flush=True)
+    if not ensemble.empty and not ensemble.normal:
+        raise FormatError("No available log directories to format.")
+    meta_properties.verify_ensemble(
+        ensemble, node_id=config.node_id, cluster_id=cluster_id, require_formatted=False
+    )
+    return ensemble
+
+
+def _format_all(ensemble: Ensemble, config: NodeConfig, cluster_id: str, level: int) -> None:
+    from jbodlab.records import metadata_version
+
+    used = {meta.directory_id for meta in ensemble.normal.values()}
+    for directory in ensemble.empty:
+        found = directory_id.random_directory_id(os.urandom)
+        while found in used:
+            found = directory_id.random_directory_id(os.urandom)
+        used.add(found)
+        kind = "metadata" if directory == ensemble.metadata_log_dir else "data"
+        print(
+            f"Formatting {kind} directory {directory} with metadata.version "
+            f"{metadata_version.name_of(level)}.",
+            flush=True,
+        )
+        meta = MetaProperties(cluster_id=cluster_id, node_id=config.node_id, directory_id=found)
+        try:
+            _format_one(directory, meta, level)
+        except OSError as error:
+            raise FormatError(
+                f"Error while writing meta.properties file {directory}: {error}"
+            ) from error
+
+
+def _format_one(directory: Path, meta: MetaProperties, level: int) -> None:
+    from jbodlab.metadata_log.snapshots import write_bootstrap
+    from jbodlab.records.config_records import FeatureLevelRecord
+    from jbodlab.records.metadata_version import FEATURE_NAME, versioned
+
+    fs = PosixFileSystem()
+    _make_directory(fs, directory)
+    records = [versioned(FeatureLevelRecord(name=FEATURE_NAME, feature_level=level), level)]
+    write_bootstrap(directory / "bootstrap.checkpoint", records)
+    meta_properties.write(fs, directory, meta, comments=_comments())
+
+
+def _make_directory(fs: PosixFileSystem, directory: Path) -> None:
+    """Create a directory with its parents, durably."""
+    missing = [path for path in (directory, *directory.parents) if not path.exists()]
+    fs.mkdir(directory, parents=True, exist_ok=True)
+    for path in missing:
+        fs.fsync_dir(path.parent)
+
+
+def _comments() -> Sequence[str]:
+    """Return the comment lines that Java writes above properties."""
+    return ("", datetime.now(UTC).strftime("%a %b %d %H:%M:%S UTC %Y"))
