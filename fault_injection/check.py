@@ -1,0 +1,125 @@
+"""Proves, as the broker's user, that a directory can or can no longer be written.
+
+Permissions mean nothing to root, so a fault that was only looked at by root may be none: the proof
+is a real file, made in a child process that has become the broker's user. Everything the child
+does is the kernel's answer to the very calls that a broker makes.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import pwd
+import signal
+import struct
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from fault_injection.journal import FaultError
+
+DEADLINE_S = 10.0
+"""Longest time a proof may take; a disk that hangs is no disk that answers."""
+
+_NO_ANSWER = errno.ETIMEDOUT
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Who the broker runs as."""
+
+    uid: int
+    gid: int
+
+
+def user_for(path: Path, wanted: str | None) -> User:
+    """Return the user to prove a fault as: the one named, else the owner of the directory.
+
+    Raises:
+        FaultError: no such user, or only root could become that user.
+    """
+    found = path.stat()
+    user = User(found.st_uid, found.st_gid) if wanted is None else _named(wanted)
+    own = os.geteuid()
+    if own not in (0, user.uid):
+        raise FaultError(
+            f"only root or uid {user.uid} itself can prove a fault as uid {user.uid}; this is "
+            f"uid {own}"
+        )
+    return user
+
+
+def create_error(path: Path, user: User) -> int:
+    """Create, sync and remove a file in a directory as that user.
+
+    Returns:
+        0 when all of it worked, else the `errno` of the call that failed; ETIMEDOUT when there
+        was no answer within the deadline.
+    """
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        _answer(writer, path, user)
+    os.close(writer)
+    try:
+        return _await(child, reader)
+    finally:
+        os.close(reader)
+
+
+def _answer(writer: int, path: Path, user: User) -> None:
+    """Run in the child: become the user, try, tell, and end without any clean-up of the parent."""
+    code = errno.EIO
+    try:
+        _become(user)
+        _try_create(path / f".jbod-fault-check-{os.getpid()}")
+        code = 0
+    except OSError as error:
+        code = error.errno or errno.EIO
+    finally:
+        os.write(writer, struct.pack(">i", code))
+        os._exit(0)
+
+
+def _become(user: User) -> None:
+    if os.geteuid() == 0:
+        os.setgroups([])
+        os.setgid(user.gid)
+        os.setuid(user.uid)
+
+
+def _try_create(file: Path) -> None:
+    fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        os.write(fd, b"x")
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+        with suppress(OSError):
+            file.unlink()
+
+
+def _await(child: int, reader: int) -> int:
+    deadline = time.monotonic() + DEADLINE_S
+    while os.waitpid(child, os.WNOHANG)[0] == 0:
+        if time.monotonic() > deadline:
+            os.kill(child, signal.SIGKILL)
+            return _NO_ANSWER
+        time.sleep(0.002)
+    data = os.read(reader, 4)
+    return int(struct.unpack(">i", data)[0]) if len(data) == 4 else errno.EIO
+
+
+def _named(wanted: str) -> User:
+    if wanted.isdecimal():
+        uid = int(wanted)
+        try:
+            return User(uid, pwd.getpwuid(uid).pw_gid)
+        except KeyError:
+            return User(uid, uid)
+    try:
+        entry = pwd.getpwnam(wanted)
+    except KeyError:
+        raise FaultError(f"no user named {wanted}") from None
+    return User(entry.pw_uid, entry.pw_gid)

@@ -1,0 +1,163 @@
+"""A fault that was interrupted at any point is healed from what the journal says."""
+
+from __future__ import annotations
+
+import stat
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from fault_injection import faults, operations
+from fault_injection.journal import Fault, FaultError, open_journal, read_faults
+
+
+class StoppedError(Exception):
+    pass
+
+
+def begin(journal_file: Path, kind: str, log_dir: Path) -> None:
+    """Write what an injection writes before it touches anything."""
+    with open_journal(journal_file) as journal:
+        undo = asdict(faults.prepare(kind, log_dir, 1))
+        journal.write("begin", 1, kind=kind, path=str(log_dir), uid=1, undo=undo)
+
+
+def heal(journal_file: Path) -> str:
+    with open_journal(journal_file) as journal:
+        return operations.heal(1, journal)
+
+
+def make(journal_file: Path) -> None:
+    with open_journal(journal_file) as journal:
+        faults.make(journal.faults[1], lambda modes: journal.write("more", 1, modes=modes))
+
+
+@pytest.fixture
+def journal_file(tmp_path: Path) -> Path:
+    return tmp_path / "faults.jsonl"
+
+
+@pytest.mark.parametrize("kind", faults.KINDS)
+def test_interrupted_before_anything_was_done(journal_file: Path, log_dir: Path, kind: str) -> None:
+    inode = log_dir.stat().st_ino
+    begin(journal_file, kind, log_dir)
+
+    heal(journal_file)
+
+    assert log_dir.stat().st_ino == inode
+    assert stat.S_IMODE(log_dir.stat().st_mode) == 0o750
+    assert read_faults(journal_file) == []
+
+
+@pytest.mark.parametrize("kind", faults.KINDS)
+def test_interrupted_before_the_effect_was_written_down(
+    journal_file: Path, log_dir: Path, kind: str
+) -> None:
+    inode = log_dir.stat().st_ino
+    begin(journal_file, kind, log_dir)
+    make(journal_file)
+    (open_fault,) = read_faults(journal_file)
+    assert not open_fault.took_effect
+
+    heal(journal_file)
+
+    assert log_dir.stat().st_ino == inode
+    assert stat.S_IMODE(log_dir.stat().st_mode) == 0o750
+    assert (log_dir / "foo-0" / "00000000000000000000.log").read_bytes() == b"records"
+
+
+def test_interrupted_between_moving_aside_and_putting_the_file(
+    journal_file: Path, log_dir: Path
+) -> None:
+    begin(journal_file, "file", log_dir)
+    (fault,) = read_faults(journal_file)
+    log_dir.rename(fault.undo.aside)
+
+    heal(journal_file)
+
+    assert (log_dir / "meta.properties").exists()
+
+
+def test_an_empty_file_left_by_an_interruption_is_no_content_of_anybody(
+    journal_file: Path, log_dir: Path
+) -> None:
+    begin(journal_file, "file", log_dir)
+    (fault,) = read_faults(journal_file)
+    log_dir.rename(fault.undo.aside)
+    log_dir.touch()
+
+    heal(journal_file)
+
+    assert sorted(path.name for path in log_dir.parent.iterdir()) == ["data"]
+
+
+def test_a_healing_that_was_interrupted_is_run_again(journal_file: Path, log_dir: Path) -> None:
+    begin(journal_file, "delete", log_dir)
+    make(journal_file)
+    (fault,) = read_faults(journal_file)
+    faults.undo(fault)  # ... and its `healed` line was never written.
+
+    heal(journal_file)
+
+    assert (log_dir / "meta.properties").exists()
+    assert read_faults(journal_file) == []
+
+
+def test_files_that_appear_while_the_fault_is_made_are_restored_too(
+    journal_file: Path, log_dir: Path
+) -> None:
+    begin(journal_file, "readonly", log_dir)
+    late = log_dir / "late"
+    late.touch()
+    late.chmod(0o664)
+
+    make(journal_file)
+    assert stat.S_IMODE(late.stat().st_mode) == 0o444
+    heal(journal_file)
+
+    assert stat.S_IMODE(late.stat().st_mode) == 0o664
+
+
+def test_a_file_is_written_down_before_its_permissions_change(
+    journal_file: Path, log_dir: Path
+) -> None:
+    begin(journal_file, "readonly", log_dir)
+    (fault,) = read_faults(journal_file)
+    (log_dir / "late").touch(mode=0o644)
+
+    def found_more(modes: dict[str, int]) -> None:
+        raise StoppedError
+
+    with pytest.raises(StoppedError):
+        faults.make(fault, found_more)
+
+    assert stat.S_IMODE((log_dir / "late").stat().st_mode) & 0o200
+
+
+def test_a_torn_last_line_is_cut_off(journal_file: Path, log_dir: Path) -> None:
+    begin(journal_file, "chmod000", log_dir)
+    whole = journal_file.read_bytes()
+    journal_file.write_bytes(whole + b'{"event": "injec')
+
+    assert [fault.fault_id for fault in read_faults(journal_file)] == [1]
+    heal(journal_file)
+
+    assert journal_file.read_bytes().startswith(whole + b'{"event": "healing"')
+
+
+def test_a_damaged_line_in_the_middle_is_an_error(journal_file: Path, log_dir: Path) -> None:
+    begin(journal_file, "chmod000", log_dir)
+    journal_file.write_bytes(b"rubbish\n" + journal_file.read_bytes())
+
+    with pytest.raises(FaultError, match="damaged in line 1"), open_journal(journal_file):
+        pass
+
+
+def test_ids_are_never_used_twice(journal_file: Path, log_dir: Path) -> None:
+    begin(journal_file, "chmod000", log_dir)
+    heal(journal_file)
+
+    with open_journal(journal_file) as journal:
+        assert journal.next_id() == 2
+        assert isinstance(journal.faults[1], Fault)
