@@ -1,0 +1,131 @@
+"""`jbodlab demo`: a cluster, a client, a dead disk, and what became of every message."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from jbodlab.lab_state import ClusterState
+from lab import cluster, plan, programs, replay
+from lab.errors import LabError
+from lab.interrupts import Interrupts
+from lab.results import Results, keep_faults, keep_folders, keep_metadata, make_folder
+from lab.screen import Screen, Tone
+from lab.state_files import StateFiles
+
+
+def run(options: argparse.Namespace, name: str, interrupts: Interrupts) -> int:
+    """Run the whole demo; returns the exit code.
+
+    Raises:
+        LabError: something is missing, or did not work; nothing is left running.
+    """
+    _check_requirements(with_spark=not options.no_spark)
+    user = programs.server_user(options.uid)
+    shape = plan.Shape(disk_mb=options.disk_mb, mounts=not options.plain_folders)
+    files = StateFiles.open()
+    screen = Screen()
+    began = time.monotonic()
+    screen.line("jbodlab demo: a disk dies under a running cluster", Tone.HEADING)
+    with files.lock(name):
+        cluster.make_room(name, files, screen.detail)
+        results = make_folder(options.output)
+        is_kept = False
+        try:
+            screen.heading(
+                f"Cluster: 1 controller, {shape.brokers} brokers with {shape.log_dirs} log "
+                f"directories each, run by uid {user.uid}"
+            )
+            state = cluster.up(name, user, shape, files, interrupts, screen.detail)
+            problems = _play(state, files, results, screen)
+            keep_metadata(state, results)
+            if not options.keep:
+                cluster.stop(state)
+            keep_folders(files.root(name), results)
+            if not options.no_spark:
+                problems += _replay(state, files, results, screen, interrupts)
+            if options.keep:
+                with interrupts.deferred():
+                    files.write(replace(state, owner=None))
+                    is_kept = True
+        except LabError:
+            _keep_logs(files.root(name), results, screen)
+            raise
+        finally:
+            if not is_kept:
+                with interrupts.deferred():
+                    for problem in cluster.down(name, files):
+                        screen.detail(problem)
+                    results.remove_if_empty()
+        keep_faults(files.root(name), files.directory, results)
+    if is_kept:
+        screen.heading("The cluster is kept running")
+        screen.detail(f"bootstrap.servers={state.bootstrap}")
+        screen.detail(f"end it with: jbodlab down --name {name}")
+    _close(screen, results, problems, time.monotonic() - began)
+    return 1 if problems else 0
+
+
+def _check_requirements(*, with_spark: bool) -> None:
+    """Find out what is missing before anything is started."""
+    if importlib.util.find_spec("confluent_kafka") is None:
+        raise LabError("the demo's client library is missing: pip install 'jbodlab[lab]'")
+    if with_spark:
+        replay.check_requirements()
+
+
+def _play(state: ClusterState, files: StateFiles, results: Results, screen: Screen) -> list[str]:
+    """Run the experiment; returns what went wrong."""
+    from lab import experiment
+
+    outcome = experiment.run(state, files.directory, screen)
+    results.figures.write_text(outcome.to_json() + "\n", "utf-8")
+    return outcome.problems
+
+
+def _replay(
+    state: ClusterState,
+    files: StateFiles,
+    results: Results,
+    screen: Screen,
+    interrupts: Interrupts,
+) -> list[str]:
+    """Replay the controller's log and print the report; returns what went wrong."""
+    screen.heading("The controller's log, replayed by Spark into Parquet tables")
+    problem = replay.run(
+        results.metadata,
+        results.tables,
+        results.report,
+        results.logs / "replay.log",
+        programs.environment(files.directory, Path(state.root)),
+        interrupts,
+    )
+    screen.block(results.report.read_text("utf-8"))
+    return [problem] if problem else []
+
+
+def _keep_logs(root: Path, results: Results, screen: Screen) -> None:
+    """Keep what the servers said when the demo fails."""
+    keep_folders(root, results)
+    if results.logs.exists():
+        screen.detail(f"logs are kept in {results.logs}")
+
+
+def _close(screen: Screen, results: Results, problems: list[str], took_s: float) -> None:
+    screen.heading("Written")
+    for path in sorted(results.folder.iterdir()):
+        screen.detail(str(path))
+    screen.detail(str(results.printed))
+    screen.line()
+    for problem in problems:
+        screen.line(f"FAILED: {problem}", Tone.BAD)
+    if not problems:
+        screen.line(
+            "PASSED: nothing lost, nothing twice, nothing out of order, and every partition has "
+            f"its leader ({took_s:.0f} s)",
+            Tone.GOOD,
+        )
+    results.printed.write_text("\n".join(screen.lines) + "\n", "utf-8")

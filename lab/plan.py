@@ -1,0 +1,111 @@
+"""How a cluster is laid out: folders, addresses and property files of every node.
+
+ROOT/config/broker-1.properties
+ROOT/logs/broker-1.log
+ROOT/broker-1/disk-1/data            a disk each, what servers are given inside of it
+ROOT/broker-1/disk-2/data
+ROOT/broker-1/disk-3/data
+ROOT/broker-1/metadata-disk/metadata
+ROOT/controller-100/metadata-disk/metadata
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from jbodlab import properties
+from jbodlab.lab_state import ClusterState, NodeState
+from lab.processes import ServerUser
+
+CONTROLLER_ID = 100
+HOST = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """How large a cluster is.
+
+    Attributes:
+        disk_mb: Most that one disk holds, in MiB.
+        mounts: Whether disks shall be mounts where that is possible.
+    """
+
+    brokers: int = 3
+    log_dirs: int = 3
+    disk_mb: int = 512
+    mounts: bool = True
+
+    @property
+    def ports(self) -> int:
+        """How many ports it needs."""
+        return self.brokers + 1
+
+
+def plan(
+    name: str, root: Path, cluster_id: str, user: ServerUser, shape: Shape, ports: Sequence[int]
+) -> ClusterState:
+    """Return the description of a cluster that does not exist yet."""
+    controller = _node(root, "controller", CONTROLLER_ID, ports[0], 0)
+    brokers = [
+        _node(root, "broker", broker_id, ports[broker_id], shape.log_dirs)
+        for broker_id in range(1, shape.brokers + 1)
+    ]
+    return ClusterState(
+        name=name,
+        root=str(root),
+        cluster_id=cluster_id,
+        uid=user.uid,
+        gid=user.gid,
+        mounts=(),
+        nodes=(controller, *brokers),
+    )
+
+
+def directories(state: ClusterState) -> list[Path]:
+    """Return every directory that servers are given, each once."""
+    found = {path: None for node in state.nodes for path in (*node.log_dirs, node.metadata_log_dir)}
+    return [Path(path) for path in found]
+
+
+def property_file(state: ClusterState, node: NodeState) -> str:
+    """Return the text of a node's property file, in Kafka's own keys."""
+    is_broker = node.role == "broker"
+    listener = "PLAINTEXT" if is_broker else "CONTROLLER"
+    controller = state.controller
+    address = f"{listener}://{node.host}:{node.port}"
+    values = {
+        "process.roles": node.role,
+        "node.id": str(node.node_id),
+        "controller.quorum.voters": f"{controller.node_id}@{controller.host}:{controller.port}",
+        "controller.listener.names": "CONTROLLER",
+        "listeners": address,
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        "log.dirs": ",".join(node.log_dirs),
+        "metadata.log.dir": node.metadata_log_dir,
+        "default.replication.factor": str(min(3, len(state.brokers))),
+        "min.insync.replicas": str(min(2, len(state.brokers))),
+    }
+    if is_broker:
+        values["advertised.listeners"] = address
+    return properties.render(values)
+
+
+def _node(root: Path, role: str, node_id: int, port: int, log_dir_count: int) -> NodeState:
+    name = f"{role}-{node_id}"
+    metadata = str(root / name / "metadata-disk" / "metadata")
+    log_dirs = tuple(
+        str(root / name / f"disk-{number}" / "data") for number in range(1, log_dir_count + 1)
+    )
+    return NodeState(
+        role=role,
+        node_id=node_id,
+        host=HOST,
+        port=port,
+        properties_file=str(root / "config" / f"{name}.properties"),
+        log_file=str(root / "logs" / f"{name}.log"),
+        metadata_log_dir=metadata,
+        # A controller stores nothing but metadata; without this key it would take a default.
+        log_dirs=log_dirs or (metadata,),
+    )

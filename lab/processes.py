@@ -1,0 +1,212 @@
+"""Processes of ours: start them as another user, find them again, end them and only them.
+
+A process is known by its pid together with its start time, so that a later process that was given
+the same pid is never touched; signals go through a pidfd, which is bound to one process for good.
+Every process that belongs to a cluster carries the cluster's folder in its environment. That finds
+those whose starter was killed before it could write them down.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from jbodlab.lab_state import ProcessState
+
+CLUSTER_VARIABLE = "JBODLAB_CLUSTER"
+POLL_S = 0.02
+KILL_DEADLINE_S = 5.0
+
+# Fields of /proc/PID/stat behind the name in parentheses.
+_STATE, _SESSION, _START_TICKS = 0, 3, 19
+_ENDED = ("Z", "X")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerUser:
+    """Who the servers run as."""
+
+    uid: int
+    gid: int
+
+    @property
+    def is_other(self) -> bool:
+        """Whether it is another user than this process's, which only root can become."""
+        return self.uid != os.geteuid()
+
+
+def start(
+    command: Sequence[str],
+    *,
+    user: ServerUser,
+    log_file: Path,
+    environment: Mapping[str, str],
+) -> ProcessState:
+    """Start a process in a session of its own, its output appended to a file.
+
+    Raises:
+        OSError: the program cannot be executed by that user.
+    """
+    fd = os.open(log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    try:
+        child = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=fd,
+            stderr=fd,
+            cwd="/",
+            env=environment,
+            start_new_session=True,
+            umask=0o022,
+            user=user.uid if user.is_other else None,
+            group=user.gid if user.is_other else None,
+            extra_groups=[] if user.is_other else None,
+        )
+    finally:
+        os.close(fd)
+    found = find(child.pid)
+    # Even a process that has ended keeps its pid and times until it is waited for.
+    assert found is not None
+    child.returncode = 0  # Waiting for it is this module's task, whoever holds the object.
+    return found
+
+
+def run(
+    command: Sequence[str],
+    *,
+    user: ServerUser,
+    environment: Mapping[str, str],
+    timeout_s: float = 60,
+) -> subprocess.CompletedProcess[str]:
+    """Run a short command as a user and return its output.
+
+    Raises:
+        OSError: the program cannot be executed by that user.
+        subprocess.TimeoutExpired: it took too long, and was killed.
+    """
+    return subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd="/",
+        env=environment,
+        start_new_session=True,
+        umask=0o022,
+        timeout=timeout_s,
+        user=user.uid if user.is_other else None,
+        group=user.gid if user.is_other else None,
+        extra_groups=[] if user.is_other else None,
+    )
+
+
+def find(pid: int) -> ProcessState | None:
+    """Return a process that exists, ended but not waited for included."""
+    fields = _stat(pid)
+    return None if fields is None else ProcessState(pid=pid, start_ticks=int(fields[_START_TICKS]))
+
+
+def is_alive(process: ProcessState) -> bool:
+    """Return whether this very process still runs; one of our children that ended is reaped."""
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(process.pid, os.WNOHANG)
+    fields = _stat(process.pid)
+    return (
+        fields is not None
+        and int(fields[_START_TICKS]) == process.start_ticks
+        and fields[_STATE] not in _ENDED
+    )
+
+
+def end(processes: Iterable[ProcessState], *, deadline_s: float) -> list[ProcessState]:
+    """Ask processes to stop, and kill those that have not within the deadline.
+
+    Returns:
+        The processes that had to be killed.
+    """
+    asked = [process for process in processes if _send(process, signal.SIGTERM)]
+    killed = [process for process in _wait(asked, deadline_s) if _send(process, signal.SIGKILL)]
+    _wait(killed, KILL_DEADLINE_S)
+    return killed
+
+
+def in_session(session: int) -> list[ProcessState]:
+    """Return the processes of a session that have not ended, its leader included."""
+    return [
+        ProcessState(pid=pid, start_ticks=int(fields[_START_TICKS]))
+        for pid, fields in _all()
+        if int(fields[_SESSION]) == session
+    ]
+
+
+def of_cluster(root: Path) -> list[ProcessState]:
+    """Return all processes that were started for the cluster in this folder."""
+    wanted = f"{CLUSTER_VARIABLE}={root}".encode()
+    own = os.getpid()
+    found = []
+    for pid, fields in _all():
+        with contextlib.suppress(OSError):
+            variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            if wanted in variables and pid != own:
+                found.append(ProcessState(pid=pid, start_ticks=int(fields[_START_TICKS])))
+    return found
+
+
+def resident_mb(process: ProcessState) -> int | None:
+    """Return the resident memory of a process in MiB; None if it is gone."""
+    with contextlib.suppress(OSError, ValueError):
+        for line in Path(f"/proc/{process.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) // 1024
+    return None
+
+
+def _send(process: ProcessState, number: signal.Signals) -> bool:
+    """Signal a process if it is still the one we mean; returns whether it was."""
+    try:
+        pidfd = os.pidfd_open(process.pid)
+    except OSError:
+        return False
+    try:
+        if not is_alive(process):
+            return False
+        signal.pidfd_send_signal(pidfd, number)
+    except ProcessLookupError:
+        return False
+    finally:
+        os.close(pidfd)
+    return True
+
+
+def _wait(processes: Sequence[ProcessState], deadline_s: float) -> list[ProcessState]:
+    """Wait for processes to end; returns those that have not."""
+    deadline = time.monotonic() + deadline_s
+    left = [process for process in processes if is_alive(process)]
+    while left and time.monotonic() < deadline:
+        time.sleep(POLL_S)
+        left = [process for process in left if is_alive(process)]
+    return left
+
+
+def _stat(pid: int) -> list[str] | None:
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    # The name may hold blanks and parentheses; the last one closes it.
+    return text[text.rindex(")") + 2 :].split()
+
+
+def _all() -> Iterable[tuple[int, list[str]]]:
+    """Yield pid and fields of every process that has not ended."""
+    for entry in os.listdir("/proc"):  # noqa: PTH208 - names only
+        fields = _stat(int(entry)) if entry.isdecimal() else None
+        if fields is not None and fields[_STATE] not in _ENDED:
+            yield int(entry), fields

@@ -1,0 +1,141 @@
+"""What the lab asks a running cluster over the Kafka protocol: leaders, replicas, directories."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kio.schema.describe_log_dirs.v4.request import DescribeLogDirsRequest
+from kio.schema.metadata.v12.request import MetadataRequest
+
+from jbodlab.client import KafkaConnection
+from jbodlab.errors import DecodeError
+from jbodlab.ids import TopicPartition
+from jbodlab.lab_state import NodeState
+
+METADATA, METADATA_VERSION = 3, 12
+DESCRIBE_LOG_DIRS, DESCRIBE_LOG_DIRS_VERSION = 35, 4
+CLIENT_ID = "jbodlab"
+
+NO_ANSWER = (TimeoutError, ConnectionError, DecodeError)
+"""What a question to a broker ends with when there is no answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionView:
+    """One partition as a broker tells clients; leader -1 if there is none."""
+
+    leader: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    offline: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterView:
+    """The cluster as one broker tells clients."""
+
+    broker_ids: frozenset[int]
+    partitions: Mapping[TopicPartition, PartitionView]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogDirView:
+    """One log directory of a broker.
+
+    Attributes:
+        error: Name of the error for an offline directory, else empty.
+        sizes: Bytes of each replica that lies in it.
+    """
+
+    path: str
+    error: str
+    sizes: Mapping[TopicPartition, int]
+
+
+async def connect(node: NodeState, timeout_s: float) -> KafkaConnection:
+    """Connect to a broker; raises as `KafkaConnection.open`."""
+    return await KafkaConnection.open(
+        node.host, node.port, client_id=CLIENT_ID, timeout_s=timeout_s
+    )
+
+
+async def cluster_view(connection: KafkaConnection, timeout_s: float) -> ClusterView:
+    """Ask for all brokers and topics; raises as `KafkaConnection.call`."""
+    request = MetadataRequest(
+        topics=None, allow_auto_topic_creation=False, include_topic_authorized_operations=False
+    )
+    response = await connection.call(METADATA, METADATA_VERSION, request, timeout_s)
+    return ClusterView(
+        broker_ids=frozenset(int(broker.node_id) for broker in response.brokers),
+        partitions={
+            TopicPartition(topic.name, partition.partition_index): _partition(partition)
+            for topic in response.topics
+            for partition in topic.partitions
+        },
+    )
+
+
+async def log_dirs(connection: KafkaConnection, timeout_s: float) -> list[LogDirView]:
+    """Ask a broker for its directories and all that lies in them; raises as `call`."""
+    response = await connection.call(
+        DESCRIBE_LOG_DIRS,
+        DESCRIBE_LOG_DIRS_VERSION,
+        DescribeLogDirsRequest(topics=None),
+        timeout_s,
+    )
+    return [
+        LogDirView(
+            path=result.log_dir,
+            error="" if int(result.error_code) == 0 else result.error_code.name.upper(),
+            sizes={
+                TopicPartition(topic.name, partition.partition_index): int(partition.partition_size)
+                for topic in result.topics
+                for partition in topic.partitions
+                if not partition.is_future_key
+            },
+        )
+        for result in response.results
+    ]
+
+
+async def ask_cluster_view(node: NodeState, timeout_s: float) -> ClusterView | None:
+    """Ask one broker over a connection of its own; None if it does not answer."""
+    with contextlib.suppress(*NO_ANSWER):
+        connection = await connect(node, timeout_s)
+        try:
+            return await cluster_view(connection, timeout_s)
+        finally:
+            connection.close()
+    return None
+
+
+async def ask_log_dirs(node: NodeState, timeout_s: float) -> list[LogDirView] | None:
+    """Ask one broker over a connection of its own; None if it does not answer."""
+    with contextlib.suppress(*NO_ANSWER):
+        connection = await connect(node, timeout_s)
+        try:
+            return await log_dirs(connection, timeout_s)
+        finally:
+            connection.close()
+    return None
+
+
+async def ask_all_log_dirs(
+    nodes: tuple[NodeState, ...], timeout_s: float
+) -> dict[int, list[LogDirView] | None]:
+    """Ask several brokers at once; by broker id."""
+    answers = await asyncio.gather(*(ask_log_dirs(node, timeout_s) for node in nodes))
+    return {node.node_id: answer for node, answer in zip(nodes, answers, strict=True)}
+
+
+def _partition(partition: Any) -> PartitionView:
+    return PartitionView(
+        leader=int(partition.leader_id),
+        replicas=tuple(map(int, partition.replica_nodes)),
+        isr=tuple(map(int, partition.isr_nodes)),
+        offline=tuple(map(int, partition.offline_replicas)),
+    )

@@ -1,0 +1,124 @@
+"""The end of the demo: jbod-replay turns the controller's log into tables and a report."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import pwd
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from lab import processes, programs
+from lab.errors import LabError
+from lab.interrupts import Interrupts
+
+DEADLINE_S = 240.0
+END_DEADLINE_S = 5.0
+JAVA_MIN = 17
+LEAVE_OUT = "`jbodlab demo --no-spark` (make demo DEMO_ARGS=--no-spark) leaves the replay out"
+
+
+def check_requirements() -> None:
+    """Find out whether Spark can run here.
+
+    Raises:
+        LabError: it cannot, with the reason.
+    """
+    if importlib.util.find_spec("pyspark") is None:
+        raise LabError(f"PySpark is missing: pip install 'jbodlab[analytics]'; {LEAVE_OUT}")
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    try:
+        text = (
+            subprocess.run(
+                [java, "-version"], capture_output=True, text=True, check=False, timeout=30
+            ).stderr
+            if java
+            else ""
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        text = ""
+    match = re.search(r'version "(\d+)', text)
+    if match is None:
+        raise LabError(f"no Java found, which Spark needs ({JAVA_MIN} or newer); {LEAVE_OUT}")
+    if int(match[1]) < JAVA_MIN:
+        raise LabError(
+            f"{java} is version {match[1]}, Spark needs {JAVA_MIN} or newer; {LEAVE_OUT}"
+        )
+    _with_a_name()
+
+
+def _with_a_name() -> list[str]:
+    """Return what to run Spark under: nothing, but for a user whom the system has no name for.
+
+    Spark asks for the name of its user and does not start without one. In a user namespace of its
+    own the process has one, and what it writes still belongs to the same user.
+
+    Raises:
+        LabError: the user has no name, and there are no such namespaces.
+    """
+    try:
+        pwd.getpwuid(os.geteuid())
+    except KeyError:
+        under = ["unshare", "--map-root-user"]
+        try:
+            done = subprocess.run([*under, "true"], capture_output=True, check=False, timeout=30)
+        except (OSError, subprocess.TimeoutExpired):
+            done = None
+        if done is None or done.returncode:
+            raise LabError(
+                f"uid {os.geteuid()} has no name in the list of users, without which Spark does "
+                f"not start; {LEAVE_OUT}"
+            ) from None
+        return under
+    return []
+
+
+def run(
+    metadata: Path,
+    tables: Path,
+    report: Path,
+    log: Path,
+    variables: Mapping[str, str],
+    interrupts: Interrupts,
+) -> str:
+    """Replay a metadata log.
+
+    Args:
+        metadata: The directory that holds `__cluster_metadata-0`.
+        tables: Folder that gets a subfolder per table.
+        report: File that gets the report.
+        log: File that gets everything else that is printed.
+        variables: Environment.
+        interrupts: Held back while the process starts.
+
+    Returns:
+        What went wrong, empty if nothing did.
+    """
+    program = [*_with_a_name(), *programs.command("jbod-replay")]
+    command = [*program, "--input", str(metadata), "--output", str(tables)]
+    with report.open("wb") as out, log.open("wb") as errors:
+        with interrupts.deferred():
+            child = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=errors,
+                cwd=report.parent,
+                env=variables,
+                start_new_session=True,
+            )
+        try:
+            code = child.wait(DEADLINE_S)
+        except subprocess.TimeoutExpired:
+            return f"jbod-replay did not end within {DEADLINE_S:.0f} s, see {log}"
+        finally:
+            # Spark's JVM and its Python workers are in the same session.
+            began = time.monotonic()
+            processes.end(processes.in_session(child.pid), deadline_s=END_DEADLINE_S)
+            child.wait(max(0.1, END_DEADLINE_S - (time.monotonic() - began)))
+    return "" if code == 0 else f"jbod-replay ended with exit code {code}, see {log}"
