@@ -1,0 +1,1 @@
+"""Spark: a metadata log directory -> tables -> reports."""

@@ -1,0 +1,9 @@
+"""What makes a replay impossible; anything wrong inside the log becomes a problem row instead."""
+
+from __future__ import annotations
+
+from jbodlab.errors import JbodlabError
+
+
+class ReplayInputError(JbodlabError):
+    """Input, output or machine are not usable; one line for the operator, exit code 1."""

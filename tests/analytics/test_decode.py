@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from analytics.decode import SourceRow, decode_split
+from analytics.layout import Split, read_layout
+from jbodlab.metadata_log.batches import data_batch
+from jbodlab.protocol.record_batch import build_batch
+from jbodlab.records.config_records import NoOpRecord
+from jbodlab.records.topic_records import TopicRecord
+from tests.analytics.builders import LogBuilder, partition_record, register, uid, versioned
+
+DUMPED = re.compile(r"^\| offset: (\d+) CreateTime: (\d+) .*?(?:payload: (.*))?$")
+
+
+def split_of(data: bytes) -> Split:
+    return Split(file="x.log", start=0, end=len(data), snapshot=None)
+
+
+def decode(data: bytes) -> list[SourceRow]:
+    return list(decode_split(data, split_of(data)))
+
+
+@pytest.mark.parametrize("cluster", ["4.3.1-disks", "3.9.2-admin"])
+def test_every_record_is_the_one_that_kafkas_dump_tool_prints(
+    kafka_logs: Path, cluster: str
+) -> None:
+    layout = read_layout(kafka_logs / cluster / "controller" / "__cluster_metadata-0")
+
+    for split in layout.splits:
+        data = (layout.directory / split.file).read_bytes()
+        rows = list(decode_split(data[split.start : split.end], split))
+        dump = (kafka_logs / cluster / f"dump-{split.file}.txt").read_text()
+        printed = [match for line in dump.splitlines() if (match := DUMPED.match(line))]
+        assert len(rows) == len(printed)
+        for row, match in zip(rows, printed, strict=True):
+            assert row.problem is None
+            assert row.offset == int(match[1])
+            assert row.timestamp == int(match[2]) * 1000
+            if match[3] is None:
+                assert row.control
+            else:
+                assert json.loads(row.payload or "") == json.loads(match[3])
+
+
+def test_a_record_names_what_it_is_about(tmp_path: Path) -> None:
+    log = LogBuilder(tmp_path)
+    log.append(register(7, [uid(1)]))
+    log.append(TopicRecord(name="orders", topic_id=uid(2)), partition_record(uid(2), 3))
+    log.close()
+    data = (log.directory / "00000000000000000000.log").read_bytes()
+
+    rows = decode(data)
+
+    assert [(row.topic, row.partition, row.broker) for row in rows] == [
+        (None, None, 7),
+        ("orders", None, None),
+        (None, 3, None),
+    ]
+    assert rows[1].topic_id == rows[2].topic_id is not None
+
+
+def test_a_wrong_crc_costs_its_batch_and_no_other() -> None:
+    first, second, third = (
+        data_batch([versioned(NoOpRecord())], base_offset=n, epoch=1, timestamp_ms=0)
+        for n in range(3)
+    )
+    damaged = bytearray(second)
+    damaged[-1] ^= 1
+
+    rows = decode(first + bytes(damaged) + third)
+
+    assert [(row.offset, row.problem) for row in rows] == [(0, None), (1, "crc"), (2, None)]
+    assert rows[1].position == len(first)
+
+
+def test_an_unknown_type_keeps_its_row_with_the_raw_value() -> None:
+    data = build_batch([(None, b"\x01\x63\x00\x07\x00")], base_offset=4, timestamp_ms=0)
+
+    rows = decode(data)
+
+    assert [(row.offset, row.type, row.problem) for row in rows] == [
+        (4, "UNKNOWN(99)", None),
+        (4, None, "unknown_type"),
+    ]
+    assert rows[0].payload is None
+    assert rows[0].value == b"\x01\x63\x00\x07\x00"
+
+
+@pytest.mark.parametrize("value", [None, b"", b"\x02\x14\x00\x00", b"\x01\x14\x00\x00\x00"])
+def test_a_value_that_cannot_be_decoded_keeps_its_row(value: bytes | None) -> None:
+    rows = decode(build_batch([(None, value)], base_offset=4, timestamp_ms=0))
+
+    assert [(row.offset, row.type, row.problem) for row in rows] == [
+        (4, None, None),
+        (4, None, "undecodable"),
+    ]
+
+
+def test_a_time_that_no_timestamp_can_hold_is_null() -> None:
+    value = b"\x01\x14\x00\x00"
+
+    rows = decode(build_batch([(None, value)], base_offset=4, timestamp_ms=2**62))
+
+    assert [(row.type, row.timestamp) for row in rows] == [("NO_OP_RECORD", None)]

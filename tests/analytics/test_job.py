@@ -1,0 +1,492 @@
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from pyspark.sql import SparkSession
+
+from analytics.job import main, replay
+from analytics.tables import TABLES
+from jbodlab import kafka_uuid
+from jbodlab.image.metadata_image import MetadataImage
+from jbodlab.records.config_records import BeginTransactionRecord, NoOpRecord
+from jbodlab.records.topic_records import TopicRecord
+from tests.analytics.builders import LogBuilder, RandomHistory, partition_record, register, uid
+
+Rows = list[dict[str, object]]
+ReadTable = Callable[[Path, str], Rows]
+
+pytestmark = pytest.mark.spark
+
+
+def ids(values: Iterable[object]) -> list[str]:
+    return [kafka_uuid.to_text(value) for value in values]  # type: ignore[arg-type]
+
+
+def partitions_of(image: MetadataImage) -> Rows:
+    rows: Rows = [
+        {
+            "topic": topic.name,
+            "topic_id": kafka_uuid.to_text(topic.topic_id),
+            "partition": index,
+            "leader": state.leader,
+            "leader_epoch": state.leader_epoch,
+            "partition_epoch": state.partition_epoch,
+            "leader_recovery_state": state.leader_recovery_state,
+            "replicas": list(state.replicas),
+            "isr": list(state.isr),
+            "removing_replicas": list(state.removing_replicas),
+            "adding_replicas": list(state.adding_replicas),
+            "directories": ids(state.directories),
+            "eligible_leader_replicas": list(state.elr),
+            "last_known_elr": list(state.last_known_elr),
+        }
+        for topic in image.topics.by_id.values()
+        for index, state in topic.partitions.items()
+    ]
+    return sorted(rows, key=lambda row: (str(row["topic"]), row["partition"]))  # type: ignore[return-value]
+
+
+def brokers_of(image: MetadataImage) -> Rows:
+    return [
+        {
+            "broker": broker,
+            "broker_id": broker,
+            "broker_epoch": known.epoch,
+            "incarnation_id": kafka_uuid.to_text(known.incarnation_id),
+            "end_points": [
+                {"name": e.name, "host": e.host, "port": e.port, "security_protocol": 0}
+                for e in known.endpoints
+            ],
+            "features": [],
+            "rack": known.rack,
+            "fenced": known.fenced,
+            "in_controlled_shutdown": known.in_controlled_shutdown,
+            "log_dirs": ids(known.directories),
+            "cordoned_log_dirs": ids(known.cordoned_directories or ()),  # never null here
+        }
+        for broker, known in sorted(image.cluster.brokers.items())
+    ]
+
+
+def assert_tables_equal_image(output: Path, image: MetadataImage, read_table: ReadTable) -> None:
+    expected = partitions_of(image)
+    found = read_table(output, "partitions")
+    assert [{name: row[name] for name in expected[0]} for row in found] == expected
+    brokers = brokers_of(image)
+    found = read_table(output, "brokers")
+    assert [{name: row[name] for name in brokers[0]} for row in found] == brokers
+    topics = read_table(output, "topics")
+    assert [(row["topic"], row["topic_id"], row["partitions"]) for row in topics] == sorted(
+        (topic.name, kafka_uuid.to_text(topic.topic_id), len(topic.partitions))
+        for topic in image.topics.by_id.values()
+    )
+    assert [(row["topic"], row["min_insync_replicas"]) for row in topics] == sorted(
+        (name, int(min_isr_of(image, name))) for name in image.topics.by_name
+    )
+    online = [
+        (row["broker"], row["directory"])
+        for row in read_table(output, "log_dirs")
+        if row["state"] == "online" and row["valid_to_offset"] is None
+    ]
+    assert sorted(online) == sorted(
+        (row["broker"], directory)
+        for row in brokers
+        for directory in row["log_dirs"]  # type: ignore[attr-defined]
+    )
+
+
+def min_isr_of(image: MetadataImage, topic: str) -> str:
+    for kind, name in ((2, topic), (4, "")):
+        if (value := image.configs.resource(kind, name).get("min.insync.replicas")) is not None:
+            return value
+    return "1"
+
+
+def assert_history_has_no_holes(output: Path, read_table: ReadTable) -> None:
+    last: dict[tuple[object, object], object] = {}
+    for row in read_table(output, "partition_history"):
+        key = (row["topic_id"], row["partition"])
+        if key in last:
+            assert last[key] == row["valid_from_offset"], row
+        last[key] = row["valid_to_offset"]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_replayed_end_state_equals_the_image_after_a_random_history(
+    seed: int, spark: SparkSession, tmp_path: Path, read_table: ReadTable
+) -> None:
+    log = LogBuilder(tmp_path / "meta", segment_bytes=8192)
+    image = RandomHistory(log, seed).run(250, snapshot_every=100)
+    log.close()
+    assert len(image.topics.by_id) > 1
+    assert len(image.cluster.brokers) > 1
+
+    replay(tmp_path / "meta", tmp_path / "out", spark)
+
+    assert read_table(tmp_path / "out", "problems") == []
+    assert_tables_equal_image(tmp_path / "out", image, read_table)
+    assert_history_has_no_holes(tmp_path / "out", read_table)
+    records = read_table(tmp_path / "out", "records")
+    assert [row["offset"] for row in records] == list(range(log.log.end_offset))
+
+
+def test_a_log_that_begins_at_a_snapshot_gives_the_same_end_state(
+    spark: SparkSession, tmp_path: Path, read_table: ReadTable
+) -> None:
+    log = LogBuilder(tmp_path / "meta", segment_bytes=2048)
+    history = RandomHistory(log, seed=3)
+    history.run(100)
+    log.snapshot()
+    start = log.log.end_offset
+    image = history.run(60)
+    log.log.delete_segments_below(start)
+    log.append(BeginTransactionRecord(), TopicRecord(name="never", topic_id=uid(99)))
+    log.close()
+    assert log.log.start_offset > 0
+
+    replay(tmp_path / "meta", tmp_path / "out", spark)
+
+    assert read_table(tmp_path / "out", "problems") == []
+    assert_tables_equal_image(tmp_path / "out", image, read_table)
+    first = read_table(tmp_path / "out", "partition_history")
+    assert {row["valid_from_offset"] for row in first if row["record_type"] == "SNAPSHOT"} == {
+        start
+    }
+    assert read_table(tmp_path / "out", "snapshot_records") != []
+
+
+class Replayed(NamedTuple):
+    """A log of Apache Kafka, and what its replay left."""
+
+    folder: Path
+    output: Path
+    report: str
+
+
+@pytest.fixture(scope="module")
+def disks(
+    spark: SparkSession, kafka_logs: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Replayed:
+    return replayed(spark, kafka_logs / "4.3.1-disks", tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def admin(
+    spark: SparkSession, kafka_logs: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Replayed:
+    return replayed(spark, kafka_logs / "3.9.2-admin", tmp_path_factory)
+
+
+def replayed(
+    spark: SparkSession, folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Replayed:
+    output = tmp_path_factory.mktemp("kafka")
+    result = replay(folder / "controller", output, spark)
+    return Replayed(folder, output, result.report)
+
+
+@pytest.fixture(params=["disks", "admin"])
+def kafka(request: pytest.FixtureRequest) -> Replayed:
+    """Each of the two logs, from the controller's directory."""
+    found: Replayed = request.getfixturevalue(request.param)
+    return found
+
+
+def test_a_log_of_apache_kafka_replays_to_what_its_own_tools_print(
+    kafka: Replayed, read_table: ReadTable
+) -> None:
+    assert read_table(kafka.output, "problems") == []
+    printed = (kafka.folder / "topics.txt").read_text()
+    line = re.compile(
+        r"\tTopic: (\S+)\tPartition: (\d+)\tLeader: (\S+)\tReplicas: (\S+)\tIsr: (\S+)\t"
+    )
+    expected = sorted(
+        (topic, int(partition), int(leader), replicas, sorted(isr.split(",")))
+        for topic, partition, leader, replicas, isr in line.findall(printed)
+    )
+    partitions = read_table(kafka.output, "partitions")
+    assert [
+        (
+            row["topic"],
+            row["partition"],
+            row["leader"],
+            ",".join(map(str, row["replicas"])),  # type: ignore[call-overload]
+            sorted(map(str, row["isr"])),  # type: ignore[call-overload]
+        )
+        for row in partitions
+    ] == expected
+    topic = re.compile(r"^Topic: (\S+)\tTopicId: (\S+)\tPartitionCount: (\d+)\tRepl\S+ (\d+)", re.M)
+    assert [
+        (row["topic"], row["topic_id"], row["partitions"], row["replication_factor"])
+        for row in read_table(kafka.output, "topics")
+    ] == sorted(
+        (name, topic_id, int(count), int(factor))
+        for name, topic_id, count, factor in topic.findall(printed)
+    )
+
+
+def test_replicas_are_in_the_directories_where_kafka_found_them(
+    kafka: Replayed, read_table: ReadTable
+) -> None:
+    paths = {
+        row["directory"]: (row["broker"], row["path"])
+        for row in json.loads((kafka.folder / "directories.json").read_text())
+    }
+    found = json.loads((kafka.folder / "logdirs.json").read_text())["brokers"]
+    expected = {
+        ((broker["broker"], log_dir["logDir"]), replica["partition"])
+        for broker in found
+        for log_dir in broker["logDirs"]
+        for replica in log_dir["partitions"]
+    }
+
+    replayed = {
+        (paths[directory], f"{row['topic']}-{row['partition']}")
+        for row in read_table(kafka.output, "partitions")
+        for directory in row["directories"]  # type: ignore[attr-defined]
+    }
+
+    assert read_table(kafka.output, "problems") == []
+    offline = {
+        paths[row["directory"]]  # type: ignore[index]
+        for row in read_table(kafka.output, "log_dirs")
+        if row["state"] == "offline" and row["valid_to_offset"] is None
+    }
+    assert {entry for entry in replayed if entry[0] not in offline} == expected
+
+
+def test_the_tables_name_every_directory_that_was_broken(
+    disks: Replayed, read_table: ReadTable
+) -> None:
+    folder = disks.folder
+    journal = [json.loads(line) for line in (folder / "journal.jsonl").read_text().splitlines()]
+    ids_of = {
+        (row["broker"], Path(row["path"]).name): row["directory"]
+        for row in json.loads((folder / "directories.json").read_text())
+    }
+
+    offline = [row for row in read_table(disks.output, "log_dirs") if row["state"] == "offline"]
+    broken = [entry for entry in journal if entry["what"] == "break"]
+    assert len(offline) == len(broken) == 3
+    for entry in broken:
+        directory = ids_of[entry["broker"], entry["dir"]]
+        (row,) = [row for row in offline if row["directory"] == directory]
+        assert row["broker"] == entry["broker"]
+        seen = row["valid_from_time"]
+        assert isinstance(seen, datetime)
+        after_ms = seen.timestamp() * 1000 - entry["ms"]
+        assert 0 <= after_ms < 6000
+        held = {
+            f"{state['topic']}-{state['partition']}"
+            for state in read_table(disks.output, "partition_history")
+            if directory in state["directories"]  # type: ignore[operator]
+            and state["valid_from_offset"] < row["batch_base_offset"]  # type: ignore[operator]
+            and (
+                state["valid_to_offset"] is None
+                or state["valid_to_offset"] >= row["batch_base_offset"]  # type: ignore[operator]
+            )
+        }
+        assert held == set(entry["replicas"])
+        assert f"broker {entry['broker']} {directory} went offline" in disks.report
+
+
+def test_the_outage_of_a_killed_broker_is_put_down_to_it(
+    disks: Replayed, read_table: ReadTable
+) -> None:
+    outages = read_table(disks.output, "outages")
+
+    assert [
+        (row["topic"], row["partition"], row["kind"], row["from_offset"], row["to_offset"])
+        for row in outages
+        if row["kind"] == "leaderless"
+    ] == [("clicks", 5, "leaderless", 256, 280)]
+    assert {(row["cause"], row["broker"], row["directory"]) for row in outages} == {
+        ("broker", 3, None)
+    }
+
+
+def test_a_damaged_log_gives_problems_and_what_can_be_read(
+    spark: SparkSession, tmp_path: Path, read_table: ReadTable
+) -> None:
+    log = LogBuilder(tmp_path / "meta")
+    log.append(register(1, [uid(1)]))
+    damaged_at = log.log.read(0)
+    log.append(TopicRecord(name="lost", topic_id=uid(2)))
+    log.append(partition_record(uid(2)))
+    log.append(TopicRecord(name="kept", topic_id=uid(3)), partition_record(uid(3)))
+    log.close()
+    path = log.directory / "00000000000000000000.log"
+    data = bytearray(path.read_bytes())
+    data[len(damaged_at) + 70] ^= 1
+    path.write_bytes(data + b"\x00\x01torn")
+
+    replay(tmp_path / "meta", tmp_path / "out", spark)
+
+    found = read_table(tmp_path / "out", "problems")
+    assert sorted((str(row["kind"]), row["offset"]) for row in found) == [
+        ("crc", 1),
+        ("replay", 2),
+        ("torn_tail", 5),
+    ]
+    assert [row["topic"] for row in read_table(tmp_path / "out", "partitions")] == ["kept"]
+
+
+def test_a_second_run_replaces_tables_and_what_a_killed_one_left_and_nothing_else(
+    spark: SparkSession, tmp_path: Path, read_table: ReadTable
+) -> None:
+    log = LogBuilder(tmp_path / "meta")
+    log.append(NoOpRecord())
+    output = tmp_path / "out"
+    (output / "mine").mkdir(parents=True)
+    (output / "notes.txt").write_text("keep")
+    (output / ".jbod-replay-999999999").mkdir()
+
+    first = replay(tmp_path / "meta", output, spark)
+    log.append(register(1, [uid(1)]))
+    log.close()
+    second = replay(tmp_path / "meta", output, spark)
+
+    assert list(first.tables) == list(second.tables) == [table.name for table in TABLES]
+    assert sorted(path.name for path in output.iterdir()) == sorted(
+        ["mine", "notes.txt", *(table.name for table in TABLES)]
+    )
+    assert len(read_table(output, "records")) == 2
+    assert "1 active, log directories 1 online 0 offline" in second.report
+
+
+def test_every_table_exists_with_its_columns_also_when_empty(
+    spark: SparkSession, tmp_path: Path, read_table: ReadTable
+) -> None:
+    log = LogBuilder(tmp_path / "meta")
+    log.append(NoOpRecord())
+    log.close()
+
+    result = replay(tmp_path / "meta", tmp_path / "out", spark)
+
+    for table in TABLES:
+        frame = spark.read.parquet(str(result.tables[table.name]))
+        assert [(f.name, f.dataType) for f in frame.schema] == [
+            (column.name, column.type) for column in table.columns
+        ]
+    assert "Problems     none" in result.report
+    (row,) = read_table(tmp_path / "out", "records")
+    assert row["timestamp"] == datetime.fromtimestamp(log.now_ms / 1000, UTC)
+
+
+def test_bad_input_is_one_line_and_exit_code_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(["--input", str(tmp_path / "missing"), "--output", str(tmp_path / "out")])
+
+    assert code == 1
+    assert capsys.readouterr().err == f"jbod-replay: input {tmp_path / 'missing'} does not exist\n"
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_output_that_cannot_be_a_directory_is_one_line_and_exit_code_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = LogBuilder(tmp_path / "meta")
+    log.append(NoOpRecord())
+    log.close()
+    (tmp_path / "file").write_text("")
+
+    for output in (tmp_path / "file", tmp_path / "file" / "below"):
+        assert main(["--input", str(tmp_path / "meta"), "--output", str(output)]) == 1
+        assert capsys.readouterr().err.startswith(f"jbod-replay: output {output} is not writable")
+
+
+def test_a_folder_that_is_no_table_is_not_replaced(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = LogBuilder(tmp_path / "meta")
+    log.append(NoOpRecord())
+    log.close()
+    precious = tmp_path / "out" / "records" / "precious.txt"
+    precious.parent.mkdir(parents=True)
+    precious.write_text("keep")
+
+    code = main(["--input", str(tmp_path / "meta"), "--output", str(tmp_path / "out")])
+
+    assert code == 1
+    assert capsys.readouterr().err.count("\n") == 1
+    assert precious.read_text() == "keep"
+
+
+def test_nothing_is_written_into_the_log_itself(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = LogBuilder(tmp_path / "meta")
+    log.append(NoOpRecord())
+    log.close()
+
+    code = main(["--input", str(tmp_path / "meta"), "--output", str(log.directory / "out")])
+
+    assert code == 1
+    assert "inside the metadata log" in capsys.readouterr().err
+
+
+def test_without_java_there_is_one_line_and_exit_code_1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = LogBuilder(tmp_path / "meta")
+    log.append(NoOpRecord())
+    log.close()
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+
+    code = main(["--input", str(tmp_path / "meta"), "--output", str(tmp_path / "out")])
+
+    assert code == 1
+    assert capsys.readouterr().err == f"jbod-replay: JAVA_HOME {tmp_path} holds no bin/java\n"
+
+
+def test_a_user_without_a_name_is_one_line_and_exit_code_1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = LogBuilder(tmp_path / "meta")
+    log.append(NoOpRecord())
+    log.close()
+    monkeypatch.setattr(os, "getuid", lambda: 2_000_000_011)
+
+    code = main(["--input", str(tmp_path / "meta"), "--output", str(tmp_path / "out")])
+
+    assert code == 1
+    assert "user id 2000000011 has no name" in capsys.readouterr().err
+
+
+def test_the_command_runs_from_any_directory(kafka_logs: Path, tmp_path: Path) -> None:
+    root = Path(__file__).parent.parent.parent
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYSPARK", "PYTHON"))}
+
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            f"import sys; sys.path.insert(0, {str(root)!r}); "
+            "from analytics.job import main; sys.exit(main())",
+            "--input",
+            str(kafka_logs / "4.3.1-disks" / "controller"),
+            "--output",
+            str(tmp_path / "out"),
+        ],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("Log          362 records, offsets 0 to 361, 154 no-ops")
+    assert str(tmp_path / "out" / "outages") in done.stdout
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]

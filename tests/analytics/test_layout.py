@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from analytics.decode import SourceRow, decode_split
+from analytics.errors import ReplayInputError
+from analytics.layout import Layout, find_metadata_dir, read_layout
+from jbodlab.records.config_records import NoOpRecord
+from jbodlab.records.topic_records import TopicRecord
+from tests.analytics.builders import LogBuilder, partition_record, register, uid
+
+
+def small_log(root: Path, segment_bytes: int = 1 << 30) -> LogBuilder:
+    """Six batches of two records, offsets 0 to 11."""
+    log = LogBuilder(root, segment_bytes=segment_bytes)
+    for number in range(6):
+        log.append(
+            TopicRecord(name=f"t{number}", topic_id=uid(100 + number)),
+            partition_record(uid(100 + number)),
+        )
+    return log
+
+
+def rows_of(layout: Layout) -> list[SourceRow]:
+    rows = []
+    for split in layout.splits:
+        data = (layout.directory / split.file).read_bytes()[split.start : split.end]
+        rows += list(decode_split(data, split))
+    return rows
+
+
+def test_the_log_is_found_in_its_directory_and_in_the_one_around_it(tmp_path: Path) -> None:
+    log = small_log(tmp_path)
+    log.close()
+
+    assert find_metadata_dir(tmp_path) == log.directory
+    assert find_metadata_dir(log.directory) == log.directory
+
+
+@pytest.mark.parametrize("name", ["missing", "empty", "file"])
+def test_an_input_without_a_log_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(ReplayInputError, match=name):
+        find_metadata_dir(tmp_path / name)
+
+
+def test_a_log_that_begins_at_0_is_replayed_from_there(tmp_path: Path) -> None:
+    log = small_log(tmp_path)
+    log.snapshot()
+    log.append(NoOpRecord())
+    log.close()
+
+    layout = read_layout(log.directory)
+
+    assert (layout.start_offset, layout.end_offset, layout.replay_from) == (0, 13, 0)
+    assert layout.sync_offsets == (12,)
+    assert layout.problems == ()
+
+
+def test_a_log_that_begins_later_is_replayed_from_the_oldest_snapshot_in_it(
+    tmp_path: Path,
+) -> None:
+    log = small_log(tmp_path, segment_bytes=1)
+    log.snapshot()
+    log.append(register(1, [uid(1)]))
+    log.snapshot()
+    log.append(NoOpRecord())
+    log.log.delete_segments_below(8)
+    log.close()
+
+    layout = read_layout(log.directory)
+
+    assert (layout.start_offset, layout.replay_from, layout.sync_offsets) == (8, 12, (12, 13))
+    assert layout.problems == ()
+
+
+def test_a_log_that_begins_later_without_a_snapshot_misses_its_start(tmp_path: Path) -> None:
+    log = small_log(tmp_path, segment_bytes=1)
+    log.log.delete_segments_below(8)
+    log.close()
+
+    layout = read_layout(log.directory)
+
+    assert layout.replay_from == 8
+    assert [(p.kind, p.offset) for p in layout.problems] == [("gap", 0)]
+
+
+def test_a_snapshot_ahead_of_the_log_leaves_a_gap(tmp_path: Path) -> None:
+    log = small_log(tmp_path)
+    log.snapshot()
+    log.log.truncate(8)
+    log.close()
+
+    layout = read_layout(log.directory)
+
+    assert [(p.kind, p.offset) for p in layout.problems] == [("gap", 8)]
+    assert layout.end_offset == 12
+
+
+def test_a_missing_segment_is_a_gap(tmp_path: Path) -> None:
+    log = small_log(tmp_path, segment_bytes=1)
+    log.close()
+    (log.directory / "00000000000000000004.log").unlink()
+
+    layout = read_layout(log.directory)
+
+    assert [(p.kind, p.offset, p.message) for p in layout.problems] == [
+        ("gap", 4, "offsets 4 to 5 are missing")
+    ]
+
+
+@pytest.mark.parametrize("cut", [1, 70, 150])
+def test_a_snapshot_that_is_cut_is_not_believed(tmp_path: Path, cut: int) -> None:
+    log = small_log(tmp_path)
+    path = log.snapshot()
+    log.close()
+    path.chmod(0o600)
+    path.write_bytes(path.read_bytes()[:-cut])
+
+    layout = read_layout(log.directory)
+
+    assert layout.snapshots == ()
+    assert [problem.file for problem in layout.problems] == [path.name]
+    assert all(split.snapshot is None for split in layout.splits)
+
+
+def test_unfinished_and_deleted_files_are_left_alone(tmp_path: Path) -> None:
+    log = small_log(tmp_path)
+    log.close()
+    for name in (
+        "00000000000000000012-0000000001.checkpoint.part",
+        "00000000000000000012-0000000001.checkpoint.deleted",
+        "00000000000000000012.log.deleted",
+        "00000000000000000012.snapshot",
+    ):
+        (log.directory / name).write_bytes(b"rubbish")
+
+    assert read_layout(log.directory).problems == ()
+
+
+def test_small_splits_give_the_same_rows(tmp_path: Path) -> None:
+    log = small_log(tmp_path)
+    log.snapshot()
+    log.close()
+
+    whole, cut = read_layout(log.directory), read_layout(log.directory, split_bytes=100)
+
+    assert len(cut.splits) > len(whole.splits) == 2
+    assert sorted(map(str, rows_of(cut))) == sorted(map(str, rows_of(whole)))
+
+
+def test_every_cut_of_a_log_gives_its_first_records_and_says_what_is_missing(
+    tmp_path: Path,
+) -> None:
+    log = small_log(tmp_path)
+    log.close()
+    path = log.directory / "00000000000000000000.log"
+    data = path.read_bytes()
+    whole = rows_of(read_layout(log.directory))
+
+    for size in range(len(data)):
+        path.write_bytes(data[:size])
+        layout = read_layout(log.directory)
+        rows = rows_of(layout)
+        assert rows == whole[: len(rows)]
+        at_boundary = size in {0, *(row.position for row in whole)}
+        assert [problem.kind for problem in layout.problems] == (
+            [] if at_boundary else ["torn_tail"]
+        )
+
+
+def test_every_changed_byte_is_noticed_and_gives_no_wrong_record(tmp_path: Path) -> None:
+    log = small_log(tmp_path)
+    log.close()
+    path = log.directory / "00000000000000000000.log"
+    data = path.read_bytes()
+    whole = {row.offset: row for row in rows_of(read_layout(log.directory))}
+    last_batch = max(row.position or 0 for row in whole.values())
+
+    for position in range(last_batch):
+        damaged = bytearray(data)
+        damaged[position] ^= 0x41
+        path.write_bytes(damaged)
+        layout = read_layout(log.directory)
+        rows = rows_of(layout)
+        records = [row for row in rows if row.problem is None]
+        assert layout.problems or len(records) < len(rows), position
+        for row in records:
+            assert row._replace(epoch=1) == whole[row.offset], position

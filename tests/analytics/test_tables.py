@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from analytics.decode import SourceRow
+from analytics.source import SCHEMA
+from analytics.tables import TABLES, dictionary
+
+DICTIONARY = Path(__file__).parent.parent.parent / "docs" / "data-dictionary.md"
+
+
+def test_the_data_dictionary_is_the_one_of_the_tables() -> None:
+    assert DICTIONARY.read_text() == dictionary(), "write analytics.tables.dictionary() there"
+
+
+def test_every_table_is_ordered_by_columns_that_it_has() -> None:
+    for table in TABLES:
+        assert set(table.order) <= {column.name for column in table.columns}
+
+
+def test_rows_of_the_data_source_have_the_columns_of_its_schema() -> None:
+    assert SCHEMA.names == list(SourceRow._fields)
