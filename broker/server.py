@@ -32,7 +32,8 @@ from broker.metadata_cache import MetadataCache
 from broker.metadata_publisher import MetadataPublisher
 from broker.network.listener import Listener
 from broker.network.malloc import tune_malloc
-from broker.replication.fetcher import Address, FetcherManager, FetcherSettings
+from broker.replication.fetch_lane import Address, FetcherSettings
+from broker.replication.fetcher import FetcherManager
 from broker.replication.isr_updates import IsrUpdates
 from broker.replication.replica_manager import ReplicaManager, ReplicationSettings
 from broker.replication.topic_settings import SettingsOfTopics

@@ -27,6 +27,9 @@ from jbodlab.requests import (
 
 RETRY_S = 0.05
 
+RECOVERED = 0
+"""The leader recovery state of a partition whose leader holds all there is."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -127,7 +130,8 @@ class IsrUpdates:
                 IsrMember(broker_id=broker, broker_epoch=self._epoch_of(broker, leader))
                 for broker in new_isr
             ),
-            leader_recovery_state=partition.registration.leader_recovery_state,
+            # A leader that was elected uncleanly has recovered by leading.
+            leader_recovery_state=RECOVERED,
             partition_epoch=leader.partition_epoch,
         )
 

@@ -250,12 +250,20 @@ class Partition:
         self._refuse_appends(ErrorCode.KAFKA_STORAGE_ERROR, message)
         self._wake_everybody()
 
-    def delete(self) -> PartitionLog | None:
-        """The replica is no longer here; returns the log to be removed."""
+    def delete(self, moved: PartitionRegistration | None) -> PartitionLog | None:
+        """The replica is no longer here; returns the log to be removed.
+
+        Args:
+            moved: State of a partition that lives on without this replica; None for a deleted one.
+        """
         log = self.log
         self.state = ReplicaState.DELETED
         self._drop_log()
-        self._refuse_appends(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if moved is None:
+            self._refuse_appends(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        else:
+            self.registration = moved
+            self._refuse_appends(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self._wake_everybody()
         return log
 
@@ -409,6 +417,16 @@ class Partition:
             self.broker_id, self.registration, start_offset, self._clock.now_ms()
         )
         self.leader.joinable = joinable
+        logger.info(
+            "leads %s in epoch %d from offset %d",
+            self.topic_partition,
+            self.registration.leader_epoch,
+            start_offset,
+            extra={
+                "topic": self.topic_partition.topic,
+                "partition": self.topic_partition.partition,
+            },
+        )
         self.advance_high_watermark()
         self._wake_everybody()
 

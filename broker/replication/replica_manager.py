@@ -160,7 +160,7 @@ class ReplicaManager:
         for key, registration in delta.changed_partitions.items():
             topic_partition = TopicPartition(image.topics.by_id[key.topic_id].name, key.partition)
             if self._settings.broker_id not in registration.replicas:
-                self._guard(self._stop, topic_partition, key.topic_id)
+                self._guard(self._stop, topic_partition, key.topic_id, registration)
             elif registration.leader == self._settings.broker_id:
                 leaders.append((topic_partition, key.topic_id, registration))
             else:
@@ -342,29 +342,42 @@ class ReplicaManager:
         return partition
 
     def _open(self, partition: Partition) -> None:
-        if self.placement.find(partition):
+        found = self.placement.find(partition.topic_partition, partition.topic_id)
+        if found is not None:
+            partition.set_log(*found)
             self._role_taken(partition, turned=True)
             return
         assigned = partition.registration.directory(self._settings.broker_id)
-        task = self.placement.create(partition, assigned)
+        task = self.placement.create(
+            partition.topic_partition, partition.topic_id, partition.settings.log, assigned
+        )
         if task is None:
+            if partition.may_become_ready:
+                logger.warning(
+                    "no log for %s: it may lie in an offline directory", partition.topic_partition
+                )
             partition.no_log()
-            logger.warning(
-                "no log for %s: it may lie in an offline directory", partition.topic_partition
-            )
             return
         partition.may_become_ready = True
         task.add_done_callback(partial(self._created, partition))
 
     def _created(self, partition: Partition, task: asyncio.Task[PartitionLog | None]) -> None:
-        if partition.state is ReplicaState.DELETED or task.cancelled():
+        if task.cancelled():
             return
         error = task.exception()
+        log = None if error is not None else task.result()
         if error is not None:
             logger.error("creating %s failed", partition.topic_partition, exc_info=error)
-        if error is not None or task.result() is None:
+        if log is None:
             self._take_offline(partition, f"no directory for {partition.topic_partition}")
-        elif partition.is_online:
+        elif partition.state is ReplicaState.DELETED:
+            self.placement.delete(partition.topic_partition, log)
+        elif not log.log_dir.is_online:
+            # It failed when the log was just there; nobody knew yet that it held this replica.
+            log.log_dir.clean_up(log.log.abandon)
+            self._take_offline(partition, str(log.log_dir.error()))
+        else:
+            partition.set_log(log, 0)
             self._role_taken(partition, turned=True)
 
     def _role_taken(self, partition: Partition, *, turned: bool) -> None:
@@ -398,13 +411,18 @@ class ReplicaManager:
                 joinable[broker_id] = broker.epoch
         return joinable
 
-    def _stop(self, topic_partition: TopicPartition, topic_id: TopicId) -> None:
+    def _stop(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: TopicId,
+        moved: PartitionRegistration | None = None,
+    ) -> None:
         partition = self._partitions.get(topic_partition)
         if partition is None or partition.topic_id != topic_id:
             return
         del self._partitions[topic_partition]
         self._fetchers.unfollow(topic_partition)
-        log = partition.delete()
+        log = partition.delete(moved)
         if log is not None:
             self.placement.delete(topic_partition, log)
 

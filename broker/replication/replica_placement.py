@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -19,7 +19,6 @@ from broker.logdirs.log_dir import LogDir
 from broker.logdirs.log_dirs import LogDirs
 from broker.logdirs.reconcile import Action, ReplicaFacts, reconcile
 from broker.replication.directory_writer import DirectoryWriter
-from broker.replication.partition import Partition, ReplicaState
 from broker.replication.partition_log import PartitionLog
 from broker.replication.tail_cache import TailCacheBudget
 from jbodlab.directory_id import UNASSIGNED
@@ -62,24 +61,28 @@ class ReplicaPlacement:
             if found_in is log_dir:
                 yield HostedLog(log, high_watermark)
 
-    def find(self, partition: Partition) -> bool:
-        """Give a replica the log that was found for it at start; returns whether there is one."""
-        found = self._loaded.get(partition.topic_partition)
-        if found is None or found[0].topic_id != partition.topic_id:
-            return False
-        log, log_dir, high_watermark = self._loaded.pop(partition.topic_partition)
+    def find(
+        self, topic_partition: TopicPartition, topic_id: TopicId
+    ) -> tuple[PartitionLog, int] | None:
+        """Return the log that was found for a replica at start, and its high watermark."""
+        found = self._loaded.get(topic_partition)
+        if found is None or found[0].topic_id != topic_id:
+            return None
+        log, log_dir, high_watermark = self._loaded.pop(topic_partition)
         if not log_dir.is_online:
-            return False
-        opened = PartitionLog(log, self.writer(log_dir), self._budget)
-        partition.set_log(opened, high_watermark)
-        return True
+            return None
+        return PartitionLog(log, self.writer(log_dir), self._budget), high_watermark
 
     def create(
-        self, partition: Partition, assigned: DirectoryId
+        self,
+        topic_partition: TopicPartition,
+        topic_id: TopicId,
+        config: LogConfig,
+        assigned: DirectoryId,
     ) -> asyncio.Task[PartitionLog | None] | None:
         """Start to create the log of a replica; None if it must not be created.
 
-        The task sets the log, or returns None if every directory that came into question failed.
+        The task returns None if every directory that came into question failed.
         """
         targets = self._targets(assigned)
         if not targets:
@@ -87,7 +90,8 @@ class ReplicaPlacement:
         # Counted now, so that the next replica of the same delta goes elsewhere.
         targets[0].replica_count += 1
         task = asyncio.get_running_loop().create_task(
-            self._create(partition, targets), name=f"create {partition.topic_partition}"
+            self._create(topic_partition, topic_id, config, targets),
+            name=f"create {topic_partition}",
         )
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -129,40 +133,31 @@ class ReplicaPlacement:
         counts = {directory: log_dir.replica_count for directory, log_dir in online.items()}
         return tuple(online[directory] for directory in candidates(counts, target=target))
 
-    async def _create(self, partition: Partition, targets: Iterable[LogDir]) -> PartitionLog | None:
+    async def _create(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: TopicId,
+        config: LogConfig,
+        targets: Sequence[LogDir],
+    ) -> PartitionLog | None:
         """Create the log of a replica in the first directory that can."""
-        rename = self._renames.get(partition.topic_partition)
+        rename = self._renames.get(topic_partition)
         if rename is not None:
             # An earlier topic of the same name still has the name of the directory.
             await asyncio.wait([rename])
         for number, log_dir in enumerate(targets):
             if number:
                 log_dir.replica_count += 1
+            create = partial(_create_log, log_dir, topic_partition, topic_id, config)
             try:
-                log = await log_dir.run(
-                    partial(
-                        _create_log,
-                        log_dir,
-                        partition.topic_partition,
-                        partition.topic_id,
-                        partition.settings.log,
-                    )
-                )
+                log = await log_dir.run(create)
             except LogDirError as error:
-                logger.warning("%s is not created there: %s", partition.topic_partition, error)
-                continue
+                logger.warning("%s is not created there: %s", topic_partition, error)
             except BaseException:
                 log_dir.replica_count -= 1
                 raise
-            opened = PartitionLog(log, self.writer(log_dir), self._budget)
-            if partition.state is ReplicaState.DELETED:
-                self.delete(partition.topic_partition, opened)
-                return None
-            if not log_dir.is_online:
-                log_dir.clean_up(log.abandon)
-                continue
-            partition.set_log(opened, 0)
-            return opened
+            else:
+                return PartitionLog(log, self.writer(log_dir), self._budget)
         return None
 
     def _renamed(

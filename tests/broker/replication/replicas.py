@@ -13,7 +13,8 @@ from broker.logdirs.log_dir import LogDir
 from broker.logdirs.log_dirs import LogDirs
 from broker.replication.delayed import AppendRequest
 from broker.replication.exchange import AppendEntry, AppendResult
-from broker.replication.fetcher import FetcherManager, FetcherSettings
+from broker.replication.fetch_lane import FetcherSettings
+from broker.replication.fetcher import FetcherManager
 from broker.replication.partition import Partition
 from broker.replication.replica_manager import ReplicaManager, ReplicationSettings
 from broker.replication.topic_settings import SettingsOfTopics
@@ -189,6 +190,7 @@ class Host:
         dir_count: int = 2,
         address_of: Callable[[BrokerId], tuple[str, int] | None] = lambda _: None,
         lag_time_max_ms: int = 30_000,
+        fetch_wait_max_ms: int = 500,
         **properties: str,
     ) -> None:
         self.broker_id = BrokerId(broker_id)
@@ -204,7 +206,7 @@ class Host:
         self.proposals = Proposals()
         self.assignments = Assignments()
         self.fetchers = FetcherManager(
-            FetcherSettings(broker_id=self.broker_id),
+            FetcherSettings(broker_id=self.broker_id, wait_max_ms=fetch_wait_max_ms),
             address_of=address_of,
             broker_epoch=lambda: 7,
         )

@@ -1,0 +1,298 @@
+"""Two brokers in one process, connected by the real protocol over the loopback interface."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from broker.api.handlers import BrokerParts, ClientApis
+from broker.metadata_cache import MetadataCache
+from broker.metadata_publisher import MetadataPublisher
+from broker.network.listener import Listener
+from broker.replication.exchange import AppendResult
+from broker.replication.partition import Partition, ReplicaState
+from jbodlab.error_code import ErrorCode
+from jbodlab.ids import BrokerEpoch, BrokerId
+from jbodlab.image.metadata_delta import MetadataDelta
+from jbodlab.image.metadata_image import MetadataImage
+from tests.broker.replication.replicas import (
+    DEADLINE_S,
+    TP,
+    Host,
+    Metadata,
+    batch,
+    broker,
+    change,
+    config,
+    feature,
+    partition_record,
+    topic,
+    until,
+)
+
+
+class Node:
+    """A broker's replicas behind a listener, as its server puts them together."""
+
+    def __init__(
+        self, root: Path, broker_id: int, nodes: dict[int, Node], fetch_wait_max_ms: int
+    ) -> None:
+        self.broker_id = broker_id
+        self.host = Host(
+            root,
+            broker_id=broker_id,
+            fetch_wait_max_ms=fetch_wait_max_ms,
+            address_of=lambda leader: (
+                ("127.0.0.1", nodes[leader].listener.port) if leader in nodes else None
+            ),
+        )
+        self.cache = MetadataCache(BrokerId(broker_id), "PLAINTEXT")
+        self.publisher = MetadataPublisher(self.host.manager, self.cache)
+        self.apis = ClientApis(
+            BrokerParts(
+                broker_id=BrokerId(broker_id),
+                cluster_id="test",
+                cache=self.cache,
+                replicas=self.host.manager,
+                controller=None,  # type: ignore[arg-type]  # no request here needs one
+                broker_epoch=lambda: BrokerEpoch(7),
+            )
+        )
+        self.listener = Listener("PLAINTEXT", "127.0.0.1", 0, self.apis.dispatcher)
+
+    def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        self.publisher.metadata_changed(delta, image)
+
+    @property
+    def replica(self) -> Partition:
+        found = self.host.manager.partition(TP)
+        assert found is not None
+        return found
+
+    @property
+    def end_offset(self) -> int:
+        log = self.replica.log
+        return -1 if log is None else log.written_end
+
+    def content(self) -> bytes:
+        """Return the whole log as it is on the disk; the thread must be idle."""
+        log = self.replica.log
+        assert log is not None
+        return log.log.read(0, 1 << 20)
+
+    async def stop(self) -> None:
+        await self.listener.close()
+        await self.host.stop()
+        await self.apis.close()
+
+
+class Pair:
+    """Brokers 1 and 2 with one partition on both; broker 1 leads."""
+
+    def __init__(self, root: Path, fetch_wait_max_ms: int) -> None:
+        self.nodes: dict[int, Node] = {}
+        self.one = self.nodes[1] = Node(root, 1, self.nodes, fetch_wait_max_ms)
+        self.two = self.nodes[2] = Node(root, 2, self.nodes, fetch_wait_max_ms)
+        self.metadata = Metadata(self.one, self.two)  # type: ignore[arg-type]
+
+    async def start(self) -> None:
+        for node in self.nodes.values():
+            await node.listener.start()
+        self.metadata.apply(
+            feature(),
+            broker(1, *self.one.host.directories),
+            broker(2, *self.two.host.directories),
+            config("min.insync.replicas", "1"),
+            topic(),
+            partition_record((1, 2), (self.one.host.directory(0), self.two.host.directory(0))),
+        )
+        await self.one.host.online()
+        await self.two.host.online()
+
+    async def stop(self) -> None:
+        for node in self.nodes.values():
+            await node.stop()
+
+    async def produced(self, node: Node, records: bytes, acks: int = -1) -> AppendResult:
+        return await node.host.produced(records, acks=acks)
+
+
+def run(
+    tmp_path: Path, test: Callable[[Pair], Awaitable[None]], *, fetch_wait_max_ms: int = 500
+) -> None:
+    async def main() -> None:
+        pair = Pair(tmp_path, fetch_wait_max_ms)
+        await pair.start()
+        try:
+            await asyncio.wait_for(test(pair), 3 * DEADLINE_S)
+        finally:
+            await pair.stop()
+
+    asyncio.run(main())
+
+
+def test_follower_has_the_leaders_bytes_when_acks_all_is_answered(tmp_path: Path) -> None:
+    async def test(pair: Pair) -> None:
+        for count in (1, 3, 2):
+            result = await pair.produced(pair.one, batch(count))
+            assert result.error_code is ErrorCode.NONE
+
+        assert pair.two.end_offset == 6
+        assert pair.two.content() == pair.one.content()
+
+    run(tmp_path, test)
+
+
+def test_follower_learns_the_high_watermark(tmp_path: Path) -> None:
+    async def test(pair: Pair) -> None:
+        await pair.produced(pair.one, batch())
+
+        await until(lambda: pair.two.replica.high_watermark == 1)
+
+    run(tmp_path, test)
+
+
+def test_partition_that_is_added_does_not_wait_for_the_running_fetch(tmp_path: Path) -> None:
+    """The leader would hold that fetch, in which the new one is not, for ten minutes."""
+
+    async def test(pair: Pair) -> None:
+        directories = (pair.one.host.directory(0), pair.two.host.directory(0))
+        for index in range(1, 4):
+            pair.metadata.apply(partition_record((1, 2), directories, index=index))
+            added = TP._replace(partition=index)
+            await pair.one.host.online(added)
+            await pair.two.host.online(added)
+            result = await pair.one.host.produced(batch(), topic_partition=added)
+            assert result.error_code is ErrorCode.NONE
+
+    run(tmp_path, test, fetch_wait_max_ms=600_000)
+
+
+def test_follower_acknowledges_only_what_is_on_its_disk(tmp_path: Path) -> None:
+    async def test(pair: Pair) -> None:
+        release = threading.Event()
+        hanging = pair.two.host.dirs[0].run(release.wait)
+
+        waiting = pair.one.host.produce(batch())
+        follower = pair.two.replica.log
+        assert follower is not None
+        await until(lambda: follower.end_offset == 1)
+        await asyncio.sleep(0.1)
+
+        assert not waiting.done()
+        release.set()
+        await hanging
+        (result,) = await asyncio.wait_for(waiting, DEADLINE_S)
+        assert result.error_code is ErrorCode.NONE
+
+    run(tmp_path, test)
+
+
+def test_follower_cuts_what_the_new_leader_does_not_have(tmp_path: Path) -> None:
+    async def test(pair: Pair) -> None:
+        await pair.produced(pair.one, batch(2))
+        # Broker 1 is cut off from the metadata: it goes on leading for itself alone.
+        pair.metadata.managers = (pair.two,)  # type: ignore[assignment]
+        pair.metadata.apply(change(leader=2, isr=(2,)))
+        await pair.produced(pair.one, batch(5), acks=1)
+        assert pair.one.end_offset == 7
+        assert (await pair.produced(pair.two, batch(3))).base_offset == 2
+
+        pair.metadata.managers = (pair.one,)  # type: ignore[assignment]
+        pair.metadata.image = pair.one.cache.image
+        pair.metadata.apply(change(leader=2, isr=(2,)))
+
+        await until(lambda: pair.one.end_offset == 5)
+        assert pair.one.content() == pair.two.content()
+        assert pair.one.replica.high_watermark <= 5
+
+    run(tmp_path, test)
+
+
+def test_sequences_are_known_to_the_next_leader(tmp_path: Path) -> None:
+    async def test(pair: Pair) -> None:
+        first = batch(2, producer_id=9, sequence=0)
+        await pair.produced(pair.one, first)
+        await pair.produced(pair.one, batch(1, producer_id=9, sequence=2))
+
+        pair.metadata.apply(change(leader=2, isr=(2,)))
+
+        again = await pair.produced(pair.two, first)
+        gap = await pair.produced(pair.two, batch(producer_id=9, sequence=4))
+        following = await pair.produced(pair.two, batch(producer_id=9, sequence=3))
+        assert (again.error_code, again.base_offset) == (ErrorCode.NONE, 0)
+        assert gap.error_code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        assert (following.error_code, following.base_offset) == (ErrorCode.NONE, 3)
+
+    run(tmp_path, test)
+
+
+def test_returning_follower_catches_up_and_is_proposed_for_the_isr(tmp_path: Path) -> None:
+    async def test(pair: Pair) -> None:
+        pair.metadata.apply(change(isr=(1,)))
+
+        await pair.produced(pair.one, batch(4))
+
+        await until(lambda: pair.one.host.proposals.proposed == [(1, 2)])
+        await until(lambda: pair.two.end_offset == 4)
+
+    run(tmp_path, test)
+
+
+def test_followers_dead_directory_stops_only_what_lies_in_it(tmp_path: Path) -> None:
+    async def test(pair: Pair) -> None:
+        other = TP._replace(partition=1)
+        pair.metadata.apply(
+            partition_record(
+                (1, 2), (pair.one.host.directory(0), pair.two.host.directory(1)), index=1
+            )
+        )
+        await pair.one.host.online(other)
+        await pair.two.host.online(other)
+
+        pair.two.host.log_dirs.fail(pair.two.host.dirs[0], "test")
+
+        assert pair.two.replica.state is ReplicaState.OFFLINE
+        result = await pair.one.host.produced(batch(), topic_partition=other)
+        assert result.error_code is ErrorCode.NONE
+
+    run(tmp_path, test)
+
+
+def test_follower_finds_a_leader_that_starts_to_listen_later(tmp_path: Path) -> None:
+    async def test(pair: Pair) -> None:
+        await pair.one.listener.close()
+        waiting = pair.one.host.produce(batch())
+        listener = Listener(
+            "PLAINTEXT", "127.0.0.1", pair.one.listener.port, pair.one.apis.dispatcher
+        )
+        await asyncio.sleep(0.05)
+        pair.one.listener = listener
+
+        await listener.start()
+
+        (result,) = await asyncio.wait_for(waiting, DEADLINE_S)
+        assert result.error_code is ErrorCode.NONE
+
+    run(tmp_path, test)
+
+
+def test_follower_behind_the_leaders_start_begins_anew_there(tmp_path: Path) -> None:
+    async def test(pair: Pair) -> None:
+        pair.two.host.fetchers.unfollow(TP)
+        await pair.produced(pair.one, batch(3), acks=1)
+        await pair.produced(pair.one, batch(3), acks=1)
+        log = pair.one.replica.log
+        assert log is not None
+        await log.advance_start_to(3)
+
+        pair.two.host.fetchers.follow(pair.two.replica)
+
+        await until(lambda: pair.two.end_offset == 6)
+        follower = pair.two.replica.log
+        assert follower is not None
+        assert follower.start_offset == 3
+
+    run(tmp_path, test)

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+
+import pytest
+
+from broker.metadata_cache import MetadataCache
+from broker.metadata_publisher import MetadataPublisher
+from broker.replication.replica_manager import ReplicaManager
+from jbodlab.ids import BrokerId
+from jbodlab.image.metadata_delta import MetadataDelta
+from jbodlab.image.metadata_image import EMPTY, MetadataImage
+from tests.broker.replication.replicas import (
+    TOPIC,
+    TP,
+    Host,
+    broker,
+    feature,
+    partition_record,
+    topic,
+)
+
+
+def applied(publisher: MetadataPublisher, host: Host) -> MetadataImage:
+    delta = MetadataDelta(EMPTY)
+    records = (
+        feature(),
+        broker(1, *host.directories),
+        topic(),
+        partition_record((1,), (host.directory(0),)),
+    )
+    for offset, record in enumerate(records):
+        delta.replay(record, offset)
+    image = delta.apply(len(records) - 1, 1, 0)
+    publisher.metadata_changed(delta, image)
+    return image
+
+
+def test_replicas_follow_before_clients_are_told(tmp_path: Path) -> None:
+    class Watched(MetadataCache):
+        seen_first: bool | None = None
+
+        def publish(self, image: MetadataImage) -> None:
+            self.seen_first = host.manager.partition(TP) is not None
+            super().publish(image)
+
+    async def main() -> None:
+        cache = Watched(BrokerId(1), "PLAINTEXT")
+
+        image = applied(MetadataPublisher(host.manager, cache), host)
+
+        assert cache.seen_first is True
+        assert cache.image is image
+        assert cache.topic_id(TOPIC) is not None
+        await host.stop()
+
+    with asyncio.Runner() as runner:
+        host = runner.run(_host(tmp_path))
+        runner.run(main())
+
+
+def test_clients_are_told_even_if_the_replicas_cannot_follow(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Broken(ReplicaManager):
+        def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
+            raise AssertionError("broken")
+
+    async def main() -> None:
+        cache = MetadataCache(BrokerId(1), "PLAINTEXT")
+        host = await _host(tmp_path)
+        host.manager.__class__ = Broken
+
+        with caplog.at_level(logging.ERROR):
+            image = applied(MetadataPublisher(host.manager, cache), host)
+
+        assert cache.image is image
+        assert "could not follow" in caplog.text
+        await host.stop()
+
+    asyncio.run(main())
+
+
+async def _host(tmp_path: Path) -> Host:
+    return Host(tmp_path)
