@@ -13,12 +13,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from broker.config import BrokerConfig, load
+from jbodlab import log_lines
 from jbodlab.errors import JbodlabError
-
-LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s%(values)s"
-
-_PLAIN = {**logging.makeLogRecord({}).__dict__, "message": "", "asctime": "", "values": ""}
-"""What every log record has; the rest is `extra`."""
 
 logger = logging.getLogger(__name__)
 
@@ -38,9 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the program; returns its exit code."""
     options = _parser().parse_args(arguments)
-    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
-    for handler in logging.getLogger().handlers:
-        handler.addFilter(_with_values)
+    log_lines.set_up()
     # gRPC would write to standard error what is said there in one line already.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     try:
@@ -81,9 +75,6 @@ def _serve(config: BrokerConfig) -> None:
 
 
 async def _run_server(config: BrokerConfig) -> None:
-    # Types of kio offer themselves to hypothesis wherever that is installed, which costs a server a
-    # tenth of a second and ten megabytes.
-    sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
     # Imported here, so that a wrong setting is refused at once.
     from broker.server import BrokerServer
 
@@ -92,13 +83,6 @@ async def _run_server(config: BrokerConfig) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     await BrokerServer(config).run(stop)
-
-
-def _with_values(record: logging.LogRecord) -> bool:
-    """Append the values of `extra` to the message of a log line."""
-    values = {name: value for name, value in vars(record).items() if name not in _PLAIN}
-    record.values = "".join(f" {name}={value}" for name, value in sorted(values.items()))
-    return True
 
 
 if __name__ == "__main__":

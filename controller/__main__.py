@@ -13,13 +13,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from controller.config import ControllerConfig, controller_config
-from jbodlab import properties
+from jbodlab import log_lines, properties
 from jbodlab.errors import JbodlabError
 
 logger = logging.getLogger(__name__)
 
-_PLAIN = {**logging.makeLogRecord({}).__dict__, "message": "", "asctime": "", "values": ""}
-"""What every log record has; the rest is `extra`."""
 GARBAGE_THRESHOLD = 50_000
 """New objects after which the youngest are searched for cycles."""
 
@@ -27,11 +25,7 @@ GARBAGE_THRESHOLD = 50_000
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; returns its exit code."""
     options = _parser().parse_args(arguments)
-    logging.basicConfig(
-        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s%(values)s"
-    )
-    for handler in logging.getLogger().handlers:
-        handler.addFilter(_with_values)
+    log_lines.set_up()
     # gRPC would write to standard error what is said there in one line already.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     try:
@@ -94,13 +88,6 @@ async def _serve(config: ControllerConfig) -> None:
         loop.add_signal_handler(number, stop.set)
     await ControllerServer(config).run(stop)
     logger.info("stopped")
-
-
-def _with_values(record: logging.LogRecord) -> bool:
-    """Append the values of `extra` to the message of a log line."""
-    values = {name: value for name, value in vars(record).items() if name not in _PLAIN}
-    record.values = "".join(f" {name}={value}" for name, value in sorted(values.items()))
-    return True
 
 
 if __name__ == "__main__":
