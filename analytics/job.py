@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
@@ -24,9 +25,17 @@ from analytics.outages import outages
 from analytics.output import OutputDir
 from analytics.replay import history, load, of_kind, overview
 from analytics.reports import report_text
-from analytics.session import prepare, start_session
+from analytics.session import end_children, prepare, start_session
 
 SLOTS_MIN = 2
+INTERRUPTED = 130
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Exit with 1, as every tool here does, instead of 2."""
+        self.print_usage(sys.stderr)
+        self.exit(1, f"{self.prog}: error: {message}\n")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,9 +48,10 @@ class ReplayResult:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line tool and return its exit code."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="jbod-replay",
         description="Replay a KRaft metadata log into Parquet tables, and print a short report.",
+        allow_abbrev=False,
     )
     parser.add_argument(
         "--input",
@@ -60,7 +70,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"jbod-replay: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        return 130
+        # A virtual machine that was still starting has heard nothing, and nobody else ends it.
+        end_children()
+        return INTERRUPTED
     print(result.report, end="")
     print("Tables")
     for name, path in result.tables.items():

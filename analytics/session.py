@@ -10,7 +10,9 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from pyspark.errors import PySparkRuntimeError
@@ -65,6 +67,21 @@ def prepare(spark: SparkSession, size_bytes: int) -> None:
     }.items():
         spark.conf.set(key, value)
     spark.dataSource.register(KraftMetadataSource)
+
+
+def end_children() -> None:
+    """Kill every process that this one has started.
+
+    Spark starts its JVM deaf to Ctrl-C, and loses sight of it when it is interrupted before the two
+    have met: it would stay for ever.
+    """
+    own = os.getpid()
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError, IndexError):
+            # The command's name, in parentheses, may hold anything; state and parent follow it.
+            parent = (entry / "stat").read_text("ascii", "replace").rpartition(")")[2].split()[1]
+            if int(parent) == own:
+                os.kill(int(entry.name), signal.SIGKILL)
 
 
 def require_java() -> None:

@@ -142,6 +142,11 @@ class MetadataCache:
         found = self._image.topics.partition(partition.topic_id, partition.partition)
         return found is not None and self._broker_id in found.replicas
 
+    def leads(self, partition: TopicIdPartition) -> bool:
+        """Return whether this broker leads a partition."""
+        found = self._image.topics.partition(partition.topic_id, partition.partition)
+        return found is not None and found.leader == self._broker_id
+
     def leads_in(self, directory_id: DirectoryId) -> bool:
         """Return whether this broker leads a partition that the metadata has in a directory."""
         return any(

@@ -30,16 +30,20 @@ from broker.logdirs.retention import DirectoryRemover, RetentionTask
 from broker.logdirs.startup import OpenedLogDirs, open_log_dirs
 from broker.metadata_cache import MetadataCache
 from broker.metadata_publisher import MetadataPublisher
+from broker.metrics import BrokerMetrics
 from broker.network.listener import Listener
 from broker.network.malloc import tune_malloc
+from broker.replication.directory_reports import DirectoryReports
 from broker.replication.fetch_lane import Address, FetcherSettings
 from broker.replication.fetcher import FetcherManager
 from broker.replication.isr_updates import IsrUpdates
 from broker.replication.replica_manager import ReplicaManager, ReplicationSettings
 from broker.replication.topic_settings import SettingsOfTopics
 from jbodlab.errors import JbodlabError
-from jbodlab.ids import BrokerEpoch, BrokerId, TopicId, TopicPartition
+from jbodlab.ids import BrokerEpoch, BrokerId, DirectoryId, TopicId, TopicPartition
 from jbodlab.log.replica_log import LogConfig
+from jbodlab.metadata_log.settings import metadata_log_settings
+from jbodlab.metrics_endpoint import MetricsEndpoint, metrics_address
 from jbodlab.requests import AlterPartitionRequest, AlterPartitionResponse
 
 CONTROLLED_SHUTDOWN_TIMEOUT_S = 8.0
@@ -124,7 +128,7 @@ class BrokerServer:
             channel=self._channel,
             online_directories=self._log_dirs.online_ids,
             applied_offset=lambda: self._feed.applied_offset,
-            leads_in=self._cache.leads_in,
+            leads_in=self._leads_in,
             previous_broker_epoch=opened.previous_broker_epoch,
             on_shutdown_required=self._shutdown_required,
         )
@@ -135,16 +139,24 @@ class BrokerServer:
             is_replica=self._cache.is_replica,
         )
         self._remover = DirectoryRemover(self._log_dirs)
+        self._reports = DirectoryReports(node_id, self._log_dirs, self._assignments)
         self._replicas = self._build_replicas()
-        self._log_dirs.add_failure_listener(self._replicas)
-        self._log_dirs.add_failure_listener(self._lifecycle)
+        self._reports.watch(self._replicas)
+        # The controller is told of the directory first, and then of what else follows.
+        for listener in (self._replicas, self._lifecycle, self._reports):
+            self._log_dirs.add_failure_listener(listener)
         self._feed = MetadataFeed(
             channel=self._channel,
             metadata_dir=self._log_dirs.metadata_dir,
             broker_id=node_id,
             cluster_id=opened.cluster_id,
-            listener=MetadataPublisher(self._replicas, self._cache),
+            listener=MetadataPublisher(self._replicas, self._cache, self._reports),
             on_fatal=self._fatal,
+            settings=metadata_log_settings(config.values),
+        )
+        address = metrics_address(config.values)
+        self._metrics = (
+            None if address is None else MetricsEndpoint(address, self._broker_metrics())
         )
         self._checkpoints = CheckpointWriter(
             self._log_dirs,
@@ -188,6 +200,15 @@ class BrokerServer:
             for listener in config.listeners
         ]
 
+    def _broker_metrics(self) -> BrokerMetrics:
+        return BrokerMetrics(
+            log_dirs=self._log_dirs,
+            replicas=self._replicas,
+            assignments=self._assignments,
+            lifecycle=self._lifecycle,
+            feed=self._feed,
+        )
+
     def _build_replicas(self) -> ReplicaManager:
         config = self._config
         self._topics = SettingsOfTopics(config.values)
@@ -220,11 +241,13 @@ class BrokerServer:
             log_dirs=self._log_dirs,
             fetchers=self._fetchers,
             isr_proposer=self._isr_updates,
-            assigner=self._assignments,
+            assigner=self._reports,
             remove_later=self._remover.schedule,
         )
 
     async def _start(self) -> None:
+        if self._metrics is not None:
+            await self._metrics.start()
         # The controller may have to be waited for; the copy of the metadata is read meanwhile.
         self._lifecycle.start()
         await self._feed.start()
@@ -235,7 +258,9 @@ class BrokerServer:
         self._checkpoints.start()
         self._retention.start()
         self._probe.start()
+        self._reports.start()
         await self._remover.schedule_leftovers(self._config.file_delete_delay_ms)
+        await self._reports.all_known()
         self._lifecycle.ready_to_unfence()
         await self._lifecycle.wait_unfenced()
         # What exists now lives as long as the process: collections need not look at it again. The
@@ -255,13 +280,21 @@ class BrokerServer:
         def is_stray(topic_partition: TopicPartition, topic_id: UUID | None) -> bool:
             if topic_id is None:
                 return True
-            found = image.topics.partition(TopicId(topic_id), topic_partition.partition)
+            topic = image.topics.by_id.get(TopicId(topic_id))
+            if topic is None or topic.name != topic_partition.topic:
+                return True
+            found = topic.partitions.get(topic_partition.partition)
             return found is None or node_id not in found.replicas
+
+        def is_ours(topic_partition: TopicPartition) -> bool:
+            topic = image.topics.by_name.get(topic_partition.topic)
+            found = None if topic is None else topic.partitions.get(topic_partition.partition)
+            return found is not None and node_id in found.replicas
 
         def log_config(topic: str) -> LogConfig:
             return self._topics.of_topic(image.configs.topic(topic)).log
 
-        for loaded in await load_logs(self._log_dirs, is_stray, log_config):
+        for loaded in await load_logs(self._log_dirs, is_stray, log_config, is_ours=is_ours):
             if not loaded.is_future:
                 self._replicas.placement.add_loaded(
                     loaded.log, loaded.log_dir, loaded.high_watermark
@@ -274,10 +307,13 @@ class BrokerServer:
         for listener in self._listeners:
             await listener.close()
         await self._apis.close()
+        if self._metrics is not None:
+            await self._metrics.close()
         await self._probe.stop()
         # Before the logs are closed: none of these may meet a closed file.
         await self._retention.stop()
         await self._checkpoints.stop()
+        await self._reports.stop()
         self._remover.stop()
         await self._feed.stop()
         await self._replicas.stop()
@@ -293,6 +329,14 @@ class BrokerServer:
 
     async def _alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
         return await self._channel.alter_partition(request, self._config.request_timeout_ms / 1000)
+
+    def _leads_in(self, directory: DirectoryId) -> bool:
+        """Return whether this broker leads something in a directory that has failed."""
+        leads = self._cache.leads
+        return self._cache.leads_in(directory) or any(
+            # The controller has not heard yet that the replica was in there.
+            map(leads, self._assignments.pending_in(directory))
+        )
 
     def _broker_epoch(self) -> BrokerEpoch:
         return self._lifecycle.broker_epoch

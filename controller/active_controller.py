@@ -61,6 +61,23 @@ class _Operation(Generic[T]):
     late: Decision[T] | None
 
 
+@dataclass(slots=True)
+class OperationCounts:
+    """What became of the operations since the start, for whoever watches.
+
+    Attributes:
+        started: Operations that were taken from the queue.
+        timed_out: Those that had waited too long and were not run.
+        late: Heartbeats that had waited too long; they count as a sign of life and no more.
+        failed: Operations that failed in a way nobody thought of.
+    """
+
+    started: int = 0
+    timed_out: int = 0
+    late: int = 0
+    failed: int = 0
+
+
 class _Round:
     """The batches of one round in the making."""
 
@@ -115,12 +132,19 @@ class ActiveController:
         self.state = state
         self.epoch = epoch
         self.committed_end_offset = state.next_offset
+        self.committed_image = state.image
+        """State after everything on the disk; `state` is ahead of it while a round is written."""
+        self.counts = OperationCounts()
         self.last_append_ms = now_ms()
         self._log = log
         self._log_thread = log_thread
-        self._listener = listener
+        self._listeners = [listener]
         self._queue: deque[_Operation[Any]] = deque()
         self._wakeup = asyncio.Event()
+
+    def add_listener(self, listener: CommitListener) -> None:
+        """Add who else is told of everything committed."""
+        self._listeners.append(listener)
 
     async def submit(
         self,
@@ -182,14 +206,17 @@ class ActiveController:
 
     def _run_operation(self, operation: _Operation[Any], new: _Round) -> object:
         now = now_ms()
+        self.counts.started += 1
         decide = operation.decide
         if operation.deadline_ms is not None and now - operation.enqueued_ms > (
             operation.deadline_ms
         ):
             if operation.late is None:
+                self.counts.timed_out += 1
                 raise KafkaError(
                     ErrorCode.REQUEST_TIMED_OUT, "waited too long in the controller's queue"
                 )
+            self.counts.late += 1
             decide = operation.late
         try:
             result = decide(self.state, now)
@@ -205,6 +232,7 @@ class ActiveController:
         except KafkaError:
             raise
         except Exception as error:
+            self.counts.failed += 1
             logger.exception("operation failed")
             raise KafkaError(
                 ErrorCode.UNKNOWN_SERVER_ERROR, "unexpected error in the controller"
@@ -236,7 +264,10 @@ class ActiveController:
             raise LogDirError(self._log.directory, None, str(error)) from error
         self.last_append_ms = now_ms()
         self.committed_end_offset = new.next_offset
-        self._listener.committed(batches, new.next_offset)
+        # No operation runs while a round is written, so this is the state after its last record.
+        self.committed_image = self.state.image
+        for listener in self._listeners:
+            listener.committed(batches, new.next_offset)
 
 
 def _append(

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 
 from jbodlab import node_config
 from jbodlab.errors import ConfigError
+from jbodlab.metadata_log.settings import MetadataLogSettings, metadata_log_settings
+from jbodlab.metrics_endpoint import Address, metrics_address
 from jbodlab.node_config import NodeConfig
 from jbodlab.requests import Listener
 
@@ -20,6 +22,7 @@ class ControllerConfig:
 
     Attributes:
         listener: Where brokers reach it.
+        metrics: Where to show metrics, if at all.
         idle_interval_ms: Silence of the metadata log before a NoOp record; 0 for none.
         static_configs: The whole file; it is what topic configs fall back to.
     """
@@ -35,7 +38,9 @@ class ControllerConfig:
     leader_imbalance_check_interval_ms: int
     unclean_election_interval_ms: int
     idle_interval_ms: int
-    segment_bytes: int
+    probe_interval_ms: int
+    metadata_log: MetadataLogSettings
+    metrics: Address | None = None
     static_configs: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -73,7 +78,9 @@ def controller_config(properties: Mapping[str, str]) -> tuple[ControllerConfig, 
         * values.integer("leader.imbalance.check.interval.seconds"),
         unclean_election_interval_ms=values.integer("unclean.leader.election.interval.ms"),
         idle_interval_ms=values.integer("metadata.max.idle.interval.ms"),
-        segment_bytes=values.integer("metadata.log.segment.bytes"),
+        probe_interval_ms=values.integer("jbodlab.log.dir.probe.interval.ms"),
+        metadata_log=metadata_log_settings(values),
+        metrics=metrics_address(values),
         static_configs=dict(properties),
     )
     return config, unknown

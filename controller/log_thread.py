@@ -1,4 +1,4 @@
-"""The one thread that touches the files of the metadata log."""
+"""A thread for blocking calls: one touches the metadata log, another one writes snapshots."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class LogThread:
     It is a daemon: a call that hangs on a dead disk does not keep the process from ending.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "metadata-log") -> None:
         self._queue: SimpleQueue[Any] = SimpleQueue()
-        self._thread = threading.Thread(target=self._work, name="metadata-log", daemon=True)
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
 
     def run(self, function: Callable[[], T]) -> asyncio.Future[T]:

@@ -23,6 +23,7 @@ from jbodlab.log import meta_properties, names
 from jbodlab.log.filesystem import PosixFileSystem
 from jbodlab.metadata_log import quorum_state, snapshots
 from jbodlab.metadata_log.batches import control_batch, data_batch, read_batches
+from jbodlab.metadata_log.cleaning import clean
 from jbodlab.metadata_log.metadata_log import MetadataLog
 from jbodlab.metadata_log.quorum_state import QuorumState
 from jbodlab.records.control_records import LeaderChangeMessage, Voter
@@ -37,6 +38,7 @@ class OpenedDir:
 
     Attributes:
         image: State after the last record of the log, which is on the disk.
+        replayed_bytes: Size of the log behind its newest snapshot at the start.
         lock_fd: Descriptor that holds the lock; it ends with the process.
     """
 
@@ -44,6 +46,7 @@ class OpenedDir:
     log: MetadataLog
     image: MetadataImage
     epoch: LeaderEpoch
+    replayed_bytes: int
     lock_fd: int
 
 
@@ -59,9 +62,22 @@ def open_metadata_dir(config: ControllerConfig, incarnation_id: UUID) -> OpenedD
     directory = Path(config.node.metadata_log_dir)
     cluster_id = _cluster_id(config, directory)
     lock_fd = lock(directory)
-    log = MetadataLog.open(directory, segment_bytes=config.segment_bytes)
-    epoch, image = _lead(config, incarnation_id, directory, log)
-    return OpenedDir(cluster_id=cluster_id, log=log, image=image, epoch=epoch, lock_fd=lock_fd)
+    settings = config.metadata_log
+    log = MetadataLog.open(
+        directory,
+        segment_bytes=settings.effective_segment_bytes,
+        segment_ms=settings.segment_ms,
+    )
+    epoch, image, replayed_bytes = _lead(config, incarnation_id, directory, log)
+    clean(log, settings, _wall_ms())
+    return OpenedDir(
+        cluster_id=cluster_id,
+        log=log,
+        image=image,
+        epoch=epoch,
+        replayed_bytes=replayed_bytes,
+        lock_fd=lock_fd,
+    )
 
 
 def lock(directory: Path) -> int:
@@ -107,9 +123,13 @@ def _cluster_id(config: ControllerConfig, directory: Path) -> str:
 
 def _lead(
     config: ControllerConfig, incarnation_id: UUID, directory: Path, log: MetadataLog
-) -> tuple[LeaderEpoch, MetadataImage]:
-    """Replay the log, then write the first records of a new leader epoch."""
-    loader = _load(log)
+) -> tuple[LeaderEpoch, MetadataImage, int]:
+    """Replay the log, then write the first records of a new leader epoch.
+
+    Returns:
+        The epoch, the state, and how many bytes were replayed.
+    """
+    loader, replayed_bytes, replayed_records = _load(log)
     node_id = config.node.node_id
     old = quorum_state.read_quorum_state(log.directory)
     epoch = LeaderEpoch(max(old.leader_epoch if old is not None else 0, log.last_epoch, 0) + 1)
@@ -141,14 +161,21 @@ def _lead(
     log.flush()
     logger.info(
         "leads the metadata log",
-        extra={"leader_epoch": epoch, "end_offset": log.end_offset, "metadata_version": level},
+        extra={
+            "leader_epoch": epoch,
+            "start_offset": log.start_offset,
+            "end_offset": log.end_offset,
+            "metadata_version": level,
+            "replayed_records": replayed_records,
+        },
     )
-    return epoch, loader.image
+    return epoch, loader.image, replayed_bytes
 
 
-def _load(log: MetadataLog) -> MetadataLoader:
+def _load(log: MetadataLog) -> tuple[MetadataLoader, int, int]:
+    """Return the state of the log, and how many bytes and records behind a snapshot led to it."""
     loader = MetadataLoader()
-    snapshot = snapshots.read_latest(log.directory)
+    snapshot = snapshots.take_latest(log.directory)
     if snapshot is not None:
         loader.load_snapshot(
             snapshot.records, snapshot.end_offset, snapshot.epoch, snapshot.timestamp_ms
@@ -157,10 +184,12 @@ def _load(log: MetadataLog) -> MetadataLoader:
         raise CorruptRecordError(
             log.directory, 0, f"no snapshot reaches the log's first offset {log.start_offset}"
         )
+    first_offset, size = loader.next_offset, 0
     while data := log.read(max(loader.next_offset, log.start_offset)):
+        size += len(data)
         for batch in read_batches(data):
             loader.load(batch)
-    return loader
+    return loader, size, loader.next_offset - first_offset
 
 
 def _bootstrap(directory: Path) -> list[VersionedRecord]:

@@ -73,22 +73,27 @@ class MetadataStream:
             )
             return
         offset = request.fetch_offset
-        if offset < self._log.start_offset:
-            snapshot = await self._log_thread.run(self._latest_snapshot)
-            for piece in _pieces(*snapshot):
-                yield MetadataStreamResponse(high_watermark=self._end_offset, snapshot=piece)
-            offset = snapshot[0]
         while True:
             advanced = self._advanced
             if offset >= self._end_offset:
                 if not await _within(advanced, KEEP_ALIVE_S):
                     yield MetadataStreamResponse(high_watermark=self._end_offset)
                 continue
-            data, offset = await self._next(offset)
+            found = await self._next(offset)
+            if found is None:
+                snapshot = await self._log_thread.run(self._latest_snapshot)
+                for piece in _pieces(*snapshot):
+                    yield MetadataStreamResponse(high_watermark=self._end_offset, snapshot=piece)
+                offset = snapshot[0]
+                continue
+            data, offset = found
             yield MetadataStreamResponse(high_watermark=self._end_offset, records=data)
 
-    async def _next(self, offset: Offset) -> tuple[bytes, Offset]:
-        """Return the batches from an offset on, and the offset behind them."""
+    async def _next(self, offset: Offset) -> tuple[bytes, Offset] | None:
+        """Return the batches from an offset on, and the offset behind them.
+
+        None if the log does not go back that far any more.
+        """
         if self._recent and self._recent[0].base_offset <= offset:
             return self._from_memory(offset)
         return await self._log_thread.run(partial(self._from_log, offset))
@@ -107,12 +112,19 @@ class MetadataStream:
             end = batch.end_offset
         return b"".join(parts), end
 
-    def _from_log(self, offset: Offset) -> tuple[bytes, Offset]:
+    def _from_log(self, offset: Offset) -> tuple[bytes, Offset] | None:
+        if offset < self._log.start_offset:
+            return None
         data = self._log.read(offset, PIECE_BYTES)
         return data, _end_of(data)
 
     def _diverging_end_offset(self, request: MetadataStreamRequest) -> Offset | None:
-        """Return where a broker's log must be cut; None if it is a beginning of this one."""
+        """Return where a broker's log must be cut; None if it is a beginning of this one.
+
+        A log that ends before this one begins gets a snapshot, whatever it was.
+        """
+        if request.fetch_offset < self._log.start_offset:
+            return None
         if request.last_fetched_epoch == UNKNOWN_LEADER_EPOCH:
             return None if request.fetch_offset <= self._log.end_offset else Offset(0)
         end_offset = self._log.epoch_end_offset(request.last_fetched_epoch)

@@ -11,6 +11,7 @@ import random
 import socket
 from collections.abc import Coroutine
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import grpc.aio
@@ -21,12 +22,16 @@ from controller.config import ControllerConfig
 from controller.heartbeats import Heartbeats
 from controller.log_thread import LogThread
 from controller.metadata_dir import OpenedDir, open_metadata_dir
+from controller.metadata_dir_watch import watch_metadata_dir
 from controller.metadata_stream import MetadataStream
+from controller.metrics import ControllerMetrics
 from controller.service import ControllerService
+from controller.snapshotter import ControllerSnapshotter
 from controller.state import ControllerSettings, ControllerState
 from jbodlab import kafka_uuid
 from jbodlab.errors import ConfigError
 from jbodlab.ids import Offset
+from jbodlab.metrics_endpoint import MetricsEndpoint
 from jbodlab.requests import Listener
 from jbodlab.rpc.controller_pb2_grpc import add_ControllerServicer_to_server
 
@@ -98,6 +103,13 @@ class ControllerServer:
             epoch=opened.epoch,
             listener=stream,
         )
+        snapshotter = ControllerSnapshotter(
+            controller=controller,
+            log=opened.log,
+            log_thread=log_thread,
+            settings=config.metadata_log,
+            appended_bytes=opened.replayed_bytes,
+        )
         service = ControllerService(
             controller=controller,
             stream=stream,
@@ -109,7 +121,19 @@ class ControllerServer:
         add_ControllerServicer_to_server(service, server)  # type: ignore[no-untyped-call]
         for address in addresses:
             _bind(server, address)
-        tasks = [asyncio.create_task(work) for work in self._work(controller)]
+        metrics = None
+        if config.metrics is not None:
+            collect = ControllerMetrics(controller, snapshotter.snapshots)
+            metrics = MetricsEndpoint(config.metrics, collect)
+            await metrics.start()
+        watch = watch_metadata_dir(
+            Path(config.node.metadata_log_dir),
+            opened.log.directory,
+            log_thread,
+            interval_ms=config.probe_interval_ms,
+        )
+        work = (*self._work(controller), snapshotter.run(), watch)
+        tasks = [asyncio.create_task(each) for each in work]
         await server.start()
         logger.info("serves brokers", extra={"addresses": ", ".join(addresses)})
         stopping = asyncio.create_task(stop.wait())
@@ -120,6 +144,8 @@ class ControllerServer:
                 if task.done():
                     task.result()
         finally:
+            if metrics is not None:
+                await metrics.close()
             await server.stop(STOP_GRACE_S if stop.is_set() else None)
             for each in (*tasks, stopping):
                 each.cancel()

@@ -82,7 +82,9 @@ def _inject(options: argparse.Namespace) -> int:
     path = _named_directory(options)
     with open_journal(_journal_path(options)) as journal:
         fault = operations.inject(options.kind, path, options.user, journal)
-    print(f"fault {fault.fault_id} injected: {fault.kind} on {fault.path}, proved as {fault.uid}")
+    print(
+        f"fault {fault.fault_id} injected: {fault.kind} on {fault.path}, proved as uid {fault.uid}"
+    )
     return 0
 
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 
 from fault_injection import check, faults
 from fault_injection.journal import Fault, FaultError, Journal
+
+_OWN_FILES = (Path(__file__).resolve(), Path(os.path.realpath(sys.prefix)) / "bin")
+"""What `heal` needs to run."""
 
 
 def inject(kind: str, given: str, wanted_user: str | None, journal: Journal) -> Fault:
@@ -82,6 +86,9 @@ def heal(fault_id: int, journal: Journal) -> str:
 
 
 def _directory(given: str) -> Path:
+    if not given:
+        # An empty path would mean the folder that the operator happens to stand in.
+        raise FaultError("the path is empty")
     path = Path(os.path.realpath(given))
     try:
         is_dir = path.is_dir()
@@ -93,6 +100,8 @@ def _directory(given: str) -> Path:
         )
     if path == Path(path.anchor):
         raise FaultError(f"{path} is the root of the file system, it is never broken")
+    if any(path in own.parents for own in _OWN_FILES):
+        raise FaultError(f"{path} holds the program that would have to heal it")
     return path
 
 

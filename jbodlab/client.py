@@ -1,4 +1,4 @@
-"""A small asyncio client of the Kafka protocol: one connection, one request after another.
+"""A small asyncio client of the Kafka protocol: one connection, answers in the order of requests.
 
 Brokers fetch from each other with it. Answers are matched by correlation id; whatever goes wrong
 with the bytes, the deadline or the socket ends the connection, since what comes later on it could
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections import deque
 from collections.abc import Sequence
 from typing import Any, Self, cast
 
@@ -91,16 +92,15 @@ class KafkaConnection:
             DecodeError: the response is too large, or belongs to no request.
         """
         self._correlation_id = self._correlation_id % LAST_CORRELATION_ID + 1
-        head = request_header(api_key, version, self._correlation_id, self._client_id)
+        sent = self._correlation_id
+        head = request_header(api_key, version, sent, self._client_id)
         size = len(head) + sum(map(len, body))
         try:
             async with asyncio.timeout(timeout_s):
                 frame = await self._protocol.exchange([SIZE.pack(size) + head, *body])
             correlation_id, position = read_response_header(frame, api_key, version)
-            if correlation_id != self._correlation_id:
-                raise DecodeError(
-                    f"response to request {correlation_id}, expected {self._correlation_id}"
-                )
+            if correlation_id != sent:
+                raise DecodeError(f"response to request {correlation_id}, expected {sent}")
         except (TimeoutError, DecodeError, asyncio.CancelledError):
             self.close()
             raise
@@ -117,7 +117,7 @@ class _ClientProtocol(asyncio.BufferedProtocol):
     def __init__(self, max_response_bytes: int) -> None:
         self._decoder = FrameDecoder(max_frame_bytes=max_response_bytes)
         self._transport: asyncio.Transport | None = None
-        self._waiting: asyncio.Future[memoryview] | None = None
+        self._waiting: deque[asyncio.Future[memoryview]] = deque()
         self.failure: Exception | None = None
         """Why nothing more can be sent; None while the connection is open."""
 
@@ -135,9 +135,9 @@ class _ClientProtocol(asyncio.BufferedProtocol):
             return
         try:
             for frame in self._decoder.received(nbytes):
-                if self._waiting is None or self._waiting.done():
+                if not self._waiting or self._waiting[0].done():
                     raise DecodeError("a response came that nobody asked for")
-                self._waiting.set_result(frame)
+                self._waiting.popleft().set_result(frame)
         except DecodeError as error:
             self.close(error)
 
@@ -145,25 +145,24 @@ class _ClientProtocol(asyncio.BufferedProtocol):
         self.close(exc or ConnectionResetError("the broker closed the connection"))
 
     async def exchange(self, frame: Sequence[bytes]) -> memoryview:
-        """Send one request and wait for the next frame."""
+        """Send one request and wait for the frame that answers it."""
         if self.failure is not None:
             raise self._as_raised()
         assert self._transport is not None
-        assert self._waiting is None, "one request at a time"
-        self._waiting = asyncio.get_running_loop().create_future()
+        waiting: asyncio.Future[memoryview] = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiting)
         self._transport.writelines(frame)
-        try:
-            return await self._waiting
-        finally:
-            self._waiting = None
+        return await waiting
 
     def close(self, failure: Exception) -> None:
         if self.failure is None:
             self.failure = failure
         if self._transport is not None:
             self._transport.abort()
-        if self._waiting is not None and not self._waiting.done():
-            self._waiting.set_exception(self._as_raised())
+        abandoned, self._waiting = self._waiting, deque()
+        for waiting in abandoned:
+            if not waiting.done():
+                waiting.set_exception(self._as_raised())
 
     def _as_raised(self) -> Exception:
         if isinstance(self.failure, (ConnectionError, DecodeError)):

@@ -137,6 +137,9 @@ KEYS: tuple[Key, ...] = (
     ),
     _integer("controller.quorum.request.timeout.ms", 2_000, "longest wait for the controller", 1),
     _integer("request.timeout.ms", 30_000, "longest wait of a forwarded request", 1),
+    # Metrics
+    _integer("jbodlab.metrics.port", None, "port of GET /metrics; not set: none", 0, 65_535),
+    Key("jbodlab.metrics.host", _TEXT, "127.0.0.1", "address of GET /metrics"),
     # Named by Kafka's usual files, without effect here
     _integer("num.network.threads", 3, "accepted; one event loop serves all connections", 1),
     _integer("num.io.threads", 8, "accepted; each directory has one thread", 1),

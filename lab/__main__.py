@@ -25,6 +25,7 @@ from lab.interrupts import Interrupts
 
 DEMO_NAME = "demo"
 INTERRUPTED = 130
+COUNT_MAX = 100_000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,40}")
 
 
@@ -104,10 +105,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _count(text: str) -> int:
-    number = int(text)
-    if not 1 <= number <= 100_000:
-        raise ValueError
-    return number
+    if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= COUNT_MAX):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to {COUNT_MAX}")
+    return int(text)
 
 
 def _name(text: str) -> str:

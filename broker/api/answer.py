@@ -61,10 +61,11 @@ class Encoded:
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """A response that `finish` makes of what `future` brings."""
+    """A response that `finish` makes of what `future` brings; `hurry` asks it not to wait."""
 
     future: asyncio.Future[Any]
     finish: Callable[[Any], Response | Encoded]
+    hurry: Callable[[], None] | None = None
 
 
 Answer = Response | Encoded | Later

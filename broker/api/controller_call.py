@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from broker.api.answer import milliseconds
+from jbodlab.errors import ControllerUnavailableError
+
+R = TypeVar("R")
+T = TypeVar("T")
 
 IMMEDIATE_TIMEOUT_S = 5.0
 """Deadline of a call whose client does not want to wait for the effect (timeout 0)."""
 
 MAX_TIMEOUT_S = 300.0
 POLL_S = 0.005
+RETRY_S = 0.1
+"""Between two attempts to reach the controller; it is back within a second of a restart."""
 
 
 class Deadline:
@@ -35,6 +42,23 @@ class Deadline:
     def left_s(self) -> float:
         """Seconds left for the call to the controller; never negative."""
         return max(self._end - self._loop.time(), 0.0)
+
+    async def call(self, method: Callable[[R, float], Awaitable[T]], request: R) -> T:
+        """Ask the controller, again and again while it cannot be reached and time is left.
+
+        Like every retry over a network this may repeat what has been done already: the answer then
+        says that the topic exists, or that there is none.
+
+        Raises:
+            ControllerUnavailableError: the time is over.
+        """
+        while True:
+            try:
+                return await method(request, self.left_s)
+            except ControllerUnavailableError:
+                if self.left_s <= RETRY_S:
+                    raise
+                await asyncio.sleep(RETRY_S)
 
     async def wait_for(self, arrived: Callable[[], bool]) -> None:
         """Wait until a change shows in this broker's metadata, or the time is over.

@@ -82,7 +82,7 @@ class Dispatcher:
             return _failed(call, error)
         if isinstance(answer, Later):
             later = answer
-            return Pending(later.future, lambda: _finished(call, later))
+            return Pending(later.future, lambda: _finished(call, later), later.hurry)
         return _encoded(answer, call.context)
 
 

@@ -1,7 +1,8 @@
 """Fetch: record batches from the replicas, for consumers and for following brokers.
 
-There are no fetch sessions: the answer always names session 0 and contains every partition that
-was asked for, as clients expect of a full response (KIP-227).
+Followers fetch in sessions (KIP-227): see `broker.replication.fetch_sessions`. Consumers get none:
+their answers name session 0 and contain every partition that was asked for, as clients expect of a
+full response.
 """
 
 from __future__ import annotations
@@ -14,10 +15,16 @@ from broker.api.answer import Answer, Encoded, Later, RequestContext, millisecon
 from broker.api.leader_hints import LeaderHints
 from broker.api.ports import Replicas
 from broker.metadata_cache import MetadataCache
-from broker.replication.exchange import FetchEntry, FetchParams, FetchResult
+from broker.replication.exchange import (
+    FetchEntry,
+    FetchParams,
+    FetchResult,
+    SessionFetched,
+    SessionRequest,
+)
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
-from jbodlab.ids import BrokerId, TopicId, TopicPartition
+from jbodlab.ids import BrokerId, TopicId, TopicIdPartition, TopicPartition
 from jbodlab.protocol.fetch_response import (
     TOPIC_IDS_FROM,
     FetchedPartition,
@@ -31,6 +38,13 @@ if TYPE_CHECKING:
 NO_SESSION = 0
 FINAL_SESSION_EPOCH = -1
 """Closes a session and wants a full response, which every response here is."""
+
+MAX_BYTES_FOR_CLIENTS = 4 << 20
+"""Most bytes of records in an answer to a client, a larger first batch aside.
+
+Clients ask for 50 MB and more. What a client is slow to read lies in this broker's memory, once for
+each connection; smaller answers are asked for more often and arrive no later.
+"""
 
 NO_REPLICA = -1
 UNKNOWN = -1
@@ -48,7 +62,13 @@ class FetchApi:
         """Read from every partition of the request."""
         session_id = getattr(request, "session_id", NO_SESSION)
         session_epoch = getattr(request, "session_epoch", FINAL_SESSION_EPOCH)
-        if session_id != NO_SESSION and session_epoch != FINAL_SESSION_EPOCH:
+        params = _params(request)
+        in_session = (
+            params.is_follower
+            and session_epoch != FINAL_SESSION_EPOCH
+            and context.version >= TOPIC_IDS_FROM
+        )
+        if session_id != NO_SESSION and session_epoch != FINAL_SESSION_EPOCH and not in_session:
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         names = [self._name(topic, context.version) for topic in request.topics]
         entries = [
@@ -57,7 +77,6 @@ class FetchApi:
             if name is not None
             for wanted in topic.partitions
         ]
-        params = _params(request)
         if len(entries) < sum(len(topic.partitions) for topic in request.topics):
             # A topic is unknown, and an error is answered at once.
             params = FetchParams(
@@ -66,6 +85,15 @@ class FetchApi:
                 max_wait_ms=0,
                 min_bytes=params.min_bytes,
                 max_bytes=params.max_bytes,
+            )
+        if in_session:
+            session = SessionRequest(
+                session_id=session_id, epoch=session_epoch, forgotten=_forgotten(request)
+            )
+            return Later(
+                self._replicas.fetch_in_session(params, session, entries),
+                partial(self._session_response, request, context, names),
+                partial(self._replicas.hurry_session, session_id),
             )
         future = self._replicas.fetch(params, entries)
         return Later(future, partial(self._response, request, context, names))
@@ -115,17 +143,57 @@ class FetchApi:
             )
         )
 
+    def _session_response(
+        self,
+        request: FetchRequest,
+        context: RequestContext,
+        names: list[str | None],
+        fetched: SessionFetched,
+    ) -> Encoded:
+        hints = LeaderHints(self._cache, self._broker_id, context.listener_name)
+        topics = [
+            FetchedTopic("", topic.topic_id, _unknown(topic))
+            for name, topic in zip(names, request.topics, strict=True)
+            if name is None
+        ]
+        by_topic: dict[TopicId | None, list[FetchedPartition]] = {}
+        for result in fetched.results:
+            by_topic.setdefault(result.topic_id, []).append(_partition(result, hints))
+        topics += [FetchedTopic("", topic_id, found) for topic_id, found in by_topic.items()]
+        return Encoded(
+            fetch_response(
+                context.version,
+                context.correlation_id,
+                topics,
+                session_id=fetched.session_id,
+                endpoints=hints.endpoints,
+            )
+        )
+
+
+def _forgotten(request: FetchRequest) -> list[TopicIdPartition]:
+    return [
+        TopicIdPartition(TopicId(topic.topic_id), index)
+        for topic in request.forgotten_topics_data
+        if topic.topic_id is not None
+        for index in topic.partitions
+    ]
+
 
 def _params(request: FetchRequest) -> FetchParams:
     # From version 15 the replica is named in a tagged field, together with its epoch.
     state = getattr(request, "replica_state", None)
     replica_id = getattr(request, "replica_id", NO_REPLICA) if state is None else state.replica_id
+    max_bytes = int(request.max_bytes)
+    if replica_id < 0:
+        max_bytes = min(max_bytes, MAX_BYTES_FOR_CLIENTS)
     return FetchParams(
         replica_id=BrokerId(replica_id),
         replica_epoch=UNKNOWN if state is None else state.replica_epoch,
         max_wait_ms=milliseconds(request.max_wait),
-        min_bytes=request.min_bytes,
-        max_bytes=request.max_bytes,
+        # More than an answer holds cannot be waited for.
+        min_bytes=min(request.min_bytes, max_bytes),
+        max_bytes=max_bytes,
     )
 
 

@@ -101,13 +101,13 @@ class CreatePartitionsApi:
 
     async def _create(self, request: KafkaCreatePartitionsRequest) -> CreatePartitionsResponse:
         deadline = Deadline(request.timeout)
-        response = await self._controller.create_partitions(
+        response = await deadline.call(
+            self._controller.create_partitions,
             CreatePartitionsRequest(
                 topics=tuple(map(_to_add, request.topics)),
                 timeout_ms=milliseconds(request.timeout),
                 validate_only=request.validate_only,
             ),
-            deadline.left_s,
         )
         if not request.validate_only:
             done = {r.name for r in response.results if r.error_code == ErrorCode.NONE}
@@ -170,13 +170,13 @@ class ElectLeadersApi:
                 for partition in topic.partitions
             )
         before = self._cache.image
-        response = await self._controller.elect_leaders(
+        response = await deadline.call(
+            self._controller.elect_leaders,
             ElectLeadersRequest(
                 election_type=getattr(request, "election_type", PREFERRED),
                 topic_partitions=wanted,
                 timeout_ms=milliseconds(request.timeout),
             ),
-            deadline.left_s,
         )
         elected = [r for r in response.results if r.error_code == ErrorCode.NONE]
         await deadline.wait_for(lambda: all(self._has_changed(r, before) for r in elected))

@@ -17,6 +17,8 @@ from broker.replication.exchange import (
     LogDirDescription,
     OffsetAnswer,
     OffsetQuery,
+    SessionFetched,
+    SessionRequest,
 )
 from jbodlab.ids import BrokerId
 from jbodlab.requests import (
@@ -45,6 +47,14 @@ class Replicas(Protocol):
         self, params: FetchParams, entries: Sequence[FetchEntry]
     ) -> asyncio.Future[list[FetchResult]]:
         """Read, waiting for data as long as the parameters allow."""
+
+    def fetch_in_session(
+        self, params: FetchParams, session: SessionRequest, entries: Sequence[FetchEntry]
+    ) -> asyncio.Future[SessionFetched]:
+        """Read for a follower that names only what changed; raises KafkaError."""
+
+    def hurry_session(self, session_id: int) -> None:
+        """Let the waiting fetch of a session be answered now."""
 
     def list_offsets(
         self, entries: Sequence[OffsetQuery], replica_id: BrokerId, isolation: int

@@ -31,11 +31,13 @@ class Pending:
     """A response that is not there yet.
 
     `buffers` gives it once `future` is done, and may raise to have the connection closed. The
-    connection cancels `future` when it is lost first.
+    connection cancels `future` when it is lost first. `hurry` is called when another request waits
+    behind this one.
     """
 
     future: asyncio.Future[Any]
     buffers: Callable[[], Buffers]
+    hurry: Callable[[], None] | None = None
 
 
 class RequestHandler(Protocol):

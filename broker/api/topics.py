@@ -109,13 +109,13 @@ class CreateTopicsApi:
 
     async def _create(self, request: KafkaCreateTopicsRequest) -> CreateTopicsResponse:
         deadline = Deadline(request.timeout)
-        response = await self._controller.create_topics(
+        response = await deadline.call(
+            self._controller.create_topics,
             CreateTopicsRequest(
                 topics=tuple(map(_new_topic, request.topics)),
                 timeout_ms=milliseconds(request.timeout),
                 validate_only=request.validate_only,
             ),
-            deadline.left_s,
         )
         if not request.validate_only:
             await deadline.wait_for(lambda: self._are_here(response.topics))
@@ -161,9 +161,9 @@ class DeleteTopicsApi:
         deadline = Deadline(request.timeout)
         by_name = self._cache.image.topics.by_name
         wanted = _to_delete(request, version)
-        response = await self._controller.delete_topics(
+        response = await deadline.call(
+            self._controller.delete_topics,
             DeleteTopicsRequest(topics=wanted, timeout_ms=milliseconds(request.timeout)),
-            deadline.left_s,
         )
         deleted = [result for result in response.responses if result.error_code == ErrorCode.NONE]
         # A topic of the same name may exist again by the time that we look, with another id.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from broker.controller_link.assignments import Assignment, AssignmentQueue
 from broker.controller_link.channel import ControllerChannel
@@ -49,6 +49,7 @@ class AssignmentSender:
         self._broker_epoch = broker_epoch
         self._is_replica = is_replica
         self._queue = AssignmentQueue(random=random.random)
+        self._last_complaint = ""
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
         self._is_stopped = False
@@ -57,6 +58,16 @@ class AssignmentSender:
     def pending_count(self) -> int:
         """Assignments that the controller has not accepted yet."""
         return self._queue.pending_count
+
+    def pending(self, partition: TopicIdPartition) -> Assignment | None:
+        """Return the newest assignment of a partition that is not accepted yet."""
+        return self._queue.pending(partition)
+
+    def pending_in(self, directory_id: DirectoryId) -> Iterator[TopicIdPartition]:
+        """Return the partitions that the controller is about to hear of in a directory."""
+        for assignment in self._queue.all_pending():
+            if assignment.directory_id == directory_id:
+                yield assignment.partition
 
     def assign(
         self,
@@ -111,13 +122,21 @@ class AssignmentSender:
         try:
             accepted = await self._request(taken)
         except (ControllerUnavailableError, DecodeError) as error:
-            logger.info("assignments wait for the controller: %s", error)
+            self._complain(str(error))
             self._queue.failed(self._now_ms())
             accepted = ()
+        else:
+            self._last_complaint = ""
         self._set_timer()
         for assignment in accepted:
             if assignment.on_accepted is not None:
                 assignment.on_accepted()
+
+    def _complain(self, text: str) -> None:
+        """Log a failure once, not with every retry."""
+        level = logging.DEBUG if text == self._last_complaint else logging.INFO
+        self._last_complaint = text
+        logger.log(level, "assignments wait for the controller: %s", text)
 
     async def _request(self, taken: tuple[Assignment, ...]) -> tuple[Assignment, ...]:
         broker_epoch = self._broker_epoch()

@@ -9,7 +9,7 @@ Source: `org.apache.kafka.server.AssignmentsManager`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from jbodlab.error_code import ErrorCode
@@ -56,6 +56,15 @@ class AssignmentQueue:
     def pending_count(self) -> int:
         """Metric `QueuedReplicaToDirAssignments`."""
         return len(self._ready) + len(self._in_flight)
+
+    def pending(self, partition: TopicIdPartition) -> Assignment | None:
+        """Return the newest assignment of a partition that is not accepted yet."""
+        return self._ready.get(partition) or self._in_flight.get(partition)
+
+    def all_pending(self) -> Iterator[Assignment]:
+        """Return all assignments that are not accepted yet."""
+        yield from self._ready.values()
+        yield from self._in_flight.values()
 
     @property
     def next_send_ms(self) -> int | None:

@@ -167,7 +167,7 @@ class ControllerChannel:
         Only the reader can say how long silence may last, so this is the one call without a
         deadline. Close the iterator (`contextlib.aclosing`) to end the stream.
         """
-        with _translated_errors("MetadataStream"):
+        with self._translated_errors("MetadataStream"):
             call = self._stub.MetadataStream(to_proto(request))
             try:
                 async for message in call:
@@ -180,18 +180,21 @@ class ControllerChannel:
         return await self._send(method, to_proto(request), timeout_s)
 
     async def _send(self, method: str, message: Any, timeout_s: float) -> Any:
-        with _translated_errors(method):
+        with self._translated_errors(method):
             return from_proto(await getattr(self._stub, method)(message, timeout=timeout_s))
 
-
-@contextlib.contextmanager
-def _translated_errors(method: str) -> Iterator[None]:
-    try:
-        yield
-    except grpc.aio.AioRpcError as error:
-        raise ControllerUnavailableError(
-            f"{method}: {error.code().name}: {error.details()}"
-        ) from error
-    except (grpc.aio.UsageError, grpc.aio.InternalError) as error:
-        # The channel was closed under the call.
-        raise ControllerUnavailableError(f"{method}: {error}") from error
+    @contextlib.contextmanager
+    def _translated_errors(self, method: str) -> Iterator[None]:
+        try:
+            yield
+        except grpc.aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.UNAVAILABLE:
+                # The details name another address of the host each time, so that the same trouble
+                # would look new at every attempt.
+                reason = f"no connection to the controller at {self.address}"
+            else:
+                reason = f"{error.code().name}: {error.details()}"
+            raise ControllerUnavailableError(f"{method}: {reason}") from error
+        except (grpc.aio.UsageError, grpc.aio.InternalError) as error:
+            # The channel was closed under the call.
+            raise ControllerUnavailableError(f"{method}: {error}") from error

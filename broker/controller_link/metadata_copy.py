@@ -7,15 +7,17 @@ from pathlib import Path
 
 from jbodlab.log.filesystem import FileSystem
 from jbodlab.metadata_log.batches import MetadataBatch, read_batches
+from jbodlab.metadata_log.cleaning import clean
 from jbodlab.metadata_log.metadata_log import MetadataLog
+from jbodlab.metadata_log.settings import MetadataLogSettings
 from jbodlab.metadata_log.snapshots import (
     PART_SUFFIX,
     Snapshot,
     decode_snapshot,
     prune,
-    read_latest,
     snapshot_name,
     snapshot_paths,
+    take_latest,
 )
 
 READ_BYTES = 1 << 20
@@ -28,13 +30,28 @@ class MetadataCopy:
         OSError: the directory fails.
     """
 
-    def __init__(self, metadata_dir: Path, fs: FileSystem) -> None:
+    def __init__(self, metadata_dir: Path, fs: FileSystem, settings: MetadataLogSettings) -> None:
         self._fs = fs
-        self._log = MetadataLog.open(metadata_dir, fs=fs)
+        self._settings = settings
+        self._log = MetadataLog.open(
+            metadata_dir,
+            fs=fs,
+            segment_bytes=settings.effective_segment_bytes,
+            segment_ms=settings.segment_ms,
+        )
+
+    @property
+    def directory(self) -> Path:
+        """The directory of its files."""
+        return self._log.directory
 
     def latest_snapshot(self) -> Snapshot | None:
         """Return the newest snapshot that can be read."""
-        return read_latest(self._log.directory)
+        return take_latest(self._log.directory)
+
+    def clean(self, now_ms: int) -> None:
+        """Remove the oldest that is kept for nobody; `now_ms` is ms since 1970."""
+        clean(self._log, self._settings, now_ms)
 
     def read(self, offset: int) -> Sequence[MetadataBatch]:
         """Return about a megabyte of batches from an offset on; empty at the end.

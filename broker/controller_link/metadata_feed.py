@@ -3,7 +3,8 @@
 The controller sends committed batches only, so each one may be applied the moment it arrives; the
 copy on disk is appended afterwards, in order, on the metadata directory's thread. It spares the
 next start the way through all of history and need not be synced: what a crash takes from its end is
-sent again. Who applies the news (the listener) therefore never waits for a disk.
+sent again. Who applies the news (the listener) therefore never waits for a disk. It does not grow
+for ever: this broker writes snapshots of its own, and removes what lies before them.
 
 Two phases: until `begin_publishing` batches only move the image; then the listener gets the
 difference from nothing to the image at once, and from then on every change. When to begin is the
@@ -20,6 +21,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
@@ -41,6 +43,8 @@ from jbodlab.image.metadata_image import EMPTY, MetadataImage
 from jbodlab.image.replay_error import ReplayError
 from jbodlab.log.filesystem import FileSystem
 from jbodlab.metadata_log.batches import MetadataBatch, read_batches
+from jbodlab.metadata_log.settings import MetadataLogSettings
+from jbodlab.metadata_log.snapshotter import Snapshotter
 from jbodlab.requests import MetadataStreamRequest, SnapshotPiece
 
 logger = logging.getLogger(__name__)
@@ -55,6 +59,8 @@ UNWRITTEN_BYTES_MAX = 16 << 20
 """What may wait for the metadata directory before the stream is read on."""
 
 SNAPSHOT_BYTES_MAX = 1 << 30
+
+DEFAULT_SETTINGS = MetadataLogSettings()
 
 YIELD_EVERY_BYTES = 1 << 16
 """How much is replayed before other tasks get a turn."""
@@ -89,6 +95,7 @@ class MetadataFeed:
         broker_id: Ours.
         cluster_id: Ours; a controller of another cluster sends nothing.
         listener: Gets every change after `begin_publishing`.
+        settings: Of the copy on disk.
         on_fatal: Called with one line when metadata cannot be followed any more.
     """
 
@@ -101,6 +108,7 @@ class MetadataFeed:
         cluster_id: str,
         listener: MetadataListener,
         on_fatal: Callable[[str], None],
+        settings: MetadataLogSettings = DEFAULT_SETTINGS,
     ) -> None:
         self._channel = channel
         self._log_dir = metadata_dir
@@ -108,16 +116,21 @@ class MetadataFeed:
         self._cluster_id = cluster_id
         self._listener = listener
         self._on_fatal = on_fatal
+        self._settings = settings
         self._loader = MetadataLoader()
         self._copy: MetadataCopy | None = None
+        self._snapshots: Snapshotter | None = None
         self._last_epoch = LeaderEpoch(-1)
         # Where the copy ends once everything queued is written.
         self._copy_end = 0
         self._unwritten_bytes = 0
         self._room = asyncio.Event()
         self._is_publishing = False
+        # What the listener knows while the image is behind that; see `_truncate`.
+        self._known: MetadataImage | None = None
+        self._replayed_bytes = 0
         self._snapshot: list[bytes] = []
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def image(self) -> MetadataImage:
@@ -136,11 +149,25 @@ class MetadataFeed:
             LogDirError: the metadata directory failed; `LogDirs` has reported it.
         """
         self._copy = await self._log_dir.run(
-            partial(MetadataCopy, self._log_dir.path, self._log_dir.fs), is_long=True
+            partial(MetadataCopy, self._log_dir.path, self._log_dir.fs, self._settings),
+            is_long=True,
         )
         await self._replay_copy()
-        self._task = asyncio.create_task(self._follow(), name="metadata feed")
-        self._task.add_done_callback(self._ended)
+        self._snapshots = Snapshotter(
+            settings=self._settings,
+            fs=self._log_dir.fs,
+            directory=self._copy.directory,
+            image=self._whole_image,
+            run=self._log_dir.run,
+            clean=self._clean,
+            appended_bytes=self._replayed_bytes,
+        )
+        self._tasks = [
+            asyncio.create_task(self._follow(), name="metadata feed"),
+            asyncio.create_task(self._snapshots.run(), name="metadata snapshots"),
+        ]
+        for task in self._tasks:
+            task.add_done_callback(self._ended)
 
     def begin_publishing(self) -> None:
         """Give the listener the whole image as one change, and each later change as it comes."""
@@ -150,10 +177,10 @@ class MetadataFeed:
 
     async def stop(self) -> None:
         """Stop following, and close the copy."""
-        task, self._task = self._task, None
-        if task is not None:
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
             task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         if self._copy is not None:
             with contextlib.suppress(LogDirError, KafkaError):
                 await self._log_dir.run(self._copy.close, is_long=True)
@@ -162,6 +189,7 @@ class MetadataFeed:
         """Bring a fresh loader to the end of the copy; an unusable copy is dropped."""
         assert self._copy is not None
         copy = self._copy
+        self._replayed_bytes = 0
         self._loader = MetadataLoader()
         self._last_epoch = LeaderEpoch(-1)
         try:
@@ -174,6 +202,7 @@ class MetadataFeed:
             while batches := await self._log_dir.run(
                 partial(copy.read, self._loader.next_offset), is_long=True
             ):
+                self._replayed_bytes += sum(batch.size for batch in batches)
                 await self._load(batches)
         except (DecodeError, CorruptRecordError, ReplayError, KafkaError) as error:
             logger.warning("copy of the metadata log is dropped: %s", error)
@@ -181,7 +210,11 @@ class MetadataFeed:
             self._last_epoch = LeaderEpoch(-1)
             await self._log_dir.run(copy.drop, is_long=True)
         self._copy_end = self._loader.next_offset
-        logger.info("metadata replayed up to offset %d", self._loader.next_offset)
+        logger.info(
+            "metadata replayed up to offset %d",
+            self._loader.next_offset,
+            extra={"replayed_bytes": self._replayed_bytes},
+        )
 
     async def _follow(self) -> None:
         delay_s = RECONNECT_DELAY_S
@@ -218,6 +251,7 @@ class MetadataFeed:
                     await self._receive_snapshot(response.snapshot)
                 if response.records:
                     await self._receive_records(response.records)
+                self._catch_up(response.high_watermark)
 
     async def _receive_records(self, records: bytes) -> None:
         batches = list(read_batches(records))
@@ -254,6 +288,8 @@ class MetadataFeed:
     async def _store(self, data: bytes, end_offset: int) -> None:
         """Queue an append; waits only while too much is queued already."""
         assert self._copy is not None
+        assert self._snapshots is not None
+        self._snapshots.appended(len(data))
         self._unwritten_bytes += len(data)
         self._copy_end = end_offset
         future = self._log_dir.run(partial(self._copy.append, data))
@@ -279,6 +315,7 @@ class MetadataFeed:
             return
         data = b"".join(self._snapshot)
         self._snapshot.clear()
+        self._give_up_snapshot()
         snapshot = await self._log_dir.run(
             partial(self._copy.replace_by_snapshot, data, piece.end_offset, piece.epoch),
             is_long=True,
@@ -292,15 +329,39 @@ class MetadataFeed:
         self._publish(delta)
 
     async def _truncate(self, end_offset: int) -> None:
-        """Cut what the controller's log does not have, and replay what is left."""
+        """Cut what the controller's log does not have, and replay what is left.
+
+        The listener is not told of this state of the past: it would delete replicas of topics that
+        the controller is about to tell of. It gets the difference once the image has caught up.
+        """
         assert self._copy is not None
         logger.warning("metadata log is cut from %d to %d", self._copy_end, end_offset)
-        old = self.image
-        was_publishing, self._is_publishing = self._is_publishing, False
+        if self._is_publishing:
+            self._is_publishing, self._known = False, self.image
+        self._give_up_snapshot()
         await self._log_dir.run(partial(self._copy.truncate, end_offset), is_long=True)
         await self._replay_copy()
-        self._is_publishing = was_publishing
-        self._publish(MetadataDelta.between(old, self.image))
+
+    def _catch_up(self, high_watermark: int) -> None:
+        """Go on publishing when the image is as new as the controller's."""
+        if self._known is not None and self._loader.next_offset >= high_watermark:
+            known, self._known = self._known, None
+            self._is_publishing = True
+            self._publish(MetadataDelta.between(known, self.image))
+
+    def _whole_image(self) -> MetadataImage | None:
+        """Return the image if a snapshot may be made of it: not inside a transaction."""
+        is_whole = not self._loader.transaction_is_open and self.image.offset >= 0
+        return self.image if is_whole else None
+
+    def _give_up_snapshot(self) -> None:
+        assert self._snapshots is not None
+        self._snapshots.discard()
+
+    async def _clean(self) -> None:
+        assert self._copy is not None
+        now_ms = time.time_ns() // 1_000_000
+        await self._log_dir.run(partial(self._copy.clean, now_ms), is_long=True)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()

@@ -10,6 +10,7 @@ Source: `kafka.server.ReplicaManager.checkpointHighWatermarks`, `kafka.log.LogMa
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ from broker.logdirs.lifecycle import LogDirState
 from broker.logdirs.log_dir import LogDir
 from broker.logdirs.log_dirs import LogDirs
 from broker.logdirs.periodic import PeriodicTask
+from broker.logdirs.replica_files import ReplicaLostError
 from jbodlab.errors import KafkaError, LogDirError
 from jbodlab.ids import TopicPartition
 from jbodlab.log import names
@@ -101,7 +103,9 @@ class CheckpointWriter:
         def write() -> None:
             for log in logs:
                 if log.needs_flush:
-                    log.flush()
+                    # A replica that was removed by hand must not keep the others from theirs.
+                    with contextlib.suppress(ReplicaLostError):
+                        log.flush()
             self._write_if_changed(log_dir.fs, path, recovery_points(logs))
 
         return log_dir.run(write, is_long=True)

@@ -17,6 +17,7 @@ import asyncio
 import logging
 import queue
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from enum import Enum, auto
@@ -25,6 +26,7 @@ from typing import TypeVar, cast
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError, LogDirError
 from jbodlab.log import disk_errors
+from jbodlab.metrics import Histogram
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +60,10 @@ class DirectoryExecutor:
         make_error: Callable[[str], LogDirError],
         on_failure: Callable[[str], None],
     ) -> None:
+        self.latency = Histogram()
+        """Seconds that each call took on the thread, without its wait in the queue."""
+        self.long_latency = Histogram()
+        """The same of calls that were announced as long."""
         self._name = name
         self._make_error = make_error
         self._on_failure = on_failure
@@ -156,6 +162,8 @@ class DirectoryExecutor:
     def _run(self, function: Callable[[], object]) -> None:
         self._calls_started += 1
         self._running_call = self._calls_started
+        latency = self.latency if self._running_kind is _Kind.SHORT else self.long_latency
+        begun_s = time.perf_counter()
         result: object = None
         error: BaseException | None = None
         try:
@@ -165,6 +173,7 @@ class DirectoryExecutor:
         except BaseException as found:  # noqa: BLE001 - handed to the caller, whatever it is
             error = found
         self._running_call = 0
+        latency.observe(time.perf_counter() - begun_s)
         self._results.append((result, error))
         if not self._wakeup_pending:
             # Set before the loop is woken and cleared before it drains: a result that comes

@@ -25,6 +25,8 @@ from broker.logdirs.hosted import HostedLog, HostedLogs
 from broker.logdirs.lifecycle import LogDirEvent, LogDirState
 from broker.logdirs.log_dir import LogDir
 from broker.logdirs.log_dirs import LogDirs
+from broker.logdirs.probe import watch_long_work
+from broker.logdirs.replica_files import ReplicaLostError
 from jbodlab.errors import CorruptRecordError, FormatError, LogDirError
 from jbodlab.ids import BrokerEpoch, TopicPartition
 from jbodlab.log import names
@@ -36,6 +38,9 @@ from jbodlab.log.partition_metadata import read_topic_id
 from jbodlab.log.replica_log import ReplicaLog
 
 logger = logging.getLogger(__name__)
+
+WATCH_INTERVAL_S = 0.5
+HANG_DEADLINE_S = 30.0
 
 IsStray = Callable[[TopicPartition, UUID | None], bool]
 LogConfigOf = Callable[[str], LogConfig]
@@ -57,12 +62,20 @@ class LoadedReplica:
 
 
 async def load_logs(
-    log_dirs: LogDirs, is_stray: IsStray, log_config_of: LogConfigOf
+    log_dirs: LogDirs,
+    is_stray: IsStray,
+    log_config_of: LogConfigOf,
+    *,
+    is_ours: Callable[[TopicPartition], bool] = lambda _: True,
+    hang_deadline_s: float = HANG_DEADLINE_S,
 ) -> list[LoadedReplica]:
     """Load the logs of all online directories, at the same time.
 
     Args:
         log_dirs: The directories; each becomes ONLINE, or goes offline.
+        is_ours: Whether this broker has a replica of a partition with this name. A directory that
+            only looks like one, and holds no log, is a foreign entry. Called on several threads.
+        hang_deadline_s: Longest time for a small request to a disk that is being loaded from.
         is_stray: Whether the metadata does not place a partition with this topic id (None: none on
             the disk) here; such a directory is renamed and kept. Called on several threads.
         log_config_of: Settings of a topic's logs, by its name. Called on several threads.
@@ -73,23 +86,35 @@ async def load_logs(
     loading = log_dirs.online()
     for log_dir in loading:
         log_dir.handle(LogDirEvent.LOAD)
-    results = await asyncio.gather(
-        *(
-            log_dir.run(
-                partial(_load_directory, log_dir.fs, log_dir.path, is_stray, log_config_of),
-                is_long=True,
-            )
-            for log_dir in loading
-        ),
-        return_exceptions=True,
-    )
+    calls = [
+        log_dir.run(
+            partial(_load_directory, log_dir.fs, log_dir.path, is_stray, log_config_of, is_ours),
+            is_long=True,
+        )
+        for log_dir in loading
+    ]
+    watches = [
+        asyncio.create_task(
+            watch_long_work(
+                log_dirs, log_dir, call, interval_s=WATCH_INTERVAL_S, deadline_s=hang_deadline_s
+            ),
+            name=f"watch loading of {log_dir.path}",
+        )
+        for log_dir, call in zip(loading, calls, strict=True)
+    ]
+    try:
+        results = await asyncio.gather(*calls, return_exceptions=True)
+    finally:
+        for watch in watches:
+            watch.cancel()
     replicas: list[LoadedReplica] = []
+    loaded: list[LogDir] = []
     for log_dir, result in zip(loading, results, strict=True):
         if isinstance(result, LogDirError):
             continue
         if isinstance(result, BaseException):
             raise result
-        log_dir.handle(LogDirEvent.LOADED)
+        loaded.append(log_dir)
         log_dir.replica_count = len(result)
         logger.info("loaded %d logs", len(result), extra=log_dir.log_fields())
         replicas.extend(
@@ -99,6 +124,10 @@ async def load_logs(
             for log, high_watermark in result
         )
     _refuse_duplicates(replicas)
+    # Not before: a start that ends here must not mark the directories as cleanly shut down.
+    for log_dir in loaded:
+        if log_dir.is_online:
+            log_dir.handle(LogDirEvent.LOADED)
     return replicas
 
 
@@ -141,7 +170,11 @@ async def close_log_dirs(
 
 
 def _load_directory(
-    fs: FileSystem, path: Path, is_stray: IsStray, log_config_of: LogConfigOf
+    fs: FileSystem,
+    path: Path,
+    is_stray: IsStray,
+    log_config_of: LogConfigOf,
+    is_ours: Callable[[TopicPartition], bool],
 ) -> list[HostedLog]:
     """Load one directory; on its thread."""
     clean = clean_shutdown.take(fs, path)
@@ -150,16 +183,20 @@ def _load_directory(
     high_watermarks = _read_checkpoint(fs, path / names.HIGH_WATERMARK_FILE)
     loaded: list[HostedLog] = []
     try:
-        for name in _partition_dirs(fs, path, is_stray):
+        for name in _partition_dirs(fs, path, is_stray, is_ours):
             topic_partition = names.parse_partition_dir(name).topic_partition
-            log = ReplicaLog.load(
-                fs,
-                path / name,
-                log_config_of(topic_partition.topic),
-                clean=clean,
-                recovery_point=points.get(topic_partition, 0),
-                log_start_offset=starts.get(topic_partition, 0),
-            )
+            try:
+                log = ReplicaLog.load(
+                    fs,
+                    path / name,
+                    log_config_of(topic_partition.topic),
+                    clean=clean,
+                    recovery_point=points.get(topic_partition, 0),
+                    log_start_offset=starts.get(topic_partition, 0),
+                )
+            except ReplicaLostError as error:
+                logger.warning("removed by somebody while it was loaded: %s", error)
+                continue
             high_watermark = high_watermarks.get(topic_partition, 0)
             high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
             loaded.append(HostedLog(log, high_watermark))
@@ -174,7 +211,9 @@ def _load_directory(
     return loaded
 
 
-def _partition_dirs(fs: FileSystem, path: Path, is_stray: IsStray) -> list[str]:
+def _partition_dirs(
+    fs: FileSystem, path: Path, is_stray: IsStray, is_ours: Callable[[TopicPartition], bool]
+) -> list[str]:
     """Return the names of the directories to load; puts strays aside."""
     wanted = []
     for name in fs.listdir(path):
@@ -193,6 +232,13 @@ def _partition_dirs(fs: FileSystem, path: Path, is_stray: IsStray) -> list[str]:
             logger.warning("%s is a stray replica, it is kept", path / name)
             continue
         topic_id = read_topic_id(fs, path / name / names.PARTITION_METADATA_FILE)
+        if (
+            topic_id is None
+            and not is_ours(parsed.topic_partition)
+            and not names.with_suffix(fs.listdir(path / name), names.LOG_SUFFIX)
+        ):
+            logger.warning("%s holds no log, it is left alone", path / name)
+            continue
         if is_stray(parsed.topic_partition, topic_id):
             stray = names.stray_dir(parsed.topic_partition, uuid.uuid4().hex)
             logger.warning("%s does not belong here, it is kept as %s", path / name, stray)
@@ -226,9 +272,14 @@ def _close_directory(
     fs: FileSystem, path: Path, hosted: Sequence[HostedLog], broker_epoch: BrokerEpoch
 ) -> None:
     """Close one directory; on its thread. The marker is the last thing written."""
-    logs = [log for log, _ in hosted]
-    for log in logs:
-        log.close(clean=True)
+    logs = []
+    for log, _ in hosted:
+        try:
+            log.close(clean=True)
+        except ReplicaLostError as error:
+            logger.warning("nothing to close: %s", error)
+        else:
+            logs.append(log)
     write_offsets(fs, path / names.RECOVERY_POINT_FILE, recovery_points(logs))
     write_offsets(fs, path / names.LOG_START_OFFSET_FILE, log_start_offsets(logs))
     write_offsets(

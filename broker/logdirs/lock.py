@@ -6,6 +6,7 @@ out too. It ends with the process at the latest.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from pathlib import Path
@@ -25,6 +26,7 @@ class DirectoryLock:
     def __init__(self, directory: Path) -> None:
         self._path = directory / LOCK_FILE
         fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._directory_fd: int | None = None
         try:
             fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError) as error:
@@ -36,7 +38,13 @@ class DirectoryLock:
         except OSError:
             os.close(fd)
             raise
+        if not _is_at(fd, self._path):
+            # Its last holder removed it just before it let the lock go.
+            os.close(fd)
+            raise FileNotFoundError(errno.ENOENT, "lock file was removed", str(self._path))
         self._fd: int | None = fd
+        # While it is open no other directory can get its inode, by which it is known.
+        self._directory_fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
     def release(self) -> None:
         """Remove the file and let the lock go.
@@ -51,3 +59,15 @@ class DirectoryLock:
             self._path.unlink(missing_ok=True)
         finally:
             os.close(fd)
+            if self._directory_fd is not None:
+                os.close(self._directory_fd)
+
+
+def _is_at(fd: int, path: Path) -> bool:
+    """Return whether a path still leads to an open file."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return False
+    opened = os.fstat(fd)
+    return (found.st_dev, found.st_ino) == (opened.st_dev, opened.st_ino)

@@ -12,10 +12,12 @@ from typing import TypeVar
 
 from broker.logdirs.executor import DirectoryExecutor
 from broker.logdirs.lifecycle import LogDirEvent, LogDirState, next_state
+from broker.logdirs.replica_files import ReplicaFiles
 from jbodlab import kafka_uuid
 from jbodlab.errors import LogDirError
 from jbodlab.ids import DirectoryId
 from jbodlab.log.filesystem import FileSystem, PosixFileSystem
+from jbodlab.metrics import Histogram
 
 T = TypeVar("T")
 
@@ -42,7 +44,7 @@ class LogDir:
     ) -> None:
         self.path = path
         self.directory_id = directory_id
-        self.fs: FileSystem = fs or PosixFileSystem()
+        self.fs: FileSystem = ReplicaFiles(fs or PosixFileSystem(), path, identity)
         self.identity = identity
         self.cause: str | None = None
         self.replica_count = 0
@@ -79,6 +81,11 @@ class LogDir:
     def running_call_is_long(self) -> bool:
         """Whether that call was announced as one that may take its time."""
         return self._executor.running_call_is_long
+
+    @property
+    def latencies(self) -> dict[str, Histogram]:
+        """How long its calls took, by the kind of call: `short` and `long`."""
+        return {"short": self._executor.latency, "long": self._executor.long_latency}
 
     def log_fields(self) -> dict[str, str]:
         """Return what every line of the log about this directory carries as `extra`."""

@@ -10,54 +10,31 @@ failure, and time in which this process itself stood still is not held against t
 from __future__ import annotations
 
 import asyncio
-import errno
+import contextlib
 import logging
-import os
-import stat
+import threading
+from asyncio import FIRST_COMPLETED
 from collections.abc import Sequence
-from pathlib import Path
+from typing import TypeVar
 
 from broker.logdirs.lifecycle import LogDirState
 from broker.logdirs.log_dir import LogDir
 from broker.logdirs.log_dirs import LogDirs
 from jbodlab.errors import JbodlabError, LogDirError
-from jbodlab.log.filesystem import FileSystem
+from jbodlab.log import disk_errors
+from jbodlab.log.directory_probe import PROBE_FILE, directory_identity, probe
+
+__all__ = ["PROBE_FILE", "LogDirProbe", "directory_identity", "probe", "watch_long_work"]
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
-
-PROBE_FILE = ".jbodlab-probe"
-"""One name for ever: what a killed process left behind is removed by the next one's first probe."""
 
 LOOKS_PER_DEADLINE = 20
 """How often within a deadline the loop looks at the running call."""
 
 LONG_CALL_FACTOR = 15
 """How many deadlines a call may take that was announced as long: 30 s by default."""
-
-
-def directory_identity(path: Path) -> tuple[int, int]:
-    """Return device and inode of a directory.
-
-    Raises:
-        OSError: there is nothing at `path`, or something else than a directory.
-    """
-    found = path.stat()
-    if not stat.S_ISDIR(found.st_mode):
-        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
-    return found.st_dev, found.st_ino
-
-
-def probe(fs: FileSystem, path: Path, identity: tuple[int, int] | None) -> None:
-    """Create, write, sync and remove a file in a directory.
-
-    Raises:
-        OSError: the directory is missing, is not the one it was at start, or cannot be written.
-    """
-    if identity is not None and directory_identity(path) != identity:
-        raise FileNotFoundError(errno.ENOENT, "another directory took its place", str(path))
-    file = path / PROBE_FILE
-    fs.write_bytes(file, b"jbodlab\n", sync=True)
-    fs.unlink(file)
 
 
 class LogDirProbe:
@@ -131,6 +108,62 @@ class LogDirProbe:
             if stuck_s >= deadline_ms / 1000:
                 self._log_dirs.fail(log_dir, f"no answer within {deadline_ms} ms")
                 return
+
+
+async def watch_long_work(
+    log_dirs: LogDirs,
+    log_dir: LogDir,
+    work: asyncio.Future[T],
+    *,
+    interval_s: float,
+    deadline_s: float,
+) -> None:
+    """Notice a disk that dies or hangs during one long call of its thread, such as the loading.
+
+    How long the call itself may take nobody knows. A second thread asks the same disk meanwhile;
+    what it asks for is little.
+    """
+    while not work.done() and log_dir.is_online:
+        answer = _ask(log_dir)
+        both: list[asyncio.Future[T] | asyncio.Future[None]] = [work, answer]
+        await asyncio.wait(both, timeout=deadline_s, return_when=FIRST_COMPLETED)
+        if work.done() or not log_dir.is_online:
+            return
+        if not answer.done():
+            log_dirs.fail(log_dir, f"no answer within {deadline_s:g} s")
+            return
+        error = answer.exception()
+        if isinstance(error, OSError) and disk_errors.is_directory_failure(error):
+            log_dirs.fail(log_dir, disk_errors.describe(error))
+            return
+        await asyncio.wait([work], timeout=interval_s)
+
+
+def _ask(log_dir: LogDir) -> asyncio.Future[None]:
+    """Probe a directory on a thread of its own."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[None] = loop.create_future()
+
+    def settle(error: BaseException | None) -> None:
+        if answer.done():
+            return
+        if error is None:
+            answer.set_result(None)
+        else:
+            answer.set_exception(error)
+
+    def work() -> None:
+        error: BaseException | None = None
+        try:
+            probe(log_dir.fs, log_dir.path, log_dir.identity)
+        except BaseException as found:  # noqa: BLE001 - handed to whoever waits
+            error = found
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(settle, error)
+
+    # A daemon: a call that never comes back does not keep the process from ending.
+    threading.Thread(target=work, name=f"ask {log_dir.path}", daemon=True).start()
+    return answer
 
 
 def _serves(log_dir: LogDir, log_dirs: LogDirs) -> bool:

@@ -13,13 +13,15 @@ import logging
 import time
 from collections.abc import Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
-from broker.logdirs.hosted import HostedLogs
+from broker.logdirs.hosted import HostedLog, HostedLogs
 from broker.logdirs.lifecycle import LogDirState
 from broker.logdirs.log_dir import LogDir
 from broker.logdirs.log_dirs import LogDirs
 from broker.logdirs.periodic import PeriodicTask
+from broker.logdirs.replica_files import ReplicaLostError
 from jbodlab.errors import KafkaError, LogDirError
 from jbodlab.log.filesystem import FileSystem
 from jbodlab.log.names import DirKind, parse_partition_dir
@@ -29,6 +31,11 @@ logger = logging.getLogger(__name__)
 
 EXPIRED_FILES_INTERVAL_MS = 10_000
 """How often is looked for `.deleted` files whose delay is over."""
+
+RMTREE_ATTEMPTS = 3
+
+LOGS_PER_CALL = 32
+"""So many logs are looked at in one call; appends to the directory wait no longer than that."""
 
 
 class RetentionTask:
@@ -79,21 +86,20 @@ class RetentionTask:
         await asyncio.gather(*(self._remove(log_dir) for log_dir in _serving(self._log_dirs)))
 
     async def _check(self, log_dir: LogDir) -> None:
-        # Asked again for each log: while one is being looked at, others may go away.
+        # Asked again for each batch: while one is being looked at, logs may go away.
         done: set[ReplicaLog] = set()
         while True:
             hosted = (each for each in self._hosted.hosted_in(log_dir) if each.log not in done)
-            found = next(iter(hosted), None)
-            if found is None:
+            batch = list(islice(hosted, LOGS_PER_CALL))
+            if not batch:
                 return
-            log, high_watermark = found
-            done.add(log)
+            done.update(each.log for each in batch)
             try:
-                start = await log_dir.run(partial(_retain, log, _now_ms(), high_watermark))
-            except (LogDirError, KafkaError) as error:
+                moved = await log_dir.run(partial(_retain, batch, _now_ms()))
+            except LogDirError as error:
                 logger.debug("retention ended early: %s", error, extra=log_dir.log_fields())
                 return
-            if start is not None:
+            for log, start in moved:
                 self._hosted.log_start_moved(log, start)
 
     async def _remove(self, log_dir: LogDir) -> None:
@@ -147,16 +153,25 @@ def _serving(log_dirs: LogDirs) -> Sequence[LogDir]:
     return [each for each in log_dirs.online() if each.state is LogDirState.ONLINE]
 
 
-def _retain(log: ReplicaLog, now_ms: int, high_watermark: int) -> int | None:
-    """Apply retention; returns the new log start if it moved."""
-    before = log.log_start_offset
-    log.retention(now_ms, high_watermark)
-    return log.log_start_offset if log.log_start_offset != before else None
+def _retain(batch: Sequence[HostedLog], now_ms: int) -> list[tuple[ReplicaLog, int]]:
+    """Apply retention; returns the logs whose start moved, and where to."""
+    moved = []
+    for log, high_watermark in batch:
+        before = log.log_start_offset
+        try:
+            log.retention(now_ms, high_watermark)
+        except KafkaError as error:
+            logger.warning("no retention: %s", error)
+        if log.log_start_offset != before:
+            moved.append((log, log.log_start_offset))
+    return moved
 
 
 def _remove_expired(logs: Sequence[ReplicaLog], now_ms: int) -> None:
     for log in logs:
-        log.delete_expired(now_ms)
+        # Of a replica that is lost nothing needs to be removed.
+        with contextlib.suppress(ReplicaLostError):
+            log.delete_expired(now_ms)
 
 
 def _leftovers(fs: FileSystem, log_dir: Path) -> list[Path]:
@@ -169,9 +184,15 @@ def _leftovers(fs: FileSystem, log_dir: Path) -> list[Path]:
 
 
 def _remove_tree(fs: FileSystem, path: Path) -> None:
-    # Somebody may have removed it, or a part of it, by hand; that is no fault of the disk.
-    with contextlib.suppress(FileNotFoundError):
-        fs.rmtree(path)
+    # Somebody may be removing it, or a part of it, by hand; that is no fault of the disk.
+    for _ in range(RMTREE_ATTEMPTS):
+        try:
+            fs.rmtree(path)
+        except FileNotFoundError:
+            if not fs.exists(path):
+                return
+        else:
+            return
 
 
 def _now_ms() -> int:

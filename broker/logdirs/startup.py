@@ -1,8 +1,9 @@
 """Finds out which directories can be used, before any log is touched.
 
-A directory whose `meta.properties` cannot be read starts offline, and the others serve. What would
-make a cluster go wrong ends the start instead: a directory that was never formatted (perhaps an
-unmounted disk's empty mount point), one of another node or cluster, one that another process uses.
+A directory whose `meta.properties` cannot be read, or that does not answer, starts offline, and the
+others serve. What would make a cluster go wrong ends the start instead: a directory that was never
+formatted (perhaps an unmounted disk's empty mount point), one of another node or cluster, one that
+another process uses.
 
 Source: `org.apache.kafka.metadata.properties.MetaPropertiesEnsemble`, `kafka.log.LogManager`.
 """
@@ -11,11 +12,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import os
+import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple, NoReturn, TypeVar
 
 from broker.logdirs import clean_shutdown
 from broker.logdirs.lock import DirectoryLock
@@ -24,12 +30,17 @@ from broker.logdirs.log_dirs import LogDirs
 from broker.logdirs.probe import directory_identity
 from jbodlab import directory_id
 from jbodlab.errors import ConfigError, FormatError, JbodlabError
-from jbodlab.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId
+from jbodlab.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId, DirectoryId
 from jbodlab.log import disk_errors, meta_properties
 from jbodlab.log.filesystem import FileSystem, PosixFileSystem
 from jbodlab.log.meta_properties import MetaProperties
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+START_DEADLINE_S = 30.0
+"""A disk that has to spin up first may take some seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +75,7 @@ def open_log_dirs(
     metadata_log_dir: Path,
     on_fatal: Callable[[str], None],
     fs_of: Callable[[Path], FileSystem] = lambda _path: PosixFileSystem(),
+    deadline_s: float = START_DEADLINE_S,
 ) -> OpenedLogDirs:
     """Check and lock the directories; logs are loaded later.
 
@@ -73,23 +85,43 @@ def open_log_dirs(
         metadata_log_dir: One of them, or a separate directory.
         on_fatal: See `LogDirs`.
         fs_of: The disk under a directory.
+        deadline_s: Longest time for a directory to answer; one that does not starts offline.
 
     Raises:
         FormatError: a directory is not formatted, belongs elsewhere or is in use, the metadata
             directory cannot be read, or no directory is left.
         ConfigError: a directory is named twice.
     """
-    _refuse_duplicates(log_dirs)
-    ensemble = meta_properties.read_ensemble(PosixFileSystem(), log_dirs, metadata_log_dir)
+    paths = list(dict.fromkeys((*log_dirs, metadata_log_dir)))
+    looks = in_parallel(paths, lambda path: _look(fs_of(path), path), deadline_s)
+    _refuse_duplicates(log_dirs, looks)
+    ensemble = meta_properties.read_ensemble(
+        PosixFileSystem(), log_dirs, metadata_log_dir, look=lambda path: looks[path]().found
+    )
     meta_properties.verify_ensemble(ensemble, node_id=node_id)
-    normal = {
-        path: _with_directory_id(fs_of(path), path, meta) for path, meta in ensemble.normal.items()
-    }
-    made = {
-        path: _open(path, normal.get(path), ensemble.failed.get(path), fs_of(path))
-        for path in dict.fromkeys((*log_dirs, metadata_log_dir))
-    }
-    locks = _lock([made[path] for path in made])
+    entered = in_parallel(
+        list(ensemble.normal),
+        lambda path: _enter(fs_of(path), path, ensemble.normal[path]),
+        deadline_s,
+    )
+    made: dict[Path, LogDir] = {}
+    locks: dict[Path, DirectoryLock] = {}
+    epochs: dict[Path, BrokerEpoch] = {}
+    for path in paths:
+        meta = ensemble.normal.get(path)
+        if meta is None:
+            made[path] = LogDir(path, None, fs=fs_of(path))
+            _start_offline(made[path], ensemble.failed[path])
+            continue
+        try:
+            state = entered[path]()
+        except OSError as error:
+            made[path] = LogDir(path, meta.directory_id, fs=fs_of(path))
+            _start_offline(made[path], disk_errors.describe(error))
+        else:
+            identity = state.identity
+            made[path] = LogDir(path, state.directory_id, fs=fs_of(path), identity=identity)
+            locks[path], epochs[path] = state.lock, state.broker_epoch
     metadata_dir = made[metadata_log_dir]
     if not metadata_dir.is_online:
         raise FormatError(
@@ -102,21 +134,96 @@ def open_log_dirs(
             "Shutdown broker because none of the specified log dirs from "
             f"{', '.join(map(str, log_dirs))} can be created or validated"
         )
-    cluster_id = next(iter(normal.values())).cluster_id
+    cluster_id = next(iter(ensemble.normal.values())).cluster_id
     assert cluster_id is not None
     return OpenedLogDirs(
         log_dirs=LogDirs(data_dirs, metadata_dir=metadata_dir, on_fatal=on_fatal),
         cluster_id=cluster_id,
         node_id=node_id,
-        previous_broker_epoch=_previous_broker_epoch(data_dirs),
+        previous_broker_epoch=_common([epochs.get(path) for path in log_dirs]),
         locks=locks,
     )
 
 
-def _refuse_duplicates(log_dirs: Sequence[Path]) -> None:
+class _Look(NamedTuple):
+    """What the first look into a directory finds."""
+
+    canonical: Path
+    found: tuple[MetaProperties, bool]
+
+
+class _Entered(NamedTuple):
+    """A directory that was found usable, and is locked."""
+
+    directory_id: DirectoryId | None
+    identity: tuple[int, int]
+    lock: DirectoryLock
+    broker_epoch: BrokerEpoch
+
+
+def _look(fs: FileSystem, path: Path) -> _Look:
+    return _Look(Path(os.path.realpath(path)), meta_properties.look_into(fs, path))
+
+
+def _enter(fs: FileSystem, path: Path, meta: MetaProperties) -> _Entered:
+    """Do what may fail with one directory alone.
+
+    Raises:
+        OSError: the directory is not usable.
+        FormatError: it is in use, or cannot be given an id.
+    """
+    identity = directory_identity(path)
+    fs.listdir(path)
+    lock = DirectoryLock(path)
+    meta = _with_directory_id(fs, path, meta)
+    return _Entered(meta.directory_id, identity, lock, clean_shutdown.read_broker_epoch(fs, path))
+
+
+def in_parallel(
+    paths: Sequence[Path], function: Callable[[Path], T], deadline_s: float
+) -> Mapping[Path, Callable[[], T]]:
+    """Do something with several directories at the same time, without waiting for a dead one.
+
+    Returns:
+        For each path what gives the result, or raises what `function` raised: `TimeoutError`,
+        which is an `OSError`, if it did not come back in time.
+    """
+    outcomes: dict[Path, Callable[[], T]] = {}
+    threads: dict[Path, threading.Thread] = {}
+
+    def work(path: Path) -> None:
+        try:
+            result = function(path)
+        except BaseException as error:  # noqa: BLE001 - raised again where it is asked for
+            outcomes[path] = partial(_raise, error)
+        else:
+            outcomes[path] = lambda: result
+
+    for path in paths:
+        # A daemon: a call that never comes back does not keep the process from ending.
+        threads[path] = threading.Thread(target=work, args=(path,), daemon=True)
+        threads[path].start()
+    end = time.monotonic() + deadline_s
+    for thread in threads.values():
+        thread.join(max(0.0, end - time.monotonic()))
+    silent = TimeoutError(errno.ETIMEDOUT, f"no answer within {deadline_s:g} s")
+    # A copy: one that answers late must not be half in and half out.
+    return {path: outcomes.get(path) or partial(_raise, silent) for path in paths}
+
+
+def _raise(error: BaseException) -> NoReturn:
+    raise error
+
+
+def _refuse_duplicates(log_dirs: Sequence[Path], looks: Mapping[Path, Callable[[], _Look]]) -> None:
+    """Refuse a directory that is named twice, be it by a link to it."""
     seen: dict[Path, Path] = {}
     for path in log_dirs:
-        canonical = Path(os.path.realpath(path))
+        try:
+            canonical = looks[path]().canonical
+        except (OSError, FormatError):
+            # Whether it is missing or cannot be read is judged later.
+            canonical = path
         if canonical in seen:
             raise ConfigError("log.dirs", path, f"Duplicate log directory found: {seen[canonical]}")
         seen[canonical] = path
@@ -136,41 +243,12 @@ def _with_directory_id(fs: FileSystem, path: Path, meta: MetaProperties) -> Meta
     return meta
 
 
-def _open(path: Path, meta: MetaProperties | None, failure: str | None, fs: FileSystem) -> LogDir:
-    """Make the object of one directory; offline if it is not readable."""
-    identity: tuple[int, int] | None = None
-    if failure is None:
-        try:
-            identity = directory_identity(path)
-            fs.listdir(path)
-        except OSError as error:
-            failure = disk_errors.describe(error)
-    log_dir = LogDir(path, meta.directory_id if meta else None, fs=fs, identity=identity)
-    if failure is not None:
-        _start_offline(log_dir, failure)
-    return log_dir
-
-
-def _lock(log_dirs: Sequence[LogDir]) -> Mapping[Path, DirectoryLock]:
-    """Lock the online directories; one whose lock file cannot be made goes offline."""
-    locks: dict[Path, DirectoryLock] = {}
-    for log_dir in log_dirs:
-        if not log_dir.is_online:
-            continue
-        try:
-            locks[log_dir.path] = DirectoryLock(log_dir.path)
-        except OSError as error:
-            _start_offline(log_dir, disk_errors.describe(error))
-    return locks
-
-
 def _start_offline(log_dir: LogDir, cause: str) -> None:
     log_dir.go_offline(cause)
     logger.error("%s", log_dir.error(), extra={**log_dir.log_fields(), "cause": cause})
 
 
-def _previous_broker_epoch(log_dirs: Sequence[LogDir]) -> BrokerEpoch:
-    if not all(log_dir.is_online for log_dir in log_dirs):
-        return UNKNOWN_BROKER_EPOCH
-    epochs = {clean_shutdown.read_broker_epoch(each.fs, each.path) for each in log_dirs}
-    return epochs.pop() if len(epochs) == 1 else UNKNOWN_BROKER_EPOCH
+def _common(epochs: Sequence[BrokerEpoch | None]) -> BrokerEpoch:
+    """Return what all directories say; one that is offline says nothing."""
+    first = epochs[0]
+    return first if first is not None and set(epochs) == {first} else UNKNOWN_BROKER_EPOCH

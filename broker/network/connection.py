@@ -6,7 +6,8 @@ were not started, a connection could carry only one batch per replication round 
 pipelined requests (`RequestHandler.is_pipelined`) start while earlier ones of their kind wait, up
 to a limit. They start in order, so what they append keeps its order, and their responses leave in
 order. Every other request starts when all before it have been answered, and nothing starts
-behind it before it has been.
+behind it before it has been; a request that waits for news without need is told that another one
+came (`Pending.hurry`).
 
 Back-pressure: the socket is not read while too many requests are queued, or while the client does
 not take its responses.
@@ -165,6 +166,10 @@ class Connection(asyncio.BufferedProtocol):
                 self.abort()
         self._send()
         self._update_reading()
+        if self._queue and self._in_progress:
+            hurry = self._in_progress[0].pending.hurry
+            if hurry is not None:
+                hurry()
 
     def _may_start(self, frame: memoryview) -> bool:
         if self._write_blocked:

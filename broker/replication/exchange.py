@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jbodlab.error_code import ErrorCode
-from jbodlab.ids import BrokerId, LeaderEpoch, TopicId, TopicPartition
+from jbodlab.ids import BrokerId, LeaderEpoch, TopicId, TopicIdPartition, TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +98,24 @@ class FetchResult:
     """Bytes in `records` together."""
     diverging_epoch: DivergingEpoch | None = None
     leader_hint: LeaderHint | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionRequest:
+    """Which fetch session a request goes on with; epoch 0 begins a new one in its place."""
+
+    session_id: int
+    epoch: int
+    forgotten: Sequence[TopicIdPartition] = ()
+    """What the session shall no longer contain."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionFetched:
+    """What a fetch session has to tell: of any of its partitions, those with news."""
+
+    session_id: int
+    results: Sequence[FetchResult]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,9 +5,9 @@ lie in the same local directory. Replicas of a lane wait for the same disk anywa
 holds up nobody else. In a lane everything fetched is written before the next fetch, because the
 offset of that fetch promises the leader that all before it is on this disk.
 
-A change of the lane's replicas, or of their leader epochs, interrupts a fetch that waits at the
-leader: the connection is closed and opened anew, which takes about a millisecond, where waiting
-would take up to `replica.fetch.wait.max.ms`.
+The leader knows the lane's replicas by a fetch session (`lane_session`), so that a fetch names only
+those that changed. One that waits at the leader when replicas come or get a new leader epoch is
+hurried by another request behind it; waiting would take up to `replica.fetch.wait.max.ms`.
 
 Replicas that met an error pause. Kafka pauses a second each time (`replica.fetch.backoff.ms`); here
 the pause begins small and doubles up to that, since most often the leader just has not heard yet
@@ -21,11 +21,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from broker.logdirs.log_dir import LogDir
 from broker.replication import fetch_messages
+from broker.replication.lane_session import Asked, LaneSession
 from broker.replication.partition import Partition, ReplicaState
 from broker.replication.partition_log import PartitionLog
 from broker.replication.replica_sync import append_fetched, truncate_to_leader
@@ -38,6 +40,7 @@ from jbodlab.protocol.api_table import ApiKey
 FIRST_PAUSE_S = 0.02
 CONNECT_TIMEOUT_S = 5.0
 NEVER = float("inf")
+SESSION_ERRORS = (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH)
 
 Address = tuple[str, int]
 
@@ -84,12 +87,16 @@ class Lane:
         self._address_of = address_of
         self._broker_epoch = broker_epoch
         self._followed: dict[TopicPartition, _Followed] = {}
+        self._dirty: dict[TopicPartition, None] = {}
+        """Replicas that the next fetch has to name."""
+        self._paused: dict[TopicPartition, None] = {}
+        """Replicas that are not asked for until they are due again."""
+        self._session = LaneSession()
         self._connection: KafkaConnection | None = None
         self._changed = asyncio.Event()
         self._is_fetching = False
-        self._interrupted = False
-        self._version = 0
-        """Counts the calls of `follow`: what is asked must include the latest of them."""
+        self._fetch_number = 0
+        self._hurrying: asyncio.Task[None] | None = None
         self._failures = 0
         self._loop = asyncio.get_running_loop()
         self._task = self._loop.create_task(
@@ -104,21 +111,31 @@ class Lane:
 
     def follow(self, partition: Partition) -> None:
         """Follow a replica, or its leader's new epoch, from now on."""
-        self._followed[partition.topic_partition] = _Followed(partition)
+        topic_partition = partition.topic_partition
+        before = self._followed.get(topic_partition)
+        if before is not None and before.partition is not partition:
+            self._session.forget(before.partition)
+        self._followed[topic_partition] = _Followed(partition)
+        self._paused.pop(topic_partition, None)
+        self._dirty[topic_partition] = None
         self._failures = 0
-        self._version += 1
         self._changed.set()
-        if self._is_fetching and self._connection is not None:
-            self._interrupted = True
-            self._connection.close()
+        if self._is_fetching and self._hurrying is None and self._connection is not None:
+            self._hurrying = self._loop.create_task(self._hurry(self._connection))
 
     def unfollow(self, topic_partition: TopicPartition) -> None:
         """Stop to follow; what is on its way for the replica is dropped."""
-        self._followed.pop(topic_partition, None)
+        followed = self._followed.pop(topic_partition, None)
+        if followed is not None:
+            self._session.forget(followed.partition)
+            self._dirty.pop(topic_partition, None)
+            self._paused.pop(topic_partition, None)
 
     def close(self) -> asyncio.Task[None]:
         """Stop everything; returns the task that ends."""
         self._followed.clear()
+        self._dirty.clear()
+        self._paused.clear()
         if self._connection is not None:
             self._connection.close()
         self._task.cancel()
@@ -127,26 +144,46 @@ class Lane:
     async def _run(self) -> None:
         while True:
             self._changed.clear()
-            version = self._version
-            now = self._loop.time()
-            ready = [f for f in self._followed.values() if f.due <= now]
-            if not ready:
-                await self._pause(self._next_due() - now)
+            self._end_pauses()
+            if not self._dirty and self._session.is_empty:
+                await self._pause(self._next_due() - self._loop.time())
                 continue
-            # Whoever was first comes last next time, so that a full response starves nobody.
-            first = next(iter(self._followed))
-            self._followed[first] = self._followed.pop(first)
             try:
-                await self._fetch_once([f.partition for f in ready], version)
+                await self._fetch_once()
                 self._failures = 0
             except (OSError, TimeoutError, DecodeError, KafkaError) as error:
-                self._drop_connection()
-                if self._interrupted:
-                    self._interrupted = False
-                    continue
-                logger.info("fetch from broker %d failed: %s", self.leader, error)
                 self._failures += 1
+                if isinstance(error, KafkaError) and error.code in SESSION_ERRORS:
+                    self._begin_anew()
+                    if self._failures == 1:
+                        continue
+                else:
+                    self._drop_connection()
+                logger.info("fetch from broker %d failed: %s", self.leader, error)
                 await self._pause(self._backoff_s(self._failures))
+
+    async def _hurry(self, connection: KafkaConnection) -> None:
+        """Let the leader answer the waiting fetch by asking something else behind it."""
+        hurried = -1
+        try:
+            with suppress(OSError, TimeoutError, DecodeError):
+                # The next fetch may have been sent, and replicas come, before this was answered.
+                while self._is_fetching and self._dirty and hurried != self._fetch_number:
+                    hurried = self._fetch_number
+                    await connection.call_raw(ApiKey.API_VERSIONS, 0, ())
+        finally:
+            self._hurrying = None
+
+    def _end_pauses(self) -> None:
+        now = self._loop.time()
+        for topic_partition in [t for t in self._paused if self._followed[t].due <= now]:
+            del self._paused[topic_partition]
+            self._dirty[topic_partition] = None
+
+    def _begin_anew(self) -> None:
+        """Name everything in the next fetch."""
+        self._session.reset()
+        self._dirty = dict.fromkeys(t for t in self._followed if t not in self._paused)
 
     async def _pause(self, seconds: float) -> None:
         """Wait, but no longer than until the lane's replicas change."""
@@ -156,26 +193,17 @@ class Lane:
         except TimeoutError:
             pass
 
-    async def _fetch_once(self, partitions: list[Partition], version: int) -> None:
-        asked: list[tuple[Partition, PartitionLog]] = []
-        for partition in partitions:
-            log = partition.log
-            if log is not None and partition.state is ReplicaState.FOLLOWER:
-                # A leader until just now may have batches on their way to the disk.
-                await log.written()
-                if not log.failed:
-                    asked.append((partition, log))
-            else:
-                self.unfollow(partition.topic_partition)
-        if not asked:
-            return
+    async def _fetch_once(self) -> None:
         connection = await self._connected()
-        if version != self._version:
+        await self._settled()
+        # From here to the sending nothing waits, so what is asked is what is so.
+        asked = self._changes()
+        session, settings = self._session, self._settings
+        if not asked and session.is_empty:
             return
-        epochs = {p.topic_partition: p.registration.leader_epoch for p, _ in asked}
-        settings = self._settings
         request = fetch_messages.fetch_request(
             asked,
+            session,
             broker_id=settings.broker_id,
             broker_epoch=self._broker_epoch(),
             max_wait_ms=self._max_wait_ms(),
@@ -183,7 +211,9 @@ class Lane:
             max_bytes=settings.response_max_bytes,
             partition_max_bytes=settings.partition_max_bytes,
         )
+        session.sent()
         self._is_fetching = True
+        self._fetch_number += 1
         try:
             response = await connection.call(
                 ApiKey.FETCH,
@@ -195,35 +225,66 @@ class Lane:
             self._is_fetching = False
         if int(response.error_code) != ErrorCode.NONE:
             raise KafkaError(ErrorCode(int(response.error_code)))
-        await self._take(asked, epochs, response)
+        known = dict(session.known) if int(response.session_id) == 0 else session.known
+        session.answered(int(response.session_id))
+        await self._take(known, response)
+        if not session.is_begun:
+            self._begin_anew()
 
-    async def _take(
-        self,
-        asked: list[tuple[Partition, PartitionLog]],
-        epochs: Mapping[TopicPartition, int],
-        response: Any,
-    ) -> None:
-        by_id = {
-            TopicIdPartition(p.topic_id, p.topic_partition.partition): (p, log) for p, log in asked
-        }
-        appended: list[tuple[Partition, PartitionLog, Any]] = []
-        for topic_id, data in fetch_messages.fetched_partitions(response):
-            found = by_id.get(TopicIdPartition(topic_id, data.partition_index))
-            if found is None:
+    async def _settled(self) -> None:
+        """Return when no replica that is to be asked for has batches on their way to the disk.
+
+        One that led until just now may have.
+        """
+        while True:
+            for topic_partition in self._dirty:
+                log = self._followed[topic_partition].partition.log
+                if log is not None and not log.failed and log.end_offset != log.written_end:
+                    break
+            else:
+                return
+            await log.written()
+
+    def _changes(self) -> list[Asked]:
+        """Return the replicas that the next fetch has to name."""
+        asked = []
+        for topic_partition in list(self._dirty):
+            partition = self._followed[topic_partition].partition
+            log = partition.log
+            if log is None or partition.state is not ReplicaState.FOLLOWER:
+                self.unfollow(topic_partition)
                 continue
-            partition, log = found
-            followed = self._followed.get(partition.topic_partition)
+            del self._dirty[topic_partition]
+            if log.failed:
+                self._session.forget(partition)
+            else:
+                one = Asked.now(partition, log)
+                self._session.ask(one)
+                asked.append(one)
+        return asked
+
+    async def _take(self, known: Mapping[TopicIdPartition, Asked], response: Any) -> None:
+        appended: list[tuple[Partition, PartitionLog, int]] = []
+        for topic_id, data in fetch_messages.fetched_partitions(response):
+            asked = known.get(TopicIdPartition(topic_id, data.partition_index))
+            if asked is None:
+                continue
+            partition, log = asked.partition, asked.log
+            topic_partition = partition.topic_partition
+            followed = self._followed.get(topic_partition)
             if followed is None or followed.partition is not partition or log.failed:
                 continue
-            epoch = epochs[partition.topic_partition]
+            epoch = asked.leader_epoch
             if partition.registration.leader_epoch != epoch or partition.log is not log:
                 continue
             if await self._take_one(followed, log, data, epoch):
-                appended.append((partition, log, data))
-        for partition, log, data in appended:
+                appended.append((partition, log, data.high_watermark))
+            if not asked.is_as_asked and topic_partition not in self._paused:
+                self._dirty[topic_partition] = None
+        for partition, log, high_watermark in appended:
             await log.written()
             if partition.log is log and partition.state is ReplicaState.FOLLOWER:
-                partition.leader_says(data.high_watermark)
+                partition.leader_says(high_watermark)
 
     async def _take_one(
         self, followed: _Followed, log: PartitionLog, data: Any, epoch: int
@@ -233,7 +294,9 @@ class Lane:
         code = ErrorCode(int(data.error_code))
         try:
             if code is ErrorCode.OFFSET_OUT_OF_RANGE:
-                await self._find_offset(partition, log, epoch)
+                if not await self._find_offset(partition, log, epoch):
+                    self._pause_replica(followed, code)
+                    return False
             elif code is not ErrorCode.NONE:
                 self._pause_replica(followed, code)
                 return False
@@ -261,11 +324,14 @@ class Lane:
             self._pause_replica(followed, None)
             return False
         followed.failures = 0
-        followed.due = 0.0
-        return code is ErrorCode.NONE
+        return code is ErrorCode.NONE and data.diverging_epoch.end_offset < 0
 
-    async def _find_offset(self, partition: Partition, log: PartitionLog, epoch: int) -> None:
-        """The log's end is not within the leader's log: cut it there, or begin at its start."""
+    async def _find_offset(self, partition: Partition, log: PartitionLog, epoch: int) -> bool:
+        """The log's end is not within the leader's log: cut it there, or begin at its start.
+
+        Returns:
+            Whether there was anything to do; the leader's log may have changed meanwhile.
+        """
         leader_end = await self._ask_offset(partition, epoch, -1)
         if leader_end < log.end_offset:
             logger.warning(
@@ -276,17 +342,19 @@ class Lane:
             )
             await log.truncate(leader_end)
             partition.truncated()
-            return
+            return True
         leader_start = await self._ask_offset(partition, epoch, -2)
-        if leader_start > log.end_offset:
-            logger.warning(
-                "%s ends at %d, its leader starts at %d: starting anew",
-                partition.topic_partition,
-                log.end_offset,
-                leader_start,
-            )
-            await log.restart_at(leader_start)
-            partition.truncated()
+        if leader_start <= log.end_offset:
+            return False
+        logger.warning(
+            "%s ends at %d, its leader starts at %d: starting anew",
+            partition.topic_partition,
+            log.end_offset,
+            leader_start,
+        )
+        await log.restart_at(leader_start)
+        partition.truncated()
+        return True
 
     async def _ask_offset(self, partition: Partition, epoch: int, timestamp: int) -> int:
         connection = await self._connected()
@@ -310,7 +378,8 @@ class Lane:
         address = self._address_of(self.leader)
         if address is None:
             raise ConnectionError(f"the address of broker {self.leader} is not known")
-        self._interrupted = False
+        # A session belongs to the connection: what was lost with that nobody knows.
+        self._begin_anew()
         self._connection = await KafkaConnection.open(
             *address,
             client_id=f"follower-{self._settings.broker_id}",
@@ -330,6 +399,11 @@ class Lane:
             followed.due = NEVER
         else:
             followed.due = self._loop.time() + self._backoff_s(followed.failures)
+        topic_partition = followed.partition.topic_partition
+        if self._followed.get(topic_partition) is followed:
+            self._session.forget(followed.partition)
+            self._dirty.pop(topic_partition, None)
+            self._paused[topic_partition] = None
         logger.debug("%s pauses after %s", followed.partition.topic_partition, code)
 
     def _backoff_s(self, failures: int) -> float:
@@ -337,13 +411,11 @@ class Lane:
         return min(longest, FIRST_PAUSE_S * (1 << min(failures - 1, 16)))
 
     def _next_due(self) -> float:
-        return min((f.due for f in self._followed.values()), default=NEVER)
+        return min((self._followed[t].due for t in self._paused), default=NEVER)
 
     def _max_wait_ms(self) -> int:
         """Return how long the leader may hold the fetch: until a pausing replica is due again."""
-        now = self._loop.time()
-        later = [f.due for f in self._followed.values() if f.due > now]
-        wait_s = min(min(later, default=NEVER) - now, self._settings.wait_max_ms / 1000)
+        wait_s = min(self._next_due() - self._loop.time(), self._settings.wait_max_ms / 1000)
         return max(1, int(wait_s * 1000))
 
 

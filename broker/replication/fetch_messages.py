@@ -11,8 +11,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from broker.replication.partition import Partition
-from broker.replication.partition_log import PartitionLog
+from broker.replication.lane_session import Asked, LaneSession
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
 from jbodlab.ids import BrokerId, TopicId, TopicPartition
@@ -23,7 +22,8 @@ LIST_OFFSETS_VERSION = 5
 
 
 def fetch_request(
-    partitions: Iterable[tuple[Partition, PartitionLog]],
+    asked: Iterable[Asked],
+    session: LaneSession,
     *,
     broker_id: BrokerId,
     broker_epoch: int,
@@ -32,31 +32,39 @@ def fetch_request(
     max_bytes: int,
     partition_max_bytes: int,
 ) -> Any:
-    """Build the fetch of a follower: each partition from the end of its log."""
+    """Build the fetch of a follower: what its session has to be told."""
     messages = _module("fetch", FETCH_VERSION)
     by_topic: dict[TopicId, list[Any]] = {}
-    for partition, log in partitions:
-        by_topic.setdefault(partition.topic_id, []).append(
+    for one in asked:
+        by_topic.setdefault(one.partition.topic_id, []).append(
             messages.FetchPartition(
-                partition=partition.topic_partition.partition,
-                current_leader_epoch=partition.registration.leader_epoch,
-                fetch_offset=log.end_offset,
-                last_fetched_epoch=log.epochs.latest_epoch,
-                log_start_offset=log.start_offset,
+                partition=one.partition.topic_partition.partition,
+                current_leader_epoch=one.leader_epoch,
+                fetch_offset=one.fetch_offset,
+                last_fetched_epoch=one.last_fetched_epoch,
+                log_start_offset=one.log.start_offset,
                 partition_max_bytes=partition_max_bytes,
-                replica_directory_id=log.log_dir.directory_id,
+                replica_directory_id=one.log.log_dir.directory_id,
             )
         )
+    forgotten: dict[TopicId, list[int]] = {}
+    for key in session.forgotten:
+        forgotten.setdefault(key.topic_id, []).append(key.partition)
     return messages.FetchRequest(
         replica_state=messages.ReplicaState(replica_id=broker_id, replica_epoch=broker_epoch),
         max_wait=dt.timedelta(milliseconds=max_wait_ms),
         min_bytes=min_bytes,
         max_bytes=max_bytes,
+        session_id=session.session_id,
+        session_epoch=session.epoch,
         topics=tuple(
             messages.FetchTopic(topic_id=topic_id, partitions=tuple(wanted))
             for topic_id, wanted in by_topic.items()
         ),
-        forgotten_topics_data=(),
+        forgotten_topics_data=tuple(
+            messages.ForgottenTopic(topic_id=topic_id, partitions=tuple(partitions))
+            for topic_id, partitions in forgotten.items()
+        ),
     )
 
 

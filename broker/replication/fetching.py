@@ -83,7 +83,7 @@ class FetchService:
     """Answers fetches from the partitions of this broker."""
 
     def __init__(self, replicas: Replicas, loop: asyncio.AbstractEventLoop) -> None:
-        self._replicas = replicas
+        self.replicas = replicas
         self._loop = loop
 
     def fetch(
@@ -91,9 +91,9 @@ class FetchService:
     ) -> asyncio.Future[list[FetchResult]]:
         """Start to answer; the future is cancelled by a client that is gone."""
         answer: asyncio.Future[list[FetchResult]] = self._loop.create_future()
-        found = [self._find(params, entry, news=True) for entry in entries]
-        if params.max_wait_ms <= 0 or not found or not _must_wait(found, params.min_bytes):
-            _Answer(params, found, answer, self._loop).start()
+        found = [self.find(params, entry, news=True) for entry in entries]
+        if params.max_wait_ms <= 0 or not found or not must_wait(found, params.min_bytes):
+            FetchAnswer(params, found, answer, self._loop).start()
             return answer
         readable = [item for item in found if isinstance(item, Readable)]
         waiting = WaitingFetch(
@@ -116,15 +116,14 @@ class FetchService:
         entries: Sequence[FetchEntry],
         answer: asyncio.Future[list[FetchResult]],
     ) -> None:
-        found = [self._find(params, entry, news=False) for entry in entries]
-        _Answer(params, found, answer, self._loop).start()
+        found = [self.find(params, entry, news=False) for entry in entries]
+        FetchAnswer(params, found, answer, self._loop).start()
 
-    def _find(
-        self, params: FetchParams, entry: FetchEntry, *, news: bool
-    ) -> Readable | FetchResult:
-        partition = self._replicas.partition(entry.topic_partition)
+    def find(self, params: FetchParams, entry: FetchEntry, *, news: bool) -> Readable | FetchResult:
+        """Return what can be read of one entry, or the result that says why nothing can."""
+        partition = self.replicas.partition(entry.topic_partition)
         if partition is None:
-            code, hint = self._replicas.refusal(entry.topic_partition)
+            code, hint = self.replicas.refusal(entry.topic_partition)
             return _refused(entry, code, hint)
         try:
             return self._check(params, entry, partition, news=news)
@@ -153,13 +152,13 @@ class FetchService:
         return Readable(entry, partition, log, params.is_follower)
 
     def _check_broker_epoch(self, params: FetchParams) -> None:
-        registered = self._replicas.registered_epoch(params.replica_id)
+        registered = self.replicas.registered_epoch(params.replica_id)
         if registered is not None and -1 < params.replica_epoch < registered:
             # An earlier process of that broker says nothing about the log of the present one.
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
-class _Answer:
+class FetchAnswer:
     """Collects what an answer consists of, and sets it once everything is there."""
 
     def __init__(
@@ -246,7 +245,8 @@ class _Answer:
         return _result(item.entry, partition, item.log, got, None)
 
 
-def _must_wait(found: Sequence[Readable | FetchResult], min_bytes: int) -> bool:
+def must_wait(found: Sequence[Readable | FetchResult], min_bytes: int) -> bool:
+    """Return whether there is neither an error nor enough to send."""
     if not all(isinstance(item, Readable) for item in found):
         return False
     return not _has_enough([item for item in found if isinstance(item, Readable)], min_bytes)

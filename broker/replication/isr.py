@@ -12,7 +12,7 @@ Source: `kafka.cluster.Partition`, `kafka.cluster.Replica` of Apache Kafka.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jbodlab.ids import BrokerId
 
@@ -58,6 +58,16 @@ def after_fetch(
         last_fetch_leader_end=leader_end,
         broker_epoch=broker_epoch,
     )
+
+
+def had_all(state: FollowerState, at_ms: int) -> FollowerState:
+    """Return the state of a follower that repeated its last fetch, at the leader's end, until then.
+
+    Who has everything is not asked for each repetition; they are caught up on here.
+    """
+    if at_ms <= state.last_fetch_ms:
+        return state
+    return replace(state, caught_up_ms=max(state.caught_up_ms, at_ms), last_fetch_ms=at_ms)
 
 
 def effective_min_isr(min_insync_replicas: int, replica_count: int) -> int:

@@ -61,6 +61,32 @@ class Clock:
     wall_ms: Callable[[], int]
 
 
+@dataclass(slots=True)
+class IsrChanges:
+    """How often the ISR of led partitions changed since the start, for whoever watches."""
+
+    shrinks: int = 0
+    expands: int = 0
+
+
+class News(Enum):
+    """What a fetch session is told of a partition."""
+
+    RECORDS = auto()
+    """There is more to read."""
+    ROLE = auto()
+    """Who waits must be answered: role, epoch or directory changed."""
+    LATER = auto()
+    """Something that may wait for the next answer."""
+
+
+class SessionObserver(Protocol):
+    """A fetch session that contains a partition."""
+
+    def partition_changed(self, news: News) -> None:
+        """Look at the partition again; called in the middle of its change."""
+
+
 class IsrProposer(Protocol):
     """Carries proposed ISRs to the controller."""
 
@@ -93,8 +119,10 @@ class Partition:
         self.leader: LeaderState | None = None
         self.high_watermark = 0
         self.on_failed: Callable[[Partition, BaseException], None] | None = None
+        self.isr_changes = IsrChanges()
         self.follower_fetches = FetchQueue()
         self.consumer_fetches = FetchQueue()
+        self.fetch_sessions: dict[SessionObserver, None] = {}
         self._written_appends = AppendQueue()
         self._replicated_appends = AppendQueue()
         self._when_ready: list[Callable[[], None]] = []
@@ -185,6 +213,11 @@ class Partition:
     def when_ready(self, callback: Callable[[], None]) -> None:
         """Call back as soon as the log is there, or it is clear that it never will be."""
         self._when_ready.append(callback)
+
+    def tell_sessions(self, news: News) -> None:
+        """Have the fetch sessions of followers look at this partition again."""
+        for observer in tuple(self.fetch_sessions):
+            observer.partition_changed(news)
 
     # Roles
 
@@ -327,6 +360,12 @@ class Partition:
         if fetch_offset != known.end_offset:
             self.advance_high_watermark()
 
+    def follower_had_all(self, follower: BrokerId, fetch_offset: int, at_ms: int) -> None:
+        """Take notice that a follower fetched from here, the leader's end, until some time ago."""
+        known = None if self.leader is None else self.leader.followers.get(follower)
+        if self.leader is not None and known is not None and known.end_offset == fetch_offset:
+            self.leader.followers[follower] = rules.had_all(known, at_ms)
+
     def shrink_isr(self) -> None:
         """Ask for an ISR without the members that lag too long."""
         if self.leader is None or self.log is None:
@@ -388,6 +427,7 @@ class Partition:
             self.high_watermark = reached
             self._replicated_appends.reached(reached)
             self.consumer_fetches.wake()
+            self.tell_sessions(News.LATER)
 
     # Following
 
@@ -447,6 +487,8 @@ class Partition:
             self._isr_changed(leader, before)
 
     def _isr_changed(self, leader: LeaderState, before: tuple[BrokerId, ...]) -> None:
+        self.isr_changes.shrinks += len(leader.isr) < len(before)
+        self.isr_changes.expands += len(leader.isr) > len(before)
         level = logging.INFO if leader.isr != before else logging.DEBUG
         logger.log(
             level,
@@ -459,6 +501,7 @@ class Partition:
                 "partition": self.topic_partition.partition,
             },
         )
+        self.tell_sessions(News.LATER)
         self.advance_high_watermark()
         if len(leader.isr) < self.min_isr:
             self._replicated_appends.refuse_all(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
@@ -478,6 +521,7 @@ class Partition:
             return
         self._written_appends.reached(log.written_end)
         self.follower_fetches.wake()
+        self.tell_sessions(News.RECORDS)
         self.advance_high_watermark()
 
     def _log_failed(self, error: BaseException) -> None:
@@ -501,6 +545,7 @@ class Partition:
     def _wake_everybody(self) -> None:
         self.follower_fetches.wake(forced=True)
         self.consumer_fetches.wake(forced=True)
+        self.tell_sessions(News.ROLE)
 
     def _ready(self) -> None:
         callbacks, self._when_ready = self._when_ready, []

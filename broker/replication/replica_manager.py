@@ -35,10 +35,20 @@ from broker.replication.exchange import (
     LogDirDescription,
     OffsetAnswer,
     OffsetQuery,
+    SessionFetched,
+    SessionRequest,
 )
+from broker.replication.fetch_sessions import FetchSessions
 from broker.replication.fetcher import FetcherManager
 from broker.replication.fetching import HINTED, FetchService
-from broker.replication.partition import Clock, IsrProposer, Partition, ReplicaState
+from broker.replication.partition import (
+    Clock,
+    IsrChanges,
+    IsrProposer,
+    News,
+    Partition,
+    ReplicaState,
+)
 from broker.replication.partition_log import PartitionLog
 from broker.replication.replica_placement import ReplicaPlacement
 from broker.replication.topic_settings import SettingsOfTopics
@@ -123,7 +133,9 @@ class ReplicaManager:
         self._partitions: dict[TopicPartition, Partition] = {}
         self._image = EMPTY
         self._fetches = FetchService(self, self._loop)
+        self._sessions = FetchSessions(self._fetches, self._loop, self._clock.now_ms)
         self._timers: list[asyncio.TimerHandle] = []
+        self.isr_changes = IsrChanges()
         self.log_dirs = log_dirs
         self.placement = ReplicaPlacement(log_dirs, remove_later)
 
@@ -211,6 +223,20 @@ class ReplicaManager:
         """Read, waiting for data as long as the parameters allow."""
         return self._fetches.fetch(params, entries)
 
+    def fetch_in_session(
+        self, params: FetchParams, session: SessionRequest, entries: Sequence[FetchEntry]
+    ) -> asyncio.Future[SessionFetched]:
+        """Read for a follower that names only what changed; see `fetch_sessions`.
+
+        Raises:
+            KafkaError: there is no such session, or the epoch is not its next one.
+        """
+        return self._sessions.fetch(params, session, entries)
+
+    def hurry_session(self, session_id: int) -> None:
+        """Let the waiting fetch of a session be answered now."""
+        self._sessions.hurry(session_id)
+
     def list_offsets(
         self, entries: Sequence[OffsetQuery], replica_id: BrokerId, isolation: int
     ) -> asyncio.Future[list[OffsetAnswer]]:
@@ -272,6 +298,11 @@ class ReplicaManager:
         partition = self._partitions.get(log.topic_partition)
         if partition is not None and partition.log is not None and partition.log.log is log:
             partition.log.start_moved(log_start_offset)
+            partition.tell_sessions(News.LATER)
+
+    def partitions(self) -> Iterator[Partition]:
+        """Return all replicas that this broker has or should have."""
+        return iter(self._partitions.values())
 
     @property
     def offline_count(self) -> int:
@@ -339,6 +370,7 @@ class ReplicaManager:
             isr_proposer=self._isr_proposer,
         )
         partition.on_failed = self._log_failed
+        partition.isr_changes = self.isr_changes
         return partition
 
     def _open(self, partition: Partition) -> None:

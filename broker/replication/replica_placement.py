@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,7 @@ from broker.logdirs.hosted import HostedLog
 from broker.logdirs.log_dir import LogDir
 from broker.logdirs.log_dirs import LogDirs
 from broker.logdirs.reconcile import Action, ReplicaFacts, reconcile
+from broker.logdirs.replica_files import ReplicaLostError
 from broker.replication.directory_writer import DirectoryWriter
 from broker.replication.partition_log import PartitionLog
 from broker.replication.tail_cache import TailCacheBudget
@@ -50,6 +52,8 @@ class ReplicaPlacement:
         self._loaded: dict[TopicPartition, tuple[ReplicaLog, LogDir, int]] = {}
         self._renames: dict[TopicPartition, asyncio.Future[Path]] = {}
         self._tasks: set[asyncio.Task[PartitionLog | None]] = set()
+        # Replicas whose logs were found in directories that have failed since.
+        self._unreachable: dict[TopicPartition, TopicId] = {}
 
     def add_loaded(self, log: ReplicaLog, log_dir: LogDir, high_watermark: int) -> None:
         """Take in a log that was found at start; its replica is made by the metadata."""
@@ -65,11 +69,17 @@ class ReplicaPlacement:
         self, topic_partition: TopicPartition, topic_id: TopicId
     ) -> tuple[PartitionLog, int] | None:
         """Return the log that was found for a replica at start, and its high watermark."""
-        found = self._loaded.get(topic_partition)
-        if found is None or found[0].topic_id != topic_id:
+        found = self._loaded.pop(topic_partition, None)
+        if found is None:
             return None
-        log, log_dir, high_watermark = self._loaded.pop(topic_partition)
+        log, log_dir, high_watermark = found
         if not log_dir.is_online:
+            if log.topic_id is not None:
+                self._unreachable[topic_partition] = TopicId(log.topic_id)
+            return None
+        if log.topic_id != topic_id:
+            # The topic was replaced by another of its name since the logs were loaded.
+            self._put_aside(topic_partition, log, log_dir)
             return None
         return PartitionLog(log, self.writer(log_dir), self._budget), high_watermark
 
@@ -84,6 +94,8 @@ class ReplicaPlacement:
 
         The task returns None if every directory that came into question failed.
         """
+        if self._unreachable.get(topic_partition) == topic_id:
+            return None
         targets = self._targets(assigned)
         if not targets:
             return None
@@ -103,6 +115,23 @@ class ReplicaPlacement:
         renamed = log.writer.run(partial(_retire, log.log))
         self._renames[topic_partition] = renamed
         renamed.add_done_callback(partial(self._renamed, topic_partition, log))
+
+    def _put_aside(self, topic_partition: TopicPartition, log: ReplicaLog, log_dir: LogDir) -> None:
+        """Rename the directory of a log that belongs to no topic any more; it is kept."""
+        logger.warning("%s does not belong here any more, it is kept as stray", log.directory)
+        log_dir.replica_count -= 1
+        renamed = log_dir.run(partial(_stray, log))
+        self._renames[topic_partition] = renamed
+        renamed.add_done_callback(partial(self._put_aside_done, topic_partition))
+
+    def _put_aside_done(
+        self, topic_partition: TopicPartition, future: asyncio.Future[Path]
+    ) -> None:
+        if self._renames.get(topic_partition) is future:
+            del self._renames[topic_partition]
+        error = None if future.cancelled() else future.exception()
+        if error is not None:
+            logger.warning("%s was not put aside: %s", topic_partition, error)
 
     def writer(self, log_dir: LogDir) -> DirectoryWriter:
         """Return the queue of appends of a directory."""
@@ -168,6 +197,8 @@ class ReplicaPlacement:
         error = None if future.cancelled() else future.exception()
         if isinstance(error, LogDirError):
             logger.warning("%s stays on disk: %s", topic_partition, error)
+        elif isinstance(error, ReplicaLostError):
+            logger.warning("%s is deleted already: %s", topic_partition, error)
         elif error is not None:
             logger.error("deleting %s failed", topic_partition, exc_info=error)
         elif not future.cancelled():
@@ -178,17 +209,29 @@ def _create_log(
     log_dir: LogDir, topic_partition: TopicPartition, topic_id: TopicId, config: LogConfig
 ) -> ReplicaLog:
     """Create the files; on the directory's thread."""
-    if log_dir.fs.exists(log_dir.path / names.partition_dir(topic_partition)):
-        # Whatever it is, it is not the disk's fault, and must not take the directory offline.
-        raise KafkaError(
-            ErrorCode.UNKNOWN_SERVER_ERROR,
-            f"{log_dir.path / names.partition_dir(topic_partition)} exists already",
-        )
+    path = log_dir.path / names.partition_dir(topic_partition)
+    # What an interrupted creation left is taken over. Whatever else is there is not the disk's
+    # fault, and must not take the directory offline.
+    if log_dir.fs.exists(path) and (
+        not log_dir.fs.is_dir(path) or names.with_suffix(log_dir.fs.listdir(path), names.LOG_SUFFIX)
+    ):
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{path} exists already")
     return ReplicaLog.create(log_dir.fs, log_dir.path, topic_partition, topic_id, config)
 
 
 def _retire(log: ReplicaLog) -> Path:
     """Rename and close, on the directory's thread; returns the new path."""
-    log.rename_to_delete()
-    log.close(clean=False)
+    try:
+        log.rename_to_delete()
+    finally:
+        log.abandon()
+    return log.directory
+
+
+def _stray(log: ReplicaLog) -> Path:
+    """Rename and close, on the directory's thread; returns the new path."""
+    try:
+        log.rename_to(names.stray_dir(log.topic_partition, uuid.uuid4().hex))
+    finally:
+        log.abandon()
     return log.directory

@@ -34,10 +34,14 @@ def image_records(image: MetadataImage) -> list[VersionedRecord]:
 
     What that level cannot express is left out; `losses` names it.
     """
+    return list(each_record(image))
+
+
+def each_record(image: MetadataImage) -> Iterator[VersionedRecord]:
+    """Yield the records of `image_records` one by one, for whoever must not be busy for long."""
     level = image.features.metadata_version
-    return [
-        levels.versioned(_fitted(record, level), level) for record in _all_records(image, level)
-    ]
+    for record in _all_records(image, level):
+        yield levels.versioned(_fitted(record, level), level)
 
 
 def losses(image: MetadataImage) -> tuple[str, ...]:

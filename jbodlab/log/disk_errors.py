@@ -19,6 +19,8 @@ PROCESS_FAULTS = frozenset(
         errno.EBADF,  # a file used after it was closed
         errno.EFAULT,
         errno.EINVAL,
+        errno.ENAMETOOLONG,  # a name that this process made up
+        errno.EEXIST,  # something else has a name that this process wants
     }
 )
 

@@ -15,7 +15,7 @@ Source: `org.apache.kafka.metadata.properties.MetaProperties`, `MetaPropertiesEn
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -120,8 +120,21 @@ def write(
     fs.write_atomically(directory / META_PROPERTIES_FILE, text.encode("utf-8"))
 
 
+def look_into(fs: FileSystem, directory: Path) -> tuple[MetaProperties, bool]:
+    """Return the file of one directory, and whether a metadata log is in the directory.
+
+    Raises:
+        FileNotFoundError, OSError, FormatError: as `read`.
+    """
+    return read(fs, directory), fs.exists(directory / METADATA_DIR_NAME)
+
+
 def read_ensemble(
-    fs: FileSystem, log_dirs: Iterable[Path], metadata_log_dir: Path | None = None
+    fs: FileSystem,
+    log_dirs: Iterable[Path],
+    metadata_log_dir: Path | None = None,
+    *,
+    look: Callable[[Path], tuple[MetaProperties, bool]] | None = None,
 ) -> Ensemble:
     """Read the files of all directories of a node; nothing is raised for a single bad one.
 
@@ -129,6 +142,8 @@ def read_ensemble(
         fs: The disk.
         log_dirs: `log.dirs`, in configured order.
         metadata_log_dir: `metadata.log.dir`; the first of `log_dirs` if None.
+        look: Looks into one directory in place of `look_into`, for callers that cannot wait for a
+            disk that does not answer.
     """
     configured = list(log_dirs)
     if metadata_log_dir is None:
@@ -139,8 +154,8 @@ def read_ensemble(
     holding: set[Path] = set()
     for directory in sorted({*configured, metadata_log_dir}, key=str):
         try:
-            meta = read(fs, directory)
-            if fs.exists(directory / METADATA_DIR_NAME):
+            meta, holds_metadata_log = look(directory) if look else look_into(fs, directory)
+            if holds_metadata_log:
                 holding.add(directory)
         except FileNotFoundError:
             empty.append(directory)

@@ -24,25 +24,38 @@ from jbodlab.log.filesystem import FileSystem, PosixFileSystem
 from jbodlab.log.leader_epochs import LeaderEpochs, read_leader_epochs, write_leader_epochs
 from jbodlab.log.partition_metadata import write_topic_id
 from jbodlab.metadata_log.segment import MetadataSegment, delete_files
-from jbodlab.metadata_log.snapshots import parse_name
+from jbodlab.metadata_log.snapshots import (
+    is_complete,
+    parse_name,
+    remove_leftovers,
+    snapshot_paths,
+)
 from jbodlab.protocol.record_batch import iterate_headers
 
 logger = logging.getLogger(__name__)
 
 SEGMENT_BYTES = 1024 * 1024 * 1024
 """Default of metadata.log.segment.bytes."""
+SEGMENT_MS = 7 * 24 * 3_600_000
+"""Default of metadata.log.segment.ms."""
 
 
 class MetadataLog:
     """The log in `<metadata dir>/__cluster_metadata-0`; made by `open`."""
 
     def __init__(
-        self, fs: FileSystem, directory: Path, segments: list[MetadataSegment], segment_bytes: int
+        self,
+        fs: FileSystem,
+        directory: Path,
+        segments: list[MetadataSegment],
+        segment_bytes: int,
+        segment_ms: int,
     ) -> None:
         self.directory = directory
-        self._fs = fs
+        self.fs = fs
         self._segments = segments
         self._segment_bytes = segment_bytes
+        self._segment_ms = segment_ms
         self._epochs = LeaderEpochs()
 
     @classmethod
@@ -52,16 +65,19 @@ class MetadataLog:
         *,
         fs: FileSystem | None = None,
         segment_bytes: int = SEGMENT_BYTES,
+        segment_ms: int = SEGMENT_MS,
     ) -> MetadataLog:
         """Open the log of a node, or begin one.
 
-        Behind the last valid batch everything is cut, with a warning. If then a snapshot reaches
-        further than the log, the log begins anew at the snapshot's end.
+        Behind the last valid batch everything is cut, with a warning. If then a whole snapshot
+        reaches further than the log, the log begins anew at the snapshot's end. What a killed
+        writer of a snapshot left behind is removed.
 
         Args:
             metadata_dir: `metadata.log.dir`, or the first of `log.dirs`.
             fs: The disk.
             segment_bytes: Size from which a segment is not appended to any more.
+            segment_ms: Age of its first batch from which it is not, either.
         """
         fs = PosixFileSystem() if fs is None else fs
         directory = metadata_dir / names.METADATA_DIR_NAME
@@ -71,11 +87,12 @@ class MetadataLog:
         metadata_path = directory / names.PARTITION_METADATA_FILE
         if not fs.exists(metadata_path):
             write_topic_id(fs, metadata_path, METADATA_TOPIC_ID)
-        log = cls(fs, directory, _open_segments(fs, directory), segment_bytes)
+        remove_leftovers(directory)
+        log = cls(fs, directory, _open_segments(fs, directory), segment_bytes, segment_ms)
         log._load_epochs()
-        newest = _newest_snapshot(fs, directory)
-        if newest is not None and newest[0] > log.end_offset:
-            log.reset_to(*newest)
+        further = _snapshot_beyond(directory, log.end_offset)
+        if further is not None:
+            log.reset_to(*further)
         fs.fsync_dir(directory)
         return log
 
@@ -107,7 +124,10 @@ class MetadataLog:
         assert headers[-1][0] + headers[-1][1].size == len(data)
         assert all(one.next_offset == two.base_offset for (_, one), (_, two) in pairwise(headers))
         active = self._segments[-1]
-        if active.size and active.size + len(data) > self._segment_bytes:
+        age_ms = headers[0][1].max_timestamp - active.first_timestamp_ms
+        if active.size and (
+            active.size + len(data) > self._segment_bytes or age_ms > self._segment_ms
+        ):
             active = self._roll()
         active.append(data, headers)
         changed = False
@@ -158,7 +178,7 @@ class MetadataLog:
         self._segments[-1].truncate(end_offset)
         self._epochs.truncate_to(self.end_offset)
         self._write_epochs()
-        self._fs.fsync_dir(self.directory)
+        self.fs.fsync_dir(self.directory)
 
     def reset_to(self, end_offset: int, epoch: int = -1) -> None:
         """Drop everything and go on at an offset, after a snapshot was received.
@@ -169,17 +189,23 @@ class MetadataLog:
         """
         while self._segments:
             self._segments.pop().delete()
-        self._segments.append(MetadataSegment(self._fs, self.directory, end_offset))
+        self._segments.append(MetadataSegment(self.fs, self.directory, end_offset))
         self._epochs = LeaderEpochs([(epoch, end_offset)] if epoch >= 0 else [])
         self._write_epochs()
-        self._fs.fsync_dir(self.directory)
+        self.fs.fsync_dir(self.directory)
 
-    def delete_segments_below(self, offset: int) -> None:
-        """Remove the segments whose records are all below an offset; the last one always stays."""
+    def delete_segments_below(self, offset: int) -> int:
+        """Remove the segments whose records are all below an offset; the last one always stays.
+
+        Returns:
+            How many bytes of batches are gone.
+        """
+        before = self.size_bytes
         while len(self._segments) > 1 and self._segments[1].base_offset <= offset:
             self._segments.pop(0).delete()
         if self._epochs.truncate_from(self.start_offset):
             self._write_epochs()
+        return before - self.size_bytes
 
     def epoch_end_offset(self, epoch: int) -> int:
         """Return the offset behind the last record of an epoch, to find where two logs part.
@@ -200,15 +226,15 @@ class MetadataLog:
         """Begin a new segment at the end of the log."""
         self._segments[-1].flush()
         self._segments[-1].seal()
-        self._segments.append(MetadataSegment(self._fs, self.directory, self.end_offset))
-        self._fs.fsync_dir(self.directory)
+        self._segments.append(MetadataSegment(self.fs, self.directory, self.end_offset))
+        self.fs.fsync_dir(self.directory)
         return self._segments[-1]
 
     def _load_epochs(self) -> None:
         """Take the epochs from the batches; from the file only what the log does not reach."""
         path = self.directory / names.LEADER_EPOCH_FILE
         try:
-            recorded = read_leader_epochs(self._fs, path)
+            recorded = read_leader_epochs(self.fs, path)
         except CorruptRecordError as error:
             logger.warning("leader epochs are built anew", extra={"reason": str(error)})
             recorded = LeaderEpochs()
@@ -216,11 +242,11 @@ class MetadataLog:
         found = [entry for segment in self._segments for entry in segment.epoch_starts]
         before = [entry for entry in recorded.entries if start > 0 and entry[1] <= start]
         self._epochs = LeaderEpochs([*before, *found])
-        if self._epochs.entries != recorded.entries or not self._fs.exists(path):
+        if self._epochs.entries != recorded.entries or not self.fs.exists(path):
             self._write_epochs()
 
     def _write_epochs(self) -> None:
-        write_leader_epochs(self._fs, self.directory / names.LEADER_EPOCH_FILE, self._epochs)
+        write_leader_epochs(self.fs, self.directory / names.LEADER_EPOCH_FILE, self._epochs)
 
 
 def _open_segments(fs: FileSystem, directory: Path) -> list[MetadataSegment]:
@@ -253,12 +279,12 @@ def _base_offsets(fs: FileSystem, directory: Path) -> list[int]:
     return sorted(found)
 
 
-def _newest_snapshot(fs: FileSystem, directory: Path) -> tuple[int, int] | None:
-    """Return end offset and epoch of the newest snapshot."""
-    found = []
-    for name in fs.listdir(directory):
-        try:
-            found.append(parse_name(name))
-        except ValueError:
-            continue
-    return max(found, default=None)
+def _snapshot_beyond(directory: Path, end_offset: int) -> tuple[int, int] | None:
+    """Return end offset and epoch of the newest whole snapshot, if the log ends before it."""
+    for path in snapshot_paths(directory):
+        found = parse_name(path.name)
+        if found[0] <= end_offset:
+            break
+        if is_complete(path):
+            return found
+    return None

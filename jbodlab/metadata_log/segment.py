@@ -56,6 +56,8 @@ class MetadataSegment:
         """Leader epochs that begin in this segment, with their first offset here."""
         self.cut_bytes = 0
         """Damaged bytes that were cut off when it was opened."""
+        self.first_timestamp_ms = -1
+        """Append time of its first batch; -1 without one."""
         self._fs = fs
         self._directory = directory
         self._entries = _SparseIndex(base_offset)
@@ -169,6 +171,8 @@ class MetadataSegment:
         """Take batches into account; returns what the index files gain."""
         index_bytes, time_index_bytes = bytearray(), bytearray()
         for position, header in batches:
+            if position == 0:
+                self.first_timestamp_ms = header.max_timestamp
             entry, time_entry = self._entries.add(position, header)
             index_bytes += entry
             time_index_bytes += time_entry

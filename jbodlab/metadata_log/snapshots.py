@@ -25,9 +25,16 @@ from jbodlab.metadata_log.batches import (
     MAX_BATCH_BYTES,
     MetadataBatch,
     control_batch,
+    decode_batch,
     read_batches,
 )
-from jbodlab.protocol.record_batch import HEADER_SIZE, build_batch
+from jbodlab.protocol.record_batch import (
+    HEADER_SIZE,
+    build_batch,
+    crc_is_valid,
+    iterate_headers,
+    read_header,
+)
 from jbodlab.records import frame
 from jbodlab.records.control_records import (
     SnapshotFooterRecord,
@@ -40,6 +47,9 @@ logger = logging.getLogger(__name__)
 SUFFIX = ".checkpoint"
 PART_SUFFIX = ".checkpoint.part"
 DELETED_SUFFIX = ".checkpoint.deleted"
+DAMAGED_SUFFIX = ".damaged"
+HEADER_BATCH_BYTES_MAX = 4096
+"""More than the control batch at the beginning of a snapshot ever has."""
 MAX_RECORDS_PER_BATCH = 1024
 _RECORD_OVERHEAD_BYTES = 32
 """More than the fields around a record's value ever need."""
@@ -145,16 +155,68 @@ def read_latest(directory: Path) -> Snapshot | None:
     return None
 
 
+def take_latest(directory: Path) -> Snapshot | None:
+    """Read the newest snapshot that is not damaged, and put damaged newer ones out of the way.
+
+    Under its own name a damaged snapshot would count as the newest one: older ones and the log
+    before it would be removed for its sake, and it would be sent to whoever needs a snapshot.
+    """
+    found = read_latest(directory)
+    for path in snapshot_paths(directory):
+        if found is not None and parse_name(path.name) == (found.end_offset, found.epoch):
+            break
+        path.rename(path.with_name(path.name + DAMAGED_SUFFIX))
+    return found
+
+
+def is_complete(path: Path) -> bool:
+    """Return whether a snapshot is whole, as far as checksums and its frame tell."""
+    data = path.read_bytes()
+    offset, end, last = 0, 0, None
+    try:
+        for position, header in iterate_headers(data):
+            if header.base_offset != offset or not crc_is_valid(data, position, header):
+                return False
+            offset, end, last = header.next_offset, position + header.size, position
+        if last is None or end != len(data):
+            return False
+        footer = decode_batch(data, last, read_header(data, last)).records[-1][1]
+    except DecodeError:
+        return False
+    return isinstance(footer, SnapshotFooterRecord)
+
+
+def read_timestamp_ms(path: Path) -> int | None:
+    """Return the append time of the last record in a snapshot; None if its header is damaged."""
+    with path.open("rb") as file:
+        start = file.read(HEADER_BATCH_BYTES_MAX)
+    try:
+        header = decode_batch(start, 0, read_header(start)).records[0][1]
+    except DecodeError:
+        return None
+    return header.last_contained_log_timestamp if isinstance(header, SnapshotHeaderRecord) else None
+
+
+def remove_leftovers(directory: Path) -> None:
+    """Remove what an interrupted writer or remover left behind; nobody may be writing."""
+    for path in directory.iterdir():
+        if path.name.endswith((PART_SUFFIX, DELETED_SUFFIX)):
+            path.unlink()
+
+
+def delete_snapshot(path: Path) -> None:
+    """Remove a snapshot; a kill leaves it, or a name that is nobody's."""
+    doomed = path.with_name(path.name + ".deleted")
+    path.rename(doomed)
+    doomed.unlink()
+
+
 def prune(directory: Path, *, keep: int = 1) -> list[Path]:
     """Remove all but the newest snapshots, and what an interrupted writer left behind."""
     removed = snapshot_paths(directory)[keep:]
     for path in removed:
-        doomed = path.with_name(path.name + ".deleted")
-        path.rename(doomed)
-        doomed.unlink()
-    for path in directory.iterdir():
-        if path.name.endswith((PART_SUFFIX, DELETED_SUFFIX)):
-            path.unlink()
+        delete_snapshot(path)
+    remove_leftovers(directory)
     return removed
 
 
@@ -193,7 +255,7 @@ def snapshot_bytes(
     header = SnapshotHeaderRecord(last_contained_log_timestamp=timestamp_ms)
     parts = [control_batch(header, base_offset=0, epoch=epoch, timestamp_ms=created_ms)]
     offset = 1
-    for values in _batches_of_values(records):
+    for values in batches_of_values(records):
         parts.append(
             build_batch(
                 [(None, value) for value in values],
@@ -243,7 +305,8 @@ def _read(path: Path) -> tuple[SnapshotHeaderRecord, tuple[VersionedRecord, ...]
         raise CorruptRecordError(path, 0, str(error)) from error
 
 
-def _batches_of_values(records: Iterable[VersionedRecord]) -> Iterator[list[bytes]]:
+def batches_of_values(records: Iterable[VersionedRecord]) -> Iterator[list[bytes]]:
+    """Encode records, and gather as many as one batch of a snapshot may hold."""
     values: list[bytes] = []
     size = HEADER_SIZE
     for record, version in records:

@@ -3,7 +3,7 @@
 Versions 12 to 18, after the size:
 
     correlation_id int32, tags
-    throttle_time int32, error_code int16, session_id int32 (always 0)
+    throttle_time int32, error_code int16, session_id int32
     compact array of topics
         name (12) compact string, or topic id (from 13) 16 bytes
         compact array of partitions
@@ -22,7 +22,7 @@ Versions 12 to 18, after the size:
 Versions 4 to 11 have int32 counts and lengths, int16 string lengths and no tags; error code and
 session exist from version 7, `log_start_offset` from 5, `preferred_read_replica` from 11.
 
-There are no fetch sessions (KIP-227): a session id of 0 makes every client send whole requests.
+A session id of 0 makes a client send whole requests (KIP-227).
 """
 
 from __future__ import annotations
@@ -89,6 +89,7 @@ def fetch_response(
     topics: Sequence[FetchedTopic],
     *,
     error_code: int = 0,
+    session_id: int = NO_SESSION,
     endpoints: Collection[NodeEndpoint] = (),
 ) -> list[Buffer]:
     """Return the pieces of a Fetch response of version 4 to 18, size field included.
@@ -101,7 +102,7 @@ def fetch_response(
     if flexible:
         head.append(0)
     if version >= 7:
-        head += _HEAD.pack(0, error_code, NO_SESSION)
+        head += _HEAD.pack(0, error_code, session_id)
     else:
         head += _INT32.pack(0)
     pieces = _Pieces(head)

@@ -5,8 +5,9 @@ A frame on the wire:
     size     int32   length of what follows, big endian
     payload  size    header and body of one request or response
 
-Small frames are cut out of a scratch buffer. A frame larger than that buffer gets a buffer of
-exactly its size as soon as its length is known, so that the socket writes into its final place.
+Small frames are cut out of a scratch buffer. A frame larger than that buffer gets one of its own
+as soon as its length is known, so that the socket writes into its final place. An announced size
+alone costs little memory, though: the buffer of a very large frame grows with what has arrived.
 
 The decoder performs no input or output: `get_buffer` says where received bytes belong, `received`
 how many arrived there, and returns the frames that became complete.
@@ -26,6 +27,12 @@ MIN_FRAME_BYTES = 4
 
 SCRATCH_BYTES = 64 << 10
 
+FIRST_BUFFER_BYTES = 1 << 20
+"""Given to a large frame before more of it has arrived: room for the requests of most producers."""
+
+GROWTH_FACTOR = 4
+"""How often as large the next buffer of a frame is that has filled its last one."""
+
 SIZE = struct.Struct(">i")
 
 
@@ -42,6 +49,8 @@ class FrameDecoder:
         """Bytes in the scratch buffer that belong to no finished frame."""
         self._large: memoryview | None = None
         self._large_filled = 0
+        self._large_size = 0
+        """Size of the frame that fills `_large`, which may still have to grow."""
 
     def get_buffer(self) -> memoryview:
         """Return where the next bytes belong; never empty."""
@@ -71,7 +80,8 @@ class FrameDecoder:
                 frames.append(memoryview(bytes(self._scratch[start : start + size])))
                 position = start + size
             elif SIZE.size + size > SCRATCH_BYTES:
-                self._large = memoryview(bytearray(size))
+                self._large = memoryview(bytearray(min(size, FIRST_BUFFER_BYTES)))
+                self._large_size = size
                 self._large_filled = self._filled - start
                 self._large[: self._large_filled] = self._scratch[start : self._filled]
                 position = self._filled
@@ -99,6 +109,11 @@ class FrameDecoder:
     def _received_large(self, large: memoryview, count: int) -> list[memoryview]:
         self._large_filled += count
         if self._large_filled < len(large):
+            return []
+        if self._large_filled < self._large_size:
+            grown = memoryview(bytearray(min(self._large_size, GROWTH_FACTOR * len(large))))
+            grown[: len(large)] = large
+            self._large = grown
             return []
         self._large = None
         return [large.toreadonly()]

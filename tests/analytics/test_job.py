@@ -3,9 +3,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -490,3 +493,62 @@ def test_the_command_runs_from_any_directory(kafka_logs: Path, tmp_path: Path) -
     assert done.stdout.startswith("Log          362 records, offsets 0 to 361, 154 no-ops")
     assert str(tmp_path / "out" / "outages") in done.stdout
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
+
+
+def test_ctrl_c_leaves_no_process_even_while_the_jvm_starts(
+    kafka_logs: Path, tmp_path: Path
+) -> None:
+    source = str(kafka_logs / "4.3.1-disks" / "controller")
+    with (tmp_path / "output").open("w") as output:
+        child = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "analytics.job",
+                "--input",
+                source,
+                "--output",
+                tmp_path / "out",
+            ],
+            cwd=Path(__file__).parent.parent.parent,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+        try:
+            wait_until(lambda: any("java" in name for name in programs_of_session(child.pid)))
+            os.killpg(child.pid, signal.SIGINT)
+            assert child.wait(60) == 130
+            wait_until(lambda: not programs_of_session(child.pid))
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+
+
+def programs_of_session(session: int) -> list[str]:
+    """Return the programs that run in a session, by the name of their file."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            if int(fields[3]) == session and fields[0] != "Z":
+                found.append((entry / "exe").readlink().name)
+    return found
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("arguments", [[], ["--input"], ["--inpu", "x", "--output", "y"]])
+def test_wrong_arguments_end_with_1(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+
+    assert ended.value.code == 1
+    assert capsys.readouterr().err.startswith("usage: jbod-replay")

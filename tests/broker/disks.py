@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 from broker.logdirs.lifecycle import LogDirEvent
@@ -15,7 +16,7 @@ from broker.logdirs.log_dir import LogDir
 from broker.logdirs.log_dirs import LogDirs
 from broker.logdirs.probe import directory_identity
 from jbodlab.ids import DirectoryId
-from jbodlab.log.filesystem import PosixFileSystem
+from jbodlab.log.filesystem import PosixAppendFile, PosixFileSystem
 
 
 class FaultyFileSystem(PosixFileSystem):
@@ -31,6 +32,49 @@ class FaultyFileSystem(PosixFileSystem):
         if self.error is not None:
             raise OSError(self.error, os.strerror(self.error), str(path))
         super().write_bytes(path, data, sync=sync)
+
+
+class DeadDisk(PosixFileSystem):
+    """A disk on which every call fails with `error`, or hangs until `resume` is set.
+
+    Both can be set at any time, also while files are open.
+    """
+
+    def __init__(self) -> None:
+        self.error: int | None = None
+        self.resume: threading.Event | None = None
+
+    def __getattribute__(self, name: str) -> Any:
+        found = super().__getattribute__(name)
+        if name.startswith("_") or name in ("error", "resume", "check") or not callable(found):
+            return found
+
+        def call(path: Path, *arguments: object, **options: object) -> Any:
+            self.check(path)
+            result = found(path, *arguments, **options)
+            return DeadFile(self, result, path) if name == "open_append" else result
+
+        return call
+
+    def check(self, path: Path) -> None:
+        if self.resume is not None:
+            self.resume.wait(20)
+        if self.error is not None:
+            raise OSError(self.error, os.strerror(self.error), str(path))
+
+
+class DeadFile:
+    """An open file of a `DeadDisk`."""
+
+    def __init__(self, disk: DeadDisk, file: PosixAppendFile, path: Path) -> None:
+        self._disk, self._file, self._path = disk, file, path
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*arguments: object) -> Any:
+            self._disk.check(self._path)
+            return getattr(self._file, name)(*arguments)
+
+        return call
 
 
 def directory_id(number: int) -> DirectoryId:

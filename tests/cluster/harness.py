@@ -25,6 +25,13 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from jbodlab.ids import BrokerId, DirectoryId
+from jbodlab.image.loader import MetadataLoader
+from jbodlab.image.metadata_image import MetadataImage
+from jbodlab.log import meta_properties
+from jbodlab.log.filesystem import PosixFileSystem
+from jbodlab.metadata_log.batches import read_batches
+
 BIN = Path(sys.prefix).resolve() / "bin"
 SERVER_UID = 1500
 CONTROLLER_ID = 100
@@ -145,6 +152,61 @@ class Cluster:
             timeout=60,
         )
 
+    def set_property(self, node: int, key: str, value: str) -> None:
+        """Change a setting; it counts from the node's next start."""
+        lines = [
+            line
+            for line in self.properties(node).read_text().splitlines()
+            if not line.startswith(f"{key}=")
+        ]
+        self.properties(node).write_text("\n".join([*lines, f"{key}={value}"]) + "\n")
+
+    def format(self, node: int) -> None:
+        """Format the directories of a node that are not formatted yet."""
+        self._tool(
+            "jbod-storage",
+            "format",
+            "--ignore-formatted",
+            "-t",
+            self.cluster_id,
+            "-c",
+            str(self.properties(node)),
+        )
+
+    def image(self) -> MetadataImage:
+        """The metadata as the controller's log has it."""
+        loader = MetadataLoader()
+        for path in sorted(self.metadata_dir(CONTROLLER_ID).glob("__cluster_metadata-0/*.log")):
+            for batch in read_batches(path.read_bytes()):
+                loader.load(batch)
+        return loader.image
+
+    def assigned(self, broker: int, topic: str) -> dict[int, DirectoryId]:
+        """The directories of a broker's replicas, as the metadata has them."""
+        found = self.image().topics.by_name[topic].partitions.items()
+        return {
+            index: state.directory(BrokerId(broker))
+            for index, state in found
+            if broker in state.replicas
+        }
+
+    def on_disk(self, broker: int, topic: str) -> dict[int, DirectoryId]:
+        """The directories of a broker's replicas, as the file system has them."""
+        found: dict[int, DirectoryId] = {}
+        for path in self.log_dirs(broker):
+            partitions = self.partitions_in(path, topic)
+            assert not partitions & set(found), "two copies on one broker"
+            found.update(dict.fromkeys(partitions, directory_id(path)))
+        return found
+
+    def run_to_end(self, node: int, deadline_s: float = 30.0) -> tuple[int, str]:
+        """Start a node that cannot run; returns its exit code and its last line."""
+        before = len(self.output(node)) if (self.home(node) / "out.log").exists() else 0
+        self.start_node(node)
+        code = self.processes.pop(node).wait(deadline_s)
+        lines = [line for line in self.output(node)[before:].splitlines() if line.strip()]
+        return code, lines[-1] if lines else ""
+
     def start(self) -> None:
         for node in [CONTROLLER_ID, *self.brokers]:
             self.start_node(node)
@@ -263,6 +325,13 @@ class Cluster:
             capture_output=True,
             timeout=60,
         )
+
+
+def directory_id(path: Path) -> DirectoryId:
+    """The id in the `meta.properties` of a directory."""
+    found = meta_properties.read(PosixFileSystem(), path).directory_id
+    assert found is not None
+    return found
 
 
 @contextmanager

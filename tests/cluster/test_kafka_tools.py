@@ -14,10 +14,14 @@ import pytest
 from bench.kafka import fetch_jars
 from jbodlab.metadata_log.batches import read_batches
 from jbodlab.metadata_log.metadata_log import MetadataLog
-from tests.cluster.harness import CONTROLLER_ID, Cluster, running
+from jbodlab.metadata_log.snapshots import latest_snapshot, read_snapshot
+from jbodlab.records.schema import to_json
+from tests.cluster.harness import CONTROLLER_ID, Cluster, running, wait_for
 
 pytestmark = [pytest.mark.cluster, pytest.mark.kafka]
 
+# Snapshots are written all the time, and all history is kept.
+SETTINGS = {"metadata.log.max.record.bytes.between.snapshots": "2000"}
 JARS = Path(tempfile.gettempdir()) / "jbodlab-kafka-4.3.1"
 
 
@@ -37,7 +41,7 @@ def jars() -> Path:
 def cluster() -> Iterator[Cluster]:
     root = Path(tempfile.mkdtemp(prefix="jbodlab-test-"))
     root.chmod(0o755)
-    with running(root / "cluster") as started:
+    with running(root / "cluster", settings=SETTINGS) as started:
         yield started
     shutil.rmtree(root, ignore_errors=True)
 
@@ -108,3 +112,34 @@ def test_dump_tool_reads_the_metadata_log(cluster: Cluster, jars: Path, tmp_path
     assert {"REGISTER_BROKER_RECORD", "TOPIC_RECORD", "PARTITION_RECORD"} <= kinds
     topics = [p["data"]["name"] for p in payloads if p["type"] == "TOPIC_RECORD"]
     assert "dumped" in topics
+
+
+def test_dump_tool_reads_a_snapshot(cluster: Cluster, jars: Path, tmp_path: Path) -> None:
+    cluster.create_topic("snapshotted", 3, 3)
+    directory = cluster.metadata_dir(CONTROLLER_ID) / "__cluster_metadata-0"
+
+    def newest_with_topic() -> Path | None:
+        path = latest_snapshot(directory)
+        return path if path is not None and b"snapshotted" in path.read_bytes() else None
+
+    path = wait_for("a snapshot with the topic", newest_with_topic)
+    copy = tmp_path / path.name
+    shutil.copy(path, copy)
+
+    out = tool(jars, "DumpLogSegments", "--cluster-metadata-decoder", "--files", str(copy))
+
+    assert "isvalid: false" not in out
+    assert "Error at" not in out
+    snapshot = read_snapshot(copy)
+    assert f"Snapshot end offset: {snapshot.end_offset}, epoch: {snapshot.epoch}" in out
+    assert "SnapshotHeader" in out
+    assert "SnapshotFooter" in out
+    payloads = [
+        json.loads(line.partition("payload: ")[2])
+        for line in out.splitlines()
+        if "payload: " in line
+    ]
+    assert payloads == [
+        {"type": record.NAME, "version": version, "data": to_json(record, version)}
+        for record, version in snapshot.records
+    ]

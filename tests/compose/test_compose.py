@@ -185,3 +185,4 @@ def test_replay_writes_tables_and_report_to_the_host(compose: Compose) -> None:
     written = {path.name for path in compose.output.iterdir() if path.is_dir()}
     assert {"records", "brokers", "log_dirs", "topics", "partitions", "problems"} <= written
     assert "outage" in report.lower()
+    assert (compose.output / "report.txt").read_text() in report

@@ -43,7 +43,10 @@ def opened(directory: Path) -> Iterator[OpenedDir]:
 
 
 def batches(log: MetadataLog) -> list[MetadataBatch]:
-    return list(read_batches(log.read(log.start_offset)))
+    found: list[MetadataBatch] = []
+    while data := log.read(found[-1].last_offset + 1 if found else log.start_offset):
+        found += read_batches(data)
+    return found
 
 
 def records(batch: MetadataBatch) -> list[Record]:

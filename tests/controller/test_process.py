@@ -11,120 +11,23 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import grpc
 import pytest
 
 from jbodlab import requests
 from jbodlab.error_code import ErrorCode
-from jbodlab.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset
-from jbodlab.image.loader import MetadataLoader
-from jbodlab.image.metadata_image import MetadataImage
+from jbodlab.ids import BrokerId, LeaderEpoch, Offset
 from jbodlab.metadata_log.batches import read_batches
-from jbodlab.metadata_log.metadata_log import MetadataLog
 from jbodlab.records.cluster_records import BrokerRegistrationChangeRecord
 from jbodlab.records.config_records import NoOpRecord
 from jbodlab.records.topic_records import PartitionChangeRecord
 from jbodlab.rpc import controller_pb2 as pb
 from jbodlab.rpc.controller_pb2_grpc import ControllerStub
-from jbodlab.rpc.translate import from_proto, to_proto
-from tests.builders import CLUSTER_ID, PureController, brokers, directories
-from tests.controller.formatted import NODE_ID, format_dir, free_port, properties_of
-
-ROOT = Path(__file__).parents[2]
-DEADLINE_S = 20.0
-
-
-class Process:
-    """A controller process, and calls to it."""
-
-    def __init__(self, home: Path, **settings: str) -> None:
-        self.home = home
-        self.port = free_port()
-        self.metadata_dir = format_dir(home / "metadata")
-        self.config = home / "controller.properties"
-        self.settings = settings
-        self.configure()
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def configure(self, **settings: str) -> None:
-        values = properties_of(self.metadata_dir, self.port, **{**self.settings, **settings})
-        self.config.write_text("".join(f"{key}={value}\n" for key, value in values.items()))
-
-    def popen(self) -> subprocess.Popen[bytes]:
-        with (self.home / "stderr").open("wb") as stderr:
-            return subprocess.Popen(
-                [sys.executable, "-m", "controller", "-c", str(self.config)],
-                cwd=ROOT,
-                stdout=subprocess.DEVNULL,
-                stderr=stderr,
-            )
-
-    def start(self) -> None:
-        self.process = self.popen()
-        deadline = time.monotonic() + DEADLINE_S
-        while True:
-            assert self.process.poll() is None, self.stderr()
-            assert time.monotonic() < deadline
-            try:
-                self.call("DescribeQuorum", pb.DescribeQuorumRequest())
-            except grpc.RpcError:
-                time.sleep(0.02)
-            else:
-                return
-
-    def refused(self) -> list[str]:
-        """Start where it cannot start; returns the lines it wrote."""
-        process = self.popen()
-        assert process.wait(DEADLINE_S) == 1
-        return self.stderr().splitlines()
-
-    def stop(self, number: int) -> int:
-        assert self.process is not None
-        self.process.send_signal(number)
-        code = self.process.wait(DEADLINE_S)
-        self.process = None
-        return code
-
-    def stderr(self) -> str:
-        return (self.home / "stderr").read_text()
-
-    def call(self, method: str, message: Any) -> Any:
-        with grpc.insecure_channel(f"127.0.0.1:{self.port}") as channel:
-            return from_proto(getattr(ControllerStub(channel), method)(message, timeout=5))
-
-    def ask(self, method: str, request: object) -> Any:
-        return self.call(method, to_proto(request))
-
-    def register(self, broker: int, dirs: str) -> BrokerEpoch:
-        request = PureController().registration(broker, dirs)
-        answer = self.ask("BrokerRegistration", request)
-        assert answer.error_code == ErrorCode.NONE, answer
-        epoch: BrokerEpoch = answer.broker_epoch
-        return epoch
-
-    def heartbeat(self, broker: int, epoch: BrokerEpoch, offline: str = "") -> Any:
-        request = requests.BrokerHeartbeatRequest(
-            broker_id=BrokerId(broker),
-            broker_epoch=epoch,
-            current_metadata_offset=Offset(1 << 40),
-            offline_log_dirs=directories(offline),
-        )
-        answer = self.ask("BrokerHeartbeat", request)
-        assert answer.error_code == ErrorCode.NONE, answer
-        return answer
-
-    def log(self) -> tuple[list[Any], MetadataImage]:
-        """Return all data records of the stopped process's log, and the state they make."""
-        log = MetadataLog.open(self.metadata_dir)
-        records, loader = [], MetadataLoader()
-        while data := log.read(loader.next_offset):
-            for batch in read_batches(data):
-                loader.load(batch)
-                records += [item.record for _, item in batch.data_records]
-        log.close()
-        return records, loader.image
+from jbodlab.rpc.translate import to_proto
+from tests.builders import CLUSTER_ID, brokers, directories
+from tests.controller.formatted import NODE_ID
+from tests.controller.process import DEADLINE_S, ROOT, Process
 
 
 @pytest.fixture

@@ -205,6 +205,26 @@ def test_what_is_no_directory_is_refused(jbod_fault: JbodFault, log_dir: Path) -
     assert "does not exist" in missing.stderr
 
 
+def test_an_empty_path_is_not_the_folder_one_stands_in(jbod_fault: JbodFault, disk: Path) -> None:
+    before = snapshot(disk)
+
+    refused = jbod_fault("inject", "chmod000", "", cwd=disk)
+
+    assert (refused.returncode, refused.stderr) == (1, "jbod-fault: the path is empty\n")
+    assert snapshot(disk) == before
+
+
+def test_a_directory_that_holds_the_tool_itself_is_refused(jbod_fault: JbodFault) -> None:
+    package = Path(check.__file__).parent
+
+    refused = jbod_fault("inject", "chmod000", package)
+
+    assert (refused.returncode, refused.stderr) == (
+        1,
+        f"jbod-fault: {package} holds the program that would have to heal it\n",
+    )
+
+
 def test_a_directory_that_holds_the_journal_is_refused(
     jbod_fault: JbodFault, log_dir: Path
 ) -> None:

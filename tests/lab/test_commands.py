@@ -51,6 +51,13 @@ def test_wrong_arguments_end_with_1(tmp_path: Path, arguments: list[str]) -> Non
     assert result.stderr.startswith("usage: jbodlab")
 
 
+@pytest.mark.parametrize("text", ["0", "x", "-1", "100001"])
+def test_a_count_that_is_none_is_refused_with_its_range(tmp_path: Path, text: str) -> None:
+    result = jbodlab(tmp_path, "up", f"--brokers={text}")
+
+    assert result.stderr.endswith(f"argument --brokers: '{text}' is no number from 1 to 100000\n")
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may choose the servers' user")
 def test_servers_never_run_as_root(tmp_path: Path) -> None:
     result = jbodlab(tmp_path, "up", "--uid", "0")

@@ -108,6 +108,8 @@ class RecordingController:
         self.results: dict[str, Any] = {}
         self.next_producer_id = 5000
         self.available = True
+        self.unanswered = 0
+        """How many more calls find nobody, although `available`."""
 
     async def create_topics(
         self, request: requests.CreateTopicsRequest, timeout_s: float
@@ -141,7 +143,8 @@ class RecordingController:
     async def _answer(self, method: str, request: Any, timeout_s: float) -> Any:
         assert timeout_s > 0
         self.calls.append(request)
-        if not self.available:
+        if not self.available or self.unanswered:
+            self.unanswered = max(0, self.unanswered - 1)
             raise ControllerUnavailableError("no controller")
         return self.results[method]
 

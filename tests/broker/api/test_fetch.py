@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import datetime
 from collections.abc import Callable
 from importlib import import_module
@@ -91,6 +92,26 @@ def test_every_partition_asked_for_is_in_the_answer(run: Callable[..., None], ve
         assert (second.partition_index, second.records) == (1, b"")
         assert first.high_watermark == first.last_stable_offset == 20
         assert getattr(response, "session_id", 0) == 0
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("replica_id", "wanted", "min_bytes", "allowed"),
+    [(-1, 50 << 20, 8 << 20, 4 << 20), (-1, 5000, 1, 5000), (2, 10 << 20, 1, 10 << 20)],
+)
+def test_a_client_is_sent_a_few_megabytes_at_a_time_and_a_follower_what_it_wants(
+    run: Callable[..., None], replica_id: int, wanted: int, min_bytes: int, allowed: int
+) -> None:
+    async def scenario(cluster: Any, client: Any) -> None:
+        cluster.publish_topic("t")
+        cluster.replicas.results["fetch"] = [result(T0, b"data")]
+        request = fetch(12, ("t", [0]), replica_id=replica_id)
+        request = dataclasses.replace(request, max_bytes=wanted, min_bytes=min_bytes)
+        await client.call(FETCH, 12, request)
+        ((_, params, _),) = cluster.replicas.calls
+        assert params.max_bytes == allowed
+        assert params.min_bytes == min(min_bytes, allowed)
 
     run(scenario)
 

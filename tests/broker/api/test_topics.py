@@ -129,8 +129,20 @@ def test_creation_is_answered_in_time_though_the_topic_never_shows(
 def test_silent_controller_makes_the_client_try_again(run: Callable[..., None]) -> None:
     async def scenario(cluster: Any, client: Any) -> None:
         cluster.controller.available = False
-        response = await client.call(CREATE, 7, create())
+        response = await client.call(CREATE, 7, create(timeout_ms=250))
         assert [int(topic.error_code) for topic in response.topics] == [41, 41]
+
+    run(scenario)
+
+
+def test_a_controller_that_is_away_for_a_moment_is_asked_again(run: Callable[..., None]) -> None:
+    async def scenario(cluster: Any, client: Any) -> None:
+        topic_id = cluster.publish_topic("t")
+        cluster.controller.results["create_topics"] = created(topic_id)
+        cluster.controller.unanswered = 2
+        response = await client.call(CREATE, 7, create())
+        assert [int(topic.error_code) for topic in response.topics] == [0, 36]
+        assert len(cluster.controller.calls) == 3
 
     run(scenario)
 

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from uuid import UUID
+
+import pytest
 
 from broker.controller_link.assignment_sender import AssignmentSender
 from broker.controller_link.channel import ControllerChannel
@@ -94,6 +97,27 @@ def test_assignments_wait_for_the_registration_and_survive_a_controller_that_is_
             await channel.close()
 
     run(body)
+
+
+def test_a_controller_that_stays_away_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def body() -> None:
+        controller = ScriptedController()
+        refused = AssignReplicasToDirsResponse(error_code=ErrorCode.NOT_CONTROLLER)
+        controller.answers[AssignReplicasToDirsRequest] = lambda _request: refused
+        async with serving(controller) as port:
+            channel = ControllerChannel(f"127.0.0.1:{port}")
+            sender = make_sender(channel, [17])
+            sender.assign(T1, 0, directory_id(1))
+            await eventually(lambda: len(controller.requests) == 3)
+            await sender.stop()
+            await channel.close()
+
+    with caplog.at_level(logging.INFO, "broker.controller_link.assignment_sender"):
+        run(body)
+
+    assert [line for line in caplog.messages if "wait for the controller" in line] == [
+        caplog.messages[0]
+    ]
 
 
 def test_a_replica_that_is_gone_is_not_reported() -> None:

@@ -74,6 +74,22 @@ def test_a_controller_that_is_away_is_unavailable_and_found_again_when_it_is_bac
     run(body)
 
 
+def test_a_controller_that_is_away_is_told_in_the_same_words_each_time() -> None:
+    async def body() -> None:
+        # A name with several addresses, each of which would have a text of its own.
+        channel = ControllerChannel("localhost:1")
+        texts = set()
+        for _ in range(4):
+            with pytest.raises(ControllerUnavailableError) as raised:
+                await channel.broker_heartbeat(HEARTBEAT, 5)
+            texts.add(str(raised.value))
+            await asyncio.sleep(0.06)
+        assert texts == {"BrokerHeartbeat: no connection to the controller at localhost:1"}
+        await channel.close()
+
+    run(body)
+
+
 def test_a_closed_channel_is_an_unavailable_controller() -> None:
     async def body() -> None:
         channel = ControllerChannel("127.0.0.1:1")

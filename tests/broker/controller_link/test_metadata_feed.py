@@ -15,8 +15,18 @@ from jbodlab.image.metadata_delta import MetadataDelta
 from jbodlab.image.metadata_image import MetadataImage
 from jbodlab.metadata_log.batches import data_batch
 from jbodlab.metadata_log.metadata_log import MetadataLog
-from jbodlab.metadata_log.snapshots import latest_snapshot, snapshot_bytes
-from jbodlab.records.config_records import FeatureLevelRecord
+from jbodlab.metadata_log.settings import MetadataLogSettings
+from jbodlab.metadata_log.snapshots import (
+    latest_snapshot,
+    parse_name,
+    snapshot_bytes,
+    snapshot_paths,
+)
+from jbodlab.records.config_records import (
+    BeginTransactionRecord,
+    EndTransactionRecord,
+    FeatureLevelRecord,
+)
 from jbodlab.records.frame import VersionedRecord
 from jbodlab.records.topic_records import RemoveTopicRecord, TopicRecord
 from jbodlab.requests import MetadataStreamRequest, MetadataStreamResponse, SnapshotPiece
@@ -57,7 +67,7 @@ class Listener:
 class Node:
     """A broker's side: directories, channel and feed."""
 
-    def __init__(self, tmp_path: Path, port: int) -> None:
+    def __init__(self, tmp_path: Path, port: int, **settings: int) -> None:
         self.fatal: list[str] = []
         self.log_dirs: LogDirs = make_log_dirs(tmp_path, 1, on_fatal=self.fatal.append)
         self.listener = Listener()
@@ -69,6 +79,7 @@ class Node:
             cluster_id="c",
             listener=self.listener,
             on_fatal=self.fatal.append,
+            settings=MetadataLogSettings(**settings),
         )
 
     def topics(self) -> list[str]:
@@ -243,7 +254,10 @@ def test_what_the_controllers_log_does_not_have_is_cut(tmp_path: Path) -> None:
         controller.streams = [
             [response(batch(0, LEVEL, topic(1)), batch(2, topic(2)), batch(3, topic(3)))],
             [diverging],
-            [response(batch(2, topic(9), epoch=2))],
+            [
+                response(batch(2, topic(9), epoch=2), high_watermark=4),
+                response(batch(3, topic(3), epoch=2), high_watermark=4),
+            ],
         ]
         streams, controller.streams = controller.streams, controller.streams[:1]
         async with serving(controller) as port:
@@ -253,12 +267,93 @@ def test_what_the_controllers_log_does_not_have_is_cut(tmp_path: Path) -> None:
             await eventually(lambda: node.feed.applied_offset == 3)
         controller.streams = streams[1:]
         async with serving(controller, port):
-            await eventually(lambda: node.topics() == ["t1", "t9"])
-            assert node.listener.seen[-2:] == [([], ["t2", "t3"]), (["t9"], [])]
+            await eventually(lambda: (["t9"], ["t2"]) in node.listener.seen)
+            assert node.topics() == ["t1", "t3", "t9"]
+            # The replicas of t3 were not deleted on the way.
+            assert not any("t3" in deleted for _, deleted in node.listener.seen)
             await node.stop()
         log = MetadataLog.open(tmp_path / "metadata")
-        assert (log.end_offset, log.last_epoch) == (3, 2)
+        assert (log.end_offset, log.last_epoch) == (4, 2)
         log.close()
+        assert node.fatal == []
+
+    run(body)
+
+
+def ends(directory: Path) -> list[int]:
+    return [parse_name(path.name)[0] for path in reversed(snapshot_paths(directory))]
+
+
+def test_the_copy_gets_snapshots_and_loses_its_history(tmp_path: Path) -> None:
+    async def body() -> None:
+        data = [batch(0, LEVEL), *(batch(n, topic(n)) for n in range(1, 60))]
+        controller = ScriptedController()
+        controller.streams = [[response(each) for each in data]]
+        settings = {"bytes_between_snapshots": 1_000, "retention_bytes": 0, "segment_ms": -1}
+        directory = tmp_path / "metadata" / "__cluster_metadata-0"
+        async with serving(controller) as port:
+            node = Node(tmp_path, port, **settings)
+            await node.feed.start()
+            await eventually(lambda: node.feed.applied_offset == 59)
+            await eventually(lambda: ends(directory) and ends(directory)[0] > 30)
+            await node.stop()
+            log = MetadataLog.open(tmp_path / "metadata")
+            assert 0 < log.start_offset <= ends(directory)[0]
+            assert log.end_offset == 60
+            log.close()
+            assert len(ends(directory)) == 1
+
+            again = Node(tmp_path, port, **settings)
+            await again.feed.start()
+            assert image_records(again.feed.image) == image_records(node.feed.image)
+            assert again.feed.applied_offset == 59
+            await eventually(lambda: controller.requests[-1] == request(60, 1))
+            await again.stop()
+        assert node.fatal == again.fatal == []
+
+    run(body)
+
+
+def test_no_snapshot_of_the_copy_is_made_inside_a_transaction(tmp_path: Path) -> None:
+    async def body() -> None:
+        begin = VersionedRecord(BeginTransactionRecord(name="t"), 0)
+        end = VersionedRecord(EndTransactionRecord(), 0)
+        data = [batch(0, LEVEL, topic(1)), batch(2, begin, topic(2)), batch(4, topic(3))]
+        controller = ScriptedController()
+        controller.streams = [[response(each) for each in data]]
+        directory = tmp_path / "metadata" / "__cluster_metadata-0"
+        async with serving(controller) as port:
+            node = Node(tmp_path, port, bytes_between_snapshots=1)
+            await node.feed.start()
+            log = directory / "00000000000000000000.log"
+            await eventually(lambda: log.stat().st_size == sum(map(len, data)))
+            assert node.topics() == ["t1"]
+            await asyncio.sleep(0.05)
+            assert set(ends(directory)) <= {2}
+        controller.streams = [[response(batch(5, end))]]
+        async with serving(controller, port):
+            await eventually(lambda: ends(directory)[-1:] == [6])
+            await node.stop()
+        assert node.fatal == []
+
+    run(body)
+
+
+def test_a_snapshot_beyond_the_cut_does_not_survive_it(tmp_path: Path) -> None:
+    async def body() -> None:
+        diverging = MetadataStreamResponse(high_watermark=Offset(3), diverging_end_offset=Offset(2))
+        controller = ScriptedController()
+        controller.streams = [[response(batch(0, LEVEL, topic(1)), batch(2, topic(2)))]]
+        directory = tmp_path / "metadata" / "__cluster_metadata-0"
+        async with serving(controller) as port:
+            node = Node(tmp_path, port, bytes_between_snapshots=1)
+            await node.feed.start()
+            await eventually(lambda: ends(directory)[-1:] == [3])
+        controller.streams = [[diverging]]
+        async with serving(controller, port):
+            await eventually(lambda: node.topics() == ["t1"])
+            assert 3 not in ends(directory)
+            await node.stop()
         assert node.fatal == []
 
     run(body)

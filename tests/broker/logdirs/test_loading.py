@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from uuid import UUID
 
@@ -15,7 +16,7 @@ from jbodlab.errors import FormatError
 from jbodlab.ids import BrokerEpoch, TopicPartition
 from jbodlab.log.checkpoints import read_offsets, write_offsets
 from jbodlab.log.log_config import LogConfig
-from tests.broker.disks import directory_id, make_log_dir, run
+from tests.broker.disks import DeadDisk, directory_id, make_log_dir, run
 from tests.broker.logs import FS, TOPIC_ID, Hosted, append, make_log, topic_partition
 
 
@@ -147,6 +148,74 @@ def test_foreign_entries_are_left_alone(tmp_path: Path) -> None:
         assert log_dirs.all[0].is_online
         assert (tmp_path / "d1" / "lost+found").is_dir()
         assert (tmp_path / "d1" / "readme.txt").is_file()
+        log_dirs.stop()
+
+    run(body)
+
+
+def test_entries_that_only_look_like_replicas_are_left_alone(tmp_path: Path) -> None:
+    async def body() -> None:
+        log_dirs = make_dirs(tmp_path, 1)
+        for name in (".Trash-1000", "backup-2024", "orders-5"):
+            (tmp_path / "d1" / name).mkdir()
+            (tmp_path / "d1" / name / "notes.txt").write_text("not ours")
+        make_log(tmp_path / "d1", 6).close(clean=False)
+        (tmp_path / "d1" / "orders-6" / "partition.metadata").unlink()
+
+        found = await load_logs(
+            log_dirs,
+            lambda _partition, topic_id: topic_id is None,
+            config_of,
+            is_ours=lambda partition: partition == topic_partition(5),
+        )
+
+        assert found == []
+        names = {path.name for path in (tmp_path / "d1").iterdir()}
+        assert {".Trash-1000", "backup-2024"} <= names
+        # A log without a topic id, and what is in the way of a replica of ours, are put aside.
+        assert not {"orders-5", "orders-6"} & names
+        assert len([name for name in names if name.endswith("-stray")]) == 2
+        log_dirs.stop()
+
+    run(body)
+
+
+def test_a_disk_that_hangs_while_it_is_loaded_goes_offline_and_the_others_serve(
+    tmp_path: Path,
+) -> None:
+    async def body() -> None:
+        disk = DeadDisk()
+        disk.resume = threading.Event()
+        log_dirs = LogDirs(
+            [make_dirs(tmp_path).all[1], LogDir(tmp_path / "d1", directory_id(1), fs=disk)],
+            metadata_dir=make_log_dir(tmp_path / "metadata", 99),
+            on_fatal=lambda _reason: None,
+        )
+        make_log(tmp_path / "d2", 0).close(clean=False)
+
+        found = await load_logs(log_dirs, no_stray, config_of, hang_deadline_s=0.2)
+
+        assert [each.log_dir.path.name for each in found] == ["d2"]
+        assert [each.is_online for each in log_dirs.all] == [True, False]
+        assert log_dirs.all[1].cause == "no answer within 0.2 s"
+        disk.resume.set()
+        log_dirs.stop()
+
+    run(body)
+
+
+def test_a_start_that_ends_early_marks_nothing_as_cleanly_shut_down(tmp_path: Path) -> None:
+    async def body() -> None:
+        log_dirs = make_dirs(tmp_path)
+        for number in (1, 2):
+            make_log(tmp_path / f"d{number}", 0).close(clean=False)
+        with pytest.raises(FormatError):
+            await load_logs(log_dirs, no_stray, config_of)
+
+        await close_log_dirs(log_dirs, Hosted(), BrokerEpoch(9), timeout_s=10)
+
+        for number in (1, 2):
+            assert not (tmp_path / f"d{number}" / ".kafka_cleanshutdown").exists()
         log_dirs.stop()
 
     run(body)

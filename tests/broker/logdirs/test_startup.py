@@ -1,22 +1,26 @@
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from broker.logdirs import clean_shutdown
 from broker.logdirs.lifecycle import LogDirState
+from broker.logdirs.probe import probe
 from broker.logdirs.startup import OpenedLogDirs, open_log_dirs
-from jbodlab.errors import ConfigError, FormatError
+from jbodlab.directory_id import LOST
+from jbodlab.errors import ConfigError, FormatError, LogDirError
 from jbodlab.ids import BrokerEpoch, BrokerId
 from jbodlab.log import meta_properties
 from jbodlab.log.filesystem import PosixFileSystem
 from jbodlab.log.meta_properties import MetaProperties
-from tests.broker.disks import directory_id, run
+from tests.broker.disks import DeadDisk, directory_id, run
 
 CLUSTER = "41QSStLtR3qOekbX4ZlbHA"
 FS = PosixFileSystem()
@@ -185,6 +189,103 @@ def test_a_directory_in_use_by_another_process_is_fatal(tmp_path: Path) -> None:
             open_all(tmp_path, paths)
         other.kill()
     open_all(tmp_path, paths)
+
+
+def test_a_directory_that_does_not_answer_starts_offline_and_the_others_serve(
+    tmp_path: Path,
+) -> None:
+    paths = format_all(tmp_path)
+    disk = DeadDisk()
+    disk.resume = threading.Event()
+
+    opened = open_log_dirs(
+        node_id=BrokerId(8),
+        log_dirs=paths,
+        metadata_log_dir=tmp_path / "metadata",
+        on_fatal=lambda _reason: None,
+        fs_of=lambda path: disk if path == paths[1] else FS,
+        deadline_s=0.2,
+    )
+
+    assert [each.is_online for each in opened.log_dirs.all] == [True, False, True]
+    assert "no answer within 0.2 s" in (opened.log_dirs.all[1].cause or "")
+    disk.resume.set()
+
+
+@pytest.mark.parametrize("kind", ["EIO", "EACCES", "ENOTDIR"])
+def test_a_directory_whose_meta_properties_cannot_be_read_starts_offline(
+    tmp_path: Path, kind: str
+) -> None:
+    paths = format_all(tmp_path)
+    disk = DeadDisk()
+    disk.error = getattr(errno, kind)
+
+    opened = open_log_dirs(
+        node_id=BrokerId(8),
+        log_dirs=paths,
+        metadata_log_dir=tmp_path / "metadata",
+        on_fatal=lambda _reason: None,
+        fs_of=lambda path: disk if path == paths[1] else FS,
+    )
+
+    assert opened.log_dirs.online_ids() == (directory_id(1), directory_id(3))
+    assert opened.previous_broker_epoch == -1
+
+
+def test_a_new_directory_id_that_cannot_be_written_is_fatal(tmp_path: Path) -> None:
+    paths = [*format_all(tmp_path), format_dir(tmp_path / "d4", None)]
+
+    class ReadOnly(PosixFileSystem):
+        def write_atomically(self, path: Path, data: bytes) -> None:
+            raise OSError(errno.EROFS, "Read-only file system", str(path))
+
+    with pytest.raises(FormatError, match=r"Failed to write meta.properties of .*d4"):
+        open_log_dirs(
+            node_id=BrokerId(8),
+            log_dirs=paths,
+            metadata_log_dir=tmp_path / "metadata",
+            on_fatal=lambda _reason: None,
+            fs_of=lambda path: ReadOnly() if path == paths[3] else FS,
+        )
+
+
+def test_a_reserved_directory_id_is_fatal(tmp_path: Path) -> None:
+    paths = format_all(tmp_path)
+    meta = MetaProperties(cluster_id=CLUSTER, node_id=8, directory_id=LOST)
+    meta_properties.write(FS, paths[1], meta)
+    with pytest.raises(FormatError, match=r"Invalid resrved directory ID .* found in .*d2"):
+        open_all(tmp_path, paths)
+
+
+def test_a_trailing_slash_makes_no_second_directory(tmp_path: Path) -> None:
+    paths = format_all(tmp_path)
+    for same in (f"{paths[0]}/", f"{paths[0]}/../d1", f"{paths[0]}/."):
+        with pytest.raises(ConfigError, match="Duplicate log directory found"):
+            open_all(tmp_path, [*paths, Path(same)])
+
+
+def test_an_empty_mount_point_is_fatal_although_the_disk_may_come_later(tmp_path: Path) -> None:
+    paths = format_all(tmp_path)
+    shutil.rmtree(paths[2])
+    paths[2].mkdir()
+    with pytest.raises(FormatError, match=r"No `meta.properties` found in .*d3"):
+        open_all(tmp_path, paths)
+
+
+def test_a_replaced_directory_is_not_taken_for_the_one_of_the_start(tmp_path: Path) -> None:
+    async def body() -> None:
+        paths = format_all(tmp_path)
+        opened = open_all(tmp_path, paths)
+        # A file system gives the inode of something removed to what is made next.
+        shutil.rmtree(paths[0])
+        paths[0].mkdir()
+
+        first = opened.log_dirs.all[0]
+        with pytest.raises(LogDirError):
+            await first.run(lambda: probe(first.fs, first.path, first.identity))
+        opened.log_dirs.stop()
+
+    run(body)
 
 
 def test_the_broker_epoch_of_the_last_clean_shutdown_counts_if_all_directories_agree(

@@ -14,7 +14,7 @@ from broker.network.listener import Listener
 from broker.replication.exchange import AppendResult
 from broker.replication.partition import Partition, ReplicaState
 from jbodlab.error_code import ErrorCode
-from jbodlab.ids import BrokerEpoch, BrokerId
+from jbodlab.ids import BrokerEpoch, BrokerId, TopicPartition
 from jbodlab.image.metadata_delta import MetadataDelta
 from jbodlab.image.metadata_image import MetadataImage
 from tests.broker.replication.replicas import (
@@ -296,3 +296,21 @@ def test_follower_behind_the_leaders_start_begins_anew_there(tmp_path: Path) -> 
         assert follower.start_offset == 3
 
     run(tmp_path, test)
+
+
+def test_replica_that_comes_while_a_fetch_waits_is_followed_at_once(tmp_path: Path) -> None:
+    async def test(pair: Pair) -> None:
+        await pair.produced(pair.one, batch())
+        other = TopicPartition(TP.topic, 1)
+        directories = (pair.one.host.directory(0), pair.two.host.directory(0))
+        # The one connection of the lane is in the middle of a fetch that waits for a minute.
+        pair.metadata.apply(partition_record((1, 2), directories, index=1))
+        await pair.one.host.online(other)
+        result = await pair.one.host.produced(batch(), topic_partition=other)
+        assert result.error_code is ErrorCode.NONE
+        # The first one is still followed in the same session.
+        assert (await pair.produced(pair.one, batch())).base_offset == 1
+        partition = pair.one.replica
+        assert len(partition.fetch_sessions) == 1
+
+    run(tmp_path, test, fetch_wait_max_ms=60_000)

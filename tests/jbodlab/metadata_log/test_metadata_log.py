@@ -402,3 +402,45 @@ def test_error_of_the_disk_goes_through(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="Input/output error"):
         log.append(batch(0))
     log.close()
+
+
+def test_segment_ends_with_the_age_of_its_first_batch(tmp_path: Path) -> None:
+    log = MetadataLog.open(tmp_path, segment_ms=100)
+    log.append(batch(0, time_ms=1_000))
+    log.append(batch(1, time_ms=1_100))
+    log.append(batch(2, time_ms=1_101))
+    log.close()
+
+    again = MetadataLog.open(tmp_path, segment_ms=100)
+    again.append(batch(3, time_ms=1_201))
+    again.append(batch(4, time_ms=1_202))
+    again.close()
+
+    segments = [name for name in files(again) if name.endswith(".log")]
+    assert segments == [f"{offset:020d}.log" for offset in (0, 2, 4)]
+
+
+def test_damaged_snapshot_does_not_end_a_log_that_is_whole(tmp_path: Path) -> None:
+    log = MetadataLog.open(tmp_path)
+    log.append(batch(0))
+    log.close()
+    path = write_snapshot(log.directory, [], 9, 2, 0)
+    path.chmod(0o644)
+    path.write_bytes(path.read_bytes()[:-1])
+
+    again = MetadataLog.open(tmp_path)
+
+    assert (again.start_offset, again.end_offset) == (0, 1)
+    again.close()
+
+
+def test_what_a_killed_writer_of_a_snapshot_left_is_removed(tmp_path: Path) -> None:
+    log = MetadataLog.open(tmp_path)
+    log.close()
+    left = log.directory / "00000000000000000009-0000000002.checkpoint.part"
+    left.write_bytes(b"x")
+    left.chmod(0o444)
+
+    MetadataLog.open(tmp_path).close()
+
+    assert not left.exists()

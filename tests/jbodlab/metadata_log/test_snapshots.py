@@ -12,13 +12,16 @@ from jbodlab.metadata_log.batches import read_batches
 from jbodlab.metadata_log.snapshots import (
     MAX_RECORDS_PER_BATCH,
     Snapshot,
+    is_complete,
     latest_snapshot,
     parse_name,
     prune,
     read_bootstrap,
     read_latest,
     read_snapshot,
+    read_timestamp_ms,
     snapshot_name,
+    take_latest,
     write_bootstrap,
     write_snapshot,
 )
@@ -116,6 +119,50 @@ def test_newest_snapshot_that_is_whole_counts(tmp_path: Path) -> None:
     found = read_latest(tmp_path)
     assert found is not None
     assert (found.end_offset, found.records) == (9, (LEVEL,))
+
+
+def test_damaged_snapshots_are_put_out_of_the_way(tmp_path: Path) -> None:
+    old = write_snapshot(tmp_path, [LEVEL], 9, 1, 0)
+    newer = write_snapshot(tmp_path, [], 100, 2, 0)
+    newest = write_snapshot(tmp_path, [], 200, 2, 0)
+    for path in (newer, newest):
+        path.chmod(0o644)
+        path.write_bytes(path.read_bytes()[:-1])
+
+    found = take_latest(tmp_path)
+
+    assert found is not None
+    assert found.end_offset == 9
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        old.name,
+        f"{newer.name}.damaged",
+        f"{newest.name}.damaged",
+    ]
+    assert latest_snapshot(tmp_path) == old
+
+
+def test_whole_and_damaged_are_told_apart_without_reading_records(tmp_path: Path) -> None:
+    path = write_snapshot(tmp_path, [LEVEL], 5, 1, 77)
+    data = path.read_bytes()
+    assert is_complete(path)
+    assert read_timestamp_ms(path) == 77
+    path.chmod(0o644)
+
+    for position in range(len(data)):
+        damaged = bytearray(data)
+        damaged[position] ^= 1
+        path.write_bytes(damaged)
+        try:
+            read_snapshot(path)
+        except CorruptRecordError:
+            assert not is_complete(path)
+        else:
+            assert is_complete(path)
+    for size in range(len(data)):
+        path.write_bytes(data[:size])
+        assert not is_complete(path)
+    path.write_bytes(b"x" * 200)
+    assert read_timestamp_ms(path) is None
 
 
 def test_old_snapshots_and_leftovers_are_pruned(tmp_path: Path) -> None:

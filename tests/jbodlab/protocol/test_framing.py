@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import random
 import struct
+import tracemalloc
 
 import pytest
 
 from jbodlab.errors import DecodeError
-from jbodlab.protocol.framing import SCRATCH_BYTES, FrameDecoder
+from jbodlab.protocol.framing import FIRST_BUFFER_BYTES, SCRATCH_BYTES, FrameDecoder
 
 
 def wire(*payloads: bytes) -> bytes:
@@ -45,3 +46,23 @@ def test_size_that_no_frame_has_is_refused(size: int) -> None:
 def test_frame_of_the_largest_size_is_accepted() -> None:
     decoder = FrameDecoder(max_frame_bytes=1000)
     assert [len(f) for f in decoder.receive(wire(bytes(1000), bytes(4)))] == [1000, 4]
+
+
+def test_a_frame_that_outgrows_its_buffers_comes_out_whole() -> None:
+    rng = random.Random(2)
+    for size in (FIRST_BUFFER_BYTES, FIRST_BUFFER_BYTES + 1, 5 * FIRST_BUFFER_BYTES + 7):
+        payload = rng.randbytes(size)
+        decoder = FrameDecoder()
+        frames = [bytes(frame) for frame in decoder.receive(wire(payload, b"next"))]
+        assert frames == [payload, b"next"]
+
+
+def test_an_announced_size_takes_little_memory_before_its_bytes_are_there() -> None:
+    tracemalloc.start()
+    try:
+        decoder = FrameDecoder()
+        decoder.receive(struct.pack(">i", 100 << 20) + b"a few bytes")
+        size, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert size < 2 * FIRST_BUFFER_BYTES

@@ -1,0 +1,184 @@
+"""What a broker shows of itself: its log directories, its replicas and its own life.
+
+Source: `LogManager`, `ReplicaManager`, `AssignmentsManager`, `BrokerServer` of Apache Kafka. Its
+OfflineReplicaCount is always 0 by mistake; here it is what its name says.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from broker.controller_link.assignment_sender import AssignmentSender
+from broker.controller_link.heartbeat import BrokerLifecycle
+from broker.controller_link.metadata_feed import MetadataFeed
+from broker.logdirs.lifecycle import LogDirState
+from broker.logdirs.log_dirs import LogDirs
+from broker.replication.partition import Partition, ReplicaState
+from broker.replication.replica_manager import ReplicaManager
+from jbodlab.metrics import Metric, counter, gauge, gauges, histograms
+
+LOG_MANAGER = "kafka_log_LogManager"
+REPLICA_MANAGER = "kafka_server_ReplicaManager"
+METADATA = "kafka_server_broker_metadata_metrics"
+LOG_DIRECTORY = "logDirectory"
+
+
+class BrokerMetrics:
+    """Collects the metrics of one broker; on the event loop.
+
+    Args:
+        log_dirs: Its directories.
+        replicas: Its replicas.
+        assignments: Its reports to the controller.
+        lifecycle: Its life.
+        feed: Its metadata.
+    """
+
+    def __init__(
+        self,
+        *,
+        log_dirs: LogDirs,
+        replicas: ReplicaManager,
+        assignments: AssignmentSender,
+        lifecycle: BrokerLifecycle,
+        feed: MetadataFeed,
+    ) -> None:
+        self._log_dirs = log_dirs
+        self._replicas = replicas
+        self._assignments = assignments
+        self._lifecycle = lifecycle
+        self._feed = feed
+
+    def __call__(self) -> Iterator[Metric]:
+        """Return all metrics as they are now."""
+        yield from self._directories()
+        yield from self._replica_counts()
+        yield gauge(
+            "kafka_server_AssignmentsManager_QueuedReplicaToDirAssignments",
+            "directories of replicas that the controller has not accepted yet",
+            self._assignments.pending_count,
+        )
+        yield gauge(
+            "kafka_server_KafkaServer_BrokerState",
+            "0 not running, 1 starting, 2 recovery, 3 running, 6 controlled shutdown, 7 stopping",
+            self._lifecycle.state,
+        )
+        yield from self._metadata()
+
+    def _directories(self) -> Iterator[Metric]:
+        dirs = self._log_dirs.all
+        yield gauge(
+            f"{LOG_MANAGER}_OfflineLogDirectoryCount",
+            "configured log directories that are offline",
+            sum(not log_dir.is_online for log_dir in dirs),
+        )
+        yield gauges(
+            f"{LOG_MANAGER}_LogDirectoryOffline",
+            "1 offline, 0 online",
+            LOG_DIRECTORY,
+            {str(log_dir.path): not log_dir.is_online for log_dir in dirs},
+        )
+        yield Metric(
+            "jbodlab_log_dir_state",
+            "gauge",
+            "1 for the state that a log directory is in",
+            [
+                (
+                    "",
+                    {LOG_DIRECTORY: str(log_dir.path), "state": state.name},
+                    log_dir.state is state,
+                )
+                for log_dir in dirs
+                for state in LogDirState
+            ],
+        )
+        yield gauges(
+            "jbodlab_log_dir_replicas",
+            "replicas in a log directory",
+            LOG_DIRECTORY,
+            {str(log_dir.path): log_dir.replica_count for log_dir in dirs},
+        )
+        yield histograms(
+            "jbodlab_log_dir_call_seconds",
+            "time that calls to a log directory took; long: such as loading and flushing",
+            [
+                ({LOG_DIRECTORY: str(log_dir.path), "call": call}, latency)
+                for log_dir in self._log_dirs.watched
+                for call, latency in log_dir.latencies.items()
+            ],
+        )
+
+    def _replica_counts(self) -> Iterator[Metric]:
+        partitions = list(self._replicas.partitions())
+        led = [partition for partition in partitions if partition.leader is not None]
+        for name, meaning, value in (
+            ("PartitionCount", "replicas of this broker, offline ones included", len(partitions)),
+            ("LeaderCount", "replicas that lead", len(led)),
+            (
+                "OfflineReplicaCount",
+                "replicas without a usable log directory",
+                sum(map(is_offline, partitions)),
+            ),
+            (
+                "UnderReplicatedPartitions",
+                "led partitions with fewer members of the ISR than replicas",
+                sum(map(is_under_replicated, led)),
+            ),
+            (
+                "UnderMinIsrPartitionCount",
+                "led partitions with fewer members of the ISR than acks=all needs",
+                sum(_spare_isr(partition) < 0 for partition in led),
+            ),
+            (
+                "AtMinIsrPartitionCount",
+                "led partitions with just as many",
+                sum(_spare_isr(partition) == 0 for partition in led),
+            ),
+        ):
+            yield gauge(f"{REPLICA_MANAGER}_{name}", meaning, value)
+        changes = self._replicas.isr_changes
+        yield counter(
+            f"{REPLICA_MANAGER}_IsrShrinks_total",
+            "times that the ISR of a led partition lost members",
+            changes.shrinks,
+        )
+        yield counter(
+            f"{REPLICA_MANAGER}_IsrExpands_total",
+            "times that the ISR of a led partition won members",
+            changes.expands,
+        )
+
+    def _metadata(self) -> Iterator[Metric]:
+        image = self._feed.image
+        lag_ms = max(0, time.time_ns() // 1_000_000 - image.timestamp_ms)
+        for name, meaning, value in (
+            ("last_applied_record_offset", "last offset of the metadata log applied", image.offset),
+            ("last_applied_record_timestamp", "its append time, ms since 1970", image.timestamp_ms),
+            ("last_applied_record_lag_ms", "time since then", lag_ms),
+        ):
+            yield gauge(f"{METADATA}_{name}", meaning, value)
+
+
+def is_offline(partition: Partition) -> bool:
+    """Return whether a replica has no usable log directory.
+
+    That is also one whose directory was offline when the broker started: no log was found for it,
+    and none may be created.
+    """
+    return partition.state is ReplicaState.OFFLINE or (
+        partition.state is ReplicaState.LOADING and not partition.may_become_ready
+    )
+
+
+def is_under_replicated(partition: Partition) -> bool:
+    """Return whether the ISR of a led partition is not full; replicas being added do not count."""
+    assert partition.leader is not None
+    registration = partition.registration
+    adding = len(registration.adding_replicas)
+    return len(partition.leader.isr) < len(registration.replicas) - adding
+
+
+def _spare_isr(partition: Partition) -> int:
+    assert partition.leader is not None
+    return len(partition.leader.isr) - partition.min_isr

@@ -1,0 +1,83 @@
+"""Notices that the metadata directory of a running controller is gone.
+
+Appends go to an open file, which goes on working after its directory was locked, removed or
+replaced. Without a look through the path a controller would go on deciding, and would find nothing
+at its next start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from functools import partial
+from pathlib import Path
+
+from controller.log_thread import LogThread
+from jbodlab.errors import LogDirError
+from jbodlab.log import disk_errors
+from jbodlab.log.directory_probe import check_identity, directory_identity, probe
+from jbodlab.log.filesystem import PosixFileSystem
+
+logger = logging.getLogger(__name__)
+
+HANG_DEADLINE_S = 30.0
+"""Longest time for the log's thread to come to a probe and to carry it out."""
+
+
+async def watch_metadata_dir(
+    directory: Path,
+    log_folder: Path,
+    log_thread: LogThread,
+    *,
+    interval_ms: int,
+    deadline_s: float = HANG_DEADLINE_S,
+) -> None:
+    """Look at the directory again and again; runs until cancelled.
+
+    Args:
+        directory: The metadata directory.
+        log_folder: The folder of the log in it.
+        log_thread: The thread that touches both.
+        interval_ms: Pause between two looks.
+        deadline_s: Longest time for an answer.
+
+    Raises:
+        LogDirError: the directory cannot be used any more.
+    """
+    try:
+        identities = await log_thread.run(partial(_pin, directory, log_folder))
+    except OSError as error:
+        raise LogDirError(directory, None, disk_errors.describe(error)) from error
+    look = partial(_look, directory, log_folder, *identities)
+    while True:
+        await asyncio.sleep(interval_ms / 1000)
+        try:
+            async with asyncio.timeout(deadline_s):
+                await log_thread.run(look)
+        except TimeoutError as error:
+            raise LogDirError(directory, None, f"no answer within {deadline_s:g} s") from error
+        except OSError as error:
+            if disk_errors.is_directory_failure(error):
+                raise LogDirError(directory, None, disk_errors.describe(error)) from error
+            logger.warning("metadata directory was not probed: %s", disk_errors.describe(error))
+
+
+def _pin(directory: Path, log_folder: Path) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return what both are known by, and keep others from getting it as long as the process runs.
+
+    An inode of something removed may be given to its replacement, unless it is held open.
+    """
+    for path in (directory, log_folder):
+        os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    return directory_identity(directory), directory_identity(log_folder)
+
+
+def _look(
+    directory: Path,
+    log_folder: Path,
+    identity: tuple[int, int],
+    log_identity: tuple[int, int],
+) -> None:
+    probe(PosixFileSystem(), directory, identity)
+    check_identity(log_folder, log_identity)

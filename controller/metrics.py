@@ -1,0 +1,133 @@
+"""What a controller shows of itself: Kafka's metrics of `kafka.controller`.
+
+Counts come from the committed image. Those over all partitions are kept as long as the image's
+topics stay the same object, so that looking often costs nothing on a quiet cluster.
+
+Source: `ControllerMetadataMetrics`, `QuorumControllerMetrics`, `SnapshotEmitterMetrics`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from controller.active_controller import ActiveController
+from jbodlab.ids import NO_LEADER
+from jbodlab.image.topics_image import TopicsImage
+from jbodlab.metadata_log.snapshotter import Snapshotter
+from jbodlab.metrics import Metric, gauge
+
+PREFIX = "kafka_controller_KafkaController"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionCounts:
+    """Numbers over all partitions of a cluster."""
+
+    partitions: int
+    offline: int
+    imbalanced: int
+
+
+def count_partitions(topics: TopicsImage) -> PartitionCounts:
+    """Count the partitions, those without a leader, and those not led by their first replica."""
+    total = offline = imbalanced = 0
+    for topic in topics.by_id.values():
+        total += len(topic.partitions)
+        for partition in topic.partitions.values():
+            offline += partition.leader == NO_LEADER
+            imbalanced += partition.leader != partition.replicas[0]
+    return PartitionCounts(total, offline, imbalanced)
+
+
+class ControllerMetrics:
+    """Collects the metrics of one controller; on the event loop.
+
+    Args:
+        controller: The controller.
+        snapshots: Its snapshots.
+    """
+
+    def __init__(self, controller: ActiveController, snapshots: Snapshotter) -> None:
+        self._controller = controller
+        self._snapshots = snapshots
+        self._topics = TopicsImage()
+        self._counts = count_partitions(self._topics)
+
+    def __call__(self) -> Iterator[Metric]:
+        """Return all metrics as they are now."""
+        yield gauge(f"{PREFIX}_ActiveControllerCount", "1 on the active controller", 1)
+        yield from self._cluster()
+        yield from self._log()
+        yield from self._operations()
+        yield from self._snapshot()
+
+    def _cluster(self) -> Iterator[Metric]:
+        image = self._controller.committed_image
+        if image.topics is not self._topics:
+            self._topics, self._counts = image.topics, count_partitions(image.topics)
+        counts = self._counts
+        brokers = image.cluster.brokers.values()
+        fenced = sum(broker.fenced for broker in brokers)
+        for name, meaning, value in (
+            ("ActiveBrokerCount", "brokers that are registered, not fenced", len(brokers) - fenced),
+            ("FencedBrokerCount", "brokers that are registered and fenced", fenced),
+            ("GlobalTopicCount", "topics", len(image.topics.by_id)),
+            ("GlobalPartitionCount", "partitions", counts.partitions),
+            ("OfflinePartitionsCount", "partitions without a leader", counts.offline),
+            (
+                "PreferredReplicaImbalanceCount",
+                "partitions that their first replica does not lead",
+                counts.imbalanced,
+            ),
+        ):
+            yield gauge(f"{PREFIX}_{name}", meaning, value)
+
+    def _log(self) -> Iterator[Metric]:
+        controller = self._controller
+        image = controller.committed_image
+        lag_ms = max(0, time.time_ns() // 1_000_000 - image.timestamp_ms)
+        for name, meaning, value in (
+            ("LastAppliedRecordOffset", "last offset of the metadata log replayed", image.offset),
+            ("LastAppliedRecordTimestamp", "its append time, ms since 1970", image.timestamp_ms),
+            ("LastAppliedRecordLagMs", "time since then", lag_ms),
+            (
+                "LastCommittedRecordOffset",
+                "last offset of the metadata log on the disk",
+                controller.committed_end_offset - 1,
+            ),
+        ):
+            yield gauge(f"{PREFIX}_{name}", meaning, value)
+
+    def _operations(self) -> Iterator[Metric]:
+        counts = self._controller.counts
+        for name, meaning, value in (
+            (
+                "TimedOutBrokerHeartbeatCount",
+                "heartbeats that waited too long in the queue",
+                counts.late,
+            ),
+            ("EventQueueOperationsStartedCount", "operations run", counts.started),
+            (
+                "EventQueueOperationsTimedOutCount",
+                "operations that waited too long in the queue",
+                counts.timed_out + counts.late,
+            ),
+            ("MetadataErrorCount", "operations that failed unexpectedly", counts.failed),
+        ):
+            # As in Kafka gauges that only grow, under names without an ending.
+            yield gauge(f"{PREFIX}_{name}", meaning, value)
+
+    def _snapshot(self) -> Iterator[Metric]:
+        age_ms = self._snapshots.latest_age_ms
+        yield gauge(
+            "kafka_server_SnapshotEmitter_LatestSnapshotGeneratedBytes",
+            "size of the last snapshot that this process wrote; 0 before the first",
+            self._snapshots.latest_bytes,
+        )
+        yield gauge(
+            "kafka_server_SnapshotEmitter_LatestSnapshotGeneratedAgeMs",
+            "time since then; -1 before the first",
+            -1 if age_ms is None else age_ms,
+        )

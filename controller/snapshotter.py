@@ -1,0 +1,93 @@
+"""Snapshots of the controller's metadata: written beside its work, on a thread of their own.
+
+The log's thread would do as well, but every answer waits for that one. Only cleaning runs there,
+as it changes the log.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TypeVar
+
+from controller.active_controller import ActiveController
+from controller.log_thread import LogThread
+from jbodlab.errors import LogDirError
+from jbodlab.ids import Offset
+from jbodlab.image.metadata_image import MetadataImage
+from jbodlab.metadata_log.cleaning import clean
+from jbodlab.metadata_log.metadata_log import MetadataLog
+from jbodlab.metadata_log.settings import MetadataLogSettings
+from jbodlab.metadata_log.snapshotter import Snapshotter
+
+T = TypeVar("T")
+
+
+class ControllerSnapshotter:
+    """Writes snapshots of what is committed, and cleans the log behind them.
+
+    Args:
+        controller: Whose state it is; tells of everything committed.
+        log: Its log, used on `log_thread` only.
+        log_thread: The log's thread.
+        settings: When a snapshot is due, and how much is kept.
+        appended_bytes: Size of the log behind its newest snapshot.
+    """
+
+    def __init__(
+        self,
+        *,
+        controller: ActiveController,
+        log: MetadataLog,
+        log_thread: LogThread,
+        settings: MetadataLogSettings,
+        appended_bytes: int,
+    ) -> None:
+        self._controller = controller
+        self._log = log
+        self._log_thread = log_thread
+        self._settings = settings
+        self._thread = LogThread("metadata-snapshot")
+        self.snapshots = Snapshotter(
+            settings=settings,
+            fs=log.fs,
+            directory=log.directory,
+            image=self._committed_image,
+            run=self._run,
+            clean=self._clean,
+            appended_bytes=appended_bytes,
+        )
+        controller.add_listener(self)
+
+    def committed(self, batches: list[tuple[Offset, bytes]], end_offset: Offset) -> None:
+        """Take note of new batches."""
+        del end_offset
+        self.snapshots.appended(sum(len(data) for _, data in batches))
+
+    async def run(self) -> None:
+        """Write snapshots when they are due; runs until cancelled.
+
+        Raises:
+            LogDirError: the metadata directory has failed.
+        """
+        try:
+            await self.snapshots.run()
+        except OSError as error:
+            raise LogDirError(self._log.directory, None, str(error)) from error
+        finally:
+            self._thread.stop()
+
+    def _committed_image(self) -> MetadataImage | None:
+        image = self._controller.committed_image
+        # It ends earlier while a transaction is open.
+        is_whole = image.offset + 1 == self._controller.committed_end_offset
+        return image if is_whole else None
+
+    def _run(self, function: Callable[[], T], /, *, is_long: bool = False) -> Awaitable[T]:
+        del is_long
+        return self._thread.run(function)
+
+    async def _clean(self) -> None:
+        now_ms = time.time_ns() // 1_000_000
+        await self._log_thread.run(partial(clean, self._log, self._settings, now_ms))

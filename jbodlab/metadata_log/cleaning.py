@@ -1,0 +1,88 @@
+"""Removes the oldest of a metadata log and its snapshots.
+
+Whatever is removed, the state can be loaded: the newest snapshot always stays, and the log goes
+back at least to the end of the oldest one. Each step drops the oldest thing there is, which is the
+log below the oldest snapshot, or that snapshot with the log up to the next one.
+
+Source: `org.apache.kafka.raft.internals.KafkaRaftLog`, which never drops the log below its only
+snapshot.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+
+from jbodlab.metadata_log import snapshots
+from jbodlab.metadata_log.metadata_log import MetadataLog
+from jbodlab.metadata_log.settings import MetadataLogSettings
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    path: Path
+    end_offset: int
+    size_bytes: int
+    timestamp_ms: int | None
+
+
+def clean(log: MetadataLog, settings: MetadataLogSettings, now_ms: int) -> int:
+    """Remove the oldest until log and snapshots are small and young enough, or nothing can go.
+
+    On the thread of the log; nobody else may remove snapshots meanwhile.
+
+    Args:
+        log: The log.
+        settings: What is to be kept.
+        now_ms: Wall clock, ms since 1970.
+
+    Returns:
+        How many bytes were removed.
+
+    Raises:
+        OSError: the disk.
+    """
+    kept = deque(map(_kept, reversed(snapshots.snapshot_paths(log.directory))))
+    if not kept:
+        return 0
+    checked = False
+    removed = 0
+    while _is_over(log, kept, settings, now_ms):
+        if not checked and not snapshots.is_complete(kept[-1].path):
+            # Everything below would go for its sake.
+            logger.error("newest snapshot is damaged", extra={"path": str(kept[-1].path)})
+            return 0
+        checked = True
+        dropped = log.delete_segments_below(kept[0].end_offset)
+        if not dropped:
+            if len(kept) == 1:
+                break
+            oldest = kept.popleft()
+            snapshots.delete_snapshot(oldest.path)
+            dropped = oldest.size_bytes + log.delete_segments_below(kept[0].end_offset)
+        removed += dropped
+    if removed:
+        logger.info(
+            "oldest metadata removed",
+            extra={"removed_bytes": removed, "log_start_offset": log.start_offset},
+        )
+    return removed
+
+
+def _kept(path: Path) -> _Kept:
+    end_offset, _ = snapshots.parse_name(path.name)
+    return _Kept(path, end_offset, path.stat().st_size, snapshots.read_timestamp_ms(path))
+
+
+def _is_over(
+    log: MetadataLog, kept: deque[_Kept], settings: MetadataLogSettings, now_ms: int
+) -> bool:
+    size_bytes = log.size_bytes + sum(each.size_bytes for each in kept)
+    if 0 <= settings.retention_bytes < size_bytes:
+        return True
+    oldest = kept[0].timestamp_ms
+    return oldest is not None and 0 <= settings.retention_ms < now_ms - oldest

@@ -1,0 +1,191 @@
+"""When a snapshot is written, and doing it; the same on controllers and brokers.
+
+A snapshot is due when enough bytes were appended since the last one, or enough time has passed
+since then and anything was appended. The image is immutable, so the work is done beside everything
+else: piece by piece on a thread, with as much time for others between two pieces as a piece took.
+
+Source: `org.apache.kafka.image.publisher.SnapshotGenerator`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from jbodlab.errors import KafkaError
+from jbodlab.image.metadata_image import MetadataImage
+from jbodlab.log import disk_errors
+from jbodlab.log.filesystem import FileSystem
+from jbodlab.metadata_log.settings import MetadataLogSettings
+from jbodlab.metadata_log.snapshot_writer import SnapshotWriter
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+LONG_PIECE_S = 0.05
+"""No pause between two pieces is longer: a slow disk alone leaves time enough."""
+
+
+class Run(Protocol):
+    """Runs blocking calls in order on the thread where snapshots are written."""
+
+    def __call__(self, function: Callable[[], T], /, *, is_long: bool = False) -> Awaitable[T]:
+        """Run a function; `is_long` announces one that waits for much to reach the disk."""
+
+
+class SnapshotTrigger:
+    """Counts what was appended since the last snapshot."""
+
+    def __init__(self, settings: MetadataLogSettings, *, appended_bytes: int, now_ms: int) -> None:
+        self._bytes_max = settings.bytes_between_snapshots
+        self._interval_ms = settings.snapshot_interval_ms
+        self._bytes = appended_bytes
+        self._since_ms = now_ms
+
+    def appended(self, size: int) -> None:
+        """Take note of bytes that were appended."""
+        self._bytes += size
+
+    def begun(self, now_ms: int) -> None:
+        """Take note that a snapshot of everything appended so far is being written."""
+        self._bytes = 0
+        self._since_ms = now_ms
+
+    def due_ms(self, now_ms: int) -> int | None:
+        """Return when a snapshot is due if nothing more is appended; None if never."""
+        if self._bytes >= self._bytes_max:
+            return now_ms
+        if self._bytes == 0 or self._interval_ms == 0:
+            return None
+        return self._since_ms + self._interval_ms
+
+
+class Snapshotter:
+    """Writes snapshots of one node's metadata; lives on the event loop.
+
+    Args:
+        settings: When one is due.
+        fs: The disk.
+        directory: Of the metadata log.
+        image: The state that the log on the disk has; None inside of a metadata transaction.
+        run: The thread that writes.
+        clean: Called after each snapshot, to remove what it makes superfluous.
+        appended_bytes: Size of the log behind its newest snapshot.
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: MetadataLogSettings,
+        fs: FileSystem,
+        directory: Path,
+        image: Callable[[], MetadataImage | None],
+        run: Run,
+        clean: Callable[[], Awaitable[object]],
+        appended_bytes: int = 0,
+    ) -> None:
+        self._fs = fs
+        self._directory = directory
+        self._image = image
+        self._run = run
+        self._clean = clean
+        self._trigger = SnapshotTrigger(
+            settings, appended_bytes=appended_bytes, now_ms=_monotonic_ms()
+        )
+        self._appended = asyncio.Event()
+        self._life = 0
+        self.latest_bytes = 0
+        """Size of the last snapshot of this process; 0 before the first."""
+        self.latest_ms: int | None = None
+        """When it was written, on the monotonic clock."""
+
+    def appended(self, size: int) -> None:
+        """Take note of bytes appended to the log."""
+        self._trigger.appended(size)
+        self._appended.set()
+
+    def discard(self) -> None:
+        """Give up the snapshot that is being written: the log is about to lose its end."""
+        self._life += 1
+
+    @property
+    def latest_age_ms(self) -> int | None:
+        """Time since the last snapshot of this process; None before the first."""
+        return None if self.latest_ms is None else _monotonic_ms() - self.latest_ms
+
+    async def run(self) -> None:
+        """Write snapshots when they are due; runs until cancelled.
+
+        Raises:
+            OSError, LogDirError: the metadata directory has failed, as `run` words it.
+        """
+        while True:
+            await self._wait_until_due()
+            image = self._image()
+            if image is None:
+                # Only a further batch can end the transaction.
+                await self._appended.wait()
+                continue
+            self._trigger.begun(_monotonic_ms())
+            if await self._write(image):
+                await self._clean()
+
+    async def _wait_until_due(self) -> None:
+        while True:
+            self._appended.clear()
+            now_ms = _monotonic_ms()
+            due_ms = self._trigger.due_ms(now_ms)
+            if due_ms is not None and due_ms <= now_ms:
+                return
+            try:
+                async with asyncio.timeout(None if due_ms is None else (due_ms - now_ms) / 1000):
+                    await self._appended.wait()
+            except TimeoutError:
+                continue
+
+    async def _write(self, image: MetadataImage) -> bool:
+        """Write a snapshot; returns False if it was given up."""
+        begun_s = time.monotonic()
+        created_ms = time.time_ns() // 1_000_000
+        writer = SnapshotWriter(self._fs, self._directory, image, created_ms=created_ms)
+        try:
+            if not await self._write_pieces(writer):
+                return False
+        except (KafkaError, OSError) as error:
+            if isinstance(error, OSError) and disk_errors.is_directory_failure(error):
+                raise
+            # Too many open files, for instance: the next snapshot is another chance.
+            logger.warning("metadata snapshot not written: %s", error)
+            return False
+        self.latest_bytes, self.latest_ms = writer.size_bytes, _monotonic_ms()
+        logger.info(
+            "metadata snapshot written",
+            extra={
+                "path": str(writer.path),
+                "size_bytes": writer.size_bytes,
+                "duration_ms": int((time.monotonic() - begun_s) * 1000),
+            },
+        )
+        return True
+
+    async def _write_pieces(self, writer: SnapshotWriter) -> bool:
+        life = self._life
+        has_more = True
+        while has_more:
+            piece_s = time.monotonic()
+            has_more = await self._run(writer.write_piece)
+            await asyncio.sleep(min(time.monotonic() - piece_s, LONG_PIECE_S))
+            if self._life != life:
+                await self._run(writer.abandon)
+                return False
+        await self._run(writer.finish, is_long=True)
+        return True
+
+
+def _monotonic_ms() -> int:
+    return time.monotonic_ns() // 1_000_000

@@ -1,0 +1,132 @@
+"""Metrics as text, in the exposition format 0.0.4 of Prometheus.
+
+    # HELP kafka_log_LogManager_LogDirectoryOffline 1 offline, 0 online
+    # TYPE kafka_log_LogManager_LogDirectoryOffline gauge
+    kafka_log_LogManager_LogDirectoryOffline{logDirectory="/d1"} 0
+
+Names are Kafka's: of `kafka.log:type=LogManager,name=LogDirectoryOffline,logDirectory=/d1` the
+domain, the type and the name with underscores between them, and the other tags as labels. Counters
+end in `_total`. What Kafka does not have begins with `jbodlab_`.
+
+Nothing is kept here but histograms: values are asked for when somebody looks.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+NO_LABELS: Mapping[str, str] = {}
+
+LATENCY_BOUNDS_S: tuple[float, ...] = (
+    *(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05),
+    *(0.1, 0.25, 0.5, 1.0, 2.5, 10.0),
+)
+"""Upper bounds from a write into memory to a disk that is all but dead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric with a value for each set of labels.
+
+    Attributes:
+        kind: `gauge`, `counter` or `histogram`.
+        samples: Suffix of the name, labels, value.
+    """
+
+    name: str
+    kind: str
+    meaning: str
+    samples: Sequence[tuple[str, Mapping[str, str], float]]
+
+
+def gauge(name: str, meaning: str, value: float) -> Metric:
+    """Return a metric that goes up and down."""
+    return Metric(name, "gauge", meaning, [("", NO_LABELS, value)])
+
+
+def gauges(name: str, meaning: str, label: str, values: Mapping[str, float]) -> Metric:
+    """Return a metric with a value for each value of one label."""
+    samples = [("", {label: key}, value) for key, value in values.items()]
+    return Metric(name, "gauge", meaning, samples)
+
+
+def counter(name: str, meaning: str, value: float) -> Metric:
+    """Return a metric that only grows; its name ends in `_total`."""
+    assert name.endswith("_total")
+    return Metric(name, "counter", meaning, [("", NO_LABELS, value)])
+
+
+class Histogram:
+    """How often a value fell under each bound; one thread observes, any may read.
+
+    Args:
+        bounds: Upper bounds, ascending.
+    """
+
+    __slots__ = ("_bounds", "_counts", "_sum")
+
+    def __init__(self, bounds: Sequence[float] = LATENCY_BOUNDS_S) -> None:
+        self._bounds = tuple(bounds)
+        self._counts = [0] * (len(self._bounds) + 1)
+        self._sum = 0.0
+
+    @property
+    def count(self) -> int:
+        """How many values were observed."""
+        return sum(self._counts)
+
+    def observe(self, value: float) -> None:
+        """Count a value."""
+        self._counts[bisect_left(self._bounds, value)] += 1
+        self._sum += value
+
+    def samples(
+        self, labels: Mapping[str, str] = NO_LABELS
+    ) -> list[tuple[str, Mapping[str, str], float]]:
+        """Return the samples of a metric of kind `histogram`."""
+        # A copy: the other thread may count on, and then the sums below would not agree.
+        counts, total = list(self._counts), self._sum
+        samples: list[tuple[str, Mapping[str, str], float]] = []
+        below = 0
+        for bound, count in zip([*map(_number, self._bounds), "+Inf"], counts, strict=True):
+            below += count
+            samples.append(("_bucket", {**labels, "le": bound}, below))
+        samples += [("_sum", labels, total), ("_count", labels, below)]
+        return samples
+
+
+def histograms(
+    name: str, meaning: str, values: Iterable[tuple[Mapping[str, str], Histogram]]
+) -> Metric:
+    """Return a metric with a histogram for each set of labels."""
+    samples = [sample for labels, histogram in values for sample in histogram.samples(labels)]
+    return Metric(name, "histogram", meaning, samples)
+
+
+def render(metrics: Iterable[Metric]) -> str:
+    """Return metrics as text."""
+    lines = []
+    for metric in metrics:
+        lines.append(f"# HELP {metric.name} {_escaped(metric.meaning)}\n")
+        lines.append(f"# TYPE {metric.name} {metric.kind}\n")
+        for suffix, labels, value in metric.samples:
+            lines.append(f"{metric.name}{suffix}{_labels(labels)} {_number(value)}\n")
+    return "".join(lines)
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    if not labels:
+        return ""
+    quoted = (f'{name}="{_escaped(value, quotes=True)}"' for name, value in labels.items())
+    return "{" + ",".join(quoted) + "}"
+
+
+def _escaped(text: str, *, quotes: bool = False) -> str:
+    text = text.replace("\\", "\\\\").replace("\n", "\\n")
+    return text.replace('"', '\\"') if quotes else text
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else repr(float(value))

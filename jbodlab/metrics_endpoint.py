@@ -1,0 +1,140 @@
+"""`GET /metrics` over HTTP/1.1: one small request, one answer, and the connection is closed.
+
+It is a door for a scraper inside of the lab and no web server: it keeps no connection, reads no
+body, and answers nothing else. A request that is too large, too slow or too many is dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+
+from jbodlab.config_table import Values
+from jbodlab.errors import ConfigError
+from jbodlab.metrics import Metric, render
+
+logger = logging.getLogger(__name__)
+
+REQUEST_BYTES_MAX = 8 * 1024
+REQUEST_TIMEOUT_S = 5.0
+CONNECTIONS_MAX = 16
+
+TEXT = "text/plain; charset=utf-8"
+PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+
+Address = tuple[str, int]
+
+
+def metrics_address(values: Values) -> Address | None:
+    """Return host and port to serve metrics at; None if that is not wanted.
+
+    Raises:
+        ConfigError: the port is no port.
+    """
+    port = values.optional_integer("jbodlab.metrics.port")
+    return None if port is None else (values.text("jbodlab.metrics.host"), port)
+
+
+class MetricsEndpoint:
+    """Serves metrics at an address; lives on the event loop.
+
+    Args:
+        address: Host and port; port 0 takes a free one.
+        collect: Asked for the metrics at each request.
+    """
+
+    def __init__(self, address: Address, collect: Callable[[], Iterable[Metric]]) -> None:
+        self._host, self._port = address
+        self._collect = collect
+        self._server: asyncio.Server | None = None
+        self._connections: set[asyncio.Task[None]] = set()
+
+    @property
+    def port(self) -> int:
+        """The port that is listened at."""
+        return self._port
+
+    async def start(self) -> None:
+        """Begin to serve.
+
+        Raises:
+            ConfigError: the address cannot be bound.
+        """
+        try:
+            self._server = await asyncio.start_server(
+                self._connected, self._host, self._port, limit=REQUEST_BYTES_MAX
+            )
+        except OSError as error:
+            where = f"{self._host}:{self._port}"
+            raise ConfigError("jbodlab.metrics.port", where, f"cannot be bound: {error}") from error
+        self._port = self._server.sockets[0].getsockname()[1]
+        logger.info("serves metrics", extra={"address": f"http://{self._host}:{self._port}"})
+
+    async def close(self) -> None:
+        """Stop to serve; requests on their way are dropped."""
+        if self._server is not None:
+            self._server.close()
+        connections = tuple(self._connections)
+        for connection in connections:
+            connection.cancel()
+        await asyncio.gather(*connections, return_exceptions=True)
+
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._connections) >= CONNECTIONS_MAX:
+            writer.transport.abort()
+            return
+        task = asyncio.create_task(self._serve(reader, writer), name="metrics")
+        self._connections.add(task)
+        task.add_done_callback(self._connections.discard)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(REQUEST_TIMEOUT_S):
+                try:
+                    head = await reader.readuntil(b"\r\n\r\n")
+                except asyncio.LimitOverrunError:
+                    writer.write(_answer("431 Request Header Fields Too Large"))
+                else:
+                    writer.write(self._answer_to(head))
+                await writer.drain()
+                writer.close()
+                await writer.wait_closed()
+        except (OSError, EOFError, TimeoutError):
+            # Whoever asked has gone, or will ask again.
+            writer.transport.abort()
+        finally:
+            writer.close()
+
+    def _answer_to(self, head: bytes) -> bytes:
+        words = head.split(b"\r\n", 1)[0].split(b" ")
+        if len(words) != 3 or not words[2].startswith(b"HTTP/1."):
+            return _answer("400 Bad Request")
+        method, target, _ = words
+        if target.split(b"?", 1)[0] != b"/metrics":
+            return _answer("404 Not Found")
+        if method not in (b"GET", b"HEAD"):
+            return _answer("405 Method Not Allowed", headers="Allow: GET, HEAD\r\n")
+        try:
+            text = render(self._collect())
+        except Exception:
+            # A scrape must never end the process that it looks at.
+            logger.exception("metrics cannot be collected")
+            return _answer("500 Internal Server Error")
+        return _answer("200 OK", text, kind=PROMETHEUS, with_body=method == b"GET")
+
+
+def _answer(
+    status: str,
+    text: str | None = None,
+    *,
+    kind: str = TEXT,
+    headers: str = "",
+    with_body: bool = True,
+) -> bytes:
+    body = (f"{status}\n" if text is None else text).encode()
+    head = (
+        f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n"
+        f"{headers}Connection: close\r\n\r\n"
+    )
+    return head.encode() + (body if with_body else b"")

@@ -1,0 +1,134 @@
+"""A controller process with its port and its files, for tests."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from jbodlab import requests
+from jbodlab.error_code import ErrorCode
+from jbodlab.ids import BrokerEpoch, BrokerId, Offset
+from jbodlab.image.loader import MetadataLoader
+from jbodlab.image.metadata_image import MetadataImage
+from jbodlab.metadata_log.batches import read_batches
+from jbodlab.metadata_log.metadata_log import MetadataLog
+from jbodlab.metadata_log.snapshots import read_latest
+from jbodlab.rpc import controller_pb2 as pb
+from jbodlab.rpc.controller_pb2_grpc import ControllerStub
+from jbodlab.rpc.translate import from_proto, to_proto
+from tests.builders import PureController, directories
+from tests.controller.formatted import format_dir, free_port, properties_of
+
+ROOT = Path(__file__).parents[2]
+DEADLINE_S = 20.0
+
+
+class Process:
+    """A controller process, and calls to it."""
+
+    def __init__(self, home: Path, **settings: str) -> None:
+        self.home = home
+        self.port = free_port()
+        self.metadata_dir = format_dir(home / "metadata")
+        self.config = home / "controller.properties"
+        self.settings = settings
+        self.configure()
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def configure(self, **settings: str) -> None:
+        values = properties_of(self.metadata_dir, self.port, **{**self.settings, **settings})
+        self.config.write_text("".join(f"{key}={value}\n" for key, value in values.items()))
+
+    def popen(self) -> subprocess.Popen[bytes]:
+        with (self.home / "stderr").open("wb") as stderr:
+            return subprocess.Popen(
+                [sys.executable, "-m", "controller", "-c", str(self.config)],
+                cwd=ROOT,
+                stdout=subprocess.DEVNULL,
+                stderr=stderr,
+            )
+
+    def start(self) -> None:
+        self.process = self.popen()
+        deadline = time.monotonic() + DEADLINE_S
+        while True:
+            assert self.process.poll() is None, self.stderr()
+            assert time.monotonic() < deadline
+            try:
+                self.call("DescribeQuorum", pb.DescribeQuorumRequest())
+            except grpc.RpcError:
+                time.sleep(0.02)
+            else:
+                return
+
+    def refused(self) -> list[str]:
+        """Start where it cannot start; returns the lines it wrote."""
+        process = self.popen()
+        assert process.wait(DEADLINE_S) == 1
+        return self.stderr().splitlines()
+
+    def stop(self, number: int) -> int:
+        assert self.process is not None
+        self.process.send_signal(number)
+        code = self.process.wait(DEADLINE_S)
+        self.process = None
+        return code
+
+    def stderr(self) -> str:
+        return (self.home / "stderr").read_text()
+
+    def call(self, method: str, message: Any) -> Any:
+        with grpc.insecure_channel(f"127.0.0.1:{self.port}") as channel:
+            return from_proto(getattr(ControllerStub(channel), method)(message, timeout=5))
+
+    def ask(self, method: str, request: object) -> Any:
+        return self.call(method, to_proto(request))
+
+    def register(self, broker: int, dirs: str) -> BrokerEpoch:
+        request = PureController().registration(broker, dirs)
+        answer = self.ask("BrokerRegistration", request)
+        assert answer.error_code == ErrorCode.NONE, answer
+        epoch: BrokerEpoch = answer.broker_epoch
+        return epoch
+
+    def heartbeat(self, broker: int, epoch: BrokerEpoch, offline: str = "") -> Any:
+        request = requests.BrokerHeartbeatRequest(
+            broker_id=BrokerId(broker),
+            broker_epoch=epoch,
+            current_metadata_offset=Offset(1 << 40),
+            offline_log_dirs=directories(offline),
+        )
+        answer = self.ask("BrokerHeartbeat", request)
+        assert answer.error_code == ErrorCode.NONE, answer
+        return answer
+
+    def image(self) -> MetadataImage:
+        """Return the state of the stopped process's newest snapshot and of the log behind it."""
+        log = MetadataLog.open(self.metadata_dir)
+        loader = MetadataLoader()
+        snapshot = read_latest(log.directory)
+        if snapshot is not None:
+            loader.load_snapshot(
+                snapshot.records, snapshot.end_offset, snapshot.epoch, snapshot.timestamp_ms
+            )
+        while data := log.read(loader.next_offset):
+            for batch in read_batches(data):
+                loader.load(batch)
+        log.close()
+        return loader.image
+
+    def log(self) -> tuple[list[Any], MetadataImage]:
+        """Return all data records of the stopped process's log, and the state they make."""
+        log = MetadataLog.open(self.metadata_dir)
+        records, loader = [], MetadataLoader()
+        while data := log.read(loader.next_offset):
+            for batch in read_batches(data):
+                loader.load(batch)
+                records += [item.record for _, item in batch.data_records]
+        log.close()
+        return records, loader.image

@@ -1,0 +1,165 @@
+"""What a controller shows, compared with what happened."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import urllib.request
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from controller.brokers import heartbeat, late_heartbeat
+from controller.metrics import ControllerMetrics, PartitionCounts, count_partitions
+from controller.registration import register_broker
+from controller.state import ControllerResult, ControllerState
+from jbodlab.errors import KafkaError
+from jbodlab.ids import NO_LEADER, BrokerId
+from jbodlab.metrics import Metric
+from jbodlab.records.topic_records import PartitionChangeRecord
+from jbodlab.requests import BrokerHeartbeatRequest
+from tests.builders import PureController
+from tests.controller.formatted import format_dir, free_port
+from tests.controller.process import DEADLINE_S, ROOT, Process
+from tests.controller.test_snapshotter import SETTINGS, Snapshots, snapshotting
+
+PREFIX = "kafka_controller_KafkaController_"
+
+
+def collected(metrics: ControllerMetrics) -> dict[str, float]:
+    def value(metric: Metric) -> float:
+        ((suffix, labels, found),) = metric.samples
+        assert (suffix, dict(labels)) == ("", {})
+        return found
+
+    return {metric.name.removeprefix(PREFIX): value(metric) for metric in metrics()}
+
+
+def test_partitions_are_counted_by_leader() -> None:
+    pure = PureController()
+    pure.add_broker(1, "A1")
+    pure.add_broker(2, "B1")
+    pure.create("foo", (1, 2), (2, 1), (1, 2))
+    pure.create("bar", (2,))
+    assert count_partitions(pure.state.image.topics) == PartitionCounts(4, 0, 0)
+
+    for topic, leader in (("foo", BrokerId(2)), ("bar", NO_LEADER)):
+        change = PartitionChangeRecord(
+            topic_id=pure.state.image.topics.by_name[topic].topic_id, partition_id=0, leader=leader
+        )
+        pure.replay(change)
+
+    assert count_partitions(pure.state.image.topics) == PartitionCounts(4, 1, 2)
+
+
+def refuse(state: ControllerState, now_ms: int) -> ControllerResult[None]:
+    raise ZeroDivisionError
+
+
+def test_operations_and_brokers_are_counted(tmp_path: Path) -> None:
+    async def scenario(it: Snapshots) -> None:
+        controller = it.shell.controller
+        metrics = ControllerMetrics(controller, it.snapshotter.snapshots)
+        documented = (ROOT / "docs" / "metrics.md").read_text()
+        assert all(f"| `{metric.name}` |" in documented for metric in metrics())
+        before = collected(metrics)
+        assert before["ActiveControllerCount"] == 1
+        assert (before["ActiveBrokerCount"], before["FencedBrokerCount"]) == (0, 0)
+
+        registration = PureController().registration(1, "A1")
+        answer = await controller.submit(partial(register_broker, registration))
+        request = BrokerHeartbeatRequest(
+            broker_id=BrokerId(1),
+            broker_epoch=answer.broker_epoch,
+            current_metadata_offset=answer.broker_epoch,
+        )
+        assert collected(metrics)["FencedBrokerCount"] == 1
+        await controller.submit(partial(heartbeat, request))
+        await controller.submit(
+            partial(heartbeat, request), deadline_ms=-1, late=partial(late_heartbeat, request)
+        )
+        for operation, deadline_ms in ((refuse, None), (refuse, -1)):
+            with pytest.raises(KafkaError):
+                await controller.submit(operation, deadline_ms=deadline_ms)
+
+        after = collected(metrics)
+        assert (after["ActiveBrokerCount"], after["FencedBrokerCount"]) == (1, 0)
+        assert after["EventQueueOperationsStartedCount"] == 5
+        assert after["EventQueueOperationsTimedOutCount"] == 2
+        assert after["TimedOutBrokerHeartbeatCount"] == 1
+        assert after["MetadataErrorCount"] == 1
+        assert after["LastAppliedRecordOffset"] == it.shell.log.end_offset - 1
+        assert after["LastCommittedRecordOffset"] == it.shell.log.end_offset - 1
+        assert after["LastAppliedRecordOffset"] > before["LastAppliedRecordOffset"]
+        assert 0 <= time.time() * 1000 - after["LastAppliedRecordTimestamp"] < 60_000
+
+    async def body() -> None:
+        async with snapshotting(format_dir(tmp_path / "m"), {}) as it:
+            await scenario(it)
+
+    asyncio.run(body())
+
+
+def test_topics_are_those_that_are_on_the_disk(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with snapshotting(format_dir(tmp_path / "m"), {}) as it:
+            metrics = ControllerMetrics(it.shell.controller, it.snapshotter.snapshots)
+            change = asyncio.create_task(it.change(1))
+            while not it.image.topics.by_id:  # noqa: ASYNC110 - of a decision
+                await asyncio.sleep(0)
+            # Decided, but its fsync is still to come: nobody has been told.
+            assert collected(metrics)["GlobalTopicCount"] == 0
+            await change
+            assert collected(metrics)["GlobalTopicCount"] == 1
+
+    asyncio.run(body())
+
+
+def test_snapshots_have_a_size_and_an_age(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with snapshotting(format_dir(tmp_path / "m"), SETTINGS) as it:
+            metrics = ControllerMetrics(it.shell.controller, it.snapshotter.snapshots)
+            prefix = "kafka_server_SnapshotEmitter_LatestSnapshotGenerated"
+            assert collected(metrics)[f"{prefix}Bytes"] == 0
+            assert collected(metrics)[f"{prefix}AgeMs"] == -1
+            await it.settle()
+            await it.until(lambda: collected(metrics)[f"{prefix}Bytes"] > 100)
+            assert 0 <= collected(metrics)[f"{prefix}AgeMs"] < 20_000
+
+    asyncio.run(body())
+
+
+@pytest.fixture
+def process(tmp_path: Path) -> Iterator[Process]:
+    it = Process(tmp_path)
+    yield it
+    if it.process is not None:
+        it.process.kill()
+        it.process.wait(DEADLINE_S)
+
+
+def test_the_program_serves_them_where_a_port_is_set(process: Process) -> None:
+    port = free_port()
+    process.configure(jbodlab_metrics_port=str(port))
+    process.start()
+
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+        text = answer.read().decode()
+
+    assert f"\n{PREFIX}ActiveControllerCount 1\n" in text
+
+
+def test_a_port_of_somebody_else_ends_the_start_with_one_line(process: Process) -> None:
+    process.start()
+    taken = process.port
+    other = process.home / "second"
+    other.mkdir()
+    second = Process(other)
+    second.configure(jbodlab_metrics_port=str(taken))
+
+    lines = second.refused()
+
+    assert "jbodlab.metrics.port" in lines[-1]
+    assert str(taken) in lines[-1]
