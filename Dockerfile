@@ -3,7 +3,8 @@
 FROM python:3.11-slim-bookworm AS wheel
 WORKDIR /source
 COPY . .
-RUN python3 -m pip wheel -q --no-deps --wheel-dir /wheels .
+RUN python3 -m pip install -q --no-cache-dir -c constraints.txt hatchling \
+    && python3 -m pip wheel -q --no-deps --no-build-isolation --wheel-dir /wheels .
 
 FROM python:3.11-slim-bookworm AS servers
 COPY constraints.txt /tmp/constraints.txt

@@ -109,10 +109,12 @@ install_dependencies() {
   done
   [ -n "$missing" ] || return 0
   echo "installing what the project needs ($extras)"
-  # hatchling builds the project; it is installed here so that a later build needs no network.
-  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --use-pep517 \
-    -c "$clone/constraints.txt" \
-    'hatchling>=1.25' "$clone[$extras]"
+  # hatchling builds the project. It is installed first, so that it too is the version that the
+  # constraints name, and so that a later build needs no network.
+  local install=("$venv/bin/python" -m pip install --quiet --disable-pip-version-check
+    -c "$clone/constraints.txt")
+  "${install[@]}" 'hatchling>=1.25'
+  "${install[@]}" --no-build-isolation "$clone[$extras]"
   { echo "$wanted"; { echo "$have"; tr , '\n' <<<"$extras"; } | grep . | sort -u; } >"$stamp"
   rm -f "$venv/.jbodlab-source"
 }
