@@ -58,6 +58,8 @@ class IsrUpdates:
         self._proposals: dict[Partition, tuple[BrokerId, ...]] = {}
         self._task: asyncio.Task[None] | None = None
         self._is_closed = False
+        self._refusal = ""
+        """What the controller said last, or that it said nothing: told once, not each 50 ms."""
 
     def propose_isr(self, partition: Partition, new_isr: tuple[BrokerId, ...]) -> None:
         """Ask for a new ISR; the answer goes to `partition.isr_answered`."""
@@ -100,13 +102,12 @@ class IsrUpdates:
         try:
             response = await self._send(request)
         except (ControllerUnavailableError, DecodeError) as error:
-            logger.warning("AlterPartition not answered: %s", error)
-            self._again(proposals)
+            self._refused(proposals, f"not answered: {error}")
             return False
         if response.error_code is not ErrorCode.NONE:
-            logger.warning("AlterPartition refused: %s", response.error_code.name)
-            self._again(proposals)
+            self._refused(proposals, f"refused: {response.error_code.name}")
             return False
+        self._refusal = ""
         done = True
         for result in response.results:
             found = asked.get(TopicIdPartition(result.topic_id, result.partition))
@@ -114,6 +115,12 @@ class IsrUpdates:
                 self._again({found[0]: proposals[found[0]]})
                 done = False
         return done
+
+    def _refused(self, proposals: dict[Partition, tuple[BrokerId, ...]], refusal: str) -> None:
+        if refusal != self._refusal:
+            logger.warning("AlterPartition %s, trying again", refusal)
+        self._refusal = refusal
+        self._again(proposals)
 
     def _again(self, proposals: dict[Partition, tuple[BrokerId, ...]]) -> None:
         for partition, new_isr in proposals.items():

@@ -81,7 +81,9 @@ async def truncate_to_leader(
         KafkaError: there is nothing to cut, so that the next fetch would meet the same answer.
     """
     offset = truncation_offset(log.epochs, log.end_offset, leader_epoch, leader_end)
-    if offset >= log.end_offset:
+    # A replica that led and wrote nothing has an epoch without records at its end. Truncating takes
+    # the epoch away, although no record goes.
+    if offset >= log.end_offset and log.epochs.latest_epoch <= leader_epoch:
         raise KafkaError(
             ErrorCode.UNKNOWN_SERVER_ERROR,
             f"the leader's epoch {leader_epoch} ends at {leader_end}, the log at {log.end_offset}",

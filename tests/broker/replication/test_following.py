@@ -211,6 +211,25 @@ def test_follower_cuts_what_the_new_leader_does_not_have(tmp_path: Path) -> None
     run(tmp_path, test)
 
 
+def test_follower_forgets_an_epoch_in_which_it_led_and_wrote_nothing(tmp_path: Path) -> None:
+    async def test(pair: Pair) -> None:
+        await pair.produced(pair.one, batch(2))
+        await until(lambda: pair.two.end_offset == 2)
+        # Broker 2 leads for a moment; broker 1 hears of it only when it leads again.
+        pair.metadata.managers = (pair.two,)  # type: ignore[assignment]
+        pair.metadata.apply(change(leader=2))
+        pair.metadata.managers = (pair.one, pair.two)  # type: ignore[assignment]
+        pair.metadata.apply(change(leader=1))
+
+        answer = await pair.produced(pair.one, batch(3))
+
+        assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 2)
+        await until(lambda: pair.two.end_offset == 5)
+        assert pair.one.content() == pair.two.content()
+
+    run(tmp_path, test)
+
+
 def test_sequences_are_known_to_the_next_leader(tmp_path: Path) -> None:
     async def test(pair: Pair) -> None:
         first = batch(2, producer_id=9, sequence=0)
