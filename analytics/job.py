@@ -6,12 +6,10 @@ tables, ask the tables for the report.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
@@ -26,16 +24,10 @@ from analytics.output import OutputDir
 from analytics.replay import history, load, of_kind, overview
 from analytics.reports import report_text
 from analytics.session import end_children, prepare, start_session
+from jbodlab.command_line import Parser
 
 SLOTS_MIN = 2
 INTERRUPTED = 130
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        """Exit with 1, as every tool here does, instead of 2."""
-        self.print_usage(sys.stderr)
-        self.exit(1, f"{self.prog}: error: {message}\n")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +40,7 @@ class ReplayResult:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line tool and return its exit code."""
-    parser = _Parser(
+    parser = Parser(
         prog="jbod-replay",
         description="Replay a KRaft metadata log into Parquet tables, and print a short report.",
         allow_abbrev=False,

@@ -14,6 +14,7 @@ from typing import NoReturn
 
 from broker.config import BrokerConfig, load
 from jbodlab import log_lines
+from jbodlab.command_line import Parser
 from jbodlab.errors import JbodlabError
 
 logger = logging.getLogger(__name__)
@@ -50,7 +51,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="jbod-broker", description="Run a broker of a cluster.")
+    parser = Parser(prog="jbod-broker", description="Run a broker of a cluster.")
     parser.add_argument("-c", "--config", required=True, metavar="FILE", help="property file")
     parser.add_argument(
         "--health", action="store_true", help="ask the running broker whether it serves clients"

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from jbodlab import properties as java_properties
+from jbodlab.command_line import read_properties
 from jbodlab.config_table import Values
 from jbodlab.errors import ConfigError
 from jbodlab.ids import BrokerId
@@ -90,14 +90,10 @@ def load(path: Path) -> BrokerConfig:
     """Read a property file; unknown keys are warned about.
 
     Raises:
-        ConfigError: the file cannot be read, or a setting in it is wrong.
+        FormatError: the file cannot be read.
+        ConfigError: a setting in it is wrong.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-        found = java_properties.parse(text)
-    except (OSError, ValueError) as error:
-        raise ConfigError("-c", path, str(error)) from error
-    config, unknown = from_properties(found)
+    config, unknown = from_properties(read_properties(path))
     for key in unknown:
         logger.warning("unknown configuration %s is ignored", key)
     return config

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from controller.config import ControllerConfig, controller_config
-from jbodlab import log_lines, properties
+from jbodlab import log_lines
+from jbodlab.command_line import Parser, read_properties
 from jbodlab.errors import JbodlabError
 
 logger = logging.getLogger(__name__)
@@ -29,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # gRPC would write to standard error what is said there in one line already.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     try:
-        config, unknown = controller_config(_read(options.config))
+        config, unknown = controller_config(read_properties(Path(options.config)))
         if options.health:
             return _health(config)
         for name in unknown:
@@ -41,21 +42,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="jbod-controller", description="Run the controller of a cluster."
-    )
+    parser = Parser(prog="jbod-controller", description="Run the controller of a cluster.")
     parser.add_argument("-c", "--config", required=True, metavar="FILE", help="property file")
     parser.add_argument(
         "--health", action="store_true", help="ask the running controller whether it leads"
     )
     return parser
-
-
-def _read(path: str) -> dict[str, str]:
-    try:
-        return properties.parse(Path(path).read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise JbodlabError(f"{path} is no property file: {error}") from error
 
 
 def _health(config: ControllerConfig) -> int:

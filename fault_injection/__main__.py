@@ -15,19 +15,12 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
 from fault_injection import faults, operations
 from fault_injection.journal import Fault, FaultError, Journal, open_journal, read_faults
 from jbodlab import lab_state
+from jbodlab.command_line import Parser
 from jbodlab.errors import DecodeError
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        """Exit with 1, as every tool here does, instead of 2."""
-        self.print_usage(sys.stderr)
-        self.exit(1, f"{self.prog}: error: {message}\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -47,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="jbod-fault", description="Break log directories and heal them.")
+    parser = Parser(prog="jbod-fault", description="Break log directories and heal them.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     inject = commands.add_parser("inject", help="break a directory", allow_abbrev=False)
     inject.add_argument(

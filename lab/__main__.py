@@ -16,9 +16,9 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NoReturn
 
 from jbodlab import lab_state
+from jbodlab.command_line import Parser
 from jbodlab.lab_state import ClusterState
 from lab.errors import LabError
 from lab.interrupts import Interrupts
@@ -27,13 +27,6 @@ DEMO_NAME = "demo"
 INTERRUPTED = 130
 COUNT_MAX = 100_000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,40}")
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        """Exit with 1, as every tool here does, instead of 2."""
-        self.print_usage(sys.stderr)
-        self.exit(1, f"{self.prog}: error: {message}\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -68,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="jbodlab", description="A Kafka-compatible cluster on this machine.")
+    parser = Parser(prog="jbodlab", description="A Kafka-compatible cluster on this machine.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     demo = commands.add_parser(
         "demo", help="start a cluster, break a disk, show what happens, stop", allow_abbrev=False

@@ -3,17 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from typing import NoReturn
 
-
-class Parser(argparse.ArgumentParser):
-    """An argument parser that ends with exit code 1, as Kafka's does, where Python's uses 2."""
-
-    def error(self, message: str) -> NoReturn:
-        """Print usage and message on the standard error output and exit."""
-        self.print_usage(sys.stderr)
-        self.exit(1, f"{self.prog}: error: {message}\n")
+from jbodlab.command_line import Parser
 
 
 def parser() -> Parser:

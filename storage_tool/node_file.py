@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from jbodlab import node_config, properties
-from jbodlab.errors import FormatError
+from jbodlab import node_config
+from jbodlab.command_line import read_properties
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,12 +36,7 @@ def read(file: str) -> NodeFile:
         FormatError: the file cannot be read.
         ConfigError: a value in it is wrong.
     """
-    try:
-        text = properties.parse(Path(file).read_text("utf-8"))
-    except OSError as error:
-        raise FormatError(f"cannot read {file}: {error.strerror}") from error
-    except ValueError as error:
-        raise FormatError(f"cannot read {file}: {error}") from error
+    text = read_properties(Path(file))
     values, _ = node_config.read_values(text)
     log_dirs = values.words("log.dirs" if values.is_set("log.dirs") else "log.dir")
     metadata = (values.optional_text("metadata.log.dir") or "").strip()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from broker import config
-from jbodlab.errors import ConfigError
+from jbodlab.errors import ConfigError, FormatError
 
 MINIMAL = {
     "process.roles": "broker",
@@ -66,5 +66,5 @@ def test_unknown_keys_are_named_and_wrong_values_refused(tmp_path: Path) -> None
     path.write_text("".join([*lines, "broker.heartbeat.interval.ms=soon\n"]))
     with pytest.raises(ConfigError, match=r"invalid value soon for configuration broker\.heart"):
         config.load(path)
-    with pytest.raises(ConfigError):
+    with pytest.raises(FormatError, match=r"cannot read .*missing\.properties"):
         config.load(tmp_path / "missing.properties")

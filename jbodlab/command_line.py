@@ -1,0 +1,34 @@
+"""What all programs share at their command line: how they refuse, and how they read their file."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+from jbodlab import properties
+from jbodlab.errors import FormatError
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that ends with exit code 1, as Kafka's tools do, where Python's own uses 2."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print usage and message on the standard error output and exit."""
+        self.print_usage(sys.stderr)
+        self.exit(1, f"{self.prog}: error: {message}\n")
+
+
+def read_properties(path: Path) -> dict[str, str]:
+    """Read a property file.
+
+    Raises:
+        FormatError: it cannot be read, or is no property file.
+    """
+    try:
+        return properties.parse(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FormatError(f"cannot read {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise FormatError(f"cannot read {path}: {error}") from error
