@@ -132,8 +132,14 @@ class Snapshotter:
                 await self._appended.wait()
                 continue
             self._trigger.begun(_monotonic_ms())
-            if await self._write(image):
-                await self._clean()
+            try:
+                if await self._write(image):
+                    await self._clean()
+            except (KafkaError, OSError) as error:
+                if isinstance(error, OSError) and disk_errors.is_directory_failure(error):
+                    raise
+                # Too many open files, for instance: the next snapshot is another chance.
+                logger.warning("metadata snapshot failed: %s", error)
 
     async def _wait_until_due(self) -> None:
         while True:
@@ -156,12 +162,9 @@ class Snapshotter:
         try:
             if not await self._write_pieces(writer):
                 return False
-        except (KafkaError, OSError) as error:
-            if isinstance(error, OSError) and disk_errors.is_directory_failure(error):
-                raise
-            # Too many open files, for instance: the next snapshot is another chance.
-            logger.warning("metadata snapshot not written: %s", error)
-            return False
+        except KafkaError:
+            await self._run(writer.abandon)
+            raise
         self.latest_bytes, self.latest_ms = writer.size_bytes, _monotonic_ms()
         logger.info(
             "metadata snapshot written",

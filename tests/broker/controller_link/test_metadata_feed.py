@@ -318,7 +318,8 @@ def test_no_snapshot_of_the_copy_is_made_inside_a_transaction(tmp_path: Path) ->
     async def body() -> None:
         begin = VersionedRecord(BeginTransactionRecord(name="t"), 0)
         end = VersionedRecord(EndTransactionRecord(), 0)
-        data = [batch(0, LEVEL, topic(1)), batch(2, begin, topic(2)), batch(4, topic(3))]
+        # It begins inside of a batch, where no snapshot may end.
+        data = [batch(0, LEVEL, topic(1)), batch(2, topic(4), begin), batch(4, topic(3))]
         controller = ScriptedController()
         controller.streams = [[response(each) for each in data]]
         directory = tmp_path / "metadata" / "__cluster_metadata-0"
@@ -327,7 +328,7 @@ def test_no_snapshot_of_the_copy_is_made_inside_a_transaction(tmp_path: Path) ->
             await node.feed.start()
             log = directory / "00000000000000000000.log"
             await eventually(lambda: log.stat().st_size == sum(map(len, data)))
-            assert node.topics() == ["t1"]
+            assert node.topics() == ["t1", "t4"]
             await asyncio.sleep(0.05)
             assert set(ends(directory)) <= {2}
         controller.streams = [[response(batch(5, end))]]

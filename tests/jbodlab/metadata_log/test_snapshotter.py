@@ -13,6 +13,8 @@ from uuid import UUID
 
 import pytest
 
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError
 from jbodlab.ids import LeaderEpoch, Offset, TopicId
 from jbodlab.image.metadata_delta import MetadataDelta
 from jbodlab.image.metadata_image import EMPTY, MetadataImage
@@ -56,6 +58,7 @@ class Node:
         self.gate.set()
         self.calls: list[str] = []
         self.cleaned = 0
+        self.clean_error: KafkaError | None = None
         self.asked = 0
         self.snapshots = Snapshotter(
             settings=MetadataLogSettings(**{"snapshot_interval_ms": DAY_MS, **settings}),
@@ -78,6 +81,8 @@ class Node:
         return function()
 
     async def _clean(self) -> None:
+        if self.clean_error is not None:
+            raise self.clean_error
         self.cleaned += 1
 
     @property
@@ -252,8 +257,12 @@ def test_a_fault_of_the_process_is_no_fault_of_the_disk(
         node.image = image(9)
         node.fs.error = errno.EMFILE
         node.snapshots.appended(1)
-        await node.until(lambda: "snapshot not written" in caplog.text)
+        await node.until(lambda: "snapshot failed: [Errno 24]" in caplog.text)
         node.fs.error = 0
+        node.clean_error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "cleaning")
+        node.snapshots.appended(1)
+        await node.until(lambda: "snapshot failed: cleaning" in caplog.text)
+        node.clean_error = None
 
         node.snapshots.appended(1)
 
