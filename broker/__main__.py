@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from broker.config import BrokerConfig, load
+from broker.open_files import raise_open_files_limit
 from jbodlab import log_lines
 from jbodlab.command_line import Parser
 from jbodlab.errors import JbodlabError
@@ -71,6 +72,7 @@ def _health(config: BrokerConfig) -> int:
 def _serve(config: BrokerConfig) -> None:
     import uvloop
 
+    raise_open_files_limit()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_run_server(config))
 

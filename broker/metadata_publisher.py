@@ -1,8 +1,8 @@
 """Applies an image change to this broker: first the replicas, then what clients are told.
 
 In this order a client that hears of a new leader here finds it leading, and one that is told of a
-deleted topic cannot still write to it. Last come the reports of directories: what they say depends
-on where the replicas are now.
+deleted topic cannot still write to it. Others that follow come last: what they say to the
+controller depends on where the replicas are now.
 
 Source: `kafka.server.metadata.BrokerMetadataPublisher`.
 """
@@ -10,9 +10,10 @@ Source: `kafka.server.metadata.BrokerMetadataPublisher`.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
+from broker.controller_link.metadata_feed import MetadataListener
 from broker.metadata_cache import MetadataCache
-from broker.replication.directory_reports import DirectoryReports
 from broker.replication.replica_manager import ReplicaManager
 from jbodlab.image.metadata_delta import MetadataDelta
 from jbodlab.image.metadata_image import MetadataImage
@@ -27,11 +28,11 @@ class MetadataPublisher:
         self,
         replicas: ReplicaManager,
         cache: MetadataCache,
-        reports: DirectoryReports | None = None,
+        followers: Sequence[MetadataListener] = (),
     ) -> None:
         self._replicas = replicas
         self._cache = cache
-        self._reports = reports
+        self._followers = followers
 
     def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Follow a change; on the loop, without waiting."""
@@ -41,9 +42,8 @@ class MetadataPublisher:
             # A broker that answers by an old image sends clients astray for ever.
             logger.exception("replicas could not follow the metadata to offset %d", image.offset)
         self._cache.publish(image)
-        if self._reports is not None:
+        for follower in self._followers:
             try:
-                self._reports.metadata_changed(delta)
+                follower.metadata_changed(delta, image)
             except Exception:
-                # They are looked at again soon.
-                logger.exception("directories could not be reported at offset %d", image.offset)
+                logger.exception("a follower failed at offset %d", image.offset)

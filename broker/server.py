@@ -23,6 +23,7 @@ from broker.controller_link.channel import ControllerChannel
 from broker.controller_link.heartbeat import BrokerIdentity, BrokerLifecycle
 from broker.controller_link.lifecycle import LifecycleSettings
 from broker.controller_link.metadata_feed import MetadataFeed
+from broker.controller_link.registration_check import RegistrationCheck
 from broker.logdirs.checkpoints import CheckpointWriter
 from broker.logdirs.loading import close_log_dirs, load_logs
 from broker.logdirs.probe import LogDirProbe
@@ -145,12 +146,18 @@ class BrokerServer:
         # The controller is told of the directory first, and then of what else follows.
         for listener in (self._replicas, self._lifecycle, self._reports):
             self._log_dirs.add_failure_listener(listener)
+        registration = RegistrationCheck(
+            node_id,
+            broker_epoch=self._broker_epoch,
+            directory_count=len(config.log_dirs),
+            register_again=self._lifecycle.register_again,
+        )
         self._feed = MetadataFeed(
             channel=self._channel,
             metadata_dir=self._log_dirs.metadata_dir,
             broker_id=node_id,
             cluster_id=opened.cluster_id,
-            listener=MetadataPublisher(self._replicas, self._cache, self._reports),
+            listener=MetadataPublisher(self._replicas, self._cache, [self._reports, registration]),
             on_fatal=self._fatal,
             settings=metadata_log_settings(config.values),
         )

@@ -132,6 +132,10 @@ class BrokerLifecycle:
         else:
             self._handle(lifecycle.DirectoryFailed(error.directory_id))
 
+    def register_again(self) -> None:
+        """Say anew who we are, in the same epoch: the registration lacks something."""
+        self._handle(lifecycle.RegistrationOutdated())
+
     async def wait_registered(self) -> None:
         """Return when a registration was accepted."""
         await self._news[News.REGISTERED].wait()

@@ -131,6 +131,11 @@ class DirectoryFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class RegistrationOutdated:
+    """The registration lacks something that the metadata version has a place for by now."""
+
+
+@dataclass(frozen=True, slots=True)
 class ReadyToUnfence:
     """The replicas run; this broker may serve."""
 
@@ -155,6 +160,7 @@ Event = (
     | HeartbeatRefused
     | NoAnswer
     | DirectoryFailed
+    | RegistrationOutdated
     | ReadyToUnfence
     | ShutdownBegun
     | Tick
@@ -288,6 +294,9 @@ class Lifecycle:
                 self._refused(now_ms, self._backoff_ms())
             case DirectoryFailed():
                 self._directory_failed(event.directory_id, now_ms)
+            case RegistrationOutdated():
+                self._send_now(now_ms)
+                self._is_registered = False
             case ReadyToUnfence():
                 self._ready_to_unfence = True
                 self._send_now(now_ms)

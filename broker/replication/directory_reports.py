@@ -135,8 +135,9 @@ class DirectoryReports:
         else:
             self._report(key, found)
 
-    def metadata_changed(self, delta: MetadataDelta) -> None:
+    def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Look at the replicas that a change concerns; the replicas have followed it already."""
+        del image
         if self._is_first:
             self._is_first = False
             self._note_heirs()

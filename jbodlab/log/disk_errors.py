@@ -20,7 +20,6 @@ PROCESS_FAULTS = frozenset(
         errno.EFAULT,
         errno.EINVAL,
         errno.ENAMETOOLONG,  # a name that this process made up
-        errno.EEXIST,  # something else has a name that this process wants
     }
 )
 

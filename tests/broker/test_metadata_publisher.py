@@ -83,5 +83,30 @@ def test_clients_are_told_even_if_the_replicas_cannot_follow(
     asyncio.run(main())
 
 
+def test_followers_come_last_and_one_that_stumbles_stops_no_other(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        host = await _host(tmp_path)
+        cache = MetadataCache(BrokerId(1), "PLAINTEXT")
+        seen: list[MetadataImage] = []
+
+        class Follower:
+            def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
+                assert host.manager.partition(TP) is not None
+                assert cache.image is image
+                seen.append(image)
+                raise RuntimeError("after all")
+
+        with caplog.at_level(logging.ERROR):
+            followers = [Follower(), Follower()]
+            image = applied(MetadataPublisher(host.manager, cache, followers), host)
+
+        assert seen == [image, image]
+        await host.stop()
+
+    asyncio.run(main())
+
+
 async def _host(tmp_path: Path) -> Host:
     return Host(tmp_path)

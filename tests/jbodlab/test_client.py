@@ -210,3 +210,23 @@ def test_nobody_listening_is_a_connection_error() -> None:
             )
 
     run(scenario)
+
+
+def test_calls_that_overlap_get_their_own_answers() -> None:
+    async def scenario() -> None:
+        seen: list[bytes] = []
+
+        async def answer(frame: bytes) -> bytes:
+            seen.append(frame[4:8])
+            return framed(frame[4:8] + frame[-1:])
+
+        async with broker(answer) as port:
+            connection = await connect(port)
+            bodies = await asyncio.gather(
+                *(connection.call_raw(METADATA, 8, [bytes([number])]) for number in range(3))
+            )
+            assert [bytes(body) for body in bodies] == [b"\x00", b"\x01", b"\x02"]
+            assert len(set(seen)) == 3
+            connection.close()
+
+    run(scenario)

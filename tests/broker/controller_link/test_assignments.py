@@ -144,3 +144,19 @@ def test_a_request_carries_2250_assignments_at_most_and_the_rest_follows_at_once
     assert q.next_send_ms is not None
     assert q.next_send_ms <= 1_010
     assert q.take(every) == (assignment(2250),)
+
+
+def test_an_assignment_is_pending_until_it_is_accepted_and_the_newest_is_named() -> None:
+    q = queue()
+    key = assignment(0).partition
+    assert q.pending(key) is None
+    q.submit(assignment(0, D1), 0)
+    sent = q.take(every)
+    assert q.pending(key) == assignment(0, D1)
+    q.submit(assignment(0, D2), 1)
+    assert q.pending(key) == assignment(0, D2)
+    assert {each.directory_id for each in q.all_pending()} == {D1, D2}
+    q.answered(answers(sent), 2)
+    assert q.pending(key) == assignment(0, D2)
+    q.answered(answers(q.take(every)), 3)
+    assert q.pending(key) is None

@@ -15,6 +15,7 @@ from broker.controller_link.lifecycle import (
     NoAnswer,
     ReadyToUnfence,
     Registered,
+    RegistrationOutdated,
     RegistrationRefused,
     RequireShutdown,
     SendHeartbeat,
@@ -211,6 +212,21 @@ def test_a_broker_that_the_controller_forgot_registers_again() -> None:
     life.handle(HeartbeatAnswered(is_caught_up=False, is_fenced=True))
     assert life.core.is_fenced
     assert life.delay_ms == 50
+
+
+def test_an_outdated_registration_is_amended_in_the_same_epoch() -> None:
+    life = Life()
+    life.serve()
+
+    assert life.handle(RegistrationOutdated()) == [SendRegistration()]
+    life.handle(DirectoryFailed(D1))
+    assert life.handle(Registered(EPOCH)) == [heartbeat(D1)]
+    assert life.core.state is BrokerState.RUNNING
+
+    # While a heartbeat is on its way the registration waits for the answer.
+    assert life.handle(RegistrationOutdated()) == []
+    told = life.handle(HeartbeatAnswered(is_caught_up=True, is_fenced=False))
+    assert told == [SendRegistration()]
 
 
 def test_other_errors_of_a_heartbeat_only_cause_another_try() -> None:

@@ -34,6 +34,7 @@ class ScriptedHandler:
         self.started: list[str] = []
         self.waiting: dict[str, asyncio.Future[bytes]] = {}
         self.connections: list[ConnectionInfo] = []
+        self.hurried: list[str] = []
         self.changed = asyncio.Event()
 
     def is_pipelined(self, frame: memoryview) -> bool:
@@ -54,7 +55,7 @@ class ScriptedHandler:
             return (framed(b"now "), name.encode()) if len(name) > 100 else (framed(name.encode()),)
         future = asyncio.get_running_loop().create_future()
         self.waiting[name] = future
-        return Pending(future, lambda: self._buffers(future))
+        return Pending(future, lambda: self._buffers(future), lambda: self.hurried.append(name))
 
     def answer(self, *names: str) -> None:
         for name in names:
@@ -310,5 +311,23 @@ def test_closing_the_listener_ends_connections_and_accepts_no_more() -> None:
             assert handler.waiting["a"].cancelled()
             with pytest.raises(ConnectionError):
                 await asyncio.open_connection("127.0.0.1", listener.port)
+
+    run(scenario)
+
+
+def test_request_that_waits_is_told_of_the_one_behind_it() -> None:
+    async def scenario() -> None:
+        async with serving() as (listener, handler), connected(listener) as client:
+            client.send(request(OTHER, "a"))
+            await handler.until(lambda: "a" in handler.waiting)
+            assert handler.hurried == []
+
+            client.send(request(OTHER, "!b"))
+            async with asyncio.timeout(DEADLINE_S):
+                while not handler.hurried:  # noqa: ASYNC110 - the handler is not woken by it
+                    await asyncio.sleep(0.005)
+            assert handler.hurried == ["a"]
+            handler.answer("a")
+            assert [await client.receive(), await client.receive()] == ["a", "!b"]
 
     run(scenario)

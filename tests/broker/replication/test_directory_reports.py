@@ -12,8 +12,6 @@ from broker.replication.directory_reports import DirectoryReports
 from broker.replication.partition import ReplicaState
 from jbodlab.directory_id import LOST, MIGRATING, UNASSIGNED
 from jbodlab.ids import DirectoryId, TopicId, TopicIdPartition
-from jbodlab.image.metadata_delta import MetadataDelta
-from jbodlab.image.metadata_image import MetadataImage
 from jbodlab.records.topic_records import PartitionChangeRecord
 from tests.broker.replication.replicas import (
     DEADLINE_S,
@@ -24,7 +22,6 @@ from tests.broker.replication.replicas import (
     Metadata,
     broker,
     change,
-    directories_left,
     directory_id,
     feature,
     partition_record,
@@ -68,11 +65,7 @@ class Reported:
         self.reports = DirectoryReports(ME, self.host.log_dirs, self.sender)
         self.reports.watch(self.host.manager)
         self.host.log_dirs.add_failure_listener(self.reports)
-        self.metadata = Metadata(self.host.manager, self)  # type: ignore[arg-type]
-
-    def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        del image
-        self.reports.metadata_changed(delta)
+        self.metadata = Metadata(self.host.manager, self.reports)  # type: ignore[arg-type]
 
     def begin(self, *records: object) -> None:
         """The first publish."""
@@ -291,16 +284,6 @@ def test_without_directories_in_the_metadata_nothing_is_reported(tmp_path: Path)
         await reported.host.online()
         reported.reports.review()
         await asyncio.wait_for(reported.reports.all_known(), 0.5)
-        assert reported.sender.reports == []
-
-    run(tmp_path, test)
-
-
-def test_directories_that_are_left_are_of_no_concern(tmp_path: Path) -> None:
-    async def test(reported: Reported) -> None:
-        reported.begin(partition_record((1,), (reported.host.directory(1),)))
-        await reported.host.online()
-        reported.metadata.apply(directories_left(2, directory_id(21)))
         assert reported.sender.reports == []
 
     run(tmp_path, test)

@@ -1,0 +1,71 @@
+"""Compares this broker's registration with what the metadata version allows.
+
+Below 3.7-IV2 a registration carries no directories. When the version is raised while the broker
+runs, it registers once more, so that its directories become known without a restart.
+
+Source: `kafka.server.metadata.BrokerMetadataPublisher`, `kafka.server.BrokerRegistrationTracker`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from jbodlab.ids import BrokerEpoch, BrokerId
+from jbodlab.image.metadata_delta import MetadataDelta
+from jbodlab.image.metadata_image import MetadataImage
+from jbodlab.records import metadata_version
+from jbodlab.records.metadata_version import JBOD_LEVEL
+
+logger = logging.getLogger(__name__)
+
+
+class RegistrationCheck:
+    """Follows the metadata; see `MetadataListener`.
+
+    Args:
+        broker_id: Ours.
+        broker_epoch: Of the current registration.
+        directory_count: How many log directories are configured.
+        register_again: Has this process registered once more.
+    """
+
+    def __init__(
+        self,
+        broker_id: BrokerId,
+        *,
+        broker_epoch: Callable[[], BrokerEpoch],
+        directory_count: int,
+        register_again: Callable[[], None],
+    ) -> None:
+        self._broker_id = broker_id
+        self._broker_epoch = broker_epoch
+        self._directory_count = directory_count
+        self._register_again = register_again
+        self._warned_of = -1
+        self._amended = -1
+
+    def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Look at the metadata version and at our own registration."""
+        del delta
+        level = image.features.metadata_version
+        if level < JBOD_LEVEL:
+            if self._directory_count > 1 and self._warned_of != level:
+                self._warned_of = level
+                logger.error(
+                    "Multiple log directories (aka JBOD) are not supported in the current "
+                    "MetadataVersion %s. Need 3.7-IV2 or higher",
+                    metadata_version.name_of(level),
+                )
+            return
+        found = image.cluster.brokers.get(self._broker_id)
+        if (
+            found is not None
+            and not found.directories
+            and found.epoch == self._broker_epoch()
+            and found.record_offset != self._amended
+        ):
+            # Once for each registration; a second one at once would say nothing new.
+            self._amended = found.record_offset
+            logger.info("registering again, now with directories")
+            self._register_again()

@@ -1,0 +1,15 @@
+"""How many files the process may have open: each replica keeps the log file that it appends to."""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+
+
+def raise_open_files_limit() -> None:
+    """Let the process open as many files as it may; shells often give it 1,024 to begin with."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        # Some systems allow less than they say.
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from broker.controller_link.registration_check import RegistrationCheck
+from jbodlab.ids import BrokerEpoch, BrokerId
+from jbodlab.image.metadata_delta import MetadataDelta
+from jbodlab.image.metadata_image import EMPTY, MetadataImage
+from jbodlab.records.schema import Record
+from tests.broker.disks import directory_id
+from tests.broker.replication.replicas import broker, feature
+
+
+class Follower:
+    def __init__(self, directory_count: int = 2, epoch: int = 7) -> None:
+        self.registered_again = 0
+        self.image: MetadataImage = EMPTY
+        self._offset = 0
+        self.check = RegistrationCheck(
+            BrokerId(1),
+            broker_epoch=lambda: BrokerEpoch(epoch),
+            directory_count=directory_count,
+            register_again=self._register_again,
+        )
+
+    def _register_again(self) -> None:
+        self.registered_again += 1
+
+    def apply(self, *records: Record) -> None:
+        delta = MetadataDelta(self.image)
+        for record in records:
+            delta.replay(record, self._offset)
+            self._offset += 1
+        self.image = delta.apply(self._offset - 1, 1, 0)
+        self.check.metadata_changed(delta, self.image)
+
+
+def test_several_directories_below_their_metadata_version_are_an_error_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    follower = Follower()
+    follower.apply(feature(16), broker(1))
+    follower.apply(broker(2))
+    errors = [each.message for each in caplog.records if each.levelno == logging.ERROR]
+    assert len(errors) == 1
+    assert "Multiple log directories (aka JBOD) are not supported" in errors[0]
+    assert "3.7-IV1" in errors[0]
+    assert follower.registered_again == 0
+
+
+def test_one_directory_needs_no_metadata_version(caplog: pytest.LogCaptureFixture) -> None:
+    Follower(directory_count=1).apply(feature(16), broker(1))
+    assert not caplog.records
+
+
+def test_broker_registers_again_when_the_metadata_version_allows_directories() -> None:
+    follower = Follower()
+    follower.apply(feature(16), broker(1))
+    follower.apply(feature(17))
+    follower.apply(broker(2, directory_id(20)))
+    assert follower.registered_again == 1
+    follower.apply(broker(1, directory_id(1), directory_id(2)))
+    assert follower.registered_again == 1
+
+
+def test_registration_of_an_earlier_process_is_none_of_ours() -> None:
+    follower = Follower(epoch=8)
+    follower.apply(feature(17), broker(1))
+    assert follower.registered_again == 0

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import asyncio
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from controller.log_thread import LogThread
+from controller.metadata_dir_watch import watch_metadata_dir
+from jbodlab.errors import LogDirError
+
+DEADLINE_S = 10.0
+
+
+def watch(
+    tmp_path: Path, break_it: Callable[[Path, LogThread], None], *, deadline_s: float = 5.0
+) -> None:
+    """Watch a directory that is broken after a while; returns at the error."""
+
+    async def body() -> None:
+        directory = tmp_path / "metadata"
+        log_folder = directory / "__cluster_metadata-0"
+        log_folder.mkdir(parents=True)
+        log_thread = LogThread()
+        watching = asyncio.create_task(
+            watch_metadata_dir(
+                directory, log_folder, log_thread, interval_ms=5, deadline_s=deadline_s
+            )
+        )
+        try:
+            await asyncio.sleep(0.05)
+            assert not watching.done()
+            break_it(directory, log_thread)
+            await asyncio.wait_for(watching, DEADLINE_S)
+        finally:
+            watching.cancel()
+            log_thread.stop()
+
+    asyncio.run(body())
+
+
+def test_removed_metadata_directory_is_found(tmp_path: Path) -> None:
+    with pytest.raises(LogDirError, match=r"metadata went offline"):
+        watch(tmp_path, lambda directory, _: shutil.rmtree(directory))
+
+
+def test_removed_folder_of_the_log_is_found(tmp_path: Path) -> None:
+    with pytest.raises(LogDirError, match=r"__cluster_metadata-0"):
+        watch(tmp_path, lambda directory, _: shutil.rmtree(directory / "__cluster_metadata-0"))
+
+
+def test_replaced_metadata_directory_is_found(tmp_path: Path) -> None:
+    def replace(directory: Path, _: LogThread) -> None:
+        shutil.rmtree(directory)
+        (directory / "__cluster_metadata-0").mkdir(parents=True)
+
+    with pytest.raises(LogDirError, match=r"took its place|No such file"):
+        watch(tmp_path, replace)
+
+
+def test_metadata_disk_that_hangs_is_found(tmp_path: Path) -> None:
+    resume = threading.Event()
+
+    def hang(_: Path, log_thread: LogThread) -> None:
+        log_thread.run(lambda: resume.wait(20))
+
+    with pytest.raises(LogDirError, match=r"no answer within 0.1 s"):
+        watch(tmp_path, hang, deadline_s=0.1)
+    resume.set()
+
+
+def test_healthy_metadata_directory_is_left_clean(tmp_path: Path) -> None:
+    with pytest.raises(TimeoutError):
+        asyncio.run(asyncio.wait_for(_healthy(tmp_path), 0.2))
+    assert [path.name for path in tmp_path.iterdir()] == ["log"]
+
+
+async def _healthy(tmp_path: Path) -> None:
+    (tmp_path / "log").mkdir()
+    log_thread = LogThread()
+    try:
+        await watch_metadata_dir(tmp_path, tmp_path / "log", log_thread, interval_ms=5)
+    finally:
+        await log_thread.run(lambda: None)
+        log_thread.stop()
