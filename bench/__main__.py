@@ -16,12 +16,15 @@ from typing import Any
 
 from bench import measure
 from bench.kafka import KafkaCluster, fetch_jars
+from bench.partitions import many_partitions
 from tests.cluster.harness import Cluster
 
 RESULTS = Path(__file__).parent / "results"
 SIZES = (100, 1_000, 10_000)
 FACTORS = (1, 3)
 FAULTS = ("chmod000", "readonly", "file", "delete")
+
+PARTS = ("start", "failover", "throughput", "partitions")
 
 Row = tuple[str, str]
 
@@ -55,10 +58,9 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--runs", type=int, default=20, help="failover runs of each side")
     parser.add_argument("--megabytes", type=int, default=500, help="of messages per throughput")
+    parser.add_argument("--partitions", type=int, default=3000, help="of the large cluster")
     parser.add_argument("--kafka", metavar="FOLDER", help="measure Kafka too, its jars kept there")
-    parser.add_argument(
-        "--only", choices=("start", "failover", "throughput"), help="one part of it all"
-    )
+    parser.add_argument("--only", choices=PARTS, help="one part of it all")
     return parser.parse_args()
 
 
@@ -79,7 +81,30 @@ def measure_all(
             print("kcat is not installed: no throughput is measured", file=sys.stderr)
         else:
             found["throughput"] = measure_throughput(name, make, arguments.megabytes, rows)
+    if arguments.only in (None, "partitions"):
+        found["partitions"] = measure_partitions(name, make, arguments.partitions, rows)
     return found
+
+
+def measure_partitions(
+    name: str, make: Callable[[Path], Cluster], partitions: int, rows: list[Row]
+) -> dict[str, Any]:
+    """Measure one cluster with many partitions."""
+    one = many_partitions(make, partitions)
+    label = f"{name}: {partitions} partitions"
+    rows.append((f"{label}, created, s", f"{one.created_s:.1f}"))
+    total = sum(one.resident_mb.values())
+    rows.append((f"{label}, resident, 4 processes, MB", f"{total:.0f}"))
+    rows.append((f"{label}, idle, processors", f"{one.idle_cpu:.2f}"))
+    acks = f"p50 {one.ack_p50_ms:.1f}  p99 {one.ack_p99_ms:.1f}"
+    rows.append((f"{label}, one message to acks=all, ms", acks))
+    rows.append((f"{label}, clean stop of a broker, s", f"{one.stop_s:.1f}"))
+    restart = f"{one.restart_s:.1f}  (in every ISR {one.isr_s:.1f})"
+    rows.append((f"{label}, restart of a broker, s", restart))
+    leaders = f"{one.last_leader_ms:.0f}  ({one.moved} leaders, {one.brokers_seen} brokers alive)"
+    rows.append((f"{label}, chmod 000 to the last new leader, ms", leaders))
+    rows.append((f"{label}, longest gap meanwhile, ms", f"{one.longest_gap_ms:.0f}"))
+    return asdict(one)
 
 
 def measure_start(

@@ -25,6 +25,9 @@ BUFFERS_PER_WRITE_MAX = min(1024, os.sysconf("SC_IOV_MAX"))
 
 Buffer = bytes | bytearray | memoryview
 
+READ_BYTES = 1 << 20
+"""Of one call that reads a file as a whole."""
+
 
 class AppendFile(Protocol):
     """One open file that grows at its end and is read at any position."""
@@ -199,7 +202,15 @@ class PosixFileSystem:
 
     def read_bytes(self, path: Path) -> bytes:
         """Return a whole file."""
-        return path.read_bytes()
+        # Thousands of small files are read at a start; a file object for each takes twice as long.
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            pieces = []
+            while piece := os.read(fd, READ_BYTES):
+                pieces.append(piece)
+            return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        finally:
+            os.close(fd)
 
     def write_bytes(self, path: Path, data: bytes, *, sync: bool) -> None:
         """Write a whole file in place; on the disk at return if `sync`."""

@@ -67,8 +67,7 @@ def load_files(
         OSError: a file cannot be read, written or removed.
         CorruptRecordError: a small file of the directory is malformed.
     """
-    _remove_leftovers(fs, directory)
-    listed = fs.listdir(directory)
+    listed = _remove_leftovers(fs, directory)
     segments: list[Segment] = []
     try:
         for name in names.with_suffix(listed, names.LOG_SUFFIX):
@@ -252,16 +251,22 @@ def _replay(epochs: LeaderEpochs, producers: ProducerState) -> Callable[[BatchHe
     return on_batch
 
 
-def _remove_leftovers(fs: FileSystem, directory: Path) -> None:
-    """Finish or undo what was under way: deletions, compactions, splits."""
+def _remove_leftovers(fs: FileSystem, directory: Path) -> list[str]:
+    """Finish or undo what was under way: deletions, compactions, splits.
+
+    Returns:
+        The names in the directory afterwards.
+    """
     listed = fs.listdir(directory)
     cleaned = names.with_suffix(listed, names.CLEANED_SUFFIX)
     lowest_cleaned = min(map(names.parse_offset, cleaned), default=None)
+    changed = bool(cleaned)
     for name in listed:
         if name.endswith(names.TMP_SUFFIX) or (
             name.endswith(names.DELETED_SUFFIX) and not name.endswith(_CHECKPOINT_DELETED_SUFFIX)
         ):
             fs.unlink(directory / name)
+            changed = True
     swaps: list[str] = []
     for name in names.with_suffix(listed, names.SWAP_SUFFIX):
         # A swap that began while its clean copies were not complete is undone.
@@ -273,7 +278,12 @@ def _remove_leftovers(fs: FileSystem, directory: Path) -> None:
         fs.unlink(directory / name)
     if swaps:
         _complete_swaps(fs, directory, swaps)
-    _remove_orphan_indexes(fs, directory)
+    if swaps or changed:
+        listed = fs.listdir(directory)
+    orphans = _orphan_indexes(listed)
+    for name in orphans:
+        fs.unlink(directory / name)
+    return [name for name in listed if name not in orphans] if orphans else listed
 
 
 def _complete_swaps(fs: FileSystem, directory: Path, swaps: Sequence[str]) -> None:
@@ -305,11 +315,13 @@ def _swap_end(fs: FileSystem, directory: Path, name: str) -> int:
         segment.close()
 
 
-def _remove_orphan_indexes(fs: FileSystem, directory: Path) -> None:
-    listed = fs.listdir(directory)
-    for name in names.with_suffix(listed, names.INDEX_SUFFIXES):
-        if names.log_file(names.parse_offset(name)) not in listed:
-            fs.unlink(directory / name)
+def _orphan_indexes(listed: Sequence[str]) -> set[str]:
+    """Return the index files without a segment."""
+    return {
+        name
+        for name in names.with_suffix(listed, names.INDEX_SUFFIXES)
+        if names.log_file(names.parse_offset(name)) not in listed
+    }
 
 
 def _floor(segments: Sequence[Segment], offset: int) -> int:
