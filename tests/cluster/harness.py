@@ -293,10 +293,14 @@ class Cluster:
 
     def directory_of(self, broker: int, topic: str, partition: int) -> Path:
         """The directory of this broker that holds the replica, as the file system shows it."""
-        for path in self.log_dirs(broker):
-            if (path / f"{topic}-{partition}").is_dir():
-                return path
-        raise AssertionError(f"broker {broker} has no {topic}-{partition}")
+
+        def holding() -> Path | None:
+            name = f"{topic}-{partition}"
+            return next((path for path in self.log_dirs(broker) if (path / name).is_dir()), None)
+
+        # Clients hear of a leader as soon as it is elected; its files follow a moment later.
+        found: Path = wait_for(f"{topic}-{partition} at broker {broker}", holding)
+        return found
 
     def partitions_in(self, directory: Path, topic: str) -> set[int]:
         return {

@@ -124,9 +124,13 @@ def leaders(compose: Compose, topic: str) -> dict[int, int]:
 
 
 def directory_of(compose: Compose, broker: int, partition: str) -> str:
-    listed = compose.execute(f"broker-{broker}", "sh", "-c", "ls -d /disks/*/data/*-*")
-    path = next(line for line in listed.splitlines() if line.strip().endswith(f"/{partition}"))
-    return path.strip().rpartition("/")[0]
+    def holding() -> str | None:
+        listed = compose.execute(f"broker-{broker}", "sh", "-c", "ls -d /disks/*/data/*")
+        paths = [line.strip() for line in listed.splitlines()]
+        return next((path for path in paths if path.endswith(f"/{partition}")), None)
+
+    path: str = wait_for(f"{partition} at broker {broker}", holding)
+    return path.rpartition("/")[0]
 
 
 def create_topic(compose: Compose, name: str) -> None:
