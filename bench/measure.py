@@ -148,7 +148,11 @@ def throughput(make: MAKE, size_bytes: int, factor: int, total_bytes: int) -> Th
         )
         consume_s, consume_cpu = _timed(
             cluster,
-            ["kcat", "-C", "-b", cluster.bootstrap, "-t", "load", "-o", "beginning", "-e", "-q"],
+            [
+                *("kcat", "-C", "-b", cluster.bootstrap, "-t", "load", "-o", "beginning"),
+                # Else kcat pauses a second whenever messages come faster than it prints.
+                *("-e", "-q", "-X", "queued.min.messages=1000000"),
+            ],
         )
         gigabytes = sent / 1e9
         return Throughput(
