@@ -10,7 +10,7 @@ from tests.cluster.harness import CONTROLLER_ID, Cluster, as_server_user
 
 HEAP = "512m"
 
-POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+POM = """<project><modelVersion>4.0.0</modelVersion>
 <groupId>bench</groupId><artifactId>bench</artifactId><version>1</version><dependencies>
 <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId>
 <version>{version}</version></dependency>

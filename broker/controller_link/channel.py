@@ -16,7 +16,6 @@ import grpc.aio
 
 from jbodlab import requests
 from jbodlab.errors import ControllerUnavailableError
-from jbodlab.rpc import controller_pb2
 from jbodlab.rpc.controller_pb2_grpc import ControllerStub
 from jbodlab.rpc.translate import from_proto, to_proto
 
@@ -148,14 +147,6 @@ class ControllerChannel:
         """Get a block of producer ids."""
         response: requests.AllocateProducerIdsResponse = await self._call(
             "AllocateProducerIds", request, timeout_s
-        )
-        return response
-
-    async def describe_quorum(self, timeout_s: float) -> requests.DescribeQuorumResponse:
-        """Ask who leads the metadata log and how far it is committed."""
-        message = controller_pb2.DescribeQuorumRequest()
-        response: requests.DescribeQuorumResponse = await self._send(
-            "DescribeQuorum", message, timeout_s
         )
         return response
 

@@ -9,7 +9,6 @@ take more memory than the rest of the broker.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
@@ -45,9 +44,6 @@ class ApiKey(IntEnum):
     ELECT_LEADERS = 43
     DESCRIBE_CLUSTER = 60
     DESCRIBE_TOPIC_PARTITIONS = 75
-
-
-NEVER_FLEXIBLE = 1 << 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,13 +142,6 @@ def request_class(api_key: int, api_version: int) -> EntityClass:
 def response_class(api_key: int, api_version: int) -> EntityClass:
     """Return the kio entity class of a response; raises as `request_reader`."""
     return _entity_class(api_key, api_version, "response", "Response")
-
-
-def warm_up(versions: Iterable[tuple[int, int]]) -> None:
-    """Load the broker's side of these (API key, version) pairs before a client waits for it."""
-    for api_key, api_version in versions:
-        request_reader(api_key, api_version)
-        response_encoder(api_key, api_version)
 
 
 def _entity_class(api_key: int, api_version: int, module: str, suffix: str) -> EntityClass:
