@@ -165,13 +165,13 @@ def _stale(request: BrokerHeartbeatRequest, registration: BrokerRegistration | N
 def _warn_of_unknown(
     request: BrokerHeartbeatRequest, registration: BrokerRegistration, state: ControllerState
 ) -> None:
-    """Log ids that are not the broker's; its failed ones were registered when first named."""
+    """Log ids that are not registered: foreign, or offline since before a restart."""
     contact = state.heartbeats.contacts.get(request.broker_id)
     known = contact.offline_log_dirs if contact is not None else frozenset()
     for directory in request.offline_log_dirs:
         if directory not in known and directory not in registration.directories:
             logger.warning(
-                "broker reports an unknown directory offline",
+                "broker reports a directory offline that it has not registered",
                 extra={
                     "broker_id": request.broker_id,
                     "directory_id": kafka_uuid.to_text(directory),

@@ -291,7 +291,7 @@ def test_an_unknown_offline_directory_is_logged_once_and_ignored(
         controller.heartbeat(1, offline_log_dirs="A1,X9")
 
     assert [record.message for record in caplog.records] == [
-        "broker reports an unknown directory offline"
+        "broker reports a directory offline that it has not registered"
     ]
 
 
