@@ -17,7 +17,6 @@ from broker.replication.partition_log import PartitionLog
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import JbodlabError, KafkaError, LogDirError
 from jbodlab.ids import BrokerId
-from jbodlab.log.replica_log import ReplicaLog
 
 LATEST = -1
 EARLIEST = -2
@@ -87,7 +86,7 @@ async def _marked(
         case -2 | -4:  # EARLIEST, EARLIEST_LOCAL
             return -1, log.start_offset
         case -3:  # MAX_TIMESTAMP
-            found = await log.log_dir.run(partial(_newest, log.log))
+            found = await log.log_dir.run(log.log.offset_of_largest_timestamp)
             return found or (-1, NOT_FOUND)
         case -5:  # LATEST_TIERED
             return -1, NOT_FOUND
@@ -103,11 +102,6 @@ async def _at_time(
     if found is None or found[1] >= limit:
         return -1, NOT_FOUND
     return found
-
-
-def _newest(log: ReplicaLog) -> tuple[int, int] | None:
-    newest = log.largest_timestamp
-    return log.offset_for_timestamp(newest) if newest >= 0 else None
 
 
 def _epoch_end(replicas: Replicas, query: EpochQuery) -> EpochAnswer:
