@@ -18,70 +18,103 @@ tables:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    DataType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
+from pyspark.sql.types import ArrayType, StructField, StructType
+
+from analytics.derived_tables import (
+    ASSIGNMENT_LAG,
+    AVAILABILITY,
+    DERIVED_TABLES,
+    DIRECTORY_FAILURES,
+    ISR_FLAPS,
+    MOVES,
+    SKEW,
+)
+from analytics.fact_tables import (
+    BROKER_SESSIONS,
+    CONFIGS,
+    CONTROLLER_EPOCHS,
+    FACT_TABLES,
+    FEATURES,
+    ISR_CHANGES,
+    LEADERSHIP,
+    REPLICA_PLACEMENT,
+)
+from analytics.table import (
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INT,
+    INTS,
+    LONG,
+    PARTITION_KEY,
+    SNAPSHOT_TYPE,
+    STRING,
+    STRINGS,
+    TIME,
+    VALID_FROM,
+    VALID_TO,
+    Table,
+    TableColumn,
+    columns,
+    struct,
 )
 
-STRING = StringType()
-INT = IntegerType()
-LONG = LongType()
-BOOLEAN = BooleanType()
-TIME = TimestampType()
-BINARY = BinaryType()
-INTS = ArrayType(INT)
-STRINGS = ArrayType(STRING)
+__all__ = [
+    "ASSIGNMENT_LAG",
+    "AVAILABILITY",
+    "BINARY",
+    "BOOLEAN",
+    "BROKER",
+    "BROKERS",
+    "BROKER_SESSIONS",
+    "CONFIGS",
+    "CONTROLLER_EPOCHS",
+    "DATE",
+    "DERIVED_TABLES",
+    "DIRECTORY_FAILURES",
+    "DOUBLE",
+    "END_POINTS",
+    "FACT_TABLES",
+    "FEATURES",
+    "INT",
+    "INTS",
+    "ISR_CHANGES",
+    "ISR_FLAPS",
+    "LEADERSHIP",
+    "LOG_DIRS",
+    "LONG",
+    "MOVES",
+    "OUTAGES",
+    "PARTITION",
+    "PARTITIONS",
+    "PARTITION_HISTORY",
+    "PARTITION_KEY",
+    "PROBLEMS",
+    "RECORD",
+    "RECORDS",
+    "REPLICA_PLACEMENT",
+    "SKEW",
+    "SNAPSHOT_RECORDS",
+    "SNAPSHOT_TYPE",
+    "STRING",
+    "STRINGS",
+    "TABLES",
+    "TIME",
+    "TOPICS",
+    "VALID_FROM",
+    "VALID_TO",
+    "Table",
+    "TableColumn",
+    "columns",
+    "conform",
+    "dictionary",
+    "struct",
+]
 
-SNAPSHOT_TYPE = "SNAPSHOT"
-"""Record type of a state that was taken from a snapshot."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableColumn:
-    """One column; `meaning` is its line in the data dictionary."""
-
-    name: str
-    type: DataType
-    meaning: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
-    """One table: the folder's name, what a row is, and the order in which rows are written."""
-
-    name: str
-    row: str
-    columns: tuple[TableColumn, ...]
-    order: tuple[str, ...]
-
-    @property
-    def schema(self) -> StructType:
-        """The columns as Spark has them."""
-        return struct(self.columns)
-
-
-def struct(columns: tuple[TableColumn, ...]) -> StructType:
-    """Return a schema of nullable fields."""
-    return StructType([StructField(column.name, column.type) for column in columns])
-
-
-def _columns(*columns: tuple[str, DataType, str]) -> tuple[TableColumn, ...]:
-    return tuple(TableColumn(name=name, type=kind, meaning=text) for name, kind, text in columns)
-
-
-RECORD = _columns(
+RECORD = columns(
     ("offset", LONG, "offset of the record; in a snapshot its position there"),
     ("timestamp", TIME, "when the record was written; null if outside the years 1 to 9999"),
     ("epoch", INT, "epoch of the controller that wrote the batch"),
@@ -99,7 +132,7 @@ RECORD = _columns(
     ("raw", BINARY, "the record's value, kept only where there is no payload"),
 )
 
-PARTITION = _columns(
+PARTITION = columns(
     ("topic", STRING, "name of the topic"),
     ("topic_id", STRING, "id of the topic"),
     ("partition", INT, "partition of the topic"),
@@ -116,18 +149,6 @@ PARTITION = _columns(
     ("last_known_elr", INTS, "members that the ELR had before it was lost"),
 )
 
-VALID_FROM = _columns(
-    ("valid_from_offset", LONG, "offset of the record that made this state"),
-    ("valid_from_time", TIME, "time of that record"),
-    ("record_type", STRING, "type of that record"),
-    ("batch_base_offset", LONG, "first offset of its batch"),
-)
-
-VALID_TO = _columns(
-    ("valid_to_offset", LONG, "offset of the record that ended this state; null = still"),
-    ("valid_to_time", TIME, "time of that record; null = still"),
-)
-
 END_POINTS = ArrayType(
     StructType(
         [
@@ -138,7 +159,7 @@ END_POINTS = ArrayType(
         ]
     )
 )
-FEATURES = ArrayType(
+SUPPORTED_FEATURES = ArrayType(
     StructType(
         [
             StructField("name", STRING),
@@ -148,13 +169,13 @@ FEATURES = ArrayType(
     )
 )
 
-BROKER = _columns(
+BROKER = columns(
     ("broker", INT, "id of the broker, under the name that all tables have for it"),
     ("broker_id", INT, "the same, under the name of the record's field"),
     ("broker_epoch", LONG, "fencing token of the registration"),
     ("incarnation_id", STRING, "new with each start of the process"),
     ("end_points", END_POINTS, "its listeners"),
-    ("features", FEATURES, "levels that it supports"),
+    ("features", SUPPORTED_FEATURES, "levels that it supports"),
     ("rack", STRING, "null = none"),
     ("fenced", BOOLEAN, "whether it is kept from leading and serving"),
     ("in_controlled_shutdown", BOOLEAN, "whether it asked to leave"),
@@ -184,14 +205,14 @@ LOG_DIRS = Table(
     name="log_dirs",
     row="one interval in which a log directory of a broker was online or offline",
     columns=(
-        *_columns(
+        *columns(
             ("broker", INT, "id of the broker"),
             ("directory", STRING, "id of the directory"),
             ("state", STRING, "online or offline"),
         ),
         *VALID_FROM,
         *VALID_TO,
-        *_columns(
+        *columns(
             (
                 "ended_by",
                 STRING,
@@ -207,7 +228,7 @@ TOPICS = Table(
     name="topics",
     row="one topic at the end of the log",
     columns=(
-        *_columns(
+        *columns(
             ("topic", STRING, "name of the topic"),
             ("topic_id", STRING, "id of the topic"),
             ("partitions", INT, "number of partitions"),
@@ -234,7 +255,7 @@ OUTAGES = Table(
     name="outages",
     row="one interval in which a partition had no leader, or fewer replicas in sync than required",
     columns=(
-        *_columns(
+        *columns(
             ("topic", STRING, "name of the topic"),
             ("topic_id", STRING, "id of the topic"),
             ("partition", INT, "partition of the topic"),
@@ -260,7 +281,7 @@ OUTAGES = Table(
 PROBLEMS = Table(
     name="problems",
     row="one place where the log cannot be read or contradicts itself",
-    columns=_columns(
+    columns=columns(
         ("file", STRING, "name of the file; null if found by the replay across files"),
         ("position", LONG, "byte position in that file, if known"),
         ("offset", LONG, "offset in the log, if known"),
@@ -288,6 +309,7 @@ TABLES: tuple[Table, ...] = (
     OUTAGES,
     PROBLEMS,
 )
+"""Tables that the replay writes; FACT_TABLES and DERIVED_TABLES join them when they are built."""
 
 
 def conform(frame: DataFrame, table: Table) -> DataFrame:
