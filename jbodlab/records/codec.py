@@ -147,8 +147,11 @@ class _Generator:
             self._line(1, f"{spec.name} = {self._name(spec.default)}")
         self._line(1, "if count > 127: count, p = wire.read_varint(data, p - 1)")
         self._line(1, "for _ in range(count):")
-        self._line(2, "tag, p = wire.read_varint(data, p)")
-        self._line(2, "size, p = wire.read_varint(data, p)")
+        self._line(2, "tag, size = data[p], data[p + 1]")
+        self._line(2, "p += 2")
+        self._line(2, "if tag > 127 or size > 127:")
+        self._line(3, "tag, p = wire.read_varint(data, p - 2)")
+        self._line(3, "size, p = wire.read_varint(data, p)")
         branch = "if"
         for spec in self.tagged:
             self._line(2, f"{branch} tag == {spec.tag}:")

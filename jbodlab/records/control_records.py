@@ -24,6 +24,10 @@ from jbodlab.records.kinds import INT16, INT32, INT64, STRING, UINT16, UUID_KIND
 from jbodlab.records.schema import Struct, wire
 
 _KEY = struct.Struct(">hh")
+_END_TRANSACTION = struct.Struct(">hi")
+
+END_TRANSACTION_TYPES: Mapping[int, str] = MappingProxyType({0: "ABORT", 1: "COMMIT"})
+"""Control types that end a producer's transaction; topics have them, the metadata log never."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +143,15 @@ CONTROL_TYPES: Mapping[int, type[ControlRecord]] = MappingProxyType(
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndTransactionMarker:
+    """The end of a producer's transaction in a partition."""
+
+    name: str
+    version: int
+    coordinator_epoch: int
+
+
 def encode_control(record: ControlRecord) -> tuple[bytes, bytes]:
     """Return key and value of a control record."""
     return _KEY.pack(0, record.CONTROL_TYPE), encode_body(record, body_version(record))
@@ -176,6 +189,27 @@ def decode_control(key: bytes | None, value: bytes | None) -> ControlRecord:
     if end != len(value):
         raise DecodeError(f"{len(value) - end} bytes left over behind {cls.NAME}")
     return cast("ControlRecord", record)
+
+
+def decode_end_transaction(key: bytes | None, value: bytes | None) -> EndTransactionMarker:
+    """Return the marker that key and value hold.
+
+    Value: int16 version, int32 epoch of the transaction coordinator, perhaps more in later
+    versions. Source: `org.apache.kafka.common.record.EndTransactionMarker`.
+
+    Raises:
+        DecodeError: the type is another one, or the value is too short or of a negative version.
+    """
+    number = control_type(key)
+    name = END_TRANSACTION_TYPES.get(number)
+    if name is None:
+        raise DecodeError(f"control record of type {number} ends no transaction")
+    if value is None or len(value) < _END_TRANSACTION.size:
+        raise DecodeError(f"{name} marker with value {value!r}")
+    version, epoch = _END_TRANSACTION.unpack_from(value)
+    if version < 0:
+        raise DecodeError(f"{name} marker with version {version}")
+    return EndTransactionMarker(name=name, version=version, coordinator_epoch=epoch)
 
 
 def body_version(record: ControlRecord) -> int:

@@ -15,10 +15,10 @@ from typing import NamedTuple, cast
 from jbodlab.errors import BufferUnderflowError, DecodeError
 from jbodlab.records import wire
 from jbodlab.records.codec import decode_body, encode_body
-from jbodlab.records.json_form import json_text
+from jbodlab.records.json_text import data_text
 from jbodlab.records.raw import RawRecord
 from jbodlab.records.registry import RECORD_TYPES
-from jbodlab.records.schema import EncodeError, Record, to_json
+from jbodlab.records.schema import EncodeError, Record
 
 FRAME_VERSION = 1
 MAX_NUMBER = 32_767
@@ -56,20 +56,11 @@ def decode(value: bytes | memoryview | None) -> VersionedRecord:
     """
     if not value:
         raise DecodeError("metadata record without a value")
-    data = bytes(value)
-    position = 0
-    numbers = []
-    for name in ("frame version", "type", "version"):
-        try:
-            number, position = wire.read_varint(data, position)
-        except IndexError:
-            raise BufferUnderflowError("metadata record is cut short in its envelope") from None
-        if number > MAX_NUMBER:
-            raise DecodeError(f"metadata record with {name} {number}")
-        numbers.append(number)
-    frame_version, api_key, version = numbers
-    if frame_version != FRAME_VERSION:
-        raise DecodeError(f"metadata record with frame version {frame_version}")
+    data = value if isinstance(value, bytes) else bytes(value)
+    if len(data) > 3 and data[0] == FRAME_VERSION and data[1] < 0x80 and data[2] < 0x80:
+        api_key, version, position = data[1], data[2], 3
+    else:
+        api_key, version, position = _read_envelope(data)
     cls = RECORD_TYPES.get(api_key)
     if cls is None:
         raw = RawRecord(api_key=api_key, version=version, body=data[position:])
@@ -83,8 +74,26 @@ def decode(value: bytes | memoryview | None) -> VersionedRecord:
 def payload_text(versioned: VersionedRecord) -> str:
     """Return the JSON that Kafka's dump tool prints behind ``payload:``."""
     record, version = versioned
-    data = to_json(record, min(version, record.HIGHEST_VERSION))
-    return json_text({"type": record.NAME, "version": version, "data": data})
+    data = data_text(record, min(version, record.HIGHEST_VERSION))
+    return f'{{"type":"{record.NAME}","version":{version},"data":{data}}}'
+
+
+def _read_envelope(data: bytes) -> tuple[int, int, int]:
+    """Return type and version, and where the body begins."""
+    position = 0
+    numbers = []
+    for name in ("frame version", "type", "version"):
+        try:
+            number, position = wire.read_varint(data, position)
+        except IndexError:
+            raise BufferUnderflowError("metadata record is cut short in its envelope") from None
+        if number > MAX_NUMBER:
+            raise DecodeError(f"metadata record with {name} {number}")
+        numbers.append(number)
+    frame_version, api_key, version = numbers
+    if frame_version != FRAME_VERSION:
+        raise DecodeError(f"metadata record with frame version {frame_version}")
+    return api_key, version, position
 
 
 def _envelope(api_key: int, version: int) -> bytes:

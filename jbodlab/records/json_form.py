@@ -40,7 +40,7 @@ def json_value(value: object, struct_to_json: Callable[[Struct], JsonValue]) -> 
     if isinstance(value, bytes):
         return base64.b64encode(value).decode("ascii")
     if isinstance(value, float):
-        return value if math.isfinite(value) else _java_double(value)
+        return value if math.isfinite(value) else double_text(value)
     return struct_to_json(cast("Struct", value))
 
 
@@ -54,9 +54,9 @@ def json_text(value: JsonValue) -> str:
         case int():
             return str(value)
         case float():
-            return _java_double(value)
+            return double_text(value)
         case str():
-            return f'"{value.translate(_ESCAPES)}"'
+            return string_text(value)
         case list():
             return f"[{','.join(map(json_text, value))}]"
         case dict():
@@ -64,7 +64,12 @@ def json_text(value: JsonValue) -> str:
             return f"{{{','.join(members)}}}"
 
 
-def _java_double(number: float) -> str:
+def string_text(value: str) -> str:
+    """Return a JSON string in which only what must be escaped is."""
+    return f'"{value.translate(_ESCAPES)}"'
+
+
+def double_text(number: float) -> str:
     """Return what `Double.toString` returns: E notation below 10^-3 and from 10^7 on."""
     if math.isnan(number):
         return "NaN"
@@ -72,7 +77,11 @@ def _java_double(number: float) -> str:
         return "Infinity" if number > 0 else "-Infinity"
     if number == 0 or 1e-3 <= abs(number) < 1e7:
         return repr(number)
-    mantissa, _, exponent = f"{number!r}".partition("e")
+    text = f"{number!r}"
+    if len(text.partition("e")[0].strip("-.0")) == 1:
+        # Java knows no single digit and takes the two that are nearest: 4.9E-324, not 5.0E-324.
+        text = f"{number:.1e}"
+    mantissa, _, exponent = text.partition("e")
     sign = "-" if mantissa.startswith("-") else ""
     whole, _, fraction = mantissa.lstrip("-").partition(".")
     power = int(exponent or 0) + len(whole) - 1

@@ -97,12 +97,20 @@ def field_specs(cls: type[Struct]) -> tuple[FieldSpec, ...]:
     return _SPECS[cls]
 
 
-def to_json(record: Struct, version: int) -> dict[str, JsonValue]:
+def to_json(
+    record: Struct, version: int, *, with_unknown_tags: bool = False
+) -> dict[str, JsonValue]:
     """Return the fields as Kafka's dump tool prints them.
 
     Keys are Kafka's names with a lower-case first letter in declaration order. Untagged fields are
-    always present, tagged ones only when they differ from their default; unknown tags are not
-    shown. Ids are text, bytes are base64 with padding, infinite and undefined doubles are strings.
+    always present, tagged ones only when they differ from their default. Ids are text, bytes are
+    base64 with padding, infinite and undefined doubles are strings.
+
+    Args:
+        record: A record, or a struct in one.
+        version: Schema version whose fields are wanted.
+        with_unknown_tags: Add `unknownTaggedFields`, a list of tag and data, to each struct that
+            has some; the dump tool does not show them.
     """
     result: dict[str, JsonValue] = {}
     for spec in field_specs(type(record)):
@@ -110,5 +118,13 @@ def to_json(record: Struct, version: int) -> dict[str, JsonValue]:
             continue
         value: object = getattr(record, spec.name)
         if spec.tag is None or value != spec.default:
-            result[spec.json_key] = json_value(value, lambda inner: to_json(inner, version))
+            result[spec.json_key] = json_value(
+                value,
+                lambda inner: to_json(inner, version, with_unknown_tags=with_unknown_tags),
+            )
+    if with_unknown_tags and record.unknown_tags:
+        result["unknownTaggedFields"] = [
+            {"tag": tag, "data": json_value(data, lambda _: None)}
+            for tag, data in record.unknown_tags
+        ]
     return result

@@ -12,6 +12,7 @@ from jbodlab.protocol.record_batch import CONTROL, build_batch, iterate_records,
 from jbodlab.records.control_records import (
     CONTROL_TYPES,
     ControlRecord,
+    EndTransactionMarker,
     KRaftVersionFeature,
     KRaftVersionRecord,
     KRaftVoter,
@@ -22,6 +23,7 @@ from jbodlab.records.control_records import (
     SnapshotHeaderRecord,
     Voter,
     decode_control,
+    decode_end_transaction,
     encode_control,
 )
 from jbodlab.records.schema import to_json
@@ -93,6 +95,26 @@ def test_types_that_the_metadata_log_never_has_are_refused(number: int) -> None:
     assert number not in CONTROL_TYPES
     with pytest.raises(DecodeError, match=f"type {number}"):
         decode_control(bytes([0, 0, 0, number]), b"\x00\x00\x00")
+
+
+@pytest.mark.parametrize(("number", "name"), [(0, "ABORT"), (1, "COMMIT")])
+def test_end_of_a_transaction_is_read_where_topics_have_it(number: int, name: str) -> None:
+    key = bytes([0, 0, 0, number])
+
+    marker = decode_end_transaction(key, bytes.fromhex("0000 00000007"))
+    later = decode_end_transaction(key, bytes.fromhex("0001 00000008 0102"))
+
+    assert marker == EndTransactionMarker(name=name, version=0, coordinator_epoch=7)
+    assert later == EndTransactionMarker(name=name, version=1, coordinator_epoch=8)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("00000002", "000000000007"), ("00000000", None), ("00000000", "00"), ("00000000", "ff" * 6)],
+)
+def test_malformed_end_of_a_transaction_is_refused(key: str, value: str | None) -> None:
+    with pytest.raises(DecodeError):
+        decode_end_transaction(bytes.fromhex(key), None if value is None else bytes.fromhex(value))
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,10 @@ ONE = "AAAAAAAAAAAAAAAAAAAAAQ"
         (1e100, "1.0E100"),
         (2.5e-300, "2.5E-300"),
         (0.00012, "1.2E-4"),
+        (5e-324, "4.9E-324"),
+        (1e23, "1.0E23"),
+        (2e-4, "2.0E-4"),
+        (10_000_001.0, "1.0000001E7"),
     ],
 )
 def test_doubles_are_printed_as_java_does(number: float, text: str) -> None:

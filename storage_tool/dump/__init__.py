@@ -1,0 +1,1 @@
+"""Printing what is in the files of a log; used by jbod-dump-log."""

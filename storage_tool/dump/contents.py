@@ -1,0 +1,164 @@
+"""What stands behind the metadata of a record: the payload as text or as JSON.
+
+A `Contents` turns a record of a data batch into the end of its line, and into members of its JSON
+object. Control records are the same whatever the data is, see `jbodlab.records.control_records`.
+"""
+
+from __future__ import annotations
+
+import base64
+import struct
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, Protocol
+
+from jbodlab.errors import DecodeError, FormatError
+from jbodlab.protocol.record_batch import BatchRecord
+from jbodlab.records import frame
+from jbodlab.records.json_form import JsonValue
+from jbodlab.records.json_text import data_text
+from jbodlab.records.raw import RawRecord
+from storage_tool.dump.report import members_text
+
+RAW_BYTES_SHOWN_MAX = 64
+"""Bytes of a record of unknown type that the text shows; JSON has all of them."""
+
+
+class Content(NamedTuple):
+    """A decoded record; `None` where there is nothing to show."""
+
+    key: str | None
+    payload: str | None
+    complaint: str | None = None
+    """Why it could not be decoded."""
+
+
+class Contents(Protocol):
+    """A way to read the records of data batches."""
+
+    def text(self, record: BatchRecord) -> Content:
+        """Return key and payload as Kafka's tool prints them."""
+
+    def members(self, record: BatchRecord) -> tuple[str, str | None]:
+        """Return members of the record's JSON object as text, and a complaint as in `Content`."""
+
+
+class MetadataContents:
+    """Records of the metadata log."""
+
+    def text(self, record: BatchRecord) -> Content:
+        """One line of JSON, or why there is none."""
+        try:
+            versioned = frame.decode(record.value)
+            if isinstance(versioned.record, RawRecord):
+                raise DecodeError(_unknown_type(versioned.record))
+            return Content(None, frame.payload_text(versioned))
+        except DecodeError as error:
+            return Content(None, f"Error at {record.offset}, skipping. {error}", str(error))
+
+    def members(self, record: BatchRecord) -> tuple[str, str | None]:
+        """The payload as an object with unknown tagged fields; raw bytes where it has no form."""
+        try:
+            found, version = frame.decode(record.value)
+        except DecodeError as error:
+            return members_text(payload=None, payloadBytes=_base64(record.value)), str(error)
+        if isinstance(found, RawRecord):
+            payload: dict[str, JsonValue] = {
+                "type": found.NAME,
+                "apiKey": found.api_key,
+                "version": found.version,
+                "body": _base64(found.body),
+            }
+            return members_text(payload=payload), _unknown_type(found)
+        data = data_text(found, min(version, found.HIGHEST_VERSION), with_unknown_tags=True)
+        head = f'"payload":{{"type":"{found.NAME}","version":{version},"data":'
+        return f"{head}{data}}}", None
+
+
+class PlainContents:
+    """Records of any topic, key and value each decoded on its own."""
+
+    def __init__(
+        self, key: Callable[[bytes], str | int], value: Callable[[bytes], str | int]
+    ) -> None:
+        self._key = key
+        self._value = value
+
+    def text(self, record: BatchRecord) -> Content:
+        """Key and value as text."""
+        try:
+            key = None if record.key is None else str(self._key(record.key))
+            payload = None if record.value is None else str(self._value(record.value))
+        except DecodeError as error:
+            return Content(None, f"Error at {record.offset}, skipping. {error}", str(error))
+        return Content(key, payload)
+
+    def members(self, record: BatchRecord) -> tuple[str, str | None]:
+        """Key and value; what is no text or number is there as base64, under another name."""
+        members: dict[str, JsonValue] = {}
+        complaint = None
+        for name, data, decode in (
+            ("key", record.key, self._key),
+            ("payload", record.value, self._value),
+        ):
+            members[name] = None
+            if data is None:
+                continue
+            try:
+                decoded = decode(data)
+            except DecodeError as error:
+                complaint = str(error)
+                members[f"{name}Bytes"] = _base64(data)
+                continue
+            if isinstance(decoded, str) and decoded.encode() != data:
+                members[f"{name}Bytes"] = _base64(data)
+            members[name] = decoded
+        return members_text(**members), complaint
+
+
+def plain_decoder(class_name: str) -> Callable[[bytes], str | int]:
+    """Return what a decoder class of Kafka does.
+
+    Raises:
+        FormatError: a class that is not built in; Java classes cannot be run here.
+    """
+    decoder = _DECODERS.get(class_name.rpartition(".")[2])
+    if decoder is None:
+        raise FormatError(
+            f"decoder {class_name} is not available, only {', '.join(sorted(_DECODERS))} are"
+        )
+    return decoder
+
+
+def _string(data: bytes) -> str:
+    return data.decode(errors="replace")
+
+
+def _number(code: str) -> Callable[[bytes], int]:
+    packed = struct.Struct(code)
+
+    def decode(data: bytes) -> int:
+        if len(data) != packed.size:
+            raise DecodeError(f"a number of {packed.size} bytes cannot be read from {len(data)}")
+        return int(packed.unpack(data)[0])
+
+    return decode
+
+
+_DECODERS: Mapping[str, Callable[[bytes], str | int]] = {
+    "StringDecoder": _string,
+    "IntegerDecoder": _number(">i"),
+    "LongDecoder": _number(">q"),
+}
+
+
+def _unknown_type(raw: RawRecord) -> str:
+    shown = raw.body[:RAW_BYTES_SHOWN_MAX].hex()
+    more = "..." if len(raw.body) > RAW_BYTES_SHOWN_MAX else ""
+    return (
+        f"unknown record type {raw.api_key}, version {raw.version}, {len(raw.body)} bytes"
+        f"{': ' if shown else ''}{shown}{more}"
+    )
+
+
+def _base64(data: bytes | None) -> str | None:
+    return None if data is None else base64.b64encode(data).decode("ascii")

@@ -1,0 +1,251 @@
+"""Dump of `.log` and `.checkpoint` files: batches and, if asked for, their records.
+
+A record or batch that cannot be read is a problem of its own: what stands behind it is dumped all
+the same, unless nobody can tell where it begins.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from dataclasses import dataclass
+from pathlib import Path
+
+from jbodlab.errors import DecodeError
+from jbodlab.log import names
+from jbodlab.protocol.crc32c import crc32c
+from jbodlab.protocol.record_batch import (
+    CRC_START,
+    HEADER,
+    HEADER_SIZE,
+    MAGIC,
+    BatchHeader,
+    BatchRecord,
+    iterate_records,
+)
+from storage_tool.dump import dialect as dialects
+from storage_tool.dump.contents import Contents
+from storage_tool.dump.control import control_members, control_text
+from storage_tool.dump.dialect import Dialect
+from storage_tool.dump.legacy import legacy_batch
+from storage_tool.dump.paths import absolute
+from storage_tool.dump.reader import BatchFile, RawBatch
+from storage_tool.dump.report import Report
+
+CHECKPOINT_SUFFIX = ".checkpoint"
+NON_CONSECUTIVE = "  {} is followed by {}"
+
+_SNAPSHOT_NAME = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
+_NUMBER = re.compile(r"-?[0-9]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogOptions:
+    """How logs are dumped."""
+
+    deep: bool
+    """Records, too, and not only batches."""
+    contents: Contents | None
+    """How payloads are read; without, they are not shown."""
+    skip_record_metadata: bool
+    as_json: bool
+    bytes_max: int | None
+    """Bytes read of each file; `None` is all."""
+    dialect: Dialect | None
+    """`None` finds it out for each file."""
+
+
+class LogDump:
+    """Dumps one log after the other."""
+
+    def __init__(self, report: Report, options: LogOptions) -> None:
+        self._report = report
+        self._options = options
+        self._dialect = options.dialect or dialects.LATEST
+
+    def dump(self, shown: str, path: Path) -> None:
+        """Dump one file.
+
+        Args:
+            shown: The path as it was given.
+            path: The same, to be opened.
+
+        Raises:
+            OSError: the file cannot be read.
+        """
+        self._title(shown, path)
+        with BatchFile(path, self._options.bytes_max) as file:
+            if self._options.deep and self._options.dialect is None:
+                # A file that tells nothing is of the same cluster as the file before it.
+                self._dialect = dialects.of_file(path) or self._dialect
+            self._batches(shown, path, file)
+
+    def _batches(self, shown: str, path: Path, file: BatchFile) -> None:
+        gaps = _Gaps()
+        undecoded = 0
+        try:
+            for batch in file.batches():
+                undecoded += self._batch(shown, batch, gaps)
+        except DecodeError as error:
+            self._report.problem(
+                shown,
+                f"{error} at position {file.position}, "
+                f"the last {file.end - file.position} bytes cannot be read",
+                position=file.position,
+            )
+        else:
+            rest = file.size - file.position
+            if rest and self._options.bytes_max is None:
+                self._report.remark(
+                    "problem",
+                    f"Found {rest} invalid bytes at the end of {path.name}",
+                    problem="invalidBytesAtEnd",
+                    path=shown,
+                    position=file.position,
+                    bytes=rest,
+                )
+        if undecoded:
+            self._report.problem(shown, f"{undecoded} records could not be decoded")
+        if gaps.pairs:
+            self._report.mismatches(
+                "nonConsecutiveOffsets",
+                "Non-consecutive offsets in ",
+                absolute(shown),
+                [(NON_CONSECUTIVE, first, second) for first, second in gaps.all()],
+            )
+
+    def _title(self, shown: str, path: Path) -> None:
+        """Tell that a file begins, and what its name says."""
+        report, name = self._report, path.name
+        if name.endswith(names.LOG_SUFFIX):
+            stem = name.split(".")[0]
+            if _NUMBER.fullmatch(stem):
+                offset = int(stem)
+                line = f"Log starting offset: {offset}"
+                report.file(shown, "log", line, startOffset=offset)
+            else:
+                report.file(shown, "log")
+                _require_exists(path)
+                report.problem(shown, "the name does not begin with an offset")
+        elif name == names.BOOTSTRAP_CHECKPOINT_FILE:
+            report.file(shown, "bootstrapSnapshot", "KRaft bootstrap snapshot")
+        elif match := _SNAPSHOT_NAME.fullmatch(name):
+            end_offset, epoch = int(match[1]), int(match[2])
+            line = f"Snapshot end offset: {end_offset}, epoch: {epoch}"
+            report.file(shown, "snapshot", line, endOffset=end_offset, epoch=epoch)
+        else:
+            report.file(shown, "snapshot")
+            _require_exists(path)
+            report.problem(shown, "the name has no end offset and epoch")
+
+    def _batch(self, shown: str, batch: RawBatch, gaps: _Gaps) -> int:
+        """Dump one batch; returns how many of its records could not be decoded."""
+        report, data = self._report, batch.data
+        if batch.magic < MAGIC:
+            legacy_batch(report, shown, batch, deep=self._options.deep)
+            return 0
+        if len(data) < HEADER_SIZE:
+            report.problem(
+                shown,
+                f"batch at position {batch.position} has {len(data)} bytes, "
+                f"a header has {HEADER_SIZE}",
+                position=batch.position,
+            )
+            return 0
+        header = BatchHeader(*HEADER.unpack_from(data))
+        is_valid = crc32c(data[CRC_START:]) == header.crc
+        report.batch(batch.position, header, is_valid=is_valid)
+        if not self._options.deep:
+            return 0
+        undecoded = 0
+        try:
+            show = self._control_record if header.is_control else self._data_record
+            for record in iterate_records(data, 0, header):
+                gaps.add(record.offset)
+                undecoded += show(shown, header, record)
+        except DecodeError as error:
+            report.problem(
+                shown,
+                f"batch at position {batch.position}, offset {header.base_offset}: {error}",
+                position=batch.position,
+                offset=header.base_offset,
+            )
+        return undecoded
+
+    def _data_record(self, shown: str, header: BatchHeader, record: BatchRecord) -> int:
+        contents = self._options.contents
+        if contents is None:
+            self._report.record(header, record)
+            return 0
+        if self._options.as_json:
+            members, complaint = contents.members(record)
+            self._report.record(header, record, members)
+            if complaint is not None:
+                self._report.remark(
+                    "problem",
+                    complaint,
+                    problem="undecodedRecord",
+                    path=shown,
+                    offset=record.offset,
+                )
+        else:
+            key, payload, complaint = contents.text(record)
+            self._report.record(header, record, self._line_end(key, payload))
+        return complaint is not None
+
+    def _line_end(self, key: str | None, payload: str | None) -> str:
+        begin = "| " if self._options.skip_record_metadata else " "
+        if key is not None:
+            return f"{begin}key: {key}" + ("" if payload is None else f" payload: {payload}")
+        if payload is None:
+            return ""
+        return f"{begin if self._dialect.indented_payload else ' '}payload: {payload}"
+
+    def _control_record(self, shown: str, header: BatchHeader, record: BatchRecord) -> int:
+        content, complaint = "", None
+        if self._options.as_json or not self._options.skip_record_metadata:
+            try:
+                if self._options.as_json:
+                    content = control_members(record)
+                else:
+                    content = control_text(record, self._dialect)
+            except DecodeError as error:
+                complaint = str(error)
+        self._report.record(header, record, content)
+        if complaint is not None:
+            self._report.problem(
+                shown,
+                f"control record at offset {record.offset}: {complaint}",
+                offset=record.offset,
+            )
+        return 0
+
+
+def _int64(number: int) -> int:
+    """Return a sum of damaged numbers as 64 bits hold it."""
+    return (number + 2**63) % 2**64 - 2**63
+
+
+def _require_exists(path: Path) -> None:
+    """Make a missing file the only complaint about it."""
+    path.stat()
+
+
+class _Gaps:
+    """Offsets that are not followed by the next one."""
+
+    __slots__ = ("_previous", "pairs")
+
+    def __init__(self) -> None:
+        self._previous: int | None = None
+        self.pairs = array("q")
+        """First and second offset of each; a compacted log has many."""
+
+    def add(self, offset: int) -> None:
+        previous, self._previous = self._previous, offset
+        if previous is not None and offset != previous + 1:
+            self.pairs.append(_int64(previous))
+            self.pairs.append(_int64(offset))
+
+    def all(self) -> list[tuple[int, int]]:
+        return list(zip(self.pairs[0::2], self.pairs[1::2], strict=True))

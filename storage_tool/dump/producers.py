@@ -1,0 +1,90 @@
+"""Dump of `.snapshot` files: what a partition knows of its producers as of an offset.
+
+The layout is drawn in `jbodlab.log.producer_state`; here every entry is shown as it stands.
+"""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+from jbodlab.protocol.crc32c import crc32c
+from jbodlab.protocol.record_batch import MAX_SEQUENCE
+from storage_tool.dump.report import Report, optional_long
+
+VERSION = 1
+
+_HEAD = struct.Struct(">hIi")
+_ENTRY = struct.Struct(">qhiqiqiq")
+_CRC_START = 6
+
+
+def dump_producers(report: Report, shown: str, path: Path) -> None:
+    """Dump one file.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    report.file(shown, "producerSnapshot")
+    data = path.read_bytes()
+    if len(data) < _HEAD.size:
+        report.problem(shown, f"{len(data)} bytes are no producer snapshot")
+        return
+    version, crc, count = _HEAD.unpack_from(data)
+    if version != VERSION:
+        report.problem(shown, f"producer snapshot of version {version}, only {VERSION} is known")
+        return
+    computed = crc32c(data[_CRC_START:])
+    if crc != computed:
+        report.problem(shown, f"producer snapshot has the CRC {crc}, its bytes have {computed}")
+        return
+    if len(data) != _HEAD.size + count * _ENTRY.size:
+        report.problem(shown, f"producer snapshot of {len(data)} bytes counts {count} entries")
+        return
+    for entry in _ENTRY.iter_unpack(data[_HEAD.size :]):
+        _dump_entry(report, *entry)
+
+
+def _dump_entry(
+    report: Report,
+    producer_id: int,
+    epoch: int,
+    last_sequence: int,
+    last_offset: int,
+    offset_delta: int,
+    timestamp: int,
+    coordinator_epoch: int,
+    transaction_start: int,
+) -> None:
+    start = None if transaction_start < 0 else transaction_start
+    line = (
+        f"producerId: {producer_id} producerEpoch: {epoch} coordinatorEpoch: {coordinator_epoch} "
+        f"currentTxnFirstOffset: {optional_long(start)} lastTimestamp: {timestamp}"
+    )
+    first_sequence = None
+    if last_offset >= 0:
+        first_sequence = _first_sequence(last_sequence, offset_delta)
+        line += (
+            f" firstSequence: {first_sequence} lastSequence: {last_sequence} "
+            f"lastOffset: {last_offset} offsetDelta: {offset_delta} timestamp: {timestamp}"
+        )
+    report.entry(
+        "producer",
+        line,
+        producerId=producer_id,
+        producerEpoch=epoch,
+        coordinatorEpoch=coordinator_epoch,
+        currentTxnFirstOffset=start,
+        lastTimestamp=timestamp,
+        firstSequence=first_sequence,
+        lastSequence=last_sequence,
+        lastOffset=last_offset,
+        offsetDelta=offset_delta,
+    )
+
+
+def _first_sequence(last_sequence: int, offset_delta: int) -> int:
+    """Return the sequence so many before; before 0 comes the largest."""
+    if last_sequence < offset_delta:
+        return MAX_SEQUENCE - (offset_delta - last_sequence) + 1
+    return last_sequence - offset_delta

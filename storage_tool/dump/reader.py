@@ -1,0 +1,138 @@
+"""The batches of a file, one after the other, with bounded memory.
+
+A file is read in blocks; a batch is seen as a part of one. What cannot be a batch ends the
+reading, as its size is not to be trusted; a batch that would reach beyond the end is a torn tail.
+
+Source: `org.apache.kafka.common.record.FileLogInputStream`.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple
+
+from jbodlab.errors import DecodeError
+from jbodlab.protocol.record_batch import MAGIC, SIZE_PREFIX
+
+BLOCK_BYTES = 1 << 20
+BATCH_BYTES_MAX = 256 << 20
+"""A larger batch is not held in memory; no broker accepts one."""
+
+HEAD_SIZE = 17
+"""Bytes up to and with the magic, which tells the layout of the rest."""
+SIZE_MIN = 14
+"""Least size behind the prefix that any format has had."""
+MAGIC_OFFSET = 16
+
+_SIZE = struct.Struct(">i")
+_SIZE_OFFSET = 8
+_LAST_OFFSET = struct.Struct(">q15xi")
+_OFFSET = struct.Struct(">q")
+
+
+class RawBatch(NamedTuple):
+    """A batch and where it begins; `data` is only good until the next one is asked for."""
+
+    position: int
+    magic: int
+    data: memoryview
+
+
+class BatchFile:
+    """An open file of batches.
+
+    The size is taken once: what a running process appends meanwhile is not seen.
+    """
+
+    __slots__ = ("_fd", "end", "position", "size")
+
+    def __init__(self, path: Path, bytes_max: int | None = None) -> None:
+        """Open a file.
+
+        Args:
+            path: The file.
+            bytes_max: Read only so many bytes of it.
+
+        Raises:
+            OSError: it cannot be opened.
+        """
+        self._fd = os.open(path, os.O_RDONLY)
+        self.size = os.fstat(self._fd).st_size
+        self.end = self.size if bytes_max is None else min(self.size, bytes_max)
+        self.position = 0
+        """Behind the last batch that was read."""
+
+    def __enter__(self) -> BatchFile:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        os.close(self._fd)
+
+    def batches(self, position: int = 0) -> Iterator[RawBatch]:
+        """Yield the whole batches from a position on.
+
+        Raises:
+            DecodeError: something that cannot be a batch; nothing behind it can be found.
+            OSError: the file cannot be read.
+        """
+        block = memoryview(b"")
+        block_start = self.position = position
+        while self.end - position > HEAD_SIZE:
+            at = position - block_start
+            if len(block) - at < HEAD_SIZE:
+                block, block_start, at = self._block(position, HEAD_SIZE), position, 0
+            (size,) = _SIZE.unpack_from(block, at + _SIZE_OFFSET)
+            if size < SIZE_MIN:
+                raise DecodeError(f"a batch cannot have the size {size}")
+            total = SIZE_PREFIX + size
+            if total > self.end - position:
+                return
+            if total > BATCH_BYTES_MAX:
+                raise DecodeError(f"a batch of {total} bytes, at most {BATCH_BYTES_MAX} are read")
+            if len(block) - at < total:
+                block, block_start, at = self._block(position, total), position, 0
+            magic = block[at + MAGIC_OFFSET]
+            # The byte is signed, so what looks large is older than the oldest.
+            yield RawBatch(position, magic - (magic & 0x80) * 2, block[at : at + total])
+            position += total
+            self.position = position
+
+    def last_offset_at(self, position: int) -> int:
+        """Return the last offset of the batch that begins at a position.
+
+        Raises:
+            DecodeError: there is no whole batch.
+            OSError: the file cannot be read.
+        """
+        if position < 0 or position > self.size:
+            raise DecodeError(f"position {position} lies outside of {self.size} bytes")
+        for batch in self.batches(position):
+            return last_offset(batch)
+        raise DecodeError(f"no whole batch begins at position {position}")
+
+    def _block(self, position: int, least: int) -> memoryview:
+        wanted = min(max(least, BLOCK_BYTES), self.end - position)
+        data = os.pread(self._fd, wanted, position)
+        while len(data) < least:
+            more = os.pread(self._fd, wanted - len(data), position + len(data))
+            if not more:
+                raise DecodeError(f"the file became shorter than {position + least} bytes")
+            data += more
+        return memoryview(data)
+
+
+def last_offset(batch: RawBatch) -> int:
+    """Return the last offset of a batch of any format."""
+    if batch.magic < MAGIC or len(batch.data) < _LAST_OFFSET.size:
+        return int(_OFFSET.unpack_from(batch.data)[0])
+    base, delta = _LAST_OFFSET.unpack_from(batch.data)
+    return int(base + delta)

@@ -1,0 +1,275 @@
+"""Metadata logs and snapshots as Kafka's dump tool prints them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from jbodlab.metadata_log.batches import control_batch, data_batch
+from jbodlab.protocol.record_batch import CONTROL, build_batch
+from jbodlab.records.config_records import BeginTransactionRecord, FeatureLevelRecord
+from jbodlab.records.control_records import (
+    KRaftVersionRecord,
+    LeaderChangeMessage,
+    SnapshotFooterRecord,
+    SnapshotHeaderRecord,
+    Voter,
+)
+from jbodlab.records.frame import VersionedRecord
+from tests.storage_tool.dumping import (
+    FIXTURES,
+    LOG,
+    TIME_MS,
+    dump,
+    leader_change,
+    no_ops,
+    payloads,
+    registration,
+    values,
+    write,
+)
+
+DECODER = "--cluster-metadata-decoder"
+DUMPS = sorted(FIXTURES.glob("*/dump-*.txt"))
+UNKNOWN_TYPE = bytes.fromhex("017f03 0102")
+
+
+@pytest.mark.parametrize("expected", DUMPS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_log_of_a_real_kafka_gives_the_lines_of_its_own_tool(
+    expected: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(expected.parent)
+    name = expected.name.removeprefix("dump-").removesuffix(".txt")
+
+    done = dump(DECODER, "--files", f"controller/__cluster_metadata-0/{name}")
+
+    assert done == (0, expected.read_text(encoding="utf-8"), "")
+
+
+def test_there_is_a_dump_for_each_kind_of_fixture() -> None:
+    assert len(DUMPS) == 4
+
+
+@pytest.mark.parametrize(
+    "path",
+    sorted(FIXTURES.glob("*/*/**/*.log")) + sorted(FIXTURES.glob("*/*/**/*.checkpoint")),
+    ids=lambda path: f"{path.parents[1].name}-{path.name}",
+)
+def test_json_has_the_payloads_of_the_text(path: Path) -> None:
+    text = dump(DECODER, "--files", path)
+    as_json = dump(DECODER, "--json", "--files", path)
+
+    assert (as_json.code, as_json.err) == (0, "")
+    records = as_json.of_kind("record")
+    assert [one["payload"] for one in records if "payload" in one] == [
+        json.loads(line) for line in payloads(text.lines)
+    ]
+    assert len(as_json.of_kind("batch")) == sum(
+        line.startswith("baseOffset") for line in text.lines
+    )
+    assert len(records) == sum(line.startswith("| offset: ") for line in text.lines)
+
+
+def test_bootstrap_snapshot_and_snapshot_are_named(tmp_path: Path) -> None:
+    header = control_batch(SnapshotHeaderRecord(), base_offset=0, epoch=0, timestamp_ms=5)
+    footer = control_batch(SnapshotFooterRecord(), base_offset=1, epoch=0, timestamp_ms=5)
+    bootstrap = write(tmp_path, header, footer, name="bootstrap.checkpoint")
+    snapshot = write(tmp_path, header, footer, name=f"{248:020d}-{3:010d}.checkpoint")
+
+    done = dump(DECODER, "--files", f"{bootstrap},{snapshot}")
+
+    assert done.code == 0
+    assert [line for line in done.lines if not line.startswith(("baseOffset", "| "))] == [
+        f"Dumping {bootstrap}",
+        "KRaft bootstrap snapshot",
+        f"Dumping {snapshot}",
+        "Snapshot end offset: 248, epoch: 3",
+    ]
+    assert done.out.count(' SnapshotHeader {"version":0,"lastContainedLogTimestamp":0}') == 2
+    assert done.out.count(' SnapshotFooter {"version":0}') == 2
+
+
+@pytest.mark.parametrize(
+    ("level", "expected"),
+    [
+        (19, "controlType: LEADER_CHANGE(2)"),
+        (25, "controlType: LEADER_CHANGE(2)"),
+        (26, 'LeaderChange: {"version":0,'),
+        (33, 'LeaderChange: {"version":0,'),
+    ],
+)
+def test_leader_change_is_printed_as_by_the_release_whose_nodes_registered(
+    tmp_path: Path, level: int, expected: str
+) -> None:
+    path = write(tmp_path, leader_change(), registration(level, base_offset=1))
+
+    done = dump(DECODER, "--files", path)
+
+    assert f"headerKeys: [] {expected}" in done.lines[3]
+
+
+def test_release_is_told_by_the_feature_level_where_nobody_registers(tmp_path: Path) -> None:
+    feature = VersionedRecord(FeatureLevelRecord(name="metadata.version", feature_level=21), 0)
+    level = data_batch([feature], base_offset=1, epoch=1, timestamp_ms=TIME_MS)
+
+    assert (
+        "LEADER_CHANGE(2)" in dump(DECODER, "--files", write(tmp_path, leader_change(), level)).out
+    )
+    assert "LeaderChange: {" in dump(DECODER, "--files", write(tmp_path, leader_change())).out
+
+
+def test_file_that_tells_no_release_is_of_the_one_before(tmp_path: Path) -> None:
+    first = write(tmp_path, leader_change(), registration(21, base_offset=1))
+    second = write(tmp_path, leader_change(2), name=f"{2:020d}.log")
+
+    assert dump(DECODER, "--files", f"{first},{second}").out.count("LEADER_CHANGE(2)") == 2
+    assert dump(DECODER, "--files", second).out.count("LEADER_CHANGE(2)") == 0
+
+
+def test_release_can_be_given(tmp_path: Path) -> None:
+    path = write(tmp_path, leader_change(), registration(30, base_offset=1))
+
+    for release, count in (("3.9", 1), ("4.0.1", 1), ("4.1", 0), ("4.3.1", 0)):
+        done = dump(DECODER, "--kafka-release", release, "--files", path)
+        assert done.out.count("LEADER_CHANGE(2)") == count
+
+    refused = dump(DECODER, "--kafka-release", "new", "--files", path)
+    assert (refused.code, refused.out) == (1, "")
+    assert refused.err == "new is no release of Kafka such as 3.9 or 4.3\n"
+
+
+def test_without_record_metadata_only_payloads_are_left(tmp_path: Path) -> None:
+    path = write(tmp_path, leader_change(), no_ops(2, base_offset=1))
+    options = (DECODER, "--skip-record-metadata", "--files", path)
+    payload = 'payload: {"type":"NO_OP_RECORD","version":0,"data":{}}'
+
+    latest = [line for line in dump(*options).lines if not line.startswith("baseOffset")]
+    earlier = dump(*options, "--kafka-release", "4.2").lines
+
+    assert latest[2:] == ["", f"| {payload}", f"| {payload}"]
+    assert earlier[-2:] == [f" {payload}", f" {payload}"]
+
+
+def test_control_records_of_every_type_are_printed(tmp_path: Path) -> None:
+    directory_voter = LeaderChangeMessage(version=1, leader_id=1, voters=(Voter(voter_id=1),))
+    path = write(
+        tmp_path,
+        control_batch(directory_voter, base_offset=0, epoch=1, timestamp_ms=TIME_MS),
+        control_batch(
+            KRaftVersionRecord(k_raft_version=1), base_offset=1, epoch=1, timestamp_ms=TIME_MS
+        ),
+        build_batch(
+            [
+                (bytes([0, 0, 0, 0]), bytes.fromhex("0000 00000007")),
+                (bytes([0, 0, 0, 1]), bytes.fromhex("0000 00000008")),
+                (bytes([0, 0, 0, 9]), b"abc"),
+            ],
+            base_offset=2,
+            timestamp_ms=TIME_MS,
+            attributes=CONTROL,
+        ),
+    )
+
+    text = dump("--deep-iteration", "--files", path)
+    as_json = dump("--deep-iteration", "--json", "--files", path)
+
+    ends = [line.partition("headerKeys: []")[2] for line in text.lines if line[0] == "|"]
+    assert ends == [
+        ' LeaderChange: {"version":1,"leaderId":1,"voters":[{"voterId":1,'
+        '"voterDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA"}],"grantingVoters":[]}',
+        ' KRaftVersion {"version":0,"kRaftVersion":1}',
+        " endTxnMarker: ABORT coordinatorEpoch: 7",
+        " endTxnMarker: COMMIT coordinatorEpoch: 8",
+        " controlType: UNKNOWN(9)",
+    ]
+    assert [one["control"] for one in as_json.of_kind("record")][1:] == [
+        {"type": "KRAFT_VERSION", "number": 5, "data": {"version": 0, "kRaftVersion": 1}},
+        {"type": "ABORT", "number": 0, "data": {"version": 0, "coordinatorEpoch": 7}},
+        {"type": "COMMIT", "number": 1, "data": {"version": 0, "coordinatorEpoch": 8}},
+        {"type": "UNKNOWN", "number": 9, "data": None, "value": "YWJj"},
+    ]
+    assert (text.code, as_json.code) == (0, 0)
+
+
+def test_record_that_cannot_be_decoded_does_not_end_the_dump(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        values(b"\x01\x14\x00\x00", UNKNOWN_TYPE, None, b"\x01\x14\x00\x00\xff"),
+        no_ops(base_offset=4),
+    )
+
+    done = dump(DECODER, "--files", path)
+
+    no_op = '{"type":"NO_OP_RECORD","version":0,"data":{}}'
+    assert payloads(done.lines) == [
+        no_op,
+        "Error at 1, skipping. unknown record type 127, version 3, 2 bytes: 0102",
+        "Error at 2, skipping. metadata record without a value",
+        "Error at 3, skipping. 1 bytes left over behind NO_OP_RECORD v0",
+        no_op,
+    ]
+    assert done.code == 1
+    assert done.err == f"{path}: 3 records could not be decoded\n"
+
+
+def test_json_keeps_what_has_no_form(tmp_path: Path) -> None:
+    begin = VersionedRecord(BeginTransactionRecord(name="a", unknown_tags=((9, b"\x01\x02"),)), 0)
+    path = write(
+        tmp_path,
+        values(UNKNOWN_TYPE, b"\x01"),
+        data_batch([begin], base_offset=2, epoch=1, timestamp_ms=TIME_MS),
+    )
+
+    done = dump(DECODER, "--json", "--files", path)
+
+    raw, cut, tagged = done.of_kind("record")
+    assert raw["payload"] == {"type": "UNKNOWN", "apiKey": 127, "version": 3, "body": "AQI="}
+    assert (cut["payload"], cut["payloadBytes"]) == (None, "AQ==")
+    assert tagged["payload"] == {
+        "type": "BEGIN_TRANSACTION_RECORD",
+        "version": 0,
+        "data": {"name": "a", "unknownTaggedFields": [{"tag": 9, "data": "AQI="}]},
+    }
+    problems = [(one["problem"], one.get("offset")) for one in done.of_kind("problem")]
+    assert problems == [("undecodedRecord", 0), ("undecodedRecord", 1), ("unreadable", None)]
+    assert done.code == 1
+
+
+def test_version_above_the_highest_is_printed_with_the_fields_of_the_highest(
+    tmp_path: Path,
+) -> None:
+    path = write(tmp_path, values(bytes.fromhex("01010500000008000000000000000500")))
+
+    assert payloads(dump(DECODER, "--files", path).lines) == [
+        '{"type":"UNREGISTER_BROKER_RECORD","version":5,"data":{"brokerId":8,"brokerEpoch":5}}'
+    ]
+
+
+def test_malformed_control_record_is_told_and_passed(tmp_path: Path) -> None:
+    broken = build_batch(
+        [(bytes([0, 0, 0, 2]), b"\x00\x00"), (bytes([0, 0, 0, 4]), b"\x00\x00\x00")],
+        timestamp_ms=TIME_MS,
+        attributes=CONTROL,
+    )
+    path = write(tmp_path, broken, no_ops(base_offset=2))
+
+    done = dump(DECODER, "--files", path)
+
+    records = [line for line in done.lines if line.startswith("| offset")]
+    assert records[0].endswith("headerKeys: []")
+    assert records[1].endswith(' SnapshotFooter {"version":0}')
+    assert len(records) == 3
+    assert done.code == 1
+    assert f"{path}: control record at offset 0: " in done.err
+
+
+def test_segment_that_begins_later_has_no_gap_before_it(tmp_path: Path) -> None:
+    path = write(tmp_path, no_ops(2, base_offset=100), name=f"{100:020d}.log")
+
+    done = dump(DECODER, "--files", path)
+
+    assert done.lines[1] == "Log starting offset: 100"
+    assert (done.code, done.err) == (0, "")
+    assert LOG not in done.out
