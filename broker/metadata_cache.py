@@ -8,7 +8,7 @@ Source: `kafka.server.metadata.KRaftMetadataCache`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from jbodlab.ids import (
@@ -22,7 +22,6 @@ from jbodlab.ids import (
 from jbodlab.image.broker_registration import BrokerRegistration
 from jbodlab.image.metadata_image import EMPTY, MetadataImage
 from jbodlab.image.partition_registration import PartitionRegistration
-from jbodlab.image.topics_image import TopicImage
 from jbodlab.records.cluster_records import BrokerEndpoint
 
 NO_BROKER = BrokerId(-1)
@@ -69,13 +68,6 @@ class MetadataCache:
         """Exchange the image."""
         self._image = image
         self._live = {}
-
-    def topics_for(self, names: Iterable[str] | None) -> list[TopicImage]:
-        """Return the topics with these names that exist; all of them for None."""
-        by_name = self._image.topics.by_name
-        if names is None:
-            return list(by_name.values())
-        return [by_name[name] for name in names if name in by_name]
 
     def topic_id(self, name: str) -> TopicId | None:
         """Return the id of a topic."""

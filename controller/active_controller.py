@@ -32,6 +32,9 @@ from jbodlab.metadata_log.batches import MAX_BATCH_BYTES
 from jbodlab.metadata_log.metadata_log import MetadataLog
 from jbodlab.protocol.record_batch import HEADER_SIZE, build_batch
 from jbodlab.records import frame
+from jbodlab.records.config_records import BeginTransactionRecord, EndTransactionRecord
+from jbodlab.records.frame import VersionedRecord
+from jbodlab.records.metadata_version import TRANSACTION_LEVEL
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +42,7 @@ T = TypeVar("T")
 Decision = Callable[[ControllerState, int], ControllerResult[T]]
 """`(state, now_ms)` to what shall be written and answered."""
 
+TRANSACTION_NAME = "Large operation"
 RECORD_OVERHEAD_BYTES = 24
 """More than a batch adds to the value of a record."""
 OPERATIONS_PER_ROUND_MAX = 1_000
@@ -225,10 +229,8 @@ class ActiveController:
                 len(values) > RECORDS_PER_RESULT_MAX
                 or _size(values) > MAX_BATCH_BYTES - HEADER_SIZE
             ):
-                raise KafkaError(
-                    ErrorCode.UNKNOWN_SERVER_ERROR,
-                    f"{len(values)} records of {_size(values)} bytes do not fit into one batch",
-                )
+                result = self._in_transaction(result)
+                values = [frame.encode(record, version) for record, version in result.records]
         except KafkaError:
             raise
         except Exception as error:
@@ -240,6 +242,21 @@ class ActiveController:
         self._replay(result)
         new.add(values, atomic=result.atomic)
         return result.response
+
+    def _in_transaction(self, result: ControllerResult[T]) -> ControllerResult[T]:
+        """Return a result that counts as a whole though it is cut into several batches.
+
+        Readers show nothing of it before its end, and a controller that finds it open aborts it.
+        """
+        if self.state.metadata_version < TRANSACTION_LEVEL:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_SERVER_ERROR,
+                f"{len(result.records)} records do not fit into one batch, and there are no "
+                f"transactions before metadata.version {TRANSACTION_LEVEL}",
+            )
+        begin = VersionedRecord(BeginTransactionRecord(name=TRANSACTION_NAME), 0)
+        end = VersionedRecord(EndTransactionRecord(), 0)
+        return replace(result, records=(begin, *result.records, end), atomic=False)
 
     def _replay(self, result: ControllerResult[Any]) -> None:
         """Change the state as a result says; what it cannot replay must not reach the log."""

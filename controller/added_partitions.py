@@ -14,12 +14,11 @@ from controller.initial_partitions import (
     placed_partitions,
 )
 from controller.state import (
-    RECORDS_PER_RESULT_MAX,
-    TOO_LARGE,
     ControllerResult,
     ControllerState,
     Randomness,
     RecordList,
+    check_count,
 )
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
@@ -39,7 +38,11 @@ def create_partitions(
     *,
     randomness: Randomness,
 ) -> ControllerResult[CreatePartitionsResponse]:
-    """Add partitions to topics."""
+    """Add partitions to topics.
+
+    Raises:
+        KafkaError: POLICY_VIOLATION, too many partitions for one request.
+    """
     records = RecordList(state.metadata_version)
     given = Counter(topic.name for topic in request.topics)
     results = []
@@ -56,14 +59,7 @@ def create_partitions(
                     name=name, error_code=error.code, error_message=error.message
                 )
             )
-    if len(records) > RECORDS_PER_RESULT_MAX:
-        results = [
-            CreatePartitionsResult(
-                name=each.name, error_code=ErrorCode.POLICY_VIOLATION, error_message=TOO_LARGE
-            )
-            for each in results
-        ]
-        return ControllerResult(response=CreatePartitionsResponse(results=tuple(results)))
+    records.check_size()
     return ControllerResult(
         response=CreatePartitionsResponse(results=tuple(results)),
         records=() if request.validate_only else records.as_tuple(),
@@ -92,8 +88,7 @@ def _added_partitions(
             "not be an increase.",
         )
     added = topic.count - existing
-    if added > RECORDS_PER_RESULT_MAX:
-        raise KafkaError(ErrorCode.POLICY_VIOLATION, TOO_LARGE)
+    check_count(added)
     factor = len(image.partitions[min(image.partitions)].replicas)
     first = max(image.partitions) + 1
     if topic.assignments is None:

@@ -1,25 +1,23 @@
-"""Heartbeats of brokers: fencing, unfencing, controlled shutdown, failed directories.
+"""Heartbeats of brokers: fencing, unfencing, controlled shutdown, failed and degraded directories.
 
-A broker is in one of three control states; a heartbeat may move it.
+What a heartbeat causes stands in its result in this order: the broker's new state
+(`controller/control_state.py`), the directories that failed, and last the degraded ones, which are
+judged by the state that the first two leave.
 
-    FENCED               may neither lead nor serve; every registration begins here
-    UNFENCED             takes part
-    CONTROLLED_SHUTDOWN  still there, leads nothing any more, waits until the others know it
-
-SHUTDOWN_NOW is no state but a farewell: the broker is fenced and told to stop.
-
-Source: `BrokerHeartbeatManager.calculateNextBrokerState`, `ReplicationControlManager`, KIP-631.
+Source: `BrokerHeartbeatManager`, `ReplicationControlManager.processBrokerHeartbeat`, KIP-631.
 """
 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
-from enum import Enum, auto
+from dataclasses import replace
 
+from controller.control_state import ControlState, current_state, next_state
+from controller.degraded import HEALTHY, DegradedDirs
 from controller.directories import add_offline_directories, newly_offline
 from controller.heartbeats import Contact
-from controller.leader_and_isr import in_isr, leads_any, with_broker, without_broker
+from controller.leader_and_isr import in_isr, with_broker, without_broker
+from controller.relief import add_relief
 from controller.state import ControllerResult, ControllerState, RecordList
 from jbodlab import kafka_uuid
 from jbodlab.error_code import ErrorCode
@@ -43,15 +41,6 @@ from jbodlab.requests import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 logger = logging.getLogger(__name__)
 
 
-class ControlState(Enum):
-    """What a broker is allowed to do."""
-
-    FENCED = auto()
-    UNFENCED = auto()
-    CONTROLLED_SHUTDOWN = auto()
-    SHUTDOWN_NOW = auto()
-
-
 def heartbeat(
     request: BrokerHeartbeatRequest, state: ControllerState, now_ms: int
 ) -> ControllerResult[BrokerHeartbeatResponse]:
@@ -59,6 +48,9 @@ def heartbeat(
 
     A broker whose directories have all failed is fenced and stays so: a registration without any
     directory cannot be written.
+
+    Degraded directories are relieved by every heartbeat that names them, and not only by the first:
+    an ISR member to hand over to may turn up later.
     """
     registration = state.image.cluster.brokers.get(request.broker_id)
     stale = _stale(request, registration)
@@ -69,35 +61,41 @@ def heartbeat(
             )
         )
     failed: tuple[DirectoryId, ...] = ()
+    degraded = HEALTHY
     if state.metadata_version >= JBOD_LEVEL:
         failed = newly_offline(registration, request.offline_log_dirs)
+        online = [each for each in registration.directories if each not in failed]
+        degraded = DegradedDirs.reported(request, online)
         _warn_of_unknown(request, registration, state)
     all_failed = bool(failed) and len(failed) == len(registration.directories)
-    current = _current(state, registration)
-    next_state = _next(_Situation(request, state, registration, all_failed), current)
+    upcoming = next_state(request, state, registration, all_failed=all_failed)
+    is_fenced = upcoming in (ControlState.FENCED, ControlState.SHUTDOWN_NOW)
+    contact = Contact(
+        last_contact_ms=now_ms,
+        metadata_offset=request.current_metadata_offset,
+        offline_log_dirs=frozenset(request.offline_log_dirs),
+        degraded_log_dirs=HEALTHY if is_fenced else degraded,
+    )
+    # Elections that come with the new state shall know of degraded directories already.
+    heard = replace(state, heartbeats=state.heartbeats.with_contact(request.broker_id, contact))
 
     records = RecordList(state.metadata_version)
     left_isrs = False
-    if next_state is not current:
-        left_isrs = _add_transition(records, state, registration, next_state, failed)
+    if upcoming is not current_state(state, registration):
+        left_isrs = _add_transition(records, heard, registration, upcoming, failed)
     if failed and not all_failed:
-        add_offline_directories(records, state, registration, failed, left_isrs=left_isrs)
-    is_fenced = next_state in (ControlState.FENCED, ControlState.SHUTDOWN_NOW)
+        add_offline_directories(records, heard, registration, failed, left_isrs=left_isrs)
+    shutdown_offset = _shutdown_offset(state, request, upcoming, records)
+    add_relief(records, state, heard, request.broker_id)
     return ControllerResult(
         response=BrokerHeartbeatResponse(
             is_caught_up=request.current_metadata_offset >= registration.record_offset,
             is_fenced=is_fenced,
-            should_shut_down=next_state is ControlState.SHUTDOWN_NOW,
+            should_shut_down=upcoming is ControlState.SHUTDOWN_NOW,
         ),
         records=records.as_tuple(),
         heartbeats=state.heartbeats.with_contact(
-            request.broker_id,
-            Contact(
-                last_contact_ms=now_ms,
-                metadata_offset=request.current_metadata_offset,
-                controlled_shutdown_offset=_shutdown_offset(state, request, next_state, records),
-                offline_log_dirs=frozenset(request.offline_log_dirs),
-            ),
+            request.broker_id, replace(contact, controlled_shutdown_offset=shutdown_offset)
         ),
     )
 
@@ -135,20 +133,12 @@ def fence_stale_broker(state: ControllerState, now_ms: int) -> ControllerResult[
     records = RecordList(state.metadata_version)
     _add_fencing(records, state, state.image.cluster.brokers[broker_id])
     old = state.heartbeats.contacts[broker_id]
-    silent = Contact(last_contact_ms=old.last_contact_ms, metadata_offset=old.metadata_offset)
+    silent = replace(old, controlled_shutdown_offset=None, degraded_log_dirs=HEALTHY)
     return ControllerResult(
         response=broker_id,
         records=records.as_tuple(),
         heartbeats=state.heartbeats.with_contact(broker_id, silent),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Situation:
-    request: BrokerHeartbeatRequest
-    state: ControllerState
-    registration: BrokerRegistration
-    all_failed: bool
 
 
 def _stale(request: BrokerHeartbeatRequest, registration: BrokerRegistration | None) -> str:
@@ -165,73 +155,37 @@ def _stale(request: BrokerHeartbeatRequest, registration: BrokerRegistration | N
 def _warn_of_unknown(
     request: BrokerHeartbeatRequest, registration: BrokerRegistration, state: ControllerState
 ) -> None:
-    """Log ids that are not registered: foreign, or offline since before a restart."""
+    """Log ids that are not registered, once each."""
     contact = state.heartbeats.contacts.get(request.broker_id)
-    known = contact.offline_log_dirs if contact is not None else frozenset()
+    known = contact.offline_log_dirs if contact is not None else None
     for directory in request.offline_log_dirs:
-        if directory not in known and directory not in registration.directories:
-            logger.warning(
-                "broker reports a directory offline that it has not registered",
-                extra={
-                    "broker_id": request.broker_id,
-                    "directory_id": kafka_uuid.to_text(directory),
-                },
+        if directory in (known or ()) or directory in registration.directories:
+            continue
+        extra = {
+            "broker_id": request.broker_id,
+            "directory_id": kafka_uuid.to_text(directory),
+        }
+        if known is None:
+            logger.info(
+                "directory is offline since before this controller began, or not the broker's",
+                extra=extra,
             )
-
-
-def _current(state: ControllerState, registration: BrokerRegistration) -> ControlState:
-    if registration.fenced:
-        return ControlState.FENCED
-    if state.heartbeats.in_controlled_shutdown(registration.broker_id):
-        return ControlState.CONTROLLED_SHUTDOWN
-    return ControlState.UNFENCED
-
-
-def _next(now: _Situation, current: ControlState) -> ControlState:
-    request = now.request
-    want_fence = request.want_fence or now.all_failed
-    match current:
-        case ControlState.FENCED:
-            if request.want_shut_down:
-                return ControlState.SHUTDOWN_NOW
-            caught_up = request.current_metadata_offset >= now.registration.record_offset
-            # A broker on its way out may not lead, so there is nothing to unfence it for: its next
-            # process begins anew.
-            leaves = now.registration.in_controlled_shutdown
-            unfence = caught_up and not want_fence and not leaves
-            return ControlState.UNFENCED if unfence else ControlState.FENCED
-        case ControlState.UNFENCED if request.want_shut_down:
-            if want_fence or not leads_any(now.state, request.broker_id):
-                return ControlState.SHUTDOWN_NOW
-            return ControlState.CONTROLLED_SHUTDOWN
-        case ControlState.UNFENCED:
-            return ControlState.FENCED if want_fence else ControlState.UNFENCED
-        case _:
-            return _next_in_shutdown(now)
-
-
-def _next_in_shutdown(now: _Situation) -> ControlState:
-    """Decide whether the others know all that a leaving broker has caused."""
-    heartbeats, broker_id = now.state.heartbeats, now.request.broker_id
-    offset = heartbeats.contacts[broker_id].controlled_shutdown_offset
-    assert offset is not None
-    if leads_any(now.state, broker_id):
-        return ControlState.CONTROLLED_SHUTDOWN
-    if offset <= heartbeats.lowest_active_offset(now.state.image.cluster):
-        return ControlState.SHUTDOWN_NOW
-    return ControlState.CONTROLLED_SHUTDOWN
+        else:
+            logger.warning(
+                "broker reports a directory offline that it has not registered", extra=extra
+            )
 
 
 def _add_transition(
     records: RecordList,
     state: ControllerState,
     registration: BrokerRegistration,
-    next_state: ControlState,
+    upcoming: ControlState,
     failed: tuple[DirectoryId, ...],
 ) -> bool:
     """Append the records of a new state; returns whether they take the broker out of all ISRs."""
     broker_id, epoch = registration.broker_id, registration.epoch
-    if next_state is ControlState.UNFENCED:
+    if upcoming is ControlState.UNFENCED:
         if state.metadata_version < REGISTRATION_CHANGE_LEVEL:
             records.add(UnfenceBrokerRecord(id=broker_id, epoch=epoch))
         else:
@@ -243,7 +197,7 @@ def _add_transition(
         for change in with_broker(state, broker_id, failed):
             records.add(change)
         return False
-    if next_state is ControlState.CONTROLLED_SHUTDOWN:
+    if upcoming is ControlState.CONTROLLED_SHUTDOWN:
         if (
             state.metadata_version >= CONTROLLED_SHUTDOWN_LEVEL
             and not registration.in_controlled_shutdown
@@ -282,11 +236,11 @@ def _add_fencing(
 def _shutdown_offset(
     state: ControllerState,
     request: BrokerHeartbeatRequest,
-    next_state: ControlState,
+    upcoming: ControlState,
     records: RecordList,
 ) -> Offset | None:
     """Return what the other brokers must reach before a leaving broker may go."""
-    if next_state is not ControlState.CONTROLLED_SHUTDOWN:
+    if upcoming is not ControlState.CONTROLLED_SHUTDOWN:
         return None
     contact = state.heartbeats.contacts.get(request.broker_id)
     if contact is not None and contact.controlled_shutdown_offset is not None:

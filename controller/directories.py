@@ -121,6 +121,7 @@ class _Assigner:
         self._broker = registration
         self._partitions: dict[TopicIdPartition, Partition] = {}
         self._may_lead = leader_test(state.image.cluster)
+        self._degraded = state.degraded
 
     def assign(self, assignment: DirectoryAssignment) -> ErrorCode:
         """Change one replica's directory."""
@@ -146,6 +147,7 @@ class _Assigner:
             Wanted(directories={broker_id: directory}),
             may_lead=may_lead,
             metadata_version=self._state.metadata_version,
+            degraded=self._degraded,
         )
         if record is not None:
             self._apply(partition, record)
@@ -163,6 +165,7 @@ class _Assigner:
                 Wanted(isr=tuple(each for each in partition.state.isr if each != broker_id)),
                 may_lead=may_lead,
                 metadata_version=self._state.metadata_version,
+                degraded=self._degraded,
                 election=election_for(self._state.unclean_election_enabled(partition.topic)),
             )
             if record is not None:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from controller.leader_and_isr import electable
 from controller.partition_change import KEEP, Election, partition_change
 from controller.state import (
-    RECORDS_PER_RESULT_MAX,
-    TOO_LARGE,
     ControllerResult,
     ControllerState,
     Partition,
@@ -34,6 +33,9 @@ def elect_leaders(
     """Elect preferred leaders, or leaders outside of the ISR, as an operator asks.
 
     An unclean election asked for explicitly does not depend on the topic's setting.
+
+    Raises:
+        KafkaError: POLICY_VIOLATION, too many elections for one request.
     """
     if request.election_type not in (PREFERRED, UNCLEAN):
         return ControllerResult(
@@ -61,15 +63,14 @@ def elect_leaders(
             else:
                 elected.add((topic, index))
                 results.append(_elect(found, election, state, records))
-    if len(records) > RECORDS_PER_RESULT_MAX:
-        return ControllerResult(
-            response=ElectLeadersResponse(
-                error_code=ErrorCode.POLICY_VIOLATION,
-                error_message=TOO_LARGE,
-            )
-        )
+    records.check_size()
+    settled: tuple[str, ...] = ()
+    if request.topic_partitions is None:
+        named = {result.topic for result in results}
+        settled = tuple(name for name in state.image.topics.by_name if name not in named)
     return ControllerResult(
-        response=ElectLeadersResponse(results=tuple(results)), records=records.as_tuple()
+        response=ElectLeadersResponse(results=tuple(results), settled_topics=settled),
+        records=records.as_tuple(),
     )
 
 
@@ -103,10 +104,21 @@ def elect_unclean_leaders(state: ControllerState, now_ms: int) -> ControllerResu
     return _periodic(state, leaderless, Election.UNCLEAN)
 
 
+def elect_leaderless(state: ControllerState, now_ms: int) -> ControllerResult[None]:
+    """Elect leaders wherever there is none and somebody may lead.
+
+    There is nothing to do, unless a controller was killed between the batches of a large result.
+    """
+    records = RecordList(state.metadata_version)
+    for change in electable(state):
+        records.add(change)
+    return ControllerResult(response=None, records=records.as_tuple())
+
+
 def _periodic(
     state: ControllerState, candidates: Iterable[Partition], election: Election
 ) -> ControllerResult[bool]:
-    may_lead = leader_test(state.image.cluster)
+    may_lead, degraded = leader_test(state.image.cluster), state.degraded
     records = RecordList(state.metadata_version)
     for partition in candidates:
         if len(records) == ELECTIONS_PER_RUN_MAX:
@@ -117,6 +129,7 @@ def _periodic(
                 KEEP,
                 may_lead=may_lead,
                 metadata_version=state.metadata_version,
+                degraded=degraded,
                 election=election,
             )
         )
@@ -156,6 +169,7 @@ def _elect(
         KEEP,
         may_lead=leader_test(state.image.cluster),
         metadata_version=state.metadata_version,
+        degraded=state.degraded,
         election=election,
     )
     if record is None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from controller.degraded import HEALTHY, Degraded, DegradedDirs
 from jbodlab.ids import BrokerId, DirectoryId, Offset
 from jbodlab.image.cluster_image import ClusterImage
 
@@ -26,13 +27,16 @@ class Contact:
         metadata_offset: How far it had applied the metadata log; -1 before its first heartbeat.
         controlled_shutdown_offset: Offset of the last record of its controlled shutdown, which the
             other brokers must reach before it may go; None outside of a controlled shutdown.
-        offline_log_dirs: The failed directories that it named.
+        offline_log_dirs: The failed directories that it named; None before its first heartbeat to
+            this controller, when it may name some that failed long ago.
+        degraded_log_dirs: What its last heartbeat said of directories that are full or slow.
     """
 
     last_contact_ms: int
     metadata_offset: Offset = UNKNOWN_OFFSET
     controlled_shutdown_offset: Offset | None = None
-    offline_log_dirs: frozenset[DirectoryId] = frozenset()
+    offline_log_dirs: frozenset[DirectoryId] | None = None
+    degraded_log_dirs: DegradedDirs = HEALTHY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +68,16 @@ class Heartbeats:
         old = self.contacts.get(broker_id, Contact(last_contact_ms=now_ms))
         return self.with_contact(
             broker_id, replace(old, last_contact_ms=now_ms, metadata_offset=metadata_offset)
+        )
+
+    def degraded(self) -> Degraded:
+        """Return the directories that their brokers say are full or slow."""
+        return Degraded(
+            {
+                broker_id: contact.degraded_log_dirs
+                for broker_id, contact in self.contacts.items()
+                if contact.degraded_log_dirs.degraded
+            }
         )
 
     def session_is_valid(self, broker_id: BrokerId, now_ms: int) -> bool:

@@ -12,6 +12,7 @@ from controller.state import ControllerState, Randomness, default_directory
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
 from jbodlab.ids import BrokerId, LeaderEpoch, PartitionEpoch, TopicId
+from jbodlab.records.metadata_version import JBOD_LEVEL
 from jbodlab.records.topic_records import PartitionRecord
 
 ALL_INACTIVE = "All brokers are currently fenced or in controlled shutdown."
@@ -97,34 +98,60 @@ def placed_partitions(
 
 
 def usable_brokers(state: ControllerState) -> list[UsableBroker]:
-    """Return the brokers on which replicas may be placed: all that are not about to leave."""
-    return [
-        UsableBroker(
-            broker_id=registration.broker_id, rack=registration.rack, fenced=registration.fenced
-        )
+    """Return the brokers on which replicas may be placed: all that are not about to leave.
+
+    One whose directories are all full comes last, as one that is fenced does, unless nobody else is
+    left.
+    """
+    degraded = state.degraded
+    staying = [
+        registration
         for registration in state.image.cluster.brokers.values()
         if not registration.in_controlled_shutdown
         and not state.heartbeats.in_controlled_shutdown(registration.broker_id)
+    ]
+    full = {
+        each.broker_id
+        for each in staying
+        if degraded.takes_nothing(each.broker_id, each.directories)
+    }
+    if all(each.fenced or each.broker_id in full for each in staying):
+        full = set()
+    return [
+        UsableBroker(
+            broker_id=each.broker_id,
+            rack=each.rack,
+            fenced=each.fenced or each.broker_id in full,
+        )
+        for each in staying
     ]
 
 
 def _partition(
     topic_id: TopicId, index: int, replicas: tuple[BrokerId, ...], state: ControllerState
 ) -> PartitionRecord | None:
-    """Return the first state; None if no replica is active."""
-    brokers = state.image.cluster.brokers
-    isr = tuple(each for each in replicas if each in brokers and brokers[each].active)
-    if not isr:
+    """Return the first state; None if no replica is active.
+
+    As later, replicas in full directories stay out of an ISR that has others, and those in degraded
+    ones do not lead if others can.
+    """
+    brokers, degraded = state.image.cluster.brokers, state.degraded
+    directories = {
+        each: default_directory(brokers.get(each), state.metadata_version) for each in replicas
+    }
+    active = tuple(each for each in replicas if each in brokers and brokers[each].active)
+    if not active:
         return None
+    isr = tuple(each for each in active if not degraded.is_full(each, directories[each])) or active
+    leader = min(isr, key=lambda each: degraded.is_degraded(each, directories[each]))
     return PartitionRecord(
         partition_id=index,
         topic_id=topic_id,
         replicas=replicas,
         isr=isr,
-        leader=isr[0],
+        leader=leader,
         leader_epoch=LeaderEpoch(0),
         partition_epoch=PartitionEpoch(0),
-        directories=tuple(
-            default_directory(brokers.get(each), state.metadata_version) for each in replicas
-        ),
+        # Older records have no place for them.
+        directories=(tuple(directories.values()) if state.metadata_version >= JBOD_LEVEL else ()),
     )

@@ -106,6 +106,7 @@ def _check_isr(change: IsrChange, known: PartitionRegistration) -> None:
 
 
 def _check_members(change: IsrChange, known: PartitionRegistration, state: ControllerState) -> None:
+    degraded = state.degraded
     for member in change.new_isr:
         registration = state.image.cluster.brokers.get(member.broker_id)
         if (
@@ -114,6 +115,11 @@ def _check_members(change: IsrChange, known: PartitionRegistration, state: Contr
             or member.broker_epoch not in (UNKNOWN_BROKER_EPOCH, registration.epoch)
             # What is in a failed directory is not in sync, whatever the leader believes.
             or not registration.directory_is_online(known.directory(member.broker_id))
+            # A follower in a full directory has paused: it is in sync for this moment only.
+            or (
+                member.broker_id not in known.isr
+                and degraded.is_full(member.broker_id, known.directory(member.broker_id))
+            )
         ):
             raise KafkaError(ErrorCode.INELIGIBLE_REPLICA)
 
@@ -131,6 +137,7 @@ def _changed(
         ),
         may_lead=leader_test(state.image.cluster),
         metadata_version=state.metadata_version,
+        degraded=state.degraded,
         election=election_for(state.unclean_election_enabled(partition.topic)),
         new_directory=lambda broker_id: default_directory(
             brokers.get(broker_id), state.metadata_version

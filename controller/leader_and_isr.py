@@ -1,14 +1,18 @@
 """What the coming and going of a broker or of a directory does to partitions.
 
+A change is computed from one state; what else happens in the same moment is either given as an
+argument or replayed before (`ControllerState.after`), so that no partition is changed twice.
+
 Source: `ReplicationControlManager.generateLeaderAndIsrUpdates`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import partial
 
 from controller.partition_change import KEEP, Wanted, election_for, partition_change
-from controller.state import ControllerState, Partition, leader_test, partitions
+from controller.state import ControllerState, LeaderTest, Partition, leader_test, partitions
 from jbodlab.ids import NO_LEADER, BrokerId, DirectoryId
 from jbodlab.records.topic_records import PartitionChangeRecord
 
@@ -40,13 +44,14 @@ def without_broker(
 
     The last member of an ISR stays in it, without leading: nobody else has its records.
     """
-    may_lead = leader_test(state.image.cluster, excluding=broker_id)
+    may_lead, degraded = leader_test(state.image.cluster, excluding=broker_id), state.degraded
     for each in affected:
         record = partition_change(
             each,
             Wanted(isr=tuple(member for member in each.state.isr if member != broker_id)),
             may_lead=may_lead,
             metadata_version=state.metadata_version,
+            degraded=degraded,
             election=election_for(state.unclean_election_enabled(each.topic)),
         )
         if record is not None:
@@ -73,16 +78,32 @@ def with_broker(
         may_lead = leader_test(
             state.image.cluster, unfencing=broker_id, unfencing_directories=online
         )
+    passed_over = partial(_lies_in, broker_id=broker_id, directories=newly_offline)
+    yield from _elections(state, may_lead, passed_over if newly_offline else None)
+
+
+def electable(state: ControllerState) -> Iterator[PartitionChangeRecord]:
+    """Yield the elections of leaderless partitions that somebody may lead."""
+    yield from _elections(state, leader_test(state.image.cluster))
+
+
+def _elections(
+    state: ControllerState,
+    may_lead: LeaderTest,
+    is_passed_over: Callable[[Partition], bool] | None = None,
+) -> Iterator[PartitionChangeRecord]:
+    degraded = state.degraded
     for each in partitions(state.image):
         if each.state.leader != NO_LEADER:
             continue
-        if newly_offline and _lies_in(each, broker_id, newly_offline):
+        if is_passed_over is not None and is_passed_over(each):
             continue
         record = partition_change(
             each,
             KEEP,
             may_lead=may_lead,
             metadata_version=state.metadata_version,
+            degraded=degraded,
             election=election_for(state.unclean_election_enabled(each.topic)),
         )
         if record is not None:

@@ -96,7 +96,7 @@ class MetadataStream:
         """
         if self._recent and self._recent[0].base_offset <= offset:
             return self._from_memory(offset)
-        return await self._log_thread.run(partial(self._from_log, offset))
+        return await self._log_thread.run(partial(self._from_log, offset, self._end_offset))
 
     def _from_memory(self, offset: Offset) -> tuple[bytes, Offset]:
         parts: list[bytes] = []
@@ -112,11 +112,11 @@ class MetadataStream:
             end = batch.end_offset
         return b"".join(parts), end
 
-    def _from_log(self, offset: Offset) -> tuple[bytes, Offset] | None:
+    def _from_log(self, offset: Offset, end_offset: Offset) -> tuple[bytes, Offset] | None:
+        """Read committed batches; what was appended and could not be synced is never sent."""
         if offset < self._log.start_offset:
             return None
-        data = self._log.read(offset, PIECE_BYTES)
-        return data, _end_of(data)
+        return _committed(self._log.read(offset, PIECE_BYTES), end_offset)
 
     def _diverging_end_offset(self, request: MetadataStreamRequest) -> Offset | None:
         """Return where a broker's log must be cut; None if it is a beginning of this one.
@@ -154,12 +154,15 @@ def _pieces(end_offset: Offset, epoch: LeaderEpoch, content: bytes) -> list[Snap
     ]
 
 
-def _end_of(data: bytes) -> Offset:
-    end = -1
-    for _, header in iterate_headers(data):
-        end = header.next_offset
+def _committed(data: bytes, end_offset: Offset) -> tuple[bytes, Offset]:
+    """Return the batches below an offset, and the offset behind them."""
+    size, end = 0, Offset(-1)
+    for position, header in iterate_headers(data):
+        if header.next_offset > end_offset:
+            break
+        size, end = position + header.size, Offset(header.next_offset)
     assert end >= 0
-    return Offset(end)
+    return data[:size], end
 
 
 async def _within(event: asyncio.Event, timeout_s: float) -> bool:

@@ -8,6 +8,9 @@ How to read it: `Wanted` says how ISR and replicas shall look. `partition_change
 reassignment that has become complete, elects, and then writes down only what differs from the
 current state. Nothing differs: no record.
 
+Beyond Kafka, every election passes over replicas in degraded directories as long as somebody else
+of the ISR may lead, and a leader that should leave such a directory is treated so, too.
+
 Source: `org.apache.kafka.controller.PartitionChangeBuilder`, KIP-455, KIP-858.
 """
 
@@ -17,6 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
+from controller.degraded import NOTHING_DEGRADED, Degraded
 from controller.state import LeaderTest, Partition
 from jbodlab.directory_id import MIGRATING
 from jbodlab.ids import NO_LEADER, BrokerId, DirectoryId
@@ -40,7 +44,7 @@ class Election(Enum):
     ONLINE = auto()
     """The current leader if it still may lead, else the first of the ISR that may."""
     PREFERRED = auto()
-    """The first replica if it may lead, else as ONLINE."""
+    """The first replica if it may lead and its directory is not degraded, else as ONLINE."""
     UNCLEAN = auto()
     """As ONLINE; if nobody of the ISR may lead, any replica that may."""
 
@@ -81,6 +85,7 @@ def partition_change(
     *,
     may_lead: LeaderTest,
     metadata_version: int,
+    degraded: Degraded = NOTHING_DEGRADED,
     election: Election = Election.ONLINE,
     new_directory: Callable[[BrokerId], DirectoryId] = lambda _: MIGRATING,
 ) -> PartitionChangeRecord | None:
@@ -92,15 +97,20 @@ def partition_change(
         may_lead: The test for acceptable leaders; it is asked about the directories that the
             partition will have.
         metadata_version: The finalized level.
+        degraded: Directories that others should lead from.
         election: How a leader is chosen.
         new_directory: Directory for a replica that is new.
     """
     current = partition.state
     target = _completed(_filled_in(wanted, current))
     directories = _directories(current, wanted, target.replicas, new_directory)
-    leader, is_unclean = _elect(
-        current, target, dict(zip(target.replicas, directories, strict=True)), may_lead, election
-    )
+    leader, is_unclean = _Election(
+        current,
+        target,
+        dict(zip(target.replicas, directories, strict=True)),
+        may_lead,
+        degraded,
+    ).winner(election)
     new_leader = NO_LEADER_CHANGE
     new_isr: tuple[BrokerId, ...] | None = None
     recovery_state = wanted.leader_recovery_state
@@ -179,31 +189,49 @@ def _directories(
     return tuple(known[each] if each in known else new_directory(each) for each in replicas)
 
 
-def _elect(
-    current: PartitionRegistration,
-    target: _Target,
-    directories: Mapping[BrokerId, DirectoryId],
-    may_lead: LeaderTest,
-    election: Election,
-) -> tuple[BrokerId, bool]:
-    """Return the leader, or NO_LEADER, and whether the election was unclean."""
+@dataclass(frozen=True, slots=True)
+class _Election:
+    current: PartitionRegistration
+    target: _Target
+    directories: Mapping[BrokerId, DirectoryId]
+    may_lead: LeaderTest
+    degraded: Degraded
 
-    def is_valid(replica: BrokerId) -> bool:
-        directory = directories.get(replica)
-        return directory is not None and replica in target.isr and may_lead(replica, directory)
+    def winner(self, kind: Election) -> tuple[BrokerId, bool]:
+        """Return the leader, or NO_LEADER, and whether the election was unclean."""
+        replicas, leader = self.target.replicas, self.current.leader
+        if kind is Election.PREFERRED and replicas and self._is_good(replicas[0]):
+            return replicas[0], False
+        may_stay = leader != NO_LEADER and self._is_valid(leader)
+        if may_stay and not self.degraded.should_leave(leader, self.directories[leader]):
+            return leader, False
+        for replica in replicas:
+            if self._is_good(replica):
+                return replica, False
+        if may_stay:
+            return leader, False
+        for replica in replicas:
+            if self._is_valid(replica):
+                return replica, False
+        if kind is Election.UNCLEAN:
+            able = [each for each in replicas if self.may_lead(each, self.directories[each])]
+            if able:
+                return min(able, key=self._is_degraded), True
+        return NO_LEADER, False
 
-    if election is Election.PREFERRED and target.replicas and is_valid(target.replicas[0]):
-        return target.replicas[0], False
-    if current.leader != NO_LEADER and is_valid(current.leader):
-        return current.leader, False
-    for replica in target.replicas:
-        if is_valid(replica):
-            return replica, False
-    if election is Election.UNCLEAN:
-        for replica in target.replicas:
-            if may_lead(replica, directories[replica]):
-                return replica, True
-    return NO_LEADER, False
+    def _is_valid(self, replica: BrokerId) -> bool:
+        directory = self.directories.get(replica)
+        return (
+            directory is not None
+            and replica in self.target.isr
+            and self.may_lead(replica, directory)
+        )
+
+    def _is_good(self, replica: BrokerId) -> bool:
+        return self._is_valid(replica) and not self._is_degraded(replica)
+
+    def _is_degraded(self, replica: BrokerId) -> bool:
+        return self.degraded.is_degraded(replica, self.directories[replica])
 
 
 def _if_changed(

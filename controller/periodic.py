@@ -11,7 +11,11 @@ from collections.abc import Callable
 
 from controller.active_controller import ActiveController, now_ms
 from controller.brokers import fence_stale_broker
-from controller.elections import balance_preferred_leaders, elect_unclean_leaders
+from controller.elections import (
+    balance_preferred_leaders,
+    elect_leaderless,
+    elect_unclean_leaders,
+)
 from controller.state import ControllerResult, ControllerState
 from jbodlab.errors import KafkaError
 from jbodlab.records.config_records import NoOpRecord
@@ -62,7 +66,11 @@ async def balance_leaders(controller: ActiveController, interval_ms: int) -> Non
 
 
 async def elect_uncleanly(controller: ActiveController, interval_ms: int) -> None:
-    """Elect leaders outside of the ISR where that is allowed; runs until cancelled."""
+    """Elect leaders outside of the ISR where that is allowed; runs until cancelled.
+
+    First it catches up with what the controller before was killed in the middle of.
+    """
+    await controller.submit(elect_leaderless)
     await _repeat(controller, elect_unclean_leaders, interval_ms)
 
 

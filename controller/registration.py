@@ -13,51 +13,49 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from controller.heartbeats import Contact
-from controller.leader_and_isr import in_directory, in_isr, without_broker
+from controller.leader_and_isr import electable, in_directory, in_isr, without_broker
+from controller.registration_checks import checked_registration
 from controller.state import (
     RECORDS_PER_RESULT_MAX,
-    TOO_LARGE,
     ControllerResult,
     ControllerState,
     Partition,
     RecordList,
 )
-from jbodlab import directory_id as directory_ids
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
 from jbodlab.ids import BrokerEpoch
 from jbodlab.image.broker_registration import BrokerRegistration
 from jbodlab.records.cluster_records import (
     BrokerEndpoint,
-    BrokerFeature,
     RegisterBrokerRecord,
     UnregisterBrokerRecord,
 )
-from jbodlab.records.metadata_version import ELR_LEVEL, FEATURE_NAME, JBOD_LEVEL, MINIMUM
+from jbodlab.records.metadata_version import (
+    ELR_LEVEL,
+    JBOD_LEVEL,
+    TRANSACTION_LEVEL,
+)
 from jbodlab.requests import (
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
-    Feature,
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
 )
-
-PORTS = range(1, 65_536)
-SECURITY_PROTOCOLS = range(4)
-"""PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL."""
 
 
 def register_broker(
     request: BrokerRegistrationRequest, state: ControllerState, now_ms: int
 ) -> ControllerResult[BrokerRegistrationResponse]:
-    """Register a broker process; the answer is its broker epoch."""
+    """Register a broker process; the answer is its broker epoch.
+
+    A process that registers once more while it takes part may bring directories back: where that
+    gives a partition somebody who can lead it, the election follows the registration at once. The
+    unfencing of a new process does the same for it.
+    """
     old = state.image.cluster.brokers.get(request.broker_id)
     try:
-        _check_identity(request, state, old, now_ms)
-        if state.metadata_version >= JBOD_LEVEL:
-            _check_directories(request, state)
-        _check_listeners(request)
-        features = _checked_features(request, state)
+        features = checked_registration(request, state, old, now_ms)
     except KafkaError as error:
         return ControllerResult(
             response=BrokerRegistrationResponse(error_code=error.code, error_message=error.message)
@@ -90,24 +88,38 @@ def register_broker(
             log_dirs=request.log_dirs if state.metadata_version >= JBOD_LEVEL else (),
         )
     )
+    if is_same:
+        for change in electable(state.after(records)):
+            records.add(change)
     heartbeats = state.heartbeats
     if is_same and request.broker_id in heartbeats.contacts:
         offset = heartbeats.contacts[request.broker_id].metadata_offset
         heartbeats = heartbeats.touched(request.broker_id, offset, now_ms)
     else:
-        heartbeats = heartbeats.with_contact(request.broker_id, Contact(last_contact_ms=now_ms))
+        # What this process reports offline and has not registered is not its own.
+        contact = Contact(last_contact_ms=now_ms, offline_log_dirs=frozenset())
+        heartbeats = heartbeats.with_contact(request.broker_id, contact)
     return ControllerResult(
         response=BrokerRegistrationResponse(broker_epoch=epoch),
         records=records.as_tuple(),
         heartbeats=heartbeats,
-        atomic=True,
+        # Without transactions a large result is cut. That is right at every cut: what the process
+        # before has left behind must be cleaned up whether or not this one gets registered.
+        atomic=(
+            state.metadata_version >= TRANSACTION_LEVEL or len(records) <= RECORDS_PER_RESULT_MAX
+        ),
     )
 
 
 def unregister_broker(
     request: UnregisterBrokerRequest, state: ControllerState, now_ms: int
 ) -> ControllerResult[UnregisterBrokerResponse]:
-    """Remove a broker; replica lists go on naming it, its directory ids are free for others."""
+    """Remove a broker; replica lists go on naming it, its directory ids are free for others.
+
+    Raises:
+        KafkaError: POLICY_VIOLATION: it is alive, and in too many ISRs to leave them at once. A
+            broker that was stopped has left them.
+    """
     registration = state.image.cluster.brokers.get(request.broker_id)
     if registration is None:
         return ControllerResult(
@@ -122,13 +134,7 @@ def unregister_broker(
     records.add(
         UnregisterBrokerRecord(broker_id=request.broker_id, broker_epoch=registration.epoch)
     )
-    if len(records) > RECORDS_PER_RESULT_MAX:
-        return ControllerResult(
-            response=UnregisterBrokerResponse(
-                error_code=ErrorCode.POLICY_VIOLATION,
-                error_message=TOO_LARGE,
-            )
-        )
+    records.check_size()
     return ControllerResult(
         response=UnregisterBrokerResponse(),
         records=records.as_tuple(),
@@ -161,105 +167,3 @@ def _died(
         return True
     is_clean = old is not None and request.previous_broker_epoch == old.epoch
     return state.metadata_version >= ELR_LEVEL and not is_clean
-
-
-def _check_identity(
-    request: BrokerRegistrationRequest,
-    state: ControllerState,
-    old: BrokerRegistration | None,
-    now_ms: int,
-) -> None:
-    if request.cluster_id != state.settings.cluster_id:
-        raise KafkaError(
-            ErrorCode.INCONSISTENT_CLUSTER_ID,
-            f"Expected cluster ID {state.settings.cluster_id}, but got cluster ID "
-            f"{request.cluster_id}",
-        )
-    if (
-        old is not None
-        # A fenced broker has no session, so one that was stopped can come back at once.
-        and not old.fenced
-        and old.incarnation_id != request.incarnation_id
-        and state.heartbeats.session_is_valid(request.broker_id, now_ms)
-    ):
-        raise KafkaError(
-            ErrorCode.DUPLICATE_BROKER_REGISTRATION,
-            "Another broker is registered with that broker id.",
-        )
-    if request.is_migrating_zk_broker:
-        raise KafkaError(
-            ErrorCode.BROKER_ID_NOT_REGISTERED, "Controller does not support ZooKeeper brokers."
-        )
-    if request.broker_id < 0:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"invalid broker id {request.broker_id}")
-
-
-def _check_directories(request: BrokerRegistrationRequest, state: ControllerState) -> None:
-    code = ErrorCode.INVALID_REGISTRATION
-    if not request.log_dirs:
-        raise KafkaError(code, "No directories specified in request")
-    if any(directory_ids.is_reserved(directory) for directory in request.log_dirs):
-        raise KafkaError(code, "Reserved directory ID in request")
-    if len(set(request.log_dirs)) != len(request.log_dirs):
-        raise KafkaError(code, "Duplicate directory ID in request")
-    for other in state.image.cluster.brokers.values():
-        if other.broker_id != request.broker_id and set(other.directories) & set(request.log_dirs):
-            raise KafkaError(
-                code, f"Broker {other.broker_id} is already registered with directory ID"
-            )
-
-
-def _check_listeners(request: BrokerRegistrationRequest) -> None:
-    """Refuse what no record could say; it must not reach the log."""
-    code = ErrorCode.INVALID_REQUEST
-    names = [listener.name for listener in request.listeners]
-    if len(set(names)) != len(names):
-        raise KafkaError(code, "two listeners have the same name")
-    for listener in request.listeners:
-        if listener.port not in PORTS:
-            raise KafkaError(code, f"listener {listener.name} has port {listener.port}")
-        if not listener.host.strip():
-            raise KafkaError(code, f"listener {listener.name} has no host")
-        if listener.security_protocol not in SECURITY_PROTOCOLS:
-            raise KafkaError(
-                code,
-                f"listener {listener.name} has unknown security protocol "
-                f"{listener.security_protocol}",
-            )
-
-
-def _checked_features(
-    request: BrokerRegistrationRequest, state: ControllerState
-) -> tuple[BrokerFeature, ...]:
-    """Return the features to register; metadata.version is always among them."""
-    levels = dict(state.image.features.levels)
-    levels[FEATURE_NAME] = state.metadata_version
-    listed = {feature.name for feature in request.features}
-    if len(listed) != len(request.features):
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "a feature is listed twice")
-    features = list(request.features)
-    if FEATURE_NAME not in listed:
-        features.append(_feature(FEATURE_NAME, MINIMUM))
-    absent = [_feature(name, 0) for name in levels if name not in listed and name != FEATURE_NAME]
-    for feature in (*features, *absent):
-        low, high = feature.min_supported_version, feature.max_supported_version
-        level = levels.get(feature.name, 0)
-        if not low <= level <= high:
-            raise KafkaError(
-                ErrorCode.UNSUPPORTED_VERSION,
-                "Unable to register because the broker does not support finalized version "
-                f"{level} of {feature.name}. The broker wants a version between {low} and {high}, "
-                "inclusive.",
-            )
-    return tuple(
-        BrokerFeature(
-            name=feature.name,
-            min_supported_version=feature.min_supported_version,
-            max_supported_version=feature.max_supported_version,
-        )
-        for feature in features
-    )
-
-
-def _feature(name: str, level: int) -> Feature:
-    return Feature(name=name, min_supported_version=level, max_supported_version=level)

@@ -28,7 +28,7 @@ from jbodlab import requests
 from jbodlab.errors import DecodeError, KafkaError
 from jbodlab.rpc import controller_pb2 as pb
 from jbodlab.rpc.controller_pb2_grpc import ControllerServicer
-from jbodlab.rpc.translate import from_proto, to_proto
+from jbodlab.rpc.translate import from_proto, timeout_ms, to_proto
 
 RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
@@ -115,7 +115,7 @@ class ControllerService(ControllerServicer):
         """Topics are created."""
         decide = partial(create_topics, randomness=self._randomness, new_id=self._new_id)
         return await self._run(
-            message, context, decide, _failed_creation, deadline_ms=message.timeout_ms
+            message, context, decide, _failed_creation, deadline_ms=timeout_ms(message)
         )
 
     async def DeleteTopics(  # noqa: N802
@@ -123,7 +123,7 @@ class ControllerService(ControllerServicer):
     ) -> Any:
         """Topics are deleted."""
         return await self._run(
-            message, context, delete_topics, _failed_deletion, deadline_ms=message.timeout_ms
+            message, context, delete_topics, _failed_deletion, deadline_ms=timeout_ms(message)
         )
 
     async def CreatePartitions(  # noqa: N802
@@ -132,7 +132,7 @@ class ControllerService(ControllerServicer):
         """Topics grow."""
         decide = partial(create_partitions, randomness=self._randomness)
         return await self._run(
-            message, context, decide, _failed_growth, deadline_ms=message.timeout_ms
+            message, context, decide, _failed_growth, deadline_ms=timeout_ms(message)
         )
 
     async def ElectLeaders(  # noqa: N802
@@ -144,7 +144,7 @@ class ControllerService(ControllerServicer):
             context,
             elect_leaders,
             _top_level(requests.ElectLeadersResponse),
-            deadline_ms=message.timeout_ms,
+            deadline_ms=timeout_ms(message),
         )
 
     async def AllocateProducerIds(  # noqa: N802

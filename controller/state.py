@@ -8,15 +8,19 @@ carries both out before it runs the next decision.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, MutableSequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Generic, Protocol, TypeVar
 from uuid import UUID
 
+from controller.degraded import Degraded
 from controller.heartbeats import Heartbeats
 from jbodlab import directory_id as directory_ids
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError
 from jbodlab.ids import BrokerId, DirectoryId, Offset, TopicId
 from jbodlab.image.broker_registration import BrokerRegistration
 from jbodlab.image.cluster_image import ClusterImage
+from jbodlab.image.metadata_delta import MetadataDelta
 from jbodlab.image.metadata_image import MetadataImage
 from jbodlab.image.partition_registration import PartitionRegistration
 from jbodlab.records.config_records import BROKER_RESOURCE
@@ -77,6 +81,25 @@ class ControllerState:
         """The finalized level of metadata.version."""
         return self.image.features.metadata_version
 
+    @property
+    def degraded(self) -> Degraded:
+        """The directories that are full or slow."""
+        return self.heartbeats.degraded()
+
+    def after(self, records: RecordList) -> ControllerState:
+        """Return the state with the records of a result in the making replayed.
+
+        For a second step that has to see what the first one decided.
+        """
+        if not len(records):
+            return self
+        delta = MetadataDelta(self.image)
+        for offset, (record, _) in enumerate(records.as_tuple(), start=self.next_offset):
+            delta.replay(record, offset)
+        next_offset = Offset(self.next_offset + len(records))
+        image = delta.apply(next_offset - 1, self.image.epoch, self.image.timestamp_ms)
+        return replace(self, image=image, next_offset=next_offset)
+
     def unclean_election_enabled(self, topic: str) -> bool:
         """Return whether replicas outside of the ISR may lead this topic.
 
@@ -102,7 +125,8 @@ class ControllerResult(Generic[ResponseT_co]):
     Attributes:
         records: To append, in this order.
         heartbeats: The new soft state; None if it does not change.
-        atomic: Whether the records must stand in one log batch.
+        atomic: Whether the records count all or none: they stand in one log batch, or, too many
+            for one, in a metadata transaction.
     """
 
     response: ResponseT_co
@@ -133,6 +157,24 @@ class RecordList:
     def as_tuple(self) -> tuple[VersionedRecord, ...]:
         """Return the records, in order."""
         return tuple(self._records)
+
+    def check_size(self) -> None:
+        """Check that a user's request does not cause too much at once.
+
+        Raises:
+            KafkaError: POLICY_VIOLATION.
+        """
+        check_count(len(self._records))
+
+
+def check_count(records: int) -> None:
+    """Check a number of records that a user's request would cause.
+
+    Raises:
+        KafkaError: POLICY_VIOLATION.
+    """
+    if records > RECORDS_PER_RESULT_MAX:
+        raise KafkaError(ErrorCode.POLICY_VIOLATION, TOO_LARGE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,13 +15,12 @@ from controller.initial_partitions import (
     placed_partitions,
 )
 from controller.state import (
-    RECORDS_PER_RESULT_MAX,
-    TOO_LARGE,
     ControllerResult,
     ControllerState,
     IdSource,
     Randomness,
     RecordList,
+    check_count,
 )
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
@@ -60,6 +59,9 @@ def create_topics(
         now_ms: Not used.
         randomness: Where placement begins.
         new_id: Draws topic ids.
+
+    Raises:
+        KafkaError: POLICY_VIOLATION, too many partitions for one request.
     """
     records = RecordList(state.metadata_version)
     given = Counter(topic.name for topic in request.topics)
@@ -76,14 +78,7 @@ def create_topics(
             responses.append(
                 CreatedTopic(name=name, error_code=error.code, error_message=error.message)
             )
-    if len(records) > RECORDS_PER_RESULT_MAX:
-        responses = [
-            CreatedTopic(
-                name=each.name, error_code=ErrorCode.POLICY_VIOLATION, error_message=TOO_LARGE
-            )
-            for each in responses
-        ]
-        return ControllerResult(response=CreateTopicsResponse(topics=tuple(responses)))
+    records.check_size()
     return ControllerResult(
         response=CreateTopicsResponse(topics=tuple(responses)),
         records=() if request.validate_only else records.as_tuple(),
@@ -94,7 +89,11 @@ def create_topics(
 def delete_topics(
     request: DeleteTopicsRequest, state: ControllerState, now_ms: int
 ) -> ControllerResult[DeleteTopicsResponse]:
-    """Delete topics, each named by its name or by its id."""
+    """Delete topics, each named by its name or by its id.
+
+    Raises:
+        KafkaError: POLICY_VIOLATION, too many topics for one request.
+    """
     records = RecordList(state.metadata_version)
     found = [_find(topic, state) for topic in request.topics]
     times = Counter(each.topic_id for each in found if isinstance(each, TopicImage))
@@ -117,6 +116,7 @@ def delete_topics(
         elif isinstance(image, TopicImage):
             records.add(RemoveTopicRecord(topic_id=image.topic_id))
             responses.append(DeletedTopic(name=image.name, topic_id=image.topic_id))
+    records.check_size()
     return ControllerResult(
         response=DeleteTopicsResponse(responses=tuple(responses)),
         records=records.as_tuple(),
@@ -247,8 +247,7 @@ def _placed_partitions(
         )
     factor = state.settings.default_replication_factor if factor == -1 else factor
     count = state.settings.num_partitions if count == -1 else count
-    if count > RECORDS_PER_RESULT_MAX:
-        raise KafkaError(ErrorCode.POLICY_VIOLATION, TOO_LARGE)
+    check_count(count)
     try:
         return placed_partitions(topic_id, 0, count, factor, state, randomness)
     except KafkaError as error:

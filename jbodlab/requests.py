@@ -75,7 +75,12 @@ class BrokerRegistrationResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerHeartbeatRequest:
-    """A sign of life; `offline_log_dirs` is cumulative until the broker restarts."""
+    """A sign of life; `offline_log_dirs` is cumulative until the broker restarts.
+
+    The last three go beyond Kafka: degraded directories are online, but full or slow, so that
+    other replicas should lead; the full ones among them take no more data; those tolerated keep
+    the leaders they have. They hold until the next heartbeat.
+    """
 
     broker_id: BrokerId
     broker_epoch: BrokerEpoch
@@ -83,6 +88,9 @@ class BrokerHeartbeatRequest:
     want_fence: bool = False
     want_shut_down: bool = False
     offline_log_dirs: tuple[DirectoryId, ...] = ()
+    degraded_log_dirs: tuple[DirectoryId, ...] = ()
+    full_log_dirs: tuple[DirectoryId, ...] = ()
+    tolerated_log_dirs: tuple[DirectoryId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -357,6 +365,8 @@ class ElectLeadersResponse:
     error_code: ErrorCode = ErrorCode.NONE
     results: tuple[ElectionResult, ...] = ()
     error_message: str = ""
+    settled_topics: tuple[str, ...] = ()
+    """Topics without any entry: all of their partitions are led already."""
 
 
 # AllocateProducerIds, API 67

@@ -66,18 +66,6 @@ class MetadataCopy:
         """Append whole batches at the end; not synced."""
         self._log.append(data)
 
-    def truncate(self, end_offset: int) -> None:
-        """Drop everything from an offset on, and snapshots that reach further."""
-        doomed = [
-            path for path in snapshot_paths(self._log.directory) if _end_offset(path) > end_offset
-        ]
-        for path in doomed:
-            self._fs.unlink(path)
-        if end_offset < self._log.start_offset:
-            self.drop()
-        else:
-            self._log.truncate(end_offset)
-
     def drop(self) -> None:
         """Forget everything."""
         for path in snapshot_paths(self._log.directory):
@@ -108,7 +96,3 @@ class MetadataCopy:
     def close(self) -> None:
         """Sync and close the files."""
         self._log.close()
-
-
-def _end_offset(path: Path) -> int:
-    return int(path.name.partition("-")[0])

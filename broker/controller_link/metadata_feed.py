@@ -10,8 +10,10 @@ Two phases: until `begin_publishing` batches only move the image; then the liste
 difference from nothing to the image at once, and from then on every change. When to begin is the
 controller's to say: it knows whether this broker has seen its own registration.
 
-A copy that cannot be read or has left the controller's log is no drama: it is dropped, and fetched
-again. A metadata directory that fails is one; `LogDirs` then ends the process.
+A copy that cannot be read is no drama: it is dropped, and fetched again. A metadata directory that
+fails is one; `LogDirs` then ends the process. So is a controller whose log has parted from the
+copy: what this broker has was committed and on the controller's disk, so that disk was lost. To
+follow the new log would be to delete the replicas of all topics that it does not know.
 
 Source: `org.apache.kafka.image.loader.MetadataLoader`.
 """
@@ -33,6 +35,7 @@ from jbodlab.errors import (
     ControllerUnavailableError,
     CorruptRecordError,
     DecodeError,
+    JbodlabError,
     KafkaError,
     LogDirError,
 )
@@ -67,6 +70,10 @@ YIELD_EVERY_BYTES = 1 << 16
 
 
 T = TypeVar("T")
+
+
+class MetadataLostError(JbodlabError):
+    """The controller's log is not the one that this broker's metadata came from."""
 
 
 class MetadataDir(Protocol):
@@ -126,8 +133,6 @@ class MetadataFeed:
         self._unwritten_bytes = 0
         self._room = asyncio.Event()
         self._is_publishing = False
-        # What the listener knows while the image is behind that; see `_truncate`.
-        self._known: MetadataImage | None = None
         self._replayed_bytes = 0
         self._snapshot: list[bytes] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -245,13 +250,11 @@ class MetadataFeed:
                 if response is None:
                     return
                 if response.diverging_end_offset is not None:
-                    await self._truncate(response.diverging_end_offset)
-                    return
+                    raise self._lost(response.diverging_end_offset)
                 if response.snapshot is not None:
                     await self._receive_snapshot(response.snapshot)
                 if response.records:
                     await self._receive_records(response.records)
-                self._catch_up(response.high_watermark)
 
     async def _receive_records(self, records: bytes) -> None:
         batches = list(read_batches(records))
@@ -266,6 +269,8 @@ class MetadataFeed:
                 f"stream goes on at offset {new[0].base_offset} where "
                 f"{self._loader.next_offset} comes next"
             )
+        if new[0].epoch < self._last_epoch:
+            raise self._lost(new[0].base_offset)
         await self._load(new)
         await self._store(records[position:], self._loader.next_offset)
 
@@ -313,6 +318,8 @@ class MetadataFeed:
             raise DecodeError(f"snapshot has more than {SNAPSHOT_BYTES_MAX} bytes")
         if not piece.last:
             return
+        if piece.epoch < self._last_epoch:
+            raise self._lost(piece.end_offset)
         data = b"".join(self._snapshot)
         self._snapshot.clear()
         self._give_up_snapshot()
@@ -328,26 +335,15 @@ class MetadataFeed:
         logger.info("metadata snapshot received up to offset %d", piece.end_offset)
         self._publish(delta)
 
-    async def _truncate(self, end_offset: int) -> None:
-        """Cut what the controller's log does not have, and replay what is left.
-
-        The listener is not told of this state of the past: it would delete replicas of topics that
-        the controller is about to tell of. It gets the difference once the image has caught up.
-        """
+    def _lost(self, offset: int) -> MetadataLostError:
+        """Return the error for a controller whose log is not the one that was followed so far."""
         assert self._copy is not None
-        logger.warning("metadata log is cut from %d to %d", self._copy_end, end_offset)
-        if self._is_publishing:
-            self._is_publishing, self._known = False, self.image
-        self._give_up_snapshot()
-        await self._log_dir.run(partial(self._copy.truncate, end_offset), is_long=True)
-        await self._replay_copy()
-
-    def _catch_up(self, high_watermark: int) -> None:
-        """Go on publishing when the image is as new as the controller's."""
-        if self._known is not None and self._loader.next_offset >= high_watermark:
-            known, self._known = self._known, None
-            self._is_publishing = True
-            self._publish(MetadataDelta.between(known, self.image))
+        return MetadataLostError(
+            f"the controller has lost its metadata log: at offset {offset} it is not the log that "
+            f"this broker has applied up to offset {self.applied_offset}. Restore the controller's "
+            "metadata directory. Only to give up all topics that it does not know any more, remove "
+            f"{self._copy.directory} here"
+        )
 
     def _whole_image(self) -> MetadataImage | None:
         """Return the image if a snapshot may be made of it: not inside a transaction."""
@@ -365,6 +361,8 @@ class MetadataFeed:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()
-        if error is not None and not isinstance(error, LogDirError):
+        if isinstance(error, MetadataLostError):
+            self._on_fatal(str(error))
+        elif error is not None and not isinstance(error, LogDirError):
             logger.error("metadata cannot be followed", exc_info=error)
             self._on_fatal(f"metadata cannot be followed: {error}")

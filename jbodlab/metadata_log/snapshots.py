@@ -85,37 +85,6 @@ def parse_name(name: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-def write_snapshot(
-    directory: Path,
-    image_records: Iterable[VersionedRecord],
-    end_offset: int,
-    epoch: int,
-    timestamp_ms: int,
-    *,
-    created_ms: int | None = None,
-) -> Path:
-    """Write a snapshot durably; it appears under its name only when it is complete.
-
-    Args:
-        directory: Directory of the metadata log.
-        image_records: The state, as `jbodlab.image.image_writer` gives it.
-        end_offset: First offset that the state does not contain; the end of a batch.
-        epoch: Leader epoch of the record before it.
-        timestamp_ms: Append time of that record.
-        created_ms: Time of the batches in the file; now by default.
-    """
-    path = directory / snapshot_name(end_offset, epoch)
-    data = snapshot_bytes(
-        image_records, epoch=epoch, timestamp_ms=timestamp_ms, created_ms=_or_now(created_ms)
-    )
-    fs = PosixFileSystem()
-    part = path.with_name(path.name + ".part")
-    fs.write_bytes(part, data, sync=True)
-    part.chmod(0o444)
-    fs.rename(part, path)
-    return path
-
-
 def read_snapshot(path: Path) -> Snapshot:
     """Read a whole snapshot.
 

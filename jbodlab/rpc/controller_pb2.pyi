@@ -61,20 +61,26 @@ class BrokerRegistrationResponse(_message.Message):
     def __init__(self, throttle_time_ms: _Optional[int] = ..., error_code: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., error_message: _Optional[str] = ...) -> None: ...
 
 class BrokerHeartbeatRequest(_message.Message):
-    __slots__ = ("broker_id", "broker_epoch", "current_metadata_offset", "want_fence", "want_shut_down", "offline_log_dirs")
+    __slots__ = ("broker_id", "broker_epoch", "current_metadata_offset", "want_fence", "want_shut_down", "offline_log_dirs", "degraded_log_dirs", "full_log_dirs", "tolerated_log_dirs")
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     CURRENT_METADATA_OFFSET_FIELD_NUMBER: _ClassVar[int]
     WANT_FENCE_FIELD_NUMBER: _ClassVar[int]
     WANT_SHUT_DOWN_FIELD_NUMBER: _ClassVar[int]
     OFFLINE_LOG_DIRS_FIELD_NUMBER: _ClassVar[int]
+    DEGRADED_LOG_DIRS_FIELD_NUMBER: _ClassVar[int]
+    FULL_LOG_DIRS_FIELD_NUMBER: _ClassVar[int]
+    TOLERATED_LOG_DIRS_FIELD_NUMBER: _ClassVar[int]
     broker_id: int
     broker_epoch: int
     current_metadata_offset: int
     want_fence: bool
     want_shut_down: bool
     offline_log_dirs: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., current_metadata_offset: _Optional[int] = ..., want_fence: _Optional[bool] = ..., want_shut_down: _Optional[bool] = ..., offline_log_dirs: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    degraded_log_dirs: _containers.RepeatedScalarFieldContainer[bytes]
+    full_log_dirs: _containers.RepeatedScalarFieldContainer[bytes]
+    tolerated_log_dirs: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., current_metadata_offset: _Optional[int] = ..., want_fence: _Optional[bool] = ..., want_shut_down: _Optional[bool] = ..., offline_log_dirs: _Optional[_Iterable[bytes]] = ..., degraded_log_dirs: _Optional[_Iterable[bytes]] = ..., full_log_dirs: _Optional[_Iterable[bytes]] = ..., tolerated_log_dirs: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class BrokerHeartbeatResponse(_message.Message):
     __slots__ = ("throttle_time_ms", "error_code", "is_caught_up", "is_fenced", "should_shut_down", "error_message")

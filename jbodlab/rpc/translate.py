@@ -35,6 +35,8 @@ from jbodlab.kafka_uuid import ZERO_UUID
 from jbodlab.rpc import controller_pb2 as pb
 
 ID_SIZE_BYTES = 16
+DEFAULT_TIMEOUT_MS = 60_000
+"""What a client waits for that does not say how long."""
 
 
 @singledispatch
@@ -51,6 +53,11 @@ def from_proto(message: Message) -> Any:
         DecodeError: an id is not 16 bytes, or an error code is not one of Kafka's.
     """
     raise AssertionError(f"no value for {type(message).__name__}")
+
+
+def timeout_ms(message: Any) -> int:
+    """Return how long the sender of a request waits for the answer."""
+    return int(message.timeout_ms) if message.HasField("timeout_ms") else DEFAULT_TIMEOUT_MS
 
 
 # BrokerRegistration
@@ -150,6 +157,9 @@ def _(request: values.BrokerHeartbeatRequest) -> pb.BrokerHeartbeatRequest:
         want_fence=request.want_fence,
         want_shut_down=request.want_shut_down,
         offline_log_dirs=[directory.bytes for directory in request.offline_log_dirs],
+        degraded_log_dirs=[directory.bytes for directory in request.degraded_log_dirs],
+        full_log_dirs=[directory.bytes for directory in request.full_log_dirs],
+        tolerated_log_dirs=[directory.bytes for directory in request.tolerated_log_dirs],
     )
 
 
@@ -162,6 +172,9 @@ def _(message: pb.BrokerHeartbeatRequest) -> values.BrokerHeartbeatRequest:
         want_fence=message.want_fence,
         want_shut_down=message.want_shut_down,
         offline_log_dirs=_directories("offline_log_dirs", message.offline_log_dirs),
+        degraded_log_dirs=_directories("degraded_log_dirs", message.degraded_log_dirs),
+        full_log_dirs=_directories("full_log_dirs", message.full_log_dirs),
+        tolerated_log_dirs=_directories("tolerated_log_dirs", message.tolerated_log_dirs),
     )
 
 
@@ -462,7 +475,7 @@ def _(message: pb.CreateTopicsRequest) -> values.CreateTopicsRequest:
             )
             for topic in message.topics
         ),
-        timeout_ms=message.timeout_ms,
+        timeout_ms=timeout_ms(message),
         validate_only=message.validate_only,
     )
 
@@ -546,7 +559,7 @@ def _(message: pb.DeleteTopicsRequest) -> values.DeleteTopicsRequest:
             )
             for topic in message.topics
         ),
-        timeout_ms=message.timeout_ms,
+        timeout_ms=timeout_ms(message),
     )
 
 
@@ -617,7 +630,7 @@ def _(message: pb.CreatePartitionsRequest) -> values.CreatePartitionsRequest:
             )
             for topic in message.topics
         ),
-        timeout_ms=message.timeout_ms,
+        timeout_ms=timeout_ms(message),
         validate_only=message.validate_only,
     )
 
@@ -677,7 +690,7 @@ def _(message: pb.ElectLeadersRequest) -> values.ElectLeadersRequest:
                 for partition in topic.partitions
             )
         ),
-        timeout_ms=message.timeout_ms,
+        timeout_ms=timeout_ms(message),
     )
 
 
@@ -700,7 +713,8 @@ def _(response: values.ElectLeadersResponse) -> pb.ElectLeadersResponse:
                 ],
             )
             for topic, results in groupby(response.results, lambda result: result.topic)
-        ],
+        ]
+        + [kind.ReplicaElectionResult(topic=topic) for topic in response.settled_topics],
     )
 
 
@@ -718,6 +732,9 @@ def _(message: pb.ElectLeadersResponse) -> values.ElectLeadersResponse:
             )
             for topic in message.replica_election_results
             for each in topic.partition_result
+        ),
+        settled_topics=tuple(
+            topic.topic for topic in message.replica_election_results if not topic.partition_result
         ),
     )
 

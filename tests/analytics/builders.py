@@ -15,7 +15,6 @@ from jbodlab.image.metadata_delta import MetadataDelta
 from jbodlab.image.metadata_image import MetadataImage
 from jbodlab.metadata_log.batches import control_batch, data_batch, read_batches
 from jbodlab.metadata_log.metadata_log import MetadataLog
-from jbodlab.metadata_log.snapshots import write_snapshot
 from jbodlab.records.cluster_records import (
     BrokerEndpoint,
     BrokerRegistrationChangeRecord,
@@ -40,6 +39,7 @@ from jbodlab.records.topic_records import (
     RemoveTopicRecord,
     TopicRecord,
 )
+from tests.snapshot_files import write_snapshot
 
 START_MS = 1_700_000_000_000
 LEVEL = 30

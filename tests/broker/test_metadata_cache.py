@@ -127,8 +127,6 @@ def test_names_and_ids_of_topics() -> None:
     assert made.topic_name(TOPIC) == "orders"
     assert made.topic_id("other") is None
     assert made.topic_name(TopicId(UUID(int=9))) is None
-    assert [topic.name for topic in made.topics_for(["other", "orders"])] == ["orders"]
-    assert [topic.name for topic in made.topics_for(None)] == ["orders"]
 
 
 def test_a_live_broker_is_named_as_controller() -> None:
@@ -156,4 +154,4 @@ def test_a_new_image_replaces_the_old_one_as_a_whole() -> None:
     assert len(made.live_brokers("PLAINTEXT")) == 2
     made.publish(MetadataImage())
     assert made.live_brokers("PLAINTEXT") == []
-    assert made.topics_for(None) == []
+    assert made.topic_id("orders") is None

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from controller.brokers import heartbeat, late_heartbeat
-from controller.metadata_stream import KEEP_ALIVE_S
+from controller.metadata_stream import KEEP_ALIVE_S, MetadataStream
 from controller.registration import register_broker
 from controller.state import ControllerResult, ControllerState
 from jbodlab.error_code import ErrorCode
@@ -16,9 +16,13 @@ from jbodlab.errors import KafkaError, LogDirError
 from jbodlab.ids import BrokerId, LeaderEpoch, Offset
 from jbodlab.image.image_writer import image_records
 from jbodlab.image.loader import MetadataLoader
-from jbodlab.metadata_log.batches import read_batches
-from jbodlab.metadata_log.snapshots import read_snapshot, write_snapshot
-from jbodlab.records.config_records import NoOpRecord
+from jbodlab.metadata_log.batches import data_batch, read_batches
+from jbodlab.metadata_log.snapshots import read_snapshot
+from jbodlab.records.config_records import (
+    BeginTransactionRecord,
+    EndTransactionRecord,
+    NoOpRecord,
+)
 from jbodlab.records.frame import VersionedRecord
 from jbodlab.requests import (
     BrokerHeartbeatRequest,
@@ -28,6 +32,7 @@ from jbodlab.requests import (
 from tests.builders import CLUSTER_ID, PureController
 from tests.controller.formatted import format_dir
 from tests.controller.shell import Shell, shell
+from tests.snapshot_files import write_snapshot
 
 NO_OP = VersionedRecord(NoOpRecord(), 0)
 
@@ -67,10 +72,56 @@ def test_large_results_are_split_unless_they_are_atomic(tmp_path: Path) -> None:
             batches = list(read_batches(it.log.read(start, 1 << 30)))
             assert [len(batch.records) for batch in batches] == [10_000, 10_000, 5_000, 9_001]
 
+    asyncio.run(scenario())
+
+
+def test_an_atomic_result_that_is_too_large_for_a_batch_is_a_transaction(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with shell(format_dir(tmp_path / "m")) as it:
+            start = it.log.end_offset
+            await it.controller.submit(no_ops(25_000, atomic=True))
+
+            batches = list(read_batches(it.log.read(start, 1 << 30)))
+            assert [len(batch.records) for batch in batches] == [10_000, 10_000, 5_002]
+            records = [item.record for batch in batches for _, item in batch.data_records]
+            assert isinstance(records[0], BeginTransactionRecord)
+            assert isinstance(records[-1], EndTransactionRecord)
+            assert it.controller.state.next_offset == start + 25_002
+            loader = MetadataLoader()
+            for batch in read_batches(it.log.read(0, 1 << 30)):
+                loader.load(batch)
+            assert loader.image == it.controller.state.image
+
+    asyncio.run(scenario())
+
+
+def test_without_transactions_a_large_atomic_result_is_refused(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with shell(format_dir(tmp_path / "m", level=12)) as it:
+            start = it.log.end_offset
             with pytest.raises(KafkaError) as refused:
                 await it.controller.submit(no_ops(10_001, atomic=True))
+
             assert refused.value.code == ErrorCode.UNKNOWN_SERVER_ERROR
-            assert it.controller.state.next_offset == start + 34_001
+            assert it.controller.state.next_offset == start
+
+    asyncio.run(scenario())
+
+
+def test_what_was_appended_but_not_synced_is_never_sent(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with shell(format_dir(tmp_path / "m")) as it:
+            start = it.log.end_offset
+            await it.controller.submit(no_ops(3))
+            # As after a sync that failed: in the file, and nobody was told.
+            end = it.controller.committed_end_offset
+            lost = data_batch([NO_OP, NO_OP], base_offset=end, epoch=1, timestamp_ms=1)
+            await it.thread.run(partial(it.log.append, lost))
+            fresh = MetadataStream(it.log, it.thread, Offset(end))
+
+            response = await anext(fresh.subscribe(request(start, 1)))
+
+            assert [batch.last_offset for batch in read_batches(response.records)] == [end - 1]
 
     asyncio.run(scenario())
 

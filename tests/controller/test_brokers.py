@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 import pytest
 
 from controller.brokers import fence_stale_broker, heartbeat, late_heartbeat
+from controller.heartbeats import Heartbeats
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import BrokerEpoch, BrokerId, Offset
 from jbodlab.records.cluster_records import (
@@ -309,17 +311,20 @@ def test_a_heartbeat_decides_without_changing_anything() -> None:
 def test_unfencing_and_a_failed_directory_change_each_partition_once() -> None:
     controller = PureController()
     controller.add_broker(1, "A1,A2")
-    incarnation = named_uuid("two")
-    controller.add_broker(2, "B1,B2", incarnation_id=incarnation)
+    controller.add_broker(2, "B1,B2")
     controller.create("foo", (2, 1))
     controller.assign(1, foo="A1")
     controller.assign(2, foo="B1")
     controller.alter_isr(2, "foo", (2,))
-    controller.heartbeat(2, offline_log_dirs="B1")
     controller.heartbeat(1, want_fence=True)
-    # Its directory is back, but nothing has elected it yet.
-    controller.register(2, "B1,B2", incarnation_id=incarnation)
-    assert controller.partition("foo").leader == -1
+    # Nobody leads although one could: Kafka leaves it so when a directory comes back.
+    controller.replay(
+        PartitionChangeRecord(
+            partition_id=0,
+            topic_id=named_uuid("foo"),  # type: ignore[arg-type]
+            leader=BrokerId(-1),
+        )
+    )
 
     controller.heartbeat(1, offline_log_dirs="A1")
 
@@ -347,3 +352,38 @@ def test_a_broker_that_was_leaving_is_not_unfenced_before_its_next_process() -> 
     assert controller.records == ()
     controller.register(1, "A1,A2")
     assert not controller.heartbeat(1).is_fenced
+
+
+def test_a_directory_that_failed_before_this_controller_began_is_no_news(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    controller = PureController()
+    controller.add_broker(1, "A1,A2")
+    controller.heartbeat(1, offline_log_dirs="A1")
+    known = controller.state.image.cluster.brokers
+    controller.state = replace(
+        controller.state,
+        heartbeats=Heartbeats.at_activation(known, SESSION_TIMEOUT_MS, controller.now_ms),
+    )
+
+    with caplog.at_level(logging.INFO, "controller.brokers"):
+        for _ in range(2):
+            controller.heartbeat(1, offline_log_dirs="A1")
+
+    assert [(record.levelname, record.message) for record in caplog.records] == [
+        ("INFO", "directory is offline since before this controller began, or not the broker's")
+    ]
+    with caplog.at_level(logging.INFO, "controller.brokers"):
+        controller.heartbeat(1, offline_log_dirs="A1,X1")
+    assert caplog.records[-1].levelname == "WARNING"
+
+
+def test_a_new_process_is_told_of_directories_that_it_has_not_registered(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    controller = PureController()
+    controller.register(1, "A2")
+
+    controller.heartbeat(1, offline_log_dirs="A1")
+
+    assert [record.levelname for record in caplog.records] == ["WARNING"]

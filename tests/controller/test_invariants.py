@@ -19,7 +19,7 @@ from jbodlab.image.metadata_image import EMPTY
 from jbodlab.records.config_records import FeatureLevelRecord
 from jbodlab.records.frame import VersionedRecord, decode, encode
 from jbodlab.requests import ElectLeadersRequest, UnregisterBrokerRequest
-from tests.builders import PureController, named_uuid
+from tests.builders import PureController, directories, named_uuid
 
 STEPS = 500
 TOPICS = ("a", "b", "c")
@@ -34,6 +34,7 @@ class History:
         self.log = [VersionedRecord(first, 0)]
         self.failed: dict[int, set[str]] = {1: set(), 2: set(), 3: set()}
         self.incarnations: dict[int, int] = {}
+        self.relieved = 0
 
     def step(self) -> None:
         broker = self.dice.choice([1, 2, 3])
@@ -69,7 +70,37 @@ class History:
             want_fence=self.dice.random() < 0.1,
             want_shut_down=self.dice.random() < 0.1,
             offline_log_dirs=" ".join(sorted(self.failed[broker])),
+            degraded_log_dirs=directories(self._some(broker)),
+            full_log_dirs=directories(self._some(broker)),
+            tolerated_log_dirs=directories(self._some(broker)),
         )
+        self.check_relief(broker)
+
+    def _some(self, broker: int) -> str:
+        return " ".join(name for name in DIRS[broker].split() if self.dice.random() < 0.15)
+
+    def check_relief(self, broker: int) -> None:
+        """Nobody leads from a directory that should be left, if somebody else could."""
+        state = self.controller.state
+        degraded, brokers = state.degraded, state.image.cluster.brokers
+        for topic in state.image.topics.by_id.values():
+            for partition in topic.partitions.values():
+                better = [
+                    member
+                    for member in partition.isr
+                    if member in brokers
+                    and brokers[member].active
+                    and brokers[member].directory_is_online(partition.directory(member))
+                    and not degraded.is_degraded(member, partition.directory(member))
+                ]
+                if partition.leader == broker and better:
+                    directory = partition.directory(partition.leader)
+                    assert not degraded.should_leave(partition.leader, directory)
+                    self.relieved += 1
+                if broker in partition.isr and better and partition.leader != broker:
+                    assert not degraded.is_full(
+                        BrokerId(broker), partition.directory(BrokerId(broker))
+                    )
 
     def assign(self, broker: int) -> None:
         if BrokerId(broker) in self.controller.state.image.cluster.brokers:
@@ -158,3 +189,4 @@ def test_leaders_and_isr_members_are_always_usable(seed: int, level: int) -> Non
     assert history.replayed() == history.controller.state.image
     # The history was one worth checking.
     assert len(history.log) > 40
+    assert history.relieved > 0

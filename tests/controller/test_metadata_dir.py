@@ -14,7 +14,6 @@ from jbodlab.image.image_writer import image_records
 from jbodlab.metadata_log.batches import MetadataBatch, data_batch, read_batches
 from jbodlab.metadata_log.metadata_log import MetadataLog
 from jbodlab.metadata_log.quorum_state import QuorumState, read_quorum_state
-from jbodlab.metadata_log.snapshots import write_snapshot
 from jbodlab.records.cluster_records import RegisterControllerRecord
 from jbodlab.records.config_records import (
     AbortTransactionRecord,
@@ -28,6 +27,7 @@ from jbodlab.records.schema import Record
 from jbodlab.records.topic_records import TopicRecord
 from tests.builders import CLUSTER_ID, named_uuid
 from tests.controller.formatted import NODE_ID, config_of, format_dir
+from tests.snapshot_files import write_snapshot
 
 INCARNATION = UUID(int=5)
 

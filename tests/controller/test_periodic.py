@@ -12,9 +12,11 @@ from controller import periodic
 from controller.brokers import heartbeat
 from controller.registration import register_broker
 from controller.state import ControllerResult, ControllerState
-from jbodlab.ids import BrokerId, Offset
+from jbodlab.ids import BrokerId, LeaderEpoch, Offset, PartitionEpoch, TopicId
+from jbodlab.records.frame import VersionedRecord
+from jbodlab.records.topic_records import PartitionRecord, TopicRecord
 from jbodlab.requests import BrokerHeartbeatRequest
-from tests.builders import PureController
+from tests.builders import PureController, brokers, directories, named_uuid
 from tests.controller.formatted import format_dir
 from tests.controller.shell import Shell, shell
 
@@ -116,5 +118,43 @@ def test_no_ops_fill_silence_only(tmp_path: Path) -> None:
             await asyncio.gather(task, return_exceptions=True)
 
             assert it.controller.state.next_offset == silent
+
+    asyncio.run(scenario())
+
+
+def test_a_new_controller_elects_what_the_one_before_was_killed_in_the_middle_of(
+    tmp_path: Path,
+) -> None:
+    topic_id = TopicId(named_uuid("foo"))
+    cut = ControllerResult(
+        response=None,
+        records=(
+            VersionedRecord(TopicRecord(name="foo", topic_id=topic_id), 0),
+            VersionedRecord(
+                PartitionRecord(
+                    partition_id=0,
+                    topic_id=topic_id,
+                    replicas=brokers(1),
+                    isr=brokers(1),
+                    leader=BrokerId(-1),
+                    leader_epoch=LeaderEpoch(0),
+                    partition_epoch=PartitionEpoch(0),
+                    directories=directories("A1"),
+                ),
+                1,
+            ),
+        ),
+    )
+
+    async def scenario() -> None:
+        async with shell(format_dir(tmp_path / "m")) as it:
+            await add_broker(it, 1, "A1")
+            await it.controller.submit(lambda state, now_ms: cut)
+
+            def leader() -> int:
+                return it.controller.state.image.topics.by_id[topic_id].partitions[0].leader
+
+            assert leader() == -1
+            await until(lambda: leader() == 1, periodic.elect_uncleanly(it.controller, 60_000))
 
     asyncio.run(scenario())

@@ -235,3 +235,31 @@ def test_a_lost_metadata_directory_ends_the_process(process: Process) -> None:
     assert f"{log.parent} went offline: [Errno {errno.EFBIG}]" in last
     # What it left torn is cut when it comes back.
     process.start()
+
+
+def test_a_full_metadata_disk_ends_the_start_with_one_line_and_harms_nothing(
+    process: Process,
+) -> None:
+    process.start()
+    epoch = process.register(1, "A1")
+    process.heartbeat(1, epoch)
+    process.stop(signal.SIGKILL)
+    before = process.log()[1]
+
+    for _ in range(2):
+        # No file may grow: as on a disk that is full when the controller comes back.
+        refused = subprocess.run(
+            ["sh", "-c", f"ulimit -f 0; exec {sys.executable} -m controller -c {process.config}"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE_S,
+        )
+        assert refused.returncode == 1
+        assert f"[Errno {errno.EFBIG}]" in refused.stderr.splitlines()[-1]
+        assert "Traceback" not in refused.stderr
+
+    process.start()
+    assert process.heartbeat(1, epoch).is_caught_up
+    process.stop(signal.SIGTERM)
+    assert process.log()[1].cluster.brokers == before.cluster.brokers

@@ -9,6 +9,7 @@ import pytest
 from controller.registration import register_broker, unregister_broker
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import BrokerId
+from jbodlab.kafka_uuid import to_text
 from jbodlab.records.cluster_records import (
     BrokerEndpoint,
     BrokerFeature,
@@ -337,7 +338,9 @@ def test_a_directory_is_not_free_while_its_fenced_broker_is_registered() -> None
 
     answer = controller.register(2, "A1")
 
-    assert answer.error_message == "Broker 1 is already registered with directory ID"
+    assert answer.error_message == (
+        f"Broker 1 is already registered with directory ID {to_text(directory('A1'))}"
+    )
 
 
 def test_decisions_change_neither_state_nor_request() -> None:
@@ -349,3 +352,67 @@ def test_decisions_change_neither_state_nor_request() -> None:
 
     assert controller.state == before
     assert directory("A1") in controller.state.image.cluster.brokers[BrokerId(1)].directories
+
+
+def leaderless(controller: PureController) -> None:
+    """Broker 1 has lost the directory of the only replica of foo, and takes part."""
+    controller.add_broker(1, "A1,A2", incarnation_id=UUID(int=3))
+    controller.add_broker(2, "B1")
+    for name in ("foo", "bar"):
+        controller.create(name, (1, 2))
+        controller.assign(1, **{name: "A1"})
+        controller.alter_isr(1, name, (1,))
+    controller.alter_isr(1, "bar", (1, 2))
+    controller.heartbeat(1, offline_log_dirs="A1")
+    assert controller.partition("foo").leader == -1
+    assert controller.partition("bar").leader == 2
+
+
+def test_a_directory_that_the_same_process_brings_back_leads_again_at_once() -> None:
+    controller = PureController()
+    leaderless(controller)
+    epoch = controller.epoch(1)
+
+    answer = controller.register(1, "A1,A2", incarnation_id=UUID(int=3))
+
+    assert answer.broker_epoch == epoch
+    registered, change = controller.written()
+    assert isinstance(registered, RegisterBrokerRecord)
+    assert not registered.fenced
+    assert change == PartitionChangeRecord(
+        partition_id=0,
+        topic_id=named_uuid("foo"),  # type: ignore[arg-type]
+        leader=BrokerId(1),
+    )
+    # What it fell behind with meanwhile it must catch up with first.
+    assert controller.partition("bar").isr == brokers(2)
+    assert controller.heartbeat(1).is_fenced is False
+    assert controller.written() == []
+
+
+def test_a_directory_that_a_fenced_or_new_process_brings_back_waits_for_its_unfencing() -> None:
+    for incarnation in (3, 4):
+        controller = PureController(level=22)
+        leaderless(controller)
+        controller.heartbeat(1, want_fence=True, offline_log_dirs="A1")
+
+        controller.register(1, "A1,A2", incarnation_id=UUID(int=incarnation))
+
+        assert [type(record) for record in controller.written()] == [RegisterBrokerRecord]
+        assert controller.partition("foo").leader == -1
+        controller.heartbeat(1)
+        assert controller.partition("foo").leader == 1
+
+
+def test_one_directory_comes_back_while_another_one_goes() -> None:
+    controller = PureController()
+    leaderless(controller)
+    controller.create("other", (1, 2))
+    controller.assign(1, other="A2")
+
+    controller.register(1, "A1", incarnation_id=UUID(int=3))
+
+    assert controller.partition("foo").leader == 1
+    assert controller.partition("other").leader == 2
+    assert controller.partition("other").partition_epoch == 1
+    assert len(controller.written()) == 3

@@ -8,6 +8,7 @@ import pytest
 from controller.added_partitions import create_partitions
 from controller.topics import create_topics, delete_topics
 from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError
 from jbodlab.ids import BrokerId, LeaderEpoch, PartitionEpoch, TopicId
 from jbodlab.kafka_uuid import ZERO_UUID
 from jbodlab.records.config_records import ConfigRecord
@@ -304,10 +305,12 @@ def test_more_than_one_result_can_hold_is_refused_as_a_whole() -> None:
     controller = cluster()
     topics = [NewTopic(name=f"t{n}", num_partitions=4_000, replication_factor=1) for n in range(3)]
 
-    answer = create(controller, *topics)
+    with pytest.raises(KafkaError) as refused:
+        create(controller, *topics)
 
-    assert {each.error_code for each in answer.topics} == {ErrorCode.POLICY_VIOLATION}
-    assert controller.records == ()
+    assert refused.value.code == ErrorCode.POLICY_VIOLATION
+    assert refused.value.message == "Unable to perform excessively large batch operation"
+    assert "t0" not in controller.state.image.topics.by_name
 
 
 def test_new_partitions_continue_the_indexes_with_the_same_factor() -> None:

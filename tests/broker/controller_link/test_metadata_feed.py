@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from uuid import UUID
 
+import pytest
+
 from broker.controller_link.channel import ControllerChannel
 from broker.controller_link.metadata_feed import MetadataFeed
 from broker.logdirs.log_dirs import LogDirs
@@ -247,35 +249,72 @@ def test_a_snapshot_replaces_everything(tmp_path: Path) -> None:
     run(body)
 
 
-def test_what_the_controllers_log_does_not_have_is_cut(tmp_path: Path) -> None:
+LOST = "the controller has lost its metadata log: at offset {} it is not the log"
+
+
+@pytest.mark.parametrize("is_publishing", [True, False])
+def test_a_controller_that_lost_its_log_ends_the_broker_and_deletes_nothing(
+    tmp_path: Path, is_publishing: bool
+) -> None:
     async def body() -> None:
-        diverging = MetadataStreamResponse(high_watermark=Offset(3), diverging_end_offset=Offset(2))
         controller = ScriptedController()
-        controller.streams = [
-            [response(batch(0, LEVEL, topic(1)), batch(2, topic(2)), batch(3, topic(3)))],
-            [diverging],
-            [
-                response(batch(2, topic(9), epoch=2), high_watermark=4),
-                response(batch(3, topic(3), epoch=2), high_watermark=4),
-            ],
-        ]
-        streams, controller.streams = controller.streams, controller.streams[:1]
+        data = batch(0, LEVEL, topic(1)), batch(2, topic(2)), batch(3, topic(3))
+        controller.streams = [[response(*data)]]
         async with serving(controller) as port:
             node = Node(tmp_path, port)
             await node.feed.start()
-            node.feed.begin_publishing()
+            if is_publishing:
+                node.feed.begin_publishing()
             await eventually(lambda: node.feed.applied_offset == 3)
-        controller.streams = streams[1:]
+        # A wiped disk: the log is a new one, and shorter.
+        controller.streams = [
+            [MetadataStreamResponse(high_watermark=Offset(2), diverging_end_offset=Offset(0))],
+            [response(batch(0, LEVEL), high_watermark=2)],
+        ]
         async with serving(controller, port):
-            await eventually(lambda: (["t9"], ["t2"]) in node.listener.seen)
-            assert node.topics() == ["t1", "t3", "t9"]
-            # The replicas of t3 were not deleted on the way.
-            assert not any("t3" in deleted for _, deleted in node.listener.seen)
+            await eventually(lambda: node.fatal != [])
+            assert len(node.fatal) == 1
+            assert node.fatal[0].startswith(LOST.format(0))
+            assert "up to offset 3" in node.fatal[0]
+            assert str(tmp_path / "metadata") in node.fatal[0]
+            assert node.topics() == ["t1", "t2", "t3"]
+            assert not any(deleted for _, deleted in node.listener.seen)
             await node.stop()
         log = MetadataLog.open(tmp_path / "metadata")
-        assert (log.end_offset, log.last_epoch) == (4, 2)
+        assert log.end_offset == 4
         log.close()
-        assert node.fatal == []
+
+        # It does not help to start again.
+        again = Node(tmp_path, port)
+        controller.streams = [
+            [MetadataStreamResponse(high_watermark=Offset(2), diverging_end_offset=Offset(0))],
+        ]
+        async with serving(controller, port):
+            await again.feed.start()
+            await eventually(lambda: again.fatal != [])
+            await again.stop()
+
+    run(body)
+
+
+@pytest.mark.parametrize("has_snapshot", [True, False])
+def test_a_log_whose_epochs_go_back_is_another_one(tmp_path: Path, has_snapshot: bool) -> None:
+    async def body() -> None:
+        controller = ScriptedController()
+        controller.streams = [
+            [
+                response(batch(0, LEVEL, topic(1), epoch=5)),
+                *(snapshot_pieces([LEVEL], 50, 4) if has_snapshot else []),
+                response(batch(2, topic(2), epoch=4)),
+            ]
+        ]
+        async with serving(controller) as port:
+            node = Node(tmp_path, port)
+            await node.feed.start()
+            await eventually(lambda: node.fatal != [])
+            assert node.fatal[0].startswith(LOST.format(50 if has_snapshot else 2))
+            assert node.topics() == ["t1"]
+            await node.stop()
 
     run(body)
 
@@ -334,26 +373,6 @@ def test_no_snapshot_of_the_copy_is_made_inside_a_transaction(tmp_path: Path) ->
         controller.streams = [[response(batch(5, end))]]
         async with serving(controller, port):
             await eventually(lambda: ends(directory)[-1:] == [6])
-            await node.stop()
-        assert node.fatal == []
-
-    run(body)
-
-
-def test_a_snapshot_beyond_the_cut_does_not_survive_it(tmp_path: Path) -> None:
-    async def body() -> None:
-        diverging = MetadataStreamResponse(high_watermark=Offset(3), diverging_end_offset=Offset(2))
-        controller = ScriptedController()
-        controller.streams = [[response(batch(0, LEVEL, topic(1)), batch(2, topic(2)))]]
-        directory = tmp_path / "metadata" / "__cluster_metadata-0"
-        async with serving(controller) as port:
-            node = Node(tmp_path, port, bytes_between_snapshots=1)
-            await node.feed.start()
-            await eventually(lambda: ends(directory)[-1:] == [3])
-        controller.streams = [[diverging]]
-        async with serving(controller, port):
-            await eventually(lambda: node.topics() == ["t1"])
-            assert 3 not in ends(directory)
             await node.stop()
         assert node.fatal == []
 

@@ -10,9 +10,10 @@ from jbodlab.metadata_log.batches import data_batch
 from jbodlab.metadata_log.cleaning import clean
 from jbodlab.metadata_log.metadata_log import MetadataLog
 from jbodlab.metadata_log.settings import MetadataLogSettings
-from jbodlab.metadata_log.snapshots import parse_name, snapshot_paths, write_snapshot
+from jbodlab.metadata_log.snapshots import parse_name, snapshot_paths
 from jbodlab.records.config_records import ConfigRecord
 from jbodlab.records.frame import VersionedRecord
+from tests.snapshot_files import write_snapshot
 
 RECORD = VersionedRecord(ConfigRecord(name="n", value="x" * 400), 0)
 NOW_MS = 1_000_000

@@ -16,9 +16,9 @@ from jbodlab.errors import KafkaError
 from jbodlab.log.filesystem import Buffer, PosixAppendFile, PosixFileSystem
 from jbodlab.metadata_log.batches import data_batch, read_batches
 from jbodlab.metadata_log.metadata_log import MetadataLog
-from jbodlab.metadata_log.snapshots import write_snapshot
 from jbodlab.records.config_records import ConfigRecord, NoOpRecord
 from jbodlab.records.frame import VersionedRecord
+from tests.snapshot_files import write_snapshot
 
 NO_OP = VersionedRecord(NoOpRecord(), 0)
 LOG = "00000000000000000000.log"

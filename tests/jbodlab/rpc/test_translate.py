@@ -65,6 +65,9 @@ MESSAGES = [
         want_fence=True,
         want_shut_down=True,
         offline_log_dirs=(DIR_2, DIR_1),
+        degraded_log_dirs=(DIR_1, DIR_2),
+        full_log_dirs=(DIR_1,),
+        tolerated_log_dirs=(DIR_2,),
     ),
     values.BrokerHeartbeatRequest(
         broker_id=ONE, broker_epoch=BrokerEpoch(-1), current_metadata_offset=Offset(-1)
@@ -170,6 +173,7 @@ MESSAGES = [
     values.ElectLeadersRequest(
         election_type=-1, topic_partitions=(("foo", 1), ("foo", 0), ("bar", 0)), timeout_ms=9
     ),
+    values.ElectLeadersResponse(settled_topics=("foo", "bar")),
     values.ElectLeadersResponse(
         results=(
             values.ElectionResult(topic="foo", partition=1),
@@ -247,3 +251,14 @@ def test_absent_broker_epochs_mean_minus_one() -> None:
 
     assert heartbeat.broker_epoch == -1
     assert registration.previous_broker_epoch == -1
+
+
+def test_an_absent_timeout_is_a_minute_and_zero_is_zero() -> None:
+    for kind in (
+        pb.CreateTopicsRequest,
+        pb.DeleteTopicsRequest,
+        pb.CreatePartitionsRequest,
+        pb.ElectLeadersRequest,
+    ):
+        assert translate.from_proto(kind()).timeout_ms == 60_000
+        assert translate.from_proto(kind(timeout_ms=0)).timeout_ms == 0

@@ -1,0 +1,82 @@
+"""Directories that are online and yet no good place to lead from: full ones, and slow ones.
+
+A heartbeat says which they are, and what it says holds until the next one. It is soft state: it
+makes elections choose better, but nothing that is written depends on its being remembered.
+
+    degraded     full or slow: any other acceptable replica leads rather than one in there
+    full         takes no more data, so its followers pause and cannot stay in an ISR
+    tolerated    degraded, but the leaders in there shall stay where they are
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from jbodlab.directory_id import MIGRATING, UNASSIGNED
+from jbodlab.ids import BrokerId, DirectoryId
+from jbodlab.requests import BrokerHeartbeatRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DegradedDirs:
+    """What one broker's last heartbeat said; `full` and `tolerated` are parts of `degraded`."""
+
+    degraded: frozenset[DirectoryId] = frozenset()
+    full: frozenset[DirectoryId] = frozenset()
+    tolerated: frozenset[DirectoryId] = frozenset()
+
+    @classmethod
+    def reported(
+        cls, request: BrokerHeartbeatRequest, online: Collection[DirectoryId]
+    ) -> DegradedDirs:
+        """Return what a heartbeat says of directories that are online."""
+        full = frozenset(request.full_log_dirs).intersection(online)
+        degraded = full.union(request.degraded_log_dirs).intersection(online)
+        tolerated = degraded.intersection(request.tolerated_log_dirs)
+        return cls(
+            degraded=_with_unknown(degraded, online),
+            full=_with_unknown(full, online),
+            tolerated=_with_unknown(tolerated, online),
+        )
+
+
+HEALTHY = DegradedDirs()
+"""Nothing is wrong with any directory, as far as is known."""
+
+
+def _with_unknown(
+    some: frozenset[DirectoryId], online: Collection[DirectoryId]
+) -> frozenset[DirectoryId]:
+    """Add the ids of replicas whose directory is not known, if it can only be one of `some`."""
+    if online and len(some) == len(online):
+        return some | {UNASSIGNED, MIGRATING}
+    return some
+
+
+@dataclass(frozen=True, slots=True)
+class Degraded:
+    """The degraded directories of all brokers; those without any have no entry."""
+
+    by_broker: Mapping[BrokerId, DegradedDirs] = field(default_factory=dict)
+
+    def is_degraded(self, broker_id: BrokerId, directory: DirectoryId) -> bool:
+        """Return whether others should lead rather than this broker's replica in a directory."""
+        return directory in self.by_broker.get(broker_id, HEALTHY).degraded
+
+    def is_full(self, broker_id: BrokerId, directory: DirectoryId) -> bool:
+        """Return whether a replica in this directory takes no more data."""
+        return directory in self.by_broker.get(broker_id, HEALTHY).full
+
+    def should_leave(self, broker_id: BrokerId, directory: DirectoryId) -> bool:
+        """Return whether a leader in this directory should hand over to somebody else."""
+        dirs = self.by_broker.get(broker_id, HEALTHY)
+        return directory in dirs.degraded and directory not in dirs.tolerated
+
+    def takes_nothing(self, broker_id: BrokerId, directories: Collection[DirectoryId]) -> bool:
+        """Return whether all directories of a broker are full."""
+        full = self.by_broker.get(broker_id, HEALTHY).full
+        return bool(directories) and all(directory in full for directory in directories)
+
+
+NOTHING_DEGRADED = Degraded()
