@@ -49,6 +49,12 @@ class BrokerConfig:
     log_dir_failure_timeout_ms: int
     probe_interval_ms: int
     probe_deadline_ms: int
+    log_dir_reserved_bytes: int
+    log_dir_slow_threshold_ms: int
+    log_dir_slow_outlier_factor: float
+    log_dir_slow_min_ms: int
+    log_dir_slow_window_ms: int
+    log_dir_slow_policy: str
 
     heartbeat_interval_ms: int
     session_timeout_ms: int
@@ -135,6 +141,12 @@ def from_properties(found: Mapping[str, str]) -> tuple[BrokerConfig, list[str]]:
         log_dir_failure_timeout_ms=values.integer("log.dir.failure.timeout.ms"),
         probe_interval_ms=values.integer("jbodlab.log.dir.probe.interval.ms"),
         probe_deadline_ms=values.integer("jbodlab.log.dir.probe.deadline.ms"),
+        log_dir_reserved_bytes=values.integer("log.dir.reserved.bytes"),
+        log_dir_slow_threshold_ms=values.integer("log.dir.slow.threshold.ms"),
+        log_dir_slow_outlier_factor=values.number("log.dir.slow.outlier.factor"),
+        log_dir_slow_min_ms=values.integer("log.dir.slow.min.ms"),
+        log_dir_slow_window_ms=values.integer("log.dir.slow.window.ms"),
+        log_dir_slow_policy=values.text("log.dir.slow.policy").lower(),
         heartbeat_interval_ms=values.integer("broker.heartbeat.interval.ms"),
         session_timeout_ms=values.integer("broker.session.timeout.ms"),
         initial_registration_timeout_ms=values.integer("initial.broker.registration.timeout.ms"),

@@ -12,9 +12,12 @@ from collections.abc import Iterator
 from broker.controller_link.assignment_sender import AssignmentSender
 from broker.controller_link.heartbeat import BrokerLifecycle
 from broker.controller_link.metadata_feed import MetadataFeed
+from broker.logdirs.condition import is_hung
+from broker.logdirs.condition_monitor import ConditionMonitor
 from broker.logdirs.lifecycle import LogDirState
+from broker.logdirs.log_dir import LogDir
 from broker.logdirs.log_dirs import LogDirs
-from broker.replication.partition import Partition, ReplicaState
+from broker.replication.partition import Partition
 from broker.replication.replica_manager import ReplicaManager
 from jbodlab.metrics import Metric, counter, gauge, gauges, histograms
 
@@ -33,6 +36,7 @@ class BrokerMetrics:
         assignments: Its reports to the controller.
         lifecycle: Its life.
         feed: Its metadata.
+        conditions: Which of its directories are full or slow.
     """
 
     def __init__(
@@ -43,16 +47,19 @@ class BrokerMetrics:
         assignments: AssignmentSender,
         lifecycle: BrokerLifecycle,
         feed: MetadataFeed,
+        conditions: ConditionMonitor,
     ) -> None:
         self._log_dirs = log_dirs
         self._replicas = replicas
         self._assignments = assignments
         self._lifecycle = lifecycle
         self._feed = feed
+        self._conditions = conditions
 
     def __call__(self) -> Iterator[Metric]:
         """Return all metrics as they are now."""
         yield from self._directories()
+        yield from self._directory_conditions()
         yield from self._replica_counts()
         yield gauge(
             "kafka_server_AssignmentsManager_QueuedReplicaToDirAssignments",
@@ -99,6 +106,12 @@ class BrokerMetrics:
             LOG_DIRECTORY,
             {str(log_dir.path): log_dir.replica_count for log_dir in dirs},
         )
+        yield Metric(
+            "jbodlab_log_dir_revivals_total",
+            "counter",
+            "times that a log directory was brought back online without a restart",
+            [("", {LOG_DIRECTORY: str(log_dir.path)}, log_dir.revivals) for log_dir in dirs],
+        )
         yield histograms(
             "jbodlab_log_dir_call_seconds",
             "time that calls to a log directory took; long: such as loading and flushing",
@@ -107,6 +120,56 @@ class BrokerMetrics:
                 for log_dir in self._log_dirs.watched
                 for call, latency in log_dir.latencies.items()
             ],
+        )
+
+    def _directory_conditions(self) -> Iterator[Metric]:
+        dirs = {str(log_dir.path): log_dir for log_dir in self._log_dirs.all}
+        for name, meaning, is_so in (
+            ("full", "1 where an online directory takes no more records", _is_full),
+            ("slow", "1 where an online directory answers too late", _is_slow),
+            ("hung", "1 where a directory is offline as a call did not return", _is_hung),
+        ):
+            values = {path: is_so(log_dir) for path, log_dir in dirs.items()}
+            yield gauges(f"jbodlab_log_dir_{name}", meaning, LOG_DIRECTORY, values)
+        looked_at = {
+            path: (disk.total_bytes, disk.usable_bytes, disk.reserved_bytes)
+            for path, log_dir in dirs.items()
+            for disk in (log_dir.space.disk,)
+            if disk.total_bytes is not None and disk.usable_bytes is not None
+        }
+        for column, (name, meaning) in enumerate(
+            (
+                ("total", "size of the file system of an online directory"),
+                ("usable", "bytes that may still be written there, less what is on its way"),
+                ("reserved", "bytes of those that are kept from records"),
+            )
+        ):
+            sizes = {path: found[column] for path, found in looked_at.items()}
+            yield gauges(f"jbodlab_log_dir_{name}_bytes", meaning, LOG_DIRECTORY, sizes)
+        yield Metric(
+            "jbodlab_log_dir_latency_seconds",
+            "gauge",
+            "median time, in the window of SLOW, that probes and appends took",
+            [
+                ("", {LOG_DIRECTORY: path, "work": work}, median_ms / 1000)
+                for path, log_dir in dirs.items()
+                for work, median_ms in self._conditions.latencies_ms(log_dir).items()
+            ],
+        )
+        yield Metric(
+            "jbodlab_log_dir_condition_changes_total",
+            "counter",
+            "times that an online directory became full or slow, or ceased to be",
+            [
+                ("", {LOG_DIRECTORY: path}, self._conditions.changes[dirs[path].path])
+                for path in dirs
+            ],
+        )
+        yield Metric(
+            "jbodlab_log_dir_refused_appends_total",
+            "counter",
+            "appends that were refused, or put off, as the directory was full",
+            [("", {LOG_DIRECTORY: path}, each.space.refused_count) for path, each in dirs.items()],
         )
 
     def _replica_counts(self) -> Iterator[Metric]:
@@ -160,15 +223,25 @@ class BrokerMetrics:
             yield gauge(f"{METADATA}_{name}", meaning, value)
 
 
+def _is_full(log_dir: LogDir) -> bool:
+    return log_dir.condition.is_full
+
+
+def _is_slow(log_dir: LogDir) -> bool:
+    return log_dir.condition.is_slow
+
+
+def _is_hung(log_dir: LogDir) -> bool:
+    return is_hung(log_dir.cause)
+
+
 def is_offline(partition: Partition) -> bool:
     """Return whether a replica has no usable log directory.
 
     That is also one whose directory was offline when the broker started: no log was found for it,
     and none may be created.
     """
-    return partition.state is ReplicaState.OFFLINE or (
-        partition.state is ReplicaState.LOADING and not partition.may_become_ready
-    )
+    return partition.is_without_log
 
 
 def is_under_replicated(partition: Partition) -> bool:

@@ -21,19 +21,25 @@ from broker.config import BrokerConfig
 from broker.controller_link.assignment_sender import AssignmentSender
 from broker.controller_link.channel import ControllerChannel
 from broker.controller_link.heartbeat import BrokerIdentity, BrokerLifecycle
-from broker.controller_link.lifecycle import LifecycleSettings
+from broker.controller_link.lifecycle import DirectoriesDegraded, LifecycleSettings
 from broker.controller_link.metadata_feed import MetadataFeed
 from broker.controller_link.registration_check import RegistrationCheck
 from broker.logdirs.checkpoints import CheckpointWriter
+from broker.logdirs.condition import DegradedLogDirs
+from broker.logdirs.condition_monitor import ConditionMonitor, ConditionSettings
 from broker.logdirs.loading import close_log_dirs, load_logs
+from broker.logdirs.log_dir import LogDir
 from broker.logdirs.probe import LogDirProbe
 from broker.logdirs.retention import DirectoryRemover, RetentionTask
+from broker.logdirs.revival import LoadingRules, LogDirRevival
+from broker.logdirs.slowness import SlowSettings
 from broker.logdirs.startup import OpenedLogDirs, open_log_dirs
 from broker.metadata_cache import MetadataCache
 from broker.metadata_publisher import MetadataPublisher
 from broker.metrics import BrokerMetrics
 from broker.network.listener import Listener
 from broker.network.malloc import tune_malloc
+from broker.replication import abandoned_futures
 from broker.replication.directory_reports import DirectoryReports
 from broker.replication.fetch_lane import Address, FetcherSettings
 from broker.replication.fetcher import FetcherManager
@@ -143,13 +149,15 @@ class BrokerServer:
         self._reports = DirectoryReports(node_id, self._log_dirs, self._assignments)
         self._replicas = self._build_replicas()
         self._reports.watch(self._replicas)
+        self._conditions = self._build_conditions()
         # The controller is told of the directory first, and then of what else follows.
-        for listener in (self._replicas, self._lifecycle, self._reports):
+        for listener in (self._replicas, self._lifecycle, self._reports, self._conditions):
             self._log_dirs.add_failure_listener(listener)
         registration = RegistrationCheck(
             node_id,
             broker_epoch=self._broker_epoch,
             directory_count=len(config.log_dirs),
+            online_directories=self._log_dirs.online_ids,
             register_again=self._lifecycle.register_again,
         )
         self._feed = MetadataFeed(
@@ -183,7 +191,23 @@ class BrokerServer:
             self._log_dirs,
             interval_ms=config.probe_interval_ms,
             deadline_ms=config.probe_deadline_ms,
+            looked=self._conditions.looked,
         )
+        self._revival = LogDirRevival(
+            opened,
+            self._replicas,
+            rules=self._loading_rules,
+            schedule_leftovers=self._schedule_leftovers,
+        )
+        # The replicas first: what follows depends on where they are now.
+        for back in (
+            self._replicas,
+            self._conditions,
+            self._probe,
+            self._lifecycle,
+            self._reports,
+        ):
+            self._log_dirs.add_return_listener(back)
         self._apis = ClientApis(
             BrokerParts(
                 broker_id=node_id,
@@ -191,8 +215,10 @@ class BrokerServer:
                 cache=self._cache,
                 replicas=self._replicas,
                 controller=self._channel,
+                revival=self._revival,
                 broker_epoch=self._broker_epoch,
                 auto_create_topics=config.auto_create_topics_enable,
+                log_dirs=lambda: self._log_dirs.all,
             )
         )
         self._listeners = [
@@ -214,7 +240,27 @@ class BrokerServer:
             assignments=self._assignments,
             lifecycle=self._lifecycle,
             feed=self._feed,
+            conditions=self._conditions,
         )
+
+    def _build_conditions(self) -> ConditionMonitor:
+        config = self._config
+        conditions = ConditionMonitor(
+            self._log_dirs,
+            ConditionSettings(
+                reserved_bytes=config.log_dir_reserved_bytes,
+                slow=SlowSettings(
+                    threshold_ms=config.log_dir_slow_threshold_ms,
+                    outlier_factor=config.log_dir_slow_outlier_factor,
+                    min_ms=config.log_dir_slow_min_ms,
+                    window_ms=config.log_dir_slow_window_ms,
+                    moves_leaders=config.log_dir_slow_policy == "move",
+                ),
+            ),
+            on_degraded=self._tell_degraded,
+        )
+        conditions.add_listener(self._replicas)
+        return conditions
 
     def _build_replicas(self) -> ReplicaManager:
         config = self._config
@@ -258,8 +304,12 @@ class BrokerServer:
         # The controller may have to be waited for; the copy of the metadata is read meanwhile.
         self._lifecycle.start()
         await self._feed.start()
+        self._replicas.placement.note_earlier(self._feed.image, self._config.node_id)
         await self._lifecycle.wait_caught_up()
         await self._load_logs()
+        # Before anything is placed in a directory or appended there.
+        await self._conditions.first_look(self._config.probe_deadline_ms)
+        self._conditions.start()
         self._replicas.start()
         self._feed.begin_publishing()
         self._checkpoints.start()
@@ -267,6 +317,7 @@ class BrokerServer:
         self._probe.start()
         self._reports.start()
         await self._remover.schedule_leftovers(self._config.file_delete_delay_ms)
+        self._revival.start()
         await self._reports.all_known()
         self._lifecycle.ready_to_unfence()
         await self._lifecycle.wait_unfenced()
@@ -281,6 +332,20 @@ class BrokerServer:
 
     async def _load_logs(self) -> None:
         """Load the logs as the metadata wants them; see `ReplicaPlacement.add_loaded`."""
+        rules = self._loading_rules()
+        found = await load_logs(
+            self._log_dirs, rules.is_stray, rules.log_config_of, is_ours=rules.is_ours
+        )
+        copies = [each for each in found if each.is_future]
+        promoted = await abandoned_futures.promote(
+            abandoned_futures.to_promote(found, self._feed.image, self._config.node_id)
+        )
+        abandoned_futures.leave_alone([each for each in copies if each not in promoted])
+        for loaded in (*(each for each in found if not each.is_future), *promoted):
+            self._replicas.placement.add_loaded(loaded.log, loaded.log_dir, loaded.high_watermark)
+
+    def _loading_rules(self) -> LoadingRules:
+        """Return what the metadata of this moment says of logs that may be found."""
         image = self._feed.image
         node_id = self._config.node_id
 
@@ -301,11 +366,10 @@ class BrokerServer:
         def log_config(topic: str) -> LogConfig:
             return self._topics.of_topic(image.configs.topic(topic)).log
 
-        for loaded in await load_logs(self._log_dirs, is_stray, log_config, is_ours=is_ours):
-            if not loaded.is_future:
-                self._replicas.placement.add_loaded(
-                    loaded.log, loaded.log_dir, loaded.high_watermark
-                )
+        return LoadingRules(is_stray=is_stray, is_ours=is_ours, log_config_of=log_config)
+
+    async def _schedule_leftovers(self, log_dir: LogDir) -> None:
+        await self._remover.schedule_leftovers_in(log_dir, self._config.file_delete_delay_ms)
 
     async def _stop(self) -> None:
         """Stop in an orderly way; parts that were not started have nothing to stop."""
@@ -316,7 +380,10 @@ class BrokerServer:
         await self._apis.close()
         if self._metrics is not None:
             await self._metrics.close()
+        # A directory that is not back by now comes back with the next start.
+        await self._revival.stop()
         await self._probe.stop()
+        await self._conditions.stop()
         # Before the logs are closed: none of these may meet a closed file.
         await self._retention.stop()
         await self._checkpoints.stop()
@@ -343,6 +410,13 @@ class BrokerServer:
         return self._cache.leads_in(directory) or any(
             # The controller has not heard yet that the replica was in there.
             map(leads, self._assignments.pending_in(directory))
+        )
+
+    def _tell_degraded(self, degraded: DegradedLogDirs) -> None:
+        self._lifecycle.directories_degraded(
+            DirectoriesDegraded(
+                degraded=degraded.degraded, full=degraded.full, tolerated=degraded.tolerated
+            )
         )
 
     def _broker_epoch(self) -> BrokerEpoch:

@@ -50,6 +50,18 @@ KEYS: tuple[Key, ...] = (
     _integer("num.recovery.threads.per.data.dir", 1, "accepted; each directory has one thread", 1),
     _integer("jbodlab.log.dir.probe.interval.ms", 500, "time between two probes of a directory", 1),
     _integer("jbodlab.log.dir.probe.deadline.ms", 2_000, "longest time for a probe to answer", 1),
+    _long("log.dir.reserved.bytes", -1, "free bytes below which FULL; -1: 1 % of it, 0: never", -1),
+    _integer("log.dir.slow.threshold.ms", 1_000, "I/O time from which on SLOW; 0, -1: never", -1),
+    Key("log.dir.slow.outlier.factor", _NUM, "5", "times slower than its peers: SLOW; 0: never", 0),
+    _integer("log.dir.slow.min.ms", 100, "I/O time below which nothing is SLOW", 0),
+    _integer("log.dir.slow.window.ms", 10_000, "time over which I/O times are compared", 1),
+    Key(
+        "log.dir.slow.policy",
+        _TEXT,
+        "report",
+        "whether leaders move away from what is SLOW",
+        choices=("report", "move"),
+    ),
     # Life of a broker
     _integer("broker.heartbeat.interval.ms", 2_000, "time between two heartbeats", 1),
     _integer("broker.session.timeout.ms", 9_000, "silence after which a broker is fenced", 1),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from broker.api.answer import Api
@@ -18,15 +18,18 @@ from broker.api.groups import (
 )
 from broker.api.leader_epochs import OffsetForLeaderEpochApi
 from broker.api.list_offsets import ListOffsetsApi
+from broker.api.log_dir_states import DescribeLogDirStatesApi
 from broker.api.log_dirs import DescribeLogDirsApi
 from broker.api.metadata import MetadataApi
 from broker.api.partitions import CreatePartitionsApi, ElectLeadersApi
-from broker.api.ports import Controller, Replicas
+from broker.api.ports import Controller, Replicas, Revival
 from broker.api.produce import ProduceApi
 from broker.api.producer_ids import InitProducerIdApi, ProducerIds
+from broker.api.revival import ReviveLogDirApi
 from broker.api.topic_creator import TopicCreator
 from broker.api.topic_partitions import DescribeTopicPartitionsApi
 from broker.api.topics import CreateTopicsApi, DeleteTopicsApi
+from broker.logdirs.log_dir import LogDir
 from broker.metadata_cache import MetadataCache
 from jbodlab.ids import BrokerEpoch, BrokerId
 from jbodlab.protocol.api_table import ApiKey
@@ -41,10 +44,13 @@ class BrokerParts:
     cache: MetadataCache
     replicas: Replicas
     controller: Controller
+    revival: Revival
     broker_epoch: Callable[[], BrokerEpoch]
     """Epoch of the current registration."""
     auto_create_topics: bool = True
     """Whether a client's Metadata request may create topics."""
+    log_dirs: Callable[[], Sequence[LogDir]] = tuple
+    """The directories of `log.dirs`, offline ones included."""
 
 
 class ClientApis:
@@ -90,4 +96,6 @@ def _apis(
         ApiKey.ELECT_LEADERS: ElectLeadersApi(controller, cache),
         ApiKey.DESCRIBE_CLUSTER: DescribeClusterApi(cache, parts.cluster_id),
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: DescribeTopicPartitionsApi(cache),
+        ApiKey.REVIVE_LOG_DIR: ReviveLogDirApi(parts.revival),
+        ApiKey.DESCRIBE_LOG_DIR_STATES: DescribeLogDirStatesApi(parts.log_dirs),
     }

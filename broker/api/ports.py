@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from broker.logdirs.revival import Revived
 from broker.replication.exchange import (
     AppendEntry,
     AppendResult,
@@ -68,6 +69,13 @@ class Replicas(Protocol):
         self, topics: Mapping[str, set[int]] | None
     ) -> asyncio.Future[list[LogDirDescription]]:
         """Describe every configured directory, with all replicas or those asked for."""
+
+
+class Revival(Protocol):
+    """Brings log directories back."""
+
+    async def revive(self, path: str) -> Revived:
+        """Bring one back online; raises KafkaError with the reason if it stays offline."""
 
 
 class Controller(Protocol):

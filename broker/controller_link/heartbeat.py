@@ -9,9 +9,9 @@ import asyncio
 import logging
 import os
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import assert_never
+from typing import Protocol, assert_never
 
 from broker.controller_link import lifecycle
 from broker.controller_link.channel import ControllerChannel
@@ -61,8 +61,16 @@ class BrokerIdentity:
     features: tuple[Feature, ...] = SUPPORTED_FEATURES
 
 
+class FormerLogDir(Protocol):
+    """A directory that failed; `broker.logdirs.log_dir.LogDir` is one."""
+
+    @property
+    def directory_id(self) -> DirectoryId | None:
+        """None if it was never readable."""
+
+
 class BrokerLifecycle:
-    """Keeps this broker known to the controller; also listens for failed directories.
+    """Keeps this broker known to the controller; also hears of directories that fail or return.
 
     Args:
         identity: Who we are.
@@ -131,6 +139,17 @@ class BrokerLifecycle:
             logger.error("a directory without an id cannot be reported: %s", error)
         else:
             self._handle(lifecycle.DirectoryFailed(error.directory_id))
+
+    def log_dir_returned(
+        self, former: FormerLogDir, log_dir: object, logs: Sequence[object]
+    ) -> None:
+        """Register once more, with a directory that was revived."""
+        del log_dir, logs
+        self._handle(lifecycle.DirectoryRevived(former.directory_id))
+
+    def directories_degraded(self, degraded: lifecycle.DirectoriesDegraded) -> None:
+        """Tell the controller at once which online directories are full or slow."""
+        self._handle(degraded)
 
     def register_again(self) -> None:
         """Say anew who we are, in the same epoch: the registration lacks something."""
@@ -283,6 +302,9 @@ class BrokerLifecycle:
             want_fence=heartbeat.want_fence,
             want_shut_down=heartbeat.want_shut_down,
             offline_log_dirs=heartbeat.offline_log_dirs,
+            degraded_log_dirs=heartbeat.degraded.degraded,
+            full_log_dirs=heartbeat.degraded.full,
+            tolerated_log_dirs=heartbeat.degraded.tolerated,
         )
 
     def _complain(self, what: str, text: str) -> None:

@@ -4,11 +4,16 @@ One conversation, one communication in flight: first registrations until one is 
 heartbeats until the process ends. The core below is told what happened (events) and says what to
 do (instructions); it reads no clock and sends nothing. `next_wakeup_ms` is when it wants `Tick`.
 
-Each heartbeat repeats all directories that failed since the start. A directory counts as told only
-when a heartbeat *that contained it* was answered without an error; until then a timer of its own
-runs. When that expires and this broker leads a partition in the directory, nobody else can take
-over, and the process must stop (KIP-858). A broker that leads nothing there hurts nobody; it goes
-on and looks again with every attempt: the controller may make it a leader there any time.
+Each heartbeat repeats all directories that failed since the start and were not revived. One that
+was revived is registered again, in the same epoch. Until that is accepted the heartbeats still
+carry it, which changes nothing as it is not registered; a heartbeat with it that came after the
+registration would take it offline once more, and so none is sent.
+
+A directory counts as told only when a heartbeat *that contained it* was answered without an error;
+until then a timer of its own runs. When that expires and this broker leads a partition in the
+directory, nobody else can take over, and the process must stop (KIP-858). A broker that leads
+nothing there hurts nobody; it goes on and looks again with every attempt: the controller may make
+it a leader there any time.
 
 Source: `kafka.server.BrokerLifecycleManager`; KIP-858, "Handling of metadata log failures".
 """
@@ -130,9 +135,36 @@ class DirectoryFailed:
     directory_id: DirectoryId
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirectoriesDegraded:
+    """What is wrong with directories that are online; replaces what was said of them before.
+
+    Attributes:
+        degraded: Those that are full or slow.
+        full: Those of them that take no more data.
+        tolerated: Those of them that may keep the leaders they have.
+    """
+
+    degraded: tuple[DirectoryId, ...] = ()
+    full: tuple[DirectoryId, ...] = ()
+    tolerated: tuple[DirectoryId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryRevived:
+    """A directory of this broker is back online.
+
+    Attributes:
+        failed: The id that failed, which is another one if the disk was replaced; None if it was
+            not known.
+    """
+
+    failed: DirectoryId | None
+
+
 @dataclass(frozen=True, slots=True)
 class RegistrationOutdated:
-    """The registration lacks something that the metadata version has a place for by now."""
+    """The registration lacks something that the controller should know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +192,8 @@ Event = (
     | HeartbeatRefused
     | NoAnswer
     | DirectoryFailed
+    | DirectoriesDegraded
+    | DirectoryRevived
     | RegistrationOutdated
     | ReadyToUnfence
     | ShutdownBegun
@@ -182,6 +216,7 @@ class SendHeartbeat:
     want_fence: bool
     want_shut_down: bool
     offline_log_dirs: tuple[DirectoryId, ...]
+    degraded: DirectoriesDegraded = DirectoriesDegraded()
 
 
 class News(Enum):
@@ -227,8 +262,16 @@ class Lifecycle:
         self._leads_in = leads_in
         self._random = random
         self._is_registered = False
+        # Whether it is time to register once more in the same epoch.
+        self._is_outdated = False
+        self._heartbeat_first = False
         self._ready_to_unfence = False
         self._offline: list[DirectoryId] = []
+        # Those of them that are back, though no accepted registration contained them yet.
+        self._revived: set[DirectoryId] = set()
+        # Those that the registration in flight contains; None: it is none.
+        self._registering: frozenset[DirectoryId] | None = None
+        self._degraded = DirectoriesDegraded()
         # Directories that no answered heartbeat contained yet, and until when one must.
         self._untold: dict[DirectoryId, int] = {}
         # The directories that the communication in flight carries; None: nothing is in flight.
@@ -282,6 +325,8 @@ class Lifecycle:
             case Registered():
                 self._registered(event, now_ms, instructions)
             case RegistrationRefused():
+                # A registered broker stays alive by heartbeats whatever is wrong with the new one.
+                self._heartbeat_first = self._is_registered
                 self._refused(
                     now_ms,
                     min(self._settings.heartbeat_interval_ms, REFUSED_REGISTRATION_DELAY_MS_MAX),
@@ -294,9 +339,13 @@ class Lifecycle:
                 self._refused(now_ms, self._backoff_ms())
             case DirectoryFailed():
                 self._directory_failed(event.directory_id, now_ms)
+            case DirectoriesDegraded():
+                self._directories_degraded(event, now_ms)
+            case DirectoryRevived():
+                self._directory_revived(event.failed, now_ms)
             case RegistrationOutdated():
+                self._is_outdated = True
                 self._send_now(now_ms)
-                self._is_registered = False
             case ReadyToUnfence():
                 self._ready_to_unfence = True
                 self._send_now(now_ms)
@@ -308,7 +357,12 @@ class Lifecycle:
                 assert_never(event)
 
     def _registered(self, event: Registered, now_ms: int, told: list[Instruction]) -> None:
-        self._in_flight = None
+        for directory_id in self._registering or ():
+            # It may have failed again since the registration was sent.
+            if directory_id in self._revived:
+                self._revived.discard(directory_id)
+                self._offline.remove(directory_id)
+        self._in_flight = self._registering = None
         self._is_registered = True
         self.broker_epoch = event.broker_epoch
         self._registration_deadline_ms = None
@@ -354,11 +408,36 @@ class Lifecycle:
         self._refused(now_ms, self._backoff_ms())
 
     def _directory_failed(self, directory_id: DirectoryId, now_ms: int) -> None:
-        if directory_id in self._offline:
+        if directory_id in self._revived:
+            self._revived.discard(directory_id)
+        elif directory_id in self._offline:
             return
-        self._offline.append(directory_id)
+        else:
+            self._offline.append(directory_id)
         self._untold[directory_id] = now_ms + self._settings.log_dir_failure_timeout_ms
         self._send_now(now_ms)
+
+    def _directory_revived(self, failed: DirectoryId | None, now_ms: int) -> None:
+        if failed in self._offline:
+            self._revived.add(failed)
+            self._untold.pop(failed, None)
+        self._is_outdated = True
+        self._send_now(now_ms)
+
+    def _directories_degraded(self, degraded: DirectoriesDegraded, now_ms: int) -> None:
+        before, self._degraded = self._degraded_online(), degraded
+        if self._degraded_online() != before:
+            self._send_now(now_ms)
+
+    def _degraded_online(self) -> DirectoriesDegraded:
+        """Return what is to be told; of a directory that failed there is nothing more to say."""
+        gone = frozenset(self._offline)
+        degraded = self._degraded
+        return DirectoriesDegraded(
+            degraded=tuple(each for each in degraded.degraded if each not in gone),
+            full=tuple(each for each in degraded.full if each not in gone),
+            tolerated=tuple(each for each in degraded.tolerated if each not in gone),
+        )
 
     def _shutdown_begun(self, controlled: bool, now_ms: int, told: list[Instruction]) -> None:
         if controlled and self.state is BrokerState.RUNNING:
@@ -372,7 +451,9 @@ class Lifecycle:
         self._tell(News.SHUTDOWN_ALLOWED, told)
 
     def _refused(self, now_ms: int, delay_ms: int) -> None:
-        self._in_flight = None
+        if self._registering is not None:
+            self._is_outdated = self._is_registered
+        self._in_flight = self._registering = None
         self._failures += 1
         # Whatever wanted to be sent at once is part of the next attempt, which keeps the pause.
         self._send_again = False
@@ -385,14 +466,21 @@ class Lifecycle:
             self._next_send_ms = now_ms
 
     def _next_communication(self) -> SendRegistration | SendHeartbeat:
-        if not self._is_registered:
+        is_outdated = (
+            self._is_outdated and self.state is not BrokerState.PENDING_CONTROLLED_SHUTDOWN
+        )
+        if not self._is_registered or (is_outdated and not self._heartbeat_first):
             self._in_flight = ()
+            self._is_outdated = False
+            self._registering = frozenset(self._revived)
             return SendRegistration()
+        self._heartbeat_first = False
         self._in_flight = tuple(self._offline)
         return SendHeartbeat(
             want_fence=not self._ready_to_unfence,
             want_shut_down=self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN,
             offline_log_dirs=self._in_flight,
+            degraded=self._degraded_online(),
         )
 
     def _check_deadlines(self, now_ms: int, instructions: list[Instruction]) -> None:

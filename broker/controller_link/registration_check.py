@@ -1,7 +1,9 @@
 """Compares this broker's registration with what the metadata version allows.
 
 Below 3.7-IV2 a registration carries no directories. When the version is raised while the broker
-runs, it registers once more, so that its directories become known without a restart.
+runs, it registers once more, so that its directories become known without a restart. So it does if
+the registration loses a directory that is online: a heartbeat from before the directory was revived
+may have come to the controller after the registration that followed.
 
 Source: `kafka.server.metadata.BrokerMetadataPublisher`, `kafka.server.BrokerRegistrationTracker`.
 """
@@ -9,9 +11,9 @@ Source: `kafka.server.metadata.BrokerMetadataPublisher`, `kafka.server.BrokerReg
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
-from jbodlab.ids import BrokerEpoch, BrokerId
+from jbodlab.ids import BrokerEpoch, BrokerId, DirectoryId
 from jbodlab.image.metadata_delta import MetadataDelta
 from jbodlab.image.metadata_image import MetadataImage
 from jbodlab.records import metadata_version
@@ -27,6 +29,7 @@ class RegistrationCheck:
         broker_id: Ours.
         broker_epoch: Of the current registration.
         directory_count: How many log directories are configured.
+        online_directories: Ids of those that are online.
         register_again: Has this process registered once more.
     """
 
@@ -36,18 +39,19 @@ class RegistrationCheck:
         *,
         broker_epoch: Callable[[], BrokerEpoch],
         directory_count: int,
+        online_directories: Callable[[], Collection[DirectoryId]],
         register_again: Callable[[], None],
     ) -> None:
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
         self._directory_count = directory_count
+        self._online_directories = online_directories
         self._register_again = register_again
         self._warned_of = -1
         self._amended = -1
 
     def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Look at the metadata version and at our own registration."""
-        del delta
         level = image.features.metadata_version
         if level < JBOD_LEVEL:
             if self._directory_count > 1 and self._warned_of != level:
@@ -59,12 +63,14 @@ class RegistrationCheck:
                 )
             return
         found = image.cluster.brokers.get(self._broker_id)
-        if (
-            found is not None
-            and not found.directories
-            and found.epoch == self._broker_epoch()
-            and found.record_offset != self._amended
-        ):
+        if found is None or found.epoch != self._broker_epoch():
+            return
+        if found.directories:
+            lost = set(self._online_directories()) - set(found.directories)
+            if lost and self._broker_id in delta.changed_brokers:
+                logger.info("registering again, with %d directories more", len(lost))
+                self._register_again()
+        elif found.record_offset != self._amended:
             # Once for each registration; a second one at once would say nothing new.
             self._amended = found.record_offset
             logger.info("registering again, now with directories")

@@ -14,6 +14,7 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 from broker.logdirs.hosted import HostedLogs
 from broker.logdirs.lifecycle import LogDirState
@@ -25,7 +26,6 @@ from jbodlab.errors import KafkaError, LogDirError
 from jbodlab.ids import TopicPartition
 from jbodlab.log import names
 from jbodlab.log.checkpoints import write_offsets
-from jbodlab.log.filesystem import FileSystem
 from jbodlab.log.replica_log import ReplicaLog
 
 Offsets = Mapping[TopicPartition, int]
@@ -55,7 +55,8 @@ class CheckpointWriter:
     ) -> None:
         self._log_dirs = log_dirs
         self._hosted = hosted
-        self._written: dict[Path, Offsets] = {}
+        # By life of a directory: what a former one wrote says nothing of what lies there now.
+        self._written: WeakKeyDictionary[LogDir, dict[Path, Offsets]] = WeakKeyDictionary()
         self._tasks = (
             PeriodicTask(
                 "checkpoint of high watermarks",
@@ -93,7 +94,7 @@ class CheckpointWriter:
             for log, high_watermark in self._hosted.hosted_in(log_dir)
         }
         path = log_dir.path / names.HIGH_WATERMARK_FILE
-        return log_dir.run(partial(self._write_if_changed, log_dir.fs, path, offsets))
+        return log_dir.run(partial(self._write_if_changed, log_dir, path, offsets))
 
     def write_recovery_points(self, log_dir: LogDir) -> asyncio.Future[None]:
         """Flush closed segments of one directory, write `recovery-point-offset-checkpoint`."""
@@ -106,7 +107,7 @@ class CheckpointWriter:
                     # A replica that was removed by hand must not keep the others from theirs.
                     with contextlib.suppress(ReplicaLostError):
                         log.flush()
-            self._write_if_changed(log_dir.fs, path, recovery_points(logs))
+            self._write_if_changed(log_dir, path, recovery_points(logs))
 
         return log_dir.run(write, is_long=True)
 
@@ -114,18 +115,17 @@ class CheckpointWriter:
         """Write `log-start-offset-checkpoint` of one directory if it changed."""
         logs = self._logs(log_dir)
         path = log_dir.path / names.LOG_START_OFFSET_FILE
-        return log_dir.run(
-            lambda: self._write_if_changed(log_dir.fs, path, log_start_offsets(logs))
-        )
+        return log_dir.run(lambda: self._write_if_changed(log_dir, path, log_start_offsets(logs)))
 
     def _logs(self, log_dir: LogDir) -> Sequence[ReplicaLog]:
         return [log for log, _ in self._hosted.hosted_in(log_dir)]
 
-    def _write_if_changed(self, fs: FileSystem, path: Path, offsets: Offsets) -> None:
-        # Each path belongs to one directory and therefore to one thread.
-        if self._written.get(path) != offsets:
-            write_offsets(fs, path, offsets)
-            self._written[path] = offsets
+    def _write_if_changed(self, log_dir: LogDir, path: Path, offsets: Offsets) -> None:
+        # On the directory's thread, which alone touches its entries.
+        written = self._written.setdefault(log_dir, {})
+        if written.get(path) != offsets:
+            write_offsets(log_dir.fs, path, offsets)
+            written[path] = offsets
 
     async def _everywhere(self, write: Callable[[LogDir], asyncio.Future[None]]) -> None:
         futures = [

@@ -225,3 +225,41 @@ class DirectoryExecutor:
             # The directory is lost, and its descriptors may be as well.
             logger.debug("cleaning up after a directory failed", exc_info=True)
         self._running_call = 0
+
+
+def run_aside(function: Callable[[], T], name: str) -> asyncio.Future[T]:
+    """Run one blocking call on a thread of its own, beside that of any directory.
+
+    For looks at a disk that may not answer. A call that never comes back does not keep the process
+    from ending.
+
+    Returns:
+        A future of the running loop, with what `function` returns or raises.
+    """
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[T] = loop.create_future()
+    # Whoever asked may have stopped waiting; then its error is nobody's news.
+    answer.add_done_callback(lambda done: None if done.cancelled() else done.exception())
+
+    def settle(result: T | None, error: BaseException | None) -> None:
+        if answer.done():
+            return
+        if error is None:
+            answer.set_result(cast(T, result))
+        else:
+            answer.set_exception(error)
+
+    def work() -> None:
+        result: T | None = None
+        error: BaseException | None = None
+        try:
+            result = function()
+        except BaseException as found:  # noqa: BLE001 - handed to whoever waits
+            error = found
+        try:
+            loop.call_soon_threadsafe(settle, result, error)
+        except RuntimeError:
+            logger.debug("answer of a disk came after the event loop had closed")
+
+    threading.Thread(target=work, name=name, daemon=True).start()
+    return answer

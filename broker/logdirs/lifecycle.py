@@ -2,11 +2,16 @@
 
     INITIAL --LOAD--> RECOVERING --LOADED--> ONLINE
        |                  |                    |
-       +------------------+------ FAIL --------+--> OFFLINE
+       +------------------+------ FAIL --------+--> OFFLINE --REVIVE--> RECOVERING
 
 A directory is *usable* in every state but OFFLINE: it is registered with the controller before its
-logs are loaded. OFFLINE is final until the process ends; its cause is kept beside it. A pair of
-state and event that the table does not have is a programming error.
+logs are loaded. The cause of OFFLINE is kept beside it. A pair of state and event that the table
+does not have is a programming error.
+
+REVIVE begins another life of the directory: another `LogDir` with a thread of its own goes on in
+RECOVERING, and takes the place of the one that failed when its logs are loaded. Until then, and if
+it fails, the directory is offline as it was. A `LogDir` that is OFFLINE stays so for ever; whoever
+still holds one, or a file of it, holds something dead.
 """
 
 from __future__ import annotations
@@ -25,7 +30,7 @@ class LogDirState(Enum):
     ONLINE = auto()
     """Its replicas serve."""
     OFFLINE = auto()
-    """It failed; nothing touches it any more."""
+    """It failed; nothing touches it any more, unless it is revived."""
 
     @property
     def is_usable(self) -> bool:
@@ -39,6 +44,8 @@ class LogDirEvent(Enum):
     LOAD = auto()
     LOADED = auto()
     FAIL = auto()
+    REVIVE = auto()
+    """An operator repaired it, and it passed the checks of a start."""
 
 
 TRANSITIONS: Mapping[tuple[LogDirState, LogDirEvent], LogDirState] = {
@@ -47,6 +54,7 @@ TRANSITIONS: Mapping[tuple[LogDirState, LogDirEvent], LogDirState] = {
     (LogDirState.INITIAL, LogDirEvent.FAIL): LogDirState.OFFLINE,
     (LogDirState.RECOVERING, LogDirEvent.FAIL): LogDirState.OFFLINE,
     (LogDirState.ONLINE, LogDirEvent.FAIL): LogDirState.OFFLINE,
+    (LogDirState.OFFLINE, LogDirEvent.REVIVE): LogDirState.RECOVERING,
 }
 
 

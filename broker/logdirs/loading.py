@@ -131,6 +131,45 @@ async def load_logs(
     return replicas
 
 
+async def load_revived(
+    log_dirs: LogDirs,
+    log_dir: LogDir,
+    is_stray: IsStray,
+    log_config_of: LogConfigOf,
+    *,
+    is_ours: Callable[[TopicPartition], bool],
+    hang_deadline_s: float = HANG_DEADLINE_S,
+) -> list[HostedLog]:
+    """Load the logs of one directory that comes back, while all others serve.
+
+    Args:
+        log_dirs: The directories; this one is not among them yet.
+        log_dir: In state RECOVERING; it goes offline, and nobody else is told, if its disk fails.
+        is_stray: As in `load_logs`, as are the others.
+        log_config_of: Settings of a topic's logs.
+        is_ours: Whether this broker has a replica of a partition with this name.
+        hang_deadline_s: Longest time for a small request meanwhile.
+
+    Raises:
+        LogDirError: the disk failed.
+    """
+    assert log_dir.state is LogDirState.RECOVERING
+    call = log_dir.run(
+        partial(_load_directory, log_dir.fs, log_dir.path, is_stray, log_config_of, is_ours),
+        is_long=True,
+    )
+    watch = asyncio.create_task(
+        watch_long_work(
+            log_dirs, log_dir, call, interval_s=WATCH_INTERVAL_S, deadline_s=hang_deadline_s
+        ),
+        name=f"watch loading of {log_dir.path}",
+    )
+    try:
+        return await call
+    finally:
+        watch.cancel()
+
+
 async def close_log_dirs(
     log_dirs: LogDirs, hosted: HostedLogs, broker_epoch: BrokerEpoch, *, timeout_s: float
 ) -> bool:

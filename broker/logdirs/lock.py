@@ -46,21 +46,38 @@ class DirectoryLock:
         # While it is open no other directory can get its inode, by which it is known.
         self._directory_fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
+    @property
+    def is_at_its_path(self) -> bool:
+        """Whether the path of the file still leads to what is locked.
+
+        Such a lock must be kept: whoever opens the file once more and closes it, or locks it and
+        closes this one, ends the lock, as it belongs to the process and not to the open file.
+
+        Raises:
+            OSError: the path cannot be followed.
+        """
+        return self._fd is not None and _is_at(self._fd, self._path)
+
+    def close(self) -> None:
+        """Let the lock go, and leave the file where it is."""
+        fd, self._fd = self._fd, None
+        directory_fd, self._directory_fd = self._directory_fd, None
+        for each in (fd, directory_fd):
+            if each is not None:
+                os.close(each)
+
     def release(self) -> None:
         """Remove the file and let the lock go.
 
         Raises:
             OSError: the file cannot be removed; the lock is gone all the same.
         """
-        fd, self._fd = self._fd, None
-        if fd is None:
+        if self._fd is None:
             return
         try:
             self._path.unlink(missing_ok=True)
         finally:
-            os.close(fd)
-            if self._directory_fd is not None:
-                os.close(self._directory_fd)
+            self.close()
 
 
 def _is_at(fd: int, path: Path) -> bool:

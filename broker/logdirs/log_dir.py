@@ -8,11 +8,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Self, TypeVar
 
+from broker.logdirs.condition import HEALTHY
+from broker.logdirs.disk_space import DirectorySpace
 from broker.logdirs.executor import DirectoryExecutor
+from broker.logdirs.fence import Fence, FencedDisk
 from broker.logdirs.lifecycle import LogDirEvent, LogDirState, next_state
 from broker.logdirs.replica_files import ReplicaFiles
+from broker.logdirs.slowness import IoSamples
 from jbodlab import kafka_uuid
 from jbodlab.errors import LogDirError
 from jbodlab.ids import DirectoryId
@@ -28,10 +32,16 @@ class LogDir:
     Attributes:
         path: As configured.
         directory_id: None if it was never readable, so that its id is unknown.
-        fs: The disk; used on this directory's thread only.
+        disk: The disk itself.
+        fs: The disk as this life of the directory may use it, on this directory's thread only;
+            refuses everything once the directory is offline.
         identity: Device and inode at start; None skips the check for a replaced directory.
         cause: Why it is offline; None while it is online.
+        revivals: How often it was brought back since the process began.
         replica_count: Current and future replicas in it; kept by whoever owns the replicas.
+        condition: Whether it is full or slow while it is online; kept by `ConditionMonitor`.
+        space: How much more may be written to it.
+        io_samples: How long its calls took.
     """
 
     def __init__(
@@ -44,10 +54,16 @@ class LogDir:
     ) -> None:
         self.path = path
         self.directory_id = directory_id
-        self.fs: FileSystem = ReplicaFiles(fs or PosixFileSystem(), path, identity)
+        self.disk = fs or PosixFileSystem()
+        self._fence = Fence()
+        self.fs: FileSystem = ReplicaFiles(FencedDisk(self.disk, self._fence), path, identity)
         self.identity = identity
+        self.revivals = 0
         self.cause: str | None = None
         self.replica_count = 0
+        self.condition = HEALTHY
+        self.space = DirectorySpace()
+        self.io_samples = IoSamples()
         self._state = LogDirState.INITIAL
         self._report: Callable[[LogDir, str], None] | None = None
         self._executor = DirectoryExecutor(
@@ -71,6 +87,11 @@ class LogDir:
     def id_text(self) -> str:
         """The directory id as people read it; `unknown` without one."""
         return kafka_uuid.to_text(self.directory_id) if self.directory_id else "unknown"
+
+    @property
+    def is_being_written(self) -> bool:
+        """Whether its thread is just changing a file, perhaps for ever on a disk that hangs."""
+        return self._fence.is_being_written
 
     @property
     def running_call(self) -> int:
@@ -106,15 +127,30 @@ class LogDir:
         self._executor.clean_up(function)
 
     def handle(self, event: LogDirEvent) -> None:
-        """Move to the state that follows an event other than a failure."""
-        assert event is not LogDirEvent.FAIL
+        """Move to the state that follows an event that it goes on with."""
+        assert event not in (LogDirEvent.FAIL, LogDirEvent.REVIVE)
         self._state = next_state(self._state, event)
 
     def go_offline(self, cause: str) -> None:
         """Become offline and answer everything that waits; `LogDirs.fail` tells the others."""
         self._state = next_state(self._state, LogDirEvent.FAIL)
         self.cause = cause
+        # A thread that comes back late from a disk that hung must find nothing that it may touch:
+        # by then the files may belong to the next life.
+        self._fence.close()
         self._executor.abandon(cause)
+
+    def next_life(self, directory_id: DirectoryId | None, identity: tuple[int, int]) -> Self:
+        """Return what continues this directory after its failure, with a thread of its own.
+
+        Args:
+            directory_id: The id that is there now; another one if the disk was replaced.
+            identity: Device and inode now.
+        """
+        life = type(self)(self.path, directory_id, fs=self.disk, identity=identity)
+        life._state = next_state(self._state, LogDirEvent.REVIVE)
+        life.revivals = self.revivals + 1
+        return life
 
     def error(self, cause: str | None = None) -> LogDirError:
         """Return the error that callers of a failed directory get."""

@@ -1,7 +1,8 @@
-"""The set of this broker's log directories, and the news of a failure.
+"""The set of this broker's log directories, and the news of a failure or a return.
 
 Everything here happens on the event loop. A failure is handled to its end in one synchronous call:
-when `fail` returns, every listener knows, and no request can have seen half of it.
+when `fail` returns, every listener knows, and no request can have seen half of it. So is the return
+of a directory with `revive`, whose way to there is in `revival`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from broker.logdirs.hosted import HostedLog
+from broker.logdirs.lifecycle import LogDirEvent, LogDirState
 from broker.logdirs.log_dir import LogDir
 from jbodlab import kafka_uuid
 from jbodlab.errors import LogDirError
@@ -24,6 +27,19 @@ class LogDirFailureListener(Protocol):
 
     def log_dir_failed(self, log_dir: LogDir, error: LogDirError) -> None:
         """Take notice, without touching a file of the directory and without waiting."""
+
+
+class LogDirReturnListener(Protocol):
+    """Whoever has to do with a directory that is back."""
+
+    def log_dir_returned(self, former: LogDir, log_dir: LogDir, logs: Sequence[HostedLog]) -> None:
+        """Take it in, without waiting.
+
+        Args:
+            former: What failed; it stays offline, and nobody may use it any more.
+            log_dir: What took its place, online; a replaced disk has another id.
+            logs: The logs of current replicas that were found in it.
+        """
 
 
 class LogDirs:
@@ -47,6 +63,7 @@ class LogDirs:
         self.metadata_dir = metadata_dir
         self._on_fatal = on_fatal
         self._listeners: list[LogDirFailureListener] = []
+        self._return_listeners: list[LogDirReturnListener] = []
         self._failed_ids: list[DirectoryId] = []
         for log_dir in self.watched:
             log_dir.report_failures_to(self.fail)
@@ -85,12 +102,16 @@ class LogDirs:
         return tuple(sorted(ids, key=kafka_uuid.order_key))
 
     def offline_ids(self) -> tuple[DirectoryId, ...]:
-        """Return the ids of the directories that failed since the start, oldest failure first."""
+        """Return the ids of the directories that failed since the start and did not come back."""
         return tuple(self._failed_ids)
 
     def add_failure_listener(self, listener: LogDirFailureListener) -> None:
         """Add who is told of failures; the listeners are told in the order they were added."""
         self._listeners.append(listener)
+
+    def add_return_listener(self, listener: LogDirReturnListener) -> None:
+        """Add who is told of a directory that is back; told in the order they were added."""
+        self._return_listeners.append(listener)
 
     def fail(self, log_dir: LogDir, cause: str) -> None:
         """Take a directory offline, and tell everybody once; a second failure changes nothing.
@@ -99,6 +120,10 @@ class LogDirs:
         run after the listeners, which therefore are the first to know.
         """
         if not log_dir.is_online:
+            return
+        if log_dir not in self.watched:
+            # It is being revived; for everybody else it has been offline all the time.
+            log_dir.go_offline(cause)
             return
         log_dir.go_offline(cause)
         logger.error("%s", log_dir.error(), extra={**log_dir.log_fields(), "cause": cause})
@@ -111,6 +136,30 @@ class LogDirs:
         elif not self.online():
             paths = ", ".join(str(each.path) for each in self.all)
             self._on_fatal(f"all log directories in {paths} have failed, the last one: {cause}")
+
+    def revive(self, former: LogDir, log_dir: LogDir, logs: Sequence[HostedLog]) -> None:
+        """Put what was revived in the place of what failed, and tell everybody.
+
+        Args:
+            former: The directory that failed.
+            log_dir: Its next life, with its logs loaded.
+            logs: What was found in it; see `LogDirReturnListener`.
+        """
+        assert not former.is_online
+        assert log_dir.state is LogDirState.RECOVERING
+        log_dir.handle(LogDirEvent.LOADED)
+        log_dir.report_failures_to(self.fail)
+        self.all = tuple(log_dir if each is former else each for each in self.all)
+        if former.directory_id in self._failed_ids:
+            self._failed_ids.remove(former.directory_id)
+        # Nothing but giving files back is left for its thread to do.
+        former.stop()
+        for listener in self._return_listeners:
+            try:
+                listener.log_dir_returned(former, log_dir, logs)
+            except Exception:
+                # The others must hear of it even if one replica could not be taken in.
+                logger.exception("listener failed", extra=log_dir.log_fields())
 
     def stop(self) -> None:
         """Let the threads of all directories end when their queues are empty."""

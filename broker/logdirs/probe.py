@@ -10,16 +10,21 @@ failure, and time in which this process itself stood still is not held against t
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-import threading
+import time
 from asyncio import FIRST_COMPLETED
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
+from broker.logdirs.condition import hung
+from broker.logdirs.condition_monitor import Look, look
+from broker.logdirs.executor import run_aside
+from broker.logdirs.hosted import HostedLog
 from broker.logdirs.lifecycle import LogDirState
 from broker.logdirs.log_dir import LogDir
 from broker.logdirs.log_dirs import LogDirs
+from broker.logdirs.slowness import Work
 from jbodlab.errors import JbodlabError, LogDirError
 from jbodlab.log import disk_errors
 from jbodlab.log.directory_probe import PROBE_FILE, directory_identity, probe
@@ -44,31 +49,51 @@ class LogDirProbe:
         log_dirs: The directories; a separate metadata directory is probed as well.
         interval_ms: From one probe to the next.
         deadline_ms: Longest time that one call of a directory's thread may take.
+        looked: Told, after each probe, what was seen of the file system.
     """
 
-    def __init__(self, log_dirs: LogDirs, *, interval_ms: int, deadline_ms: int) -> None:
+    def __init__(
+        self,
+        log_dirs: LogDirs,
+        *,
+        interval_ms: int,
+        deadline_ms: int,
+        looked: Callable[[LogDir, Look | None], None] = lambda _log_dir, _look: None,
+    ) -> None:
         self._log_dirs = log_dirs
         self._interval_s = interval_ms / 1000
         self._deadline_ms = deadline_ms
-        self._tasks: Sequence[asyncio.Task[None]] = ()
+        self._looked = looked
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_probing = False
 
     def start(self) -> None:
         """Begin probing."""
-        self._tasks = [
-            task
-            for log_dir in self._log_dirs.watched
-            for task in (
-                asyncio.create_task(self._probe(log_dir), name=f"probe {log_dir.path}"),
-                asyncio.create_task(self._watch(log_dir), name=f"watch {log_dir.path}"),
-            )
-        ]
+        self._is_probing = True
+        for log_dir in self._log_dirs.watched:
+            self._begin(log_dir)
+
+    def log_dir_returned(self, former: LogDir, log_dir: LogDir, logs: Sequence[HostedLog]) -> None:
+        """Probe a revived directory as any other; the tasks of what failed end by themselves."""
+        del former, logs
+        if self._is_probing:
+            self._begin(log_dir)
 
     async def stop(self) -> None:
         """End probing."""
-        for task in self._tasks:
+        self._is_probing = False
+        tasks = tuple(self._tasks)
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._tasks = ()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _begin(self, log_dir: LogDir) -> None:
+        for task in (
+            asyncio.create_task(self._probe(log_dir), name=f"probe {log_dir.path}"),
+            asyncio.create_task(self._watch(log_dir), name=f"watch {log_dir.path}"),
+        ):
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
     async def _probe(self, log_dir: LogDir) -> None:
         loop = asyncio.get_running_loop()
@@ -76,7 +101,7 @@ class LogDirProbe:
             started = loop.time()
             if _serves(log_dir, self._log_dirs):
                 try:
-                    await log_dir.run(lambda: probe(log_dir.fs, log_dir.path, log_dir.identity))
+                    self._looked(log_dir, await log_dir.run(partial(_timed_probe, log_dir)))
                 except LogDirError:
                     return
                 except JbodlabError as error:
@@ -92,22 +117,37 @@ class LogDirProbe:
         """
         loop = asyncio.get_running_loop()
         pause_s = self._deadline_ms / 1000 / LOOKS_PER_DEADLINE
-        seen_call, stuck_s, last_look = 0, 0.0, loop.time()
+        seen_call, stuck_s, asked_s, last_look = 0, 0.0, 0.0, loop.time()
         while log_dir.is_online:
             await asyncio.sleep(pause_s)
             now = loop.time()
             elapsed_s, last_look = now - last_look, now
             call = log_dir.running_call
             if call == 0 or call != seen_call or not _serves(log_dir, self._log_dirs):
-                seen_call, stuck_s = call, 0.0
+                seen_call, stuck_s, asked_s = call, 0.0, 0.0
                 continue
             stuck_s += min(elapsed_s, 2 * pause_s)
             deadline_ms = self._deadline_ms * (
                 LONG_CALL_FACTOR if log_dir.running_call_is_long else 1
             )
             if stuck_s >= deadline_ms / 1000:
-                self._log_dirs.fail(log_dir, f"no answer within {deadline_ms} ms")
+                self._log_dirs.fail(log_dir, hung(f"{deadline_ms} ms"))
                 return
+            if stuck_s >= asked_s + self._deadline_ms / 1000:
+                # How long such a call may take nobody knows, but whether the disk still answers.
+                asked_s = stuck_s
+                cause = await _cause_found_aside(log_dir, self._deadline_ms / 1000)
+                if cause is not None:
+                    self._log_dirs.fail(log_dir, cause)
+                    return
+
+
+def _timed_probe(log_dir: LogDir) -> Look | None:
+    """Probe a directory and look at its file system, on its thread."""
+    begun_s = time.monotonic()
+    probe(log_dir.fs, log_dir.path, log_dir.identity)
+    log_dir.io_samples.note(Work.PROBE, begun_s, time.monotonic())
+    return look(log_dir)
 
 
 async def watch_long_work(
@@ -129,41 +169,34 @@ async def watch_long_work(
         await asyncio.wait(both, timeout=deadline_s, return_when=FIRST_COMPLETED)
         if work.done() or not log_dir.is_online:
             return
-        if not answer.done():
-            log_dirs.fail(log_dir, f"no answer within {deadline_s:g} s")
-            return
-        error = answer.exception()
-        if isinstance(error, OSError) and disk_errors.is_directory_failure(error):
-            log_dirs.fail(log_dir, disk_errors.describe(error))
+        cause = _cause(answer, deadline_s)
+        if cause is not None:
+            log_dirs.fail(log_dir, cause)
             return
         await asyncio.wait([work], timeout=interval_s)
 
 
+async def _cause_found_aside(log_dir: LogDir, deadline_s: float) -> str | None:
+    """Ask a disk whose own thread is busy; returns why the directory failed, None if it did not."""
+    answer = _ask(log_dir)
+    await asyncio.wait([answer], timeout=deadline_s)
+    return _cause(answer, deadline_s)
+
+
+def _cause(answer: asyncio.Future[None], deadline_s: float) -> str | None:
+    if not answer.done():
+        return hung(f"{deadline_s:g} s")
+    error = answer.exception()
+    if isinstance(error, OSError) and disk_errors.is_directory_failure(error):
+        return disk_errors.describe(error)
+    return None
+
+
 def _ask(log_dir: LogDir) -> asyncio.Future[None]:
     """Probe a directory on a thread of its own."""
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[None] = loop.create_future()
-
-    def settle(error: BaseException | None) -> None:
-        if answer.done():
-            return
-        if error is None:
-            answer.set_result(None)
-        else:
-            answer.set_exception(error)
-
-    def work() -> None:
-        error: BaseException | None = None
-        try:
-            probe(log_dir.fs, log_dir.path, log_dir.identity)
-        except BaseException as found:  # noqa: BLE001 - handed to whoever waits
-            error = found
-        with contextlib.suppress(RuntimeError):
-            loop.call_soon_threadsafe(settle, error)
-
-    # A daemon: a call that never comes back does not keep the process from ending.
-    threading.Thread(target=work, name=f"ask {log_dir.path}", daemon=True).start()
-    return answer
+    return run_aside(
+        lambda: probe(log_dir.fs, log_dir.path, log_dir.identity), f"ask {log_dir.path}"
+    )
 
 
 def _serves(log_dir: LogDir, log_dirs: LogDirs) -> bool:

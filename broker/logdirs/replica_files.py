@@ -7,6 +7,8 @@ directory itself as it was: then the replica is lost, and its neighbours stay.
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import ParamSpec, TypeVar
@@ -151,7 +153,19 @@ def missing_folders(fs: FileSystem, log_dir: Path, folders: Sequence[Path]) -> l
     """Return those of some folders in a directory that are not there any more.
 
     Raises:
-        OSError: the directory cannot be listed.
+        OSError: the directory cannot be listed, or one of the folders in it cannot be used.
     """
     listed = frozenset(fs.listdir(log_dir))
-    return [folder for folder in folders if folder.name not in listed]
+    missing = []
+    for folder in folders:
+        if folder.name not in listed:
+            missing.append(folder)
+        elif not os.access(folder / ".", os.R_OK | os.W_OK | os.X_OK):
+            # Open files would go on working until the next segment.
+            if not os.path.lexists(folder):
+                missing.append(folder)
+            else:
+                raise PermissionError(
+                    errno.EACCES, "the folder of a replica cannot be used", str(folder)
+                )
+    return missing

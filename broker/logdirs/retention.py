@@ -119,13 +119,21 @@ class DirectoryRemover:
     async def schedule_leftovers(self, delay_ms: int) -> None:
         """Schedule what the process before this one had not removed yet."""
         for log_dir in _serving(self._log_dirs):
-            with contextlib.suppress(LogDirError, KafkaError):
-                for path in await log_dir.run(partial(_leftovers, log_dir.fs, log_dir.path)):
-                    self.schedule(log_dir, path, delay_ms)
+            await self.schedule_leftovers_in(log_dir, delay_ms)
+
+    async def schedule_leftovers_in(self, log_dir: LogDir, delay_ms: int) -> None:
+        """Schedule what is left in one directory."""
+        with contextlib.suppress(LogDirError, KafkaError):
+            for path in await log_dir.run(partial(_leftovers, log_dir.fs, log_dir.path)):
+                self.schedule(log_dir, path, delay_ms)
 
     def schedule(self, log_dir: LogDir, path: Path, delay_ms: int) -> None:
         """Remove a partition directory after a delay, `file.delete.delay.ms`."""
         loop = asyncio.get_running_loop()
+        earlier = self._timers.pop(path, None)
+        if earlier is not None:
+            # It was scheduled before its directory failed and came back.
+            earlier.cancel()
         self._timers[path] = loop.call_later(delay_ms / 1000, self._begin, log_dir, path)
 
     def stop(self) -> None:

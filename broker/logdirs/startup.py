@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn, TypeVar
 
 from broker.logdirs import clean_shutdown
+from broker.logdirs.condition import hung
 from broker.logdirs.lock import DirectoryLock
 from broker.logdirs.log_dir import LogDir
 from broker.logdirs.log_dirs import LogDirs
@@ -52,7 +53,8 @@ class OpenedLogDirs:
     node_id: BrokerId
     previous_broker_epoch: BrokerEpoch
     """Epoch of the last clean shutdown; -1 unless all directories agree on one."""
-    locks: Mapping[Path, DirectoryLock]
+    locks: dict[Path, DirectoryLock]
+    """By path; the revival of a directory may replace its lock."""
 
     async def release_locks(self, timeout_s: float) -> None:
         """Let the locks go; those of failed or hanging directories end with the process."""
@@ -175,7 +177,7 @@ def _enter(fs: FileSystem, path: Path, meta: MetaProperties) -> _Entered:
     identity = directory_identity(path)
     fs.listdir(path)
     lock = DirectoryLock(path)
-    meta = _with_directory_id(fs, path, meta)
+    meta = with_directory_id(fs, path, meta)
     return _Entered(meta.directory_id, identity, lock, clean_shutdown.read_broker_epoch(fs, path))
 
 
@@ -206,7 +208,7 @@ def in_parallel(
     end = time.monotonic() + deadline_s
     for thread in threads.values():
         thread.join(max(0.0, end - time.monotonic()))
-    silent = TimeoutError(errno.ETIMEDOUT, f"no answer within {deadline_s:g} s")
+    silent = TimeoutError(errno.ETIMEDOUT, hung(f"{deadline_s:g} s"))
     # A copy: one that answers late must not be half in and half out.
     return {path: outcomes.get(path) or partial(_raise, silent) for path in paths}
 
@@ -229,8 +231,12 @@ def _refuse_duplicates(log_dirs: Sequence[Path], looks: Mapping[Path, Callable[[
         seen[canonical] = path
 
 
-def _with_directory_id(fs: FileSystem, path: Path, meta: MetaProperties) -> MetaProperties:
-    """Give a directory of an older version an id, as the format tool would have done."""
+def with_directory_id(fs: FileSystem, path: Path, meta: MetaProperties) -> MetaProperties:
+    """Give a directory of an older version an id, as the format tool would have done.
+
+    Raises:
+        FormatError: it has none, and none can be written.
+    """
     if meta.directory_id is not None:
         return meta
     meta = replace(meta, directory_id=directory_id.random_directory_id(os.urandom))

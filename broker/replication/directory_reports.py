@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Protocol
 
 from broker.controller_link.assignments import Assignment
+from broker.logdirs.hosted import HostedLog
 from broker.logdirs.log_dir import LogDir
 from broker.logdirs.log_dirs import LogDirs
 from broker.logdirs.periodic import PeriodicTask
@@ -86,8 +87,6 @@ class DirectoryReports:
         self._sender = sender
         self._replicas: Replicas | None = None
         self._is_first = True
-        # Replicas that were made anew at the start as the last ones in their ISR.
-        self._heirs: set[TopicIdPartition] = set()
         self._changed = asyncio.Event()
         self._waiting_for = ""
         self._tasks = (
@@ -133,25 +132,20 @@ class DirectoryReports:
         if found is None:
             self._sender.assign(topic_id, partition, directory_id)
         else:
+            self._note_heir(found)
             self._report(key, found)
 
     def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Look at the replicas that a change concerns; the replicas have followed it already."""
         del image
         if self._is_first:
-            self._is_first = False
             self._note_heirs()
+            self._is_first = False
         for key, registration in delta.changed_partitions.items():
-            if self._broker_id not in registration.replicas:
-                self._heirs.discard(key)
-                continue
-            if key in self._heirs and registration.isr != (self._broker_id,):
-                self._heirs.discard(key)
             found = self._find(key)
-            if found is not None:
+            if found is not None and self._broker_id in registration.replicas:
+                self._note_heir(found)
                 self._report(key, found)
-        for topic_id in delta.deleted_topics:
-            self._heirs = {key for key in self._heirs if key.topic_id != topic_id}
         self._changed.set()
 
     def log_dir_failed(self, log_dir: LogDir, error: LogDirError) -> None:
@@ -159,15 +153,22 @@ class DirectoryReports:
         del log_dir, error
         self.review()
 
+    def log_dir_returned(self, former: LogDir, log_dir: LogDir, logs: Sequence[HostedLog]) -> None:
+        """Look at all replicas again; some are where the controller does not know them."""
+        del former, log_dir, logs
+        self.review()
+
     def review(self) -> None:
         """Look at all replicas."""
         assert self._replicas is not None
         for partition in list(self._replicas.partitions()):
+            if partition.is_made_anew:
+                self._note_heir(partition)
             log = partition.log
             # Nearly all of them are where they should be; thousands are passed over quickly.
             if (
                 log is None
-                or self._heirs
+                or partition.is_empty_heir
                 or log.log_dir.directory_id != partition.registration.directory(self._broker_id)
             ):
                 self._report(_key(partition), partition)
@@ -227,7 +228,7 @@ class DirectoryReports:
             return []
         unknown = []
         for partition in self._replicas.partitions():
-            placement = self._placement(_key(partition), partition)
+            placement = self._placement(partition)
             is_open = placement.presence is Presence.IN_CREATION
             if is_open or directory_to_report(placement) is not None:
                 unknown.append(partition)
@@ -237,7 +238,7 @@ class DirectoryReports:
         assert self._replicas is not None
         if self._replicas.image.features.metadata_version < JBOD_LEVEL:
             return
-        wanted = directory_to_report(self._placement(key, partition))
+        wanted = directory_to_report(self._placement(partition))
         if wanted is None:
             return
         pending = self._sender.pending(key)
@@ -251,7 +252,7 @@ class DirectoryReports:
                 return
         self._sender.assign(key.topic_id, key.partition, wanted)
 
-    def _placement(self, key: TopicIdPartition, partition: Partition) -> Placement:
+    def _placement(self, partition: Partition) -> Placement:
         assigned = partition.registration.directory(self._broker_id)
         log = partition.log
         return Placement(
@@ -261,7 +262,7 @@ class DirectoryReports:
             counts_as_online=(
                 assigned in (UNASSIGNED, MIGRATING) or self._log_dirs.by_id(assigned) is not None
             ),
-            is_empty_heir=key in self._heirs,
+            is_empty_heir=partition.is_empty_heir,
         )
 
     def _find(self, key: TopicIdPartition) -> Partition | None:
@@ -273,26 +274,35 @@ class DirectoryReports:
         return found if found is not None and found.topic_id == key.topic_id else None
 
     def _note_heirs(self) -> None:
-        """Note who is being made anew now, at the start, though the ISR relies on it alone.
-
-        A replica that was never assigned a directory never had a log here: it is not made anew.
-        """
         assert self._replicas is not None
         for partition in self._replicas.partitions():
-            registration = partition.registration
-            if (
-                _presence(partition) is Presence.IN_CREATION
-                and registration.isr == (self._broker_id,)
-                and len(registration.replicas) > 1
-                and registration.partition_epoch > 0
-                and registration.directory(self._broker_id) != UNASSIGNED
-            ):
-                logger.error(
-                    "%s was lost with its directory, and no other replica is in sync: it may not "
-                    "lead before another replica has been elected",
-                    partition.topic_partition,
-                )
-                self._heirs.add(_key(partition))
+            self._note_heir(partition)
+
+    def _note_heir(self, partition: Partition) -> None:
+        """Note a replica that is being made anew though the ISR relies on it alone.
+
+        That happens at the start, and when a replaced disk is taken into service. A replica that
+        was never assigned a directory never had a log here: it is not made anew.
+        """
+        registration, presence = partition.registration, _presence(partition)
+        if presence is Presence.IN_CREATION:
+            is_made_anew = self._is_first or partition.is_made_anew
+        else:
+            is_made_anew = presence is Presence.ONLINE and partition.is_made_anew
+        if (
+            is_made_anew
+            and not partition.is_empty_heir
+            and registration.isr == (self._broker_id,)
+            and len(registration.replicas) > 1
+            and registration.partition_epoch > 0
+            and registration.directory(self._broker_id) != UNASSIGNED
+        ):
+            logger.error(
+                "%s was lost with its directory, and no other replica is in sync: it may not "
+                "lead before another replica has been elected",
+                partition.topic_partition,
+            )
+            partition.is_empty_heir = True
 
 
 def _presence(partition: Partition) -> Presence:

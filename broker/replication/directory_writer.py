@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
 from broker.logdirs.log_dir import LogDir
+from broker.logdirs.replica_files import ReplicaLostError
+from broker.logdirs.slowness import IoSamples, Work
 from jbodlab.log.replica_log import ReplicaLog
 from jbodlab.protocol.record_batch import BatchHeader
 
@@ -52,6 +55,7 @@ class DirectoryWriter:
     def append(self, append: Append) -> None:
         """Write at the end of a log; appends to one log happen in the order of these calls."""
         self._queue.append(append)
+        self.log_dir.space.charge(append.size)
         if not self._running and not self._is_scheduled:
             self._is_scheduled = True
             asyncio.get_running_loop().call_soon(self._turn_ended)
@@ -70,7 +74,7 @@ class DirectoryWriter:
     def _submit(self) -> None:
         batch = self._take()
         self._running += 1
-        future = self.log_dir.run(partial(write_all, batch))
+        future = self.log_dir.run(partial(write_all, batch, self.log_dir.io_samples))
         future.add_done_callback(partial(self._done, batch))
 
     def _take(self) -> list[Append]:
@@ -87,6 +91,7 @@ class DirectoryWriter:
         self, batch: list[Append], future: asyncio.Future[dict[ReplicaLog, Exception]]
     ) -> None:
         self._running -= 1
+        self.log_dir.space.settle(sum(append.size for append in batch))
         error: BaseException | None
         failed: dict[ReplicaLog, Exception] = {}
         if future.cancelled():
@@ -102,8 +107,12 @@ class DirectoryWriter:
             append.written(error or failed.get(append.log))
 
 
-def write_all(appends: Sequence[Append]) -> dict[ReplicaLog, Exception]:
+def write_all(appends: Sequence[Append], samples: IoSamples) -> dict[ReplicaLog, Exception]:
     """Write on the directory's thread; each log gets one call with all its batches.
+
+    Args:
+        appends: What to write.
+        samples: Where the time that it took is noted.
 
     Returns:
         The logs whose append failed for a reason other than the disk.
@@ -115,6 +124,7 @@ def write_all(appends: Sequence[Append]) -> dict[ReplicaLog, Exception]:
     for append in appends:
         by_log.setdefault(append.log, []).append(append)
     failed: dict[ReplicaLog, Exception] = {}
+    begun_s = time.monotonic()
     for log, wanted in by_log.items():
         try:
             if len(wanted) == 1:
@@ -125,8 +135,12 @@ def write_all(appends: Sequence[Append]) -> dict[ReplicaLog, Exception]:
                 log.append(buffers, headers)
         except OSError:
             raise
+        except ReplicaLostError as error:
+            # The disk is healthy, and whoever takes the replica offline says why.
+            failed[log] = error
         except Exception as error:
             # One log must not fail its neighbours.
             logger.exception("append to %s failed", log.topic_partition)
             failed[log] = error
+    samples.note(Work.APPEND, begun_s, time.monotonic())
     return failed

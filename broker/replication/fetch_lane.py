@@ -13,6 +13,9 @@ Replicas that met an error pause. Kafka pauses a second each time (`replica.fetc
 the pause begins small and doubles up to that, since most often the leader just has not heard yet
 that it leads, and every client waits meanwhile.
 
+A lane whose directory is full stops: it gives its connection up, so that the leader forgets what
+was asked for, and begins anew when there is room again.
+
 Source: `kafka.server.AbstractFetcherThread`, `ReplicaFetcherThread`.
 """
 
@@ -67,6 +70,8 @@ class _Followed:
     partition: Partition
     due: float = 0.0
     failures: int = 0
+    complaint: str = ""
+    """The last failure that was logged; the same one is not logged again with each retry."""
 
 
 class Lane:
@@ -98,6 +103,7 @@ class Lane:
         self._fetch_number = 0
         self._hurrying: asyncio.Task[None] | None = None
         self._failures = 0
+        self._complaint = ""
         self._loop = asyncio.get_running_loop()
         self._task = self._loop.create_task(
             self._run(), name=f"follow broker {leader} in {log_dir.path}"
@@ -131,6 +137,15 @@ class Lane:
             self._dirty.pop(topic_partition, None)
             self._paused.pop(topic_partition, None)
 
+    def condition_changed(self) -> None:
+        """Stop where the directory takes no more records, go on where it does again."""
+        if self._must_stop():
+            self._drop_connection()
+        self._changed.set()
+
+    def _must_stop(self) -> bool:
+        return self.log_dir.condition.is_full
+
     def close(self) -> asyncio.Task[None]:
         """Stop everything; returns the task that ends."""
         self._followed.clear()
@@ -144,6 +159,9 @@ class Lane:
     async def _run(self) -> None:
         while True:
             self._changed.clear()
+            if self._must_stop():
+                await self._changed.wait()
+                continue
             self._end_pauses()
             if not self._dirty and self._session.is_empty:
                 await self._pause(self._next_due() - self._loop.time())
@@ -151,7 +169,10 @@ class Lane:
             try:
                 await self._fetch_once()
                 self._failures = 0
+                self._complaint = ""
             except (OSError, TimeoutError, DecodeError, KafkaError) as error:
+                if self._must_stop():
+                    continue
                 self._failures += 1
                 if isinstance(error, KafkaError) and error.code in SESSION_ERRORS:
                     self._begin_anew()
@@ -159,7 +180,9 @@ class Lane:
                         continue
                 else:
                     self._drop_connection()
-                logger.info("fetch from broker %d failed: %s", self.leader, error)
+                level = logging.DEBUG if str(error) == self._complaint else logging.INFO
+                self._complaint = str(error)
+                logger.log(level, "fetch from broker %d failed: %s", self.leader, error)
                 await self._pause(self._backoff_s(self._failures))
 
     async def _hurry(self, connection: KafkaConnection) -> None:
@@ -196,6 +219,8 @@ class Lane:
     async def _fetch_once(self) -> None:
         connection = await self._connected()
         await self._settled()
+        if self._must_stop():
+            return
         # From here to the sending nothing waits, so what is asked is what is so.
         asked = self._changes()
         session, settings = self._session, self._settings
@@ -305,6 +330,9 @@ class Lane:
                     partition, log, data.diverging_epoch.epoch, data.diverging_epoch.end_offset
                 )
             else:
+                if data.records and not log.has_room(len(data.records)):
+                    # The lane has stopped; it will ask for the same again.
+                    return False
                 append_fetched(log, data.records)
                 if data.log_start_offset > log.start_offset:
                     await log.advance_start_to(min(data.log_start_offset, log.end_offset))
@@ -315,7 +343,7 @@ class Lane:
             # The connection, when the leader was asked for its offsets.
             raise
         except JbodlabError as error:
-            logger.warning("following %s failed: %s", partition.topic_partition, error)
+            self._complain(followed, str(error))
             self._pause_replica(followed, None)
             return False
         except Exception:
@@ -324,7 +352,22 @@ class Lane:
             self._pause_replica(followed, None)
             return False
         followed.failures = 0
+        followed.complaint = ""
         return code is ErrorCode.NONE and data.diverging_epoch.end_offset < 0
+
+    @staticmethod
+    def _complain(followed: _Followed, complaint: str) -> None:
+        """Log a failure once, not with every retry."""
+        topic_partition = followed.partition.topic_partition
+        level = logging.DEBUG if complaint == followed.complaint else logging.WARNING
+        followed.complaint = complaint
+        logger.log(
+            level,
+            "following %s failed: %s",
+            topic_partition,
+            complaint,
+            extra={"topic": topic_partition.topic, "partition": topic_partition.partition},
+        )
 
     async def _find_offset(self, partition: Partition, log: PartitionLog, epoch: int) -> bool:
         """The log's end is not within the leader's log: cut it there, or begin at its start.

@@ -71,6 +71,12 @@ class FetcherManager:
             self._lanes.pop((lane.leader, lane.log_dir), None)
             lane.close()
 
+    def log_dir_condition_changed(self, log_dir: LogDir) -> None:
+        """Stop the followers in a directory that is full, let them go on where there is room."""
+        for lane in self._lanes.values():
+            if lane.log_dir is log_dir:
+                lane.condition_changed()
+
     async def close(self) -> None:
         """Stop all fetching."""
         self._is_closed = True

@@ -70,6 +70,11 @@ def had_all(state: FollowerState, at_ms: int) -> FollowerState:
     return replace(state, caught_up_ms=max(state.caught_up_ms, at_ms), last_fetch_ms=at_ms)
 
 
+def put_out(state: FollowerState) -> FollowerState:
+    """Return the state of a follower of which nothing counts before it fetches again."""
+    return FollowerState(last_fetch_ms=state.last_fetch_ms, broker_epoch=state.broker_epoch)
+
+
 def effective_min_isr(min_insync_replicas: int, replica_count: int) -> int:
     """Return how many in-sync replicas acks=all needs; never more than there are replicas."""
     return min(min_insync_replicas, replica_count)

@@ -88,6 +88,18 @@ class LeaderState:
         self.proposed_isr = None
         return True
 
+    def put_out(self, before: tuple[BrokerId, ...]) -> None:
+        """Wait no longer for those who were in the ISR before and are not any more.
+
+        A follower in a full directory has stopped to fetch, and the controller has taken it out.
+        It was caught up until just now; the high watermark would wait for it all the same. It
+        counts again from its next fetch on.
+        """
+        for broker in before:
+            known = self.followers.get(broker)
+            if known is not None and broker not in self.maximal_isr():
+                self.followers[broker] = rules.put_out(known)
+
     def maximal_isr(self) -> frozenset[BrokerId]:
         """Return everybody who may be in the ISR as the controller has it."""
         return frozenset(self.isr + (self.proposed_isr or ()))

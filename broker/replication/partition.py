@@ -4,7 +4,7 @@ States of a replica and what leads from one to another:
 
     LOADING   --log there-->  FOLLOWER | LEADER        metadata says which
     FOLLOWER  <--metadata-->  LEADER
-    any       --directory or log failed-->  OFFLINE    until the process ends
+    any       --directory or log failed-->  OFFLINE    --directory revived-->  LOADING
     any       --deleted or moved away-->    DELETED
 
 A replica in LOADING knows its role already but has no log yet: the log is being created, or lies in
@@ -22,6 +22,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
+from pathlib import Path
 from typing import Protocol
 
 from broker.replication import isr as rules
@@ -131,6 +132,15 @@ class Partition:
         self._isr_proposer = isr_proposer
         self.may_become_ready = True
         """Whether the log is being created: worth waiting for."""
+        self.held_in: Path | None = None
+        """Path of the directory that held the log of a replica that is OFFLINE, if it had one."""
+        self.is_made_anew = False
+        """Whether a log that is created now takes the place of the only one in sync.
+
+        That one may be on a disk that is gone. Over as soon as the ISR names anybody else.
+        """
+        self.is_empty_heir = False
+        """Whether it was made anew in that way, and must not lead; kept by `DirectoryReports`."""
 
     # What others ask
 
@@ -234,6 +244,21 @@ class Partition:
             self.state = ReplicaState.FOLLOWER
         self._ready()
 
+    @property
+    def is_without_log(self) -> bool:
+        """Whether it has no log, and none is being created."""
+        return self.state is ReplicaState.OFFLINE or (
+            self.state is ReplicaState.LOADING and not self.may_become_ready
+        )
+
+    def reopen(self) -> None:
+        """The directory is back, or may be done without: a log is there or will be created."""
+        assert self.is_without_log
+        self.state = ReplicaState.LOADING
+        self.may_become_ready = True
+        self.is_made_anew = self.is_empty_heir = False
+        self.high_watermark = 0
+
     def no_log(self) -> None:
         """There will be no log: its directory is offline, though not known to be its own."""
         self.may_become_ready = False
@@ -249,6 +274,8 @@ class Partition:
         if registration.partition_epoch < old.partition_epoch:
             return False
         self.registration = registration
+        if registration.isr != (self.broker_id,):
+            self.is_made_anew = self.is_empty_heir = False
         new_epoch = registration.leader_epoch > old.leader_epoch
         if self.leader is not None and self.leads_by_metadata:
             self._update_leader(registration)
@@ -279,6 +306,7 @@ class Partition:
         if self.state in (ReplicaState.OFFLINE, ReplicaState.DELETED):
             return
         self.state = ReplicaState.OFFLINE
+        self.held_in = None if self.log is None else self.log.log_dir.path
         self._drop_log()
         self._refuse_appends(ErrorCode.KAFKA_STORAGE_ERROR, message)
         self._wake_everybody()
@@ -319,8 +347,10 @@ class Partition:
         batch = accept_batch(request.entries[index].records, self.settings.limits, now_ms)
         duplicate = log.producers.check(batch.header)
         if duplicate is not None:
+            # It needs no room, and tells the producer what it could not know.
             base_offset, required = duplicate.base_offset, duplicate.last_offset + 1
         else:
+            log.check_room(batch.header.size)
             stored = log.append_as_leader(batch.data, batch.header, leader.leader_epoch)
             base_offset, required = stored.base_offset, stored.next_offset
         success = AppendResult(
@@ -489,6 +519,7 @@ class Partition:
     def _isr_changed(self, leader: LeaderState, before: tuple[BrokerId, ...]) -> None:
         self.isr_changes.shrinks += len(leader.isr) < len(before)
         self.isr_changes.expands += len(leader.isr) > len(before)
+        leader.put_out(before)
         level = logging.INFO if leader.isr != before else logging.DEBUG
         logger.log(
             level,

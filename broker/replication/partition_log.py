@@ -19,9 +19,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple, TypeVar
 
+from broker.logdirs.condition import space_text
 from broker.logdirs.log_dir import LogDir
 from broker.replication.directory_writer import Append, DirectoryWriter
 from broker.replication.tail_cache import EMPTY_SLICE, Slice, TailCache, TailCacheBudget
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError
 from jbodlab.log.leader_epochs import LeaderEpochs
 from jbodlab.log.producer_state import ProducerState
 from jbodlab.log.replica_log import ReplicaLog
@@ -75,6 +78,22 @@ class PartitionLog:
     def log_dir(self) -> LogDir:
         """The directory that holds the log."""
         return self.writer.log_dir
+
+    def check_room(self, size_bytes: int) -> None:
+        """Check that records of this size may still be written to the directory.
+
+        Raises:
+            KafkaError: KAFKA_STORAGE_ERROR, it is full; clients try again, elsewhere if they can.
+        """
+        if not self.has_room(size_bytes):
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"log directory {self.log_dir.path} is full: {space_text(self.log_dir.space.disk)}",
+            )
+
+    def has_room(self, size_bytes: int) -> bool:
+        """Return whether records of this size may be written; if not, the directory is FULL."""
+        return self.log_dir.space.takes(size_bytes)
 
     def append_as_leader(
         self, data: bytes | memoryview, header: BatchHeader, leader_epoch: int

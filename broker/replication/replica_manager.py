@@ -51,6 +51,7 @@ from broker.replication.partition import (
 )
 from broker.replication.partition_log import PartitionLog
 from broker.replication.replica_placement import ReplicaPlacement
+from broker.replication.returning_replicas import ReturningReplicas, is_last_in_sync
 from broker.replication.topic_settings import SettingsOfTopics
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError, LogDirError
@@ -138,6 +139,13 @@ class ReplicaManager:
         self.isr_changes = IsrChanges()
         self.log_dirs = log_dirs
         self.placement = ReplicaPlacement(log_dirs, remove_later)
+        self._returning = ReturningReplicas(
+            settings.broker_id,
+            self,
+            self.placement,
+            open_replica=partial(self._guard, self._open),
+            take_offline=self._take_offline,
+        )
 
     # Life
 
@@ -184,6 +192,8 @@ class ReplicaManager:
             for partition in self._partitions.values():
                 if partition.leader is not None:
                     partition.set_joinable(self._joinable(partition))
+        if self._settings.broker_id in delta.changed_brokers:
+            self._returning.registration_changed()
 
     def log_dir_failed(self, log_dir: LogDir, error: LogDirError) -> None:
         """Take all replicas in a directory offline; touches none of its files."""
@@ -201,6 +211,28 @@ class ReplicaManager:
             log_dir.id_text,
             extra=log_dir.log_fields(),
         )
+
+    def log_dir_condition_changed(self, log_dir: LogDir) -> None:
+        """Let followers stop where a directory is full; with room again they and others go on."""
+        self._fetchers.log_dir_condition_changed(log_dir)
+        if log_dir.condition.is_full:
+            return
+        for partition in list(self._partitions.values()):
+            if partition.state is ReplicaState.LOADING and not partition.may_become_ready:
+                # There may have been no directory with room for it.
+                self._guard(self._open, partition)
+
+    def unsettled(self, log_dir: LogDir) -> str:
+        """Return why the replicas of a failed directory may not come back; see `LogDirRevival`."""
+        return self._returning.unsettled(log_dir)
+
+    def topic_partitions_in_use(self) -> frozenset[TopicPartition]:
+        """Return the replicas of which no other copy may come back."""
+        return self._returning.topic_partitions_in_use()
+
+    def log_dir_returned(self, former: LogDir, log_dir: LogDir, logs: Sequence[HostedLog]) -> None:
+        """Give the logs of a revived directory to the replicas that miss them."""
+        self._returning.log_dir_returned(former, log_dir, logs)
 
     # What handlers ask
 
@@ -386,9 +418,12 @@ class ReplicaManager:
         if task is None:
             if partition.may_become_ready:
                 logger.warning(
-                    "no log for %s: it may lie in an offline directory", partition.topic_partition
+                    "no log for %s: it may lie in an offline directory, or all are full",
+                    partition.topic_partition,
                 )
             partition.no_log()
+            if self.log_dirs.any_offline:
+                partition.is_made_anew = is_last_in_sync(partition)
             return
         partition.may_become_ready = True
         task.add_done_callback(partial(self._created, partition))
@@ -408,6 +443,7 @@ class ReplicaManager:
             # It failed when the log was just there; nobody knew yet that it held this replica.
             log.log_dir.clean_up(log.log.abandon)
             self._take_offline(partition, str(log.log_dir.error()))
+            partition.held_in = log.log_dir.path
         else:
             partition.set_log(log, 0)
             self._role_taken(partition, turned=True)

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from broker.logdirs.choice import candidates
+from broker.logdirs.disk_space import FILES_BYTES
 from broker.logdirs.hosted import HostedLog
 from broker.logdirs.log_dir import LogDir
 from broker.logdirs.log_dirs import LogDirs
@@ -26,11 +27,15 @@ from broker.replication.tail_cache import TailCacheBudget
 from jbodlab.directory_id import UNASSIGNED
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError, LogDirError
-from jbodlab.ids import DirectoryId, TopicId, TopicPartition
+from jbodlab.ids import BrokerId, DirectoryId, TopicId, TopicIdPartition, TopicPartition
+from jbodlab.image.metadata_image import MetadataImage
 from jbodlab.log import names
 from jbodlab.log.replica_log import LogConfig, ReplicaLog
 
 logger = logging.getLogger(__name__)
+
+CREATIONS_AT_A_TIME = 2
+"""Creations that wait for one directory's thread; each syncs twice, and thousands may be due."""
 
 
 class ReplicaPlacement:
@@ -52,11 +57,28 @@ class ReplicaPlacement:
         self._loaded: dict[TopicPartition, tuple[ReplicaLog, LogDir, int]] = {}
         self._renames: dict[TopicPartition, asyncio.Future[Path]] = {}
         self._tasks: set[asyncio.Task[PartitionLog | None]] = set()
+        self._creating: dict[TopicPartition, asyncio.Task[PartitionLog | None]] = {}
+        self._turns: dict[LogDir, asyncio.Semaphore] = {}
+        # Replicas that an earlier process of this broker may have created, reported or not.
+        self._earlier: frozenset[TopicIdPartition] = frozenset()
         # Replicas whose logs were found in directories that have failed since.
-        self._unreachable: dict[TopicPartition, TopicId] = {}
+        self._unreachable: dict[TopicPartition, tuple[TopicId, LogDir]] = {}
+
+    def note_earlier(self, image: MetadataImage, broker_id: BrokerId) -> None:
+        """Take note of what an earlier process of this broker knew, from its copy of the metadata.
+
+        It may have created a replica and died before the controller heard in which directory. If a
+        directory is dead now, the replica may be in there although it counts as UNASSIGNED.
+        """
+        self._earlier = frozenset(
+            TopicIdPartition(topic_id, index)
+            for topic_id, topic in image.topics.by_id.items()
+            for index, state in topic.partitions.items()
+            if broker_id in state.replicas and state.directory(broker_id) == UNASSIGNED
+        )
 
     def add_loaded(self, log: ReplicaLog, log_dir: LogDir, high_watermark: int) -> None:
-        """Take in a log that was found at start; its replica is made by the metadata."""
+        """Take in a log that was found at start or in a revived directory, for its replica."""
         self._loaded[log.topic_partition] = (log, log_dir, high_watermark)
 
     def unused_in(self, log_dir: LogDir) -> Iterator[HostedLog]:
@@ -75,11 +97,11 @@ class ReplicaPlacement:
         log, log_dir, high_watermark = found
         if not log_dir.is_online:
             if log.topic_id is not None:
-                self._unreachable[topic_partition] = TopicId(log.topic_id)
+                self._unreachable[topic_partition] = (TopicId(log.topic_id), log_dir)
             return None
         if log.topic_id != topic_id:
             # The topic was replaced by another of its name since the logs were loaded.
-            self._put_aside(topic_partition, log, log_dir)
+            self.put_aside(topic_partition, log, log_dir)
             return None
         return PartitionLog(log, self.writer(log_dir), self._budget), high_watermark
 
@@ -94,20 +116,59 @@ class ReplicaPlacement:
 
         The task returns None if every directory that came into question failed.
         """
-        if self._unreachable.get(topic_partition) == topic_id:
+        if not self.may_create(topic_partition, topic_id, assigned):
             return None
         targets = self._targets(assigned)
-        if not targets:
-            return None
         # Counted now, so that the next replica of the same delta goes elsewhere.
         targets[0].replica_count += 1
+        targets[0].space.charge(FILES_BYTES)
         task = asyncio.get_running_loop().create_task(
-            self._create(topic_partition, topic_id, config, targets),
+            self._create(
+                topic_partition, topic_id, config, targets, self._creating.get(topic_partition)
+            ),
             name=f"create {topic_partition}",
         )
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._creating[topic_partition] = task
+        task.add_done_callback(partial(self._creation_ended, topic_partition))
         return task
+
+    def _creation_ended(
+        self, topic_partition: TopicPartition, task: asyncio.Task[PartitionLog | None]
+    ) -> None:
+        self._tasks.discard(task)
+        if self._creating.get(topic_partition) is task:
+            del self._creating[topic_partition]
+
+    def may_create(
+        self, topic_partition: TopicPartition, topic_id: TopicId, assigned: DirectoryId
+    ) -> bool:
+        """Return whether a replica without a log may get a new one."""
+        if topic_partition in self._unreachable:
+            unreachable_id, _ = self._unreachable[topic_partition]
+            if unreachable_id == topic_id:
+                return False
+        if (
+            assigned == UNASSIGNED
+            and self.log_dirs.any_offline
+            and TopicIdPartition(topic_id, topic_partition.partition) in self._earlier
+        ):
+            return False
+        return bool(self._targets(assigned))
+
+    def forget(self, former: LogDir) -> None:
+        """Drop what is known of a directory that failed, as it is back as another `LogDir`."""
+        self._writers.pop(former, None)
+        self._turns.pop(former, None)
+        self._unreachable = {
+            topic_partition: known
+            for topic_partition, known in self._unreachable.items()
+            if known[1] is not former
+        }
+        for topic_partition, (log, log_dir, _) in list(self._loaded.items()):
+            if log_dir is former:
+                del self._loaded[topic_partition]
+                former.clean_up(log.abandon)
 
     def delete(self, topic_partition: TopicPartition, log: PartitionLog) -> None:
         """Rename the directory of a log to `-delete`; its files are removed some time later."""
@@ -116,8 +177,8 @@ class ReplicaPlacement:
         self._renames[topic_partition] = renamed
         renamed.add_done_callback(partial(self._renamed, topic_partition, log))
 
-    def _put_aside(self, topic_partition: TopicPartition, log: ReplicaLog, log_dir: LogDir) -> None:
-        """Rename the directory of a log that belongs to no topic any more; it is kept."""
+    def put_aside(self, topic_partition: TopicPartition, log: ReplicaLog, log_dir: LogDir) -> None:
+        """Rename the directory of a log that has no place here any more; it is kept."""
         logger.warning("%s does not belong here any more, it is kept as stray", log.directory)
         log_dir.replica_count -= 1
         renamed = log_dir.run(partial(_stray, log))
@@ -160,7 +221,14 @@ class ReplicaPlacement:
             case _:
                 return ()
         counts = {directory: log_dir.replica_count for directory, log_dir in online.items()}
-        return tuple(online[directory] for directory in candidates(counts, target=target))
+        full = {directory for directory, log_dir in online.items() if log_dir.condition.is_full}
+        return tuple(
+            online[directory]
+            for directory in candidates(counts, target=target, full=full)
+            # Where all are full an empty replica still is better than none: it takes its place
+            # when there is room again. But the reserve is not only for such.
+            if directory not in full or online[directory].space.disk.takes_files()
+        )
 
     async def _create(
         self,
@@ -168,8 +236,12 @@ class ReplicaPlacement:
         topic_id: TopicId,
         config: LogConfig,
         targets: Sequence[LogDir],
+        earlier: asyncio.Task[PartitionLog | None] | None,
     ) -> PartitionLog | None:
         """Create the log of a replica in the first directory that can."""
+        if earlier is not None:
+            # It belongs to a topic of the same name that is deleted as soon as it was created.
+            await asyncio.wait([earlier])
         rename = self._renames.get(topic_partition)
         if rename is not None:
             # An earlier topic of the same name still has the name of the directory.
@@ -177,9 +249,12 @@ class ReplicaPlacement:
         for number, log_dir in enumerate(targets):
             if number:
                 log_dir.replica_count += 1
+                log_dir.space.charge(FILES_BYTES)
             create = partial(_create_log, log_dir, topic_partition, topic_id, config)
             try:
-                log = await log_dir.run(create)
+                # Appends of clients find their way in between.
+                async with self._turns.setdefault(log_dir, asyncio.Semaphore(CREATIONS_AT_A_TIME)):
+                    log = await log_dir.run(create)
             except LogDirError as error:
                 logger.warning("%s is not created there: %s", topic_partition, error)
             except BaseException:
@@ -187,6 +262,8 @@ class ReplicaPlacement:
                 raise
             else:
                 return PartitionLog(log, self.writer(log_dir), self._budget)
+            finally:
+                log_dir.space.settle(FILES_BYTES)
         return None
 
     def _renamed(

@@ -44,6 +44,10 @@ class ApiKey(IntEnum):
     ELECT_LEADERS = 43
     DESCRIBE_CLUSTER = 60
     DESCRIBE_TOPIC_PARTITIONS = 75
+    REVIVE_LOG_DIR = 10_000
+    """Not one of Kafka's; see `jbodlab.protocol.revive_log_dir`."""
+    DESCRIBE_LOG_DIR_STATES = 10_001
+    """Not one of Kafka's; see `jbodlab.protocol.describe_log_dir_states`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,12 @@ class Api:
 def _api(key: ApiKey, low: int, high: int, flexible: int, **accepted: tuple[int, int]) -> Api:
     return Api(key, (low, high), flexible, accepted.get("accepted", (low, high)))
 
+
+OWN_MESSAGES = {
+    ApiKey.REVIVE_LOG_DIR: "jbodlab.protocol.revive_log_dir",
+    ApiKey.DESCRIBE_LOG_DIR_STATES: "jbodlab.protocol.describe_log_dir_states",
+}
+"""Modules of the APIs that Kafka does not have, and kio therefore not either."""
 
 APIS: dict[int, Api] = {
     api.key: api
@@ -89,6 +99,8 @@ APIS: dict[int, Api] = {
         _api(ApiKey.ELECT_LEADERS, 0, 2, 2),
         _api(ApiKey.DESCRIBE_CLUSTER, 0, 2, 0),
         _api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, 0),
+        _api(ApiKey.REVIVE_LOG_DIR, 0, 0, 0),
+        _api(ApiKey.DESCRIBE_LOG_DIR_STATES, 0, 0, 0),
     )
 }
 """Every API served, by key; source of the ranges: Apache Kafka 4.0."""
@@ -148,7 +160,7 @@ def _entity_class(api_key: int, api_version: int, module: str, suffix: str) -> E
     if not is_served(api_key, api_version):
         raise UnsupportedVersionError(f"API {api_key} version {api_version} is not served")
     name = APIS[api_key].schema_name
-    path = f"kio.schema.{name}.v{api_version}.{module}"
+    path = OWN_MESSAGES.get(ApiKey(api_key)) or f"kio.schema.{name}.v{api_version}.{module}"
     entity_class: EntityClass = getattr(import_module(path), _camel_case(name) + suffix)
     return entity_class
 

@@ -68,3 +68,30 @@ def test_unknown_keys_are_named_and_wrong_values_refused(tmp_path: Path) -> None
         config.load(path)
     with pytest.raises(FormatError, match=r"cannot read .*missing\.properties"):
         config.load(tmp_path / "missing.properties")
+
+
+def test_when_a_directory_is_full_or_slow_can_be_configured() -> None:
+    found, _ = config.from_properties(MINIMAL)
+    assert (found.log_dir_reserved_bytes, found.log_dir_slow_policy) == (-1, "report")
+    assert (found.log_dir_slow_threshold_ms, found.log_dir_slow_min_ms) == (1_000, 100)
+    assert (found.log_dir_slow_outlier_factor, found.log_dir_slow_window_ms) == (5.0, 10_000)
+
+    changed = {
+        "log.dir.reserved.bytes": "0",
+        "log.dir.slow.threshold.ms": "-1",
+        "log.dir.slow.outlier.factor": "2.5",
+        "log.dir.slow.policy": "MOVE",
+    }
+    found, unknown = config.from_properties({**MINIMAL, **changed})
+    assert unknown == []
+    assert (found.log_dir_reserved_bytes, found.log_dir_slow_policy) == (0, "move")
+    assert (found.log_dir_slow_threshold_ms, found.log_dir_slow_outlier_factor) == (-1, 2.5)
+
+    for key, value in (
+        ("log.dir.reserved.bytes", "-2"),
+        ("log.dir.slow.threshold.ms", "-2"),
+        ("log.dir.slow.policy", "leave"),
+        ("log.dir.slow.window.ms", "0"),
+    ):
+        with pytest.raises(ConfigError, match=key.replace(".", r"\.")):
+            config.from_properties({**MINIMAL, key: value})

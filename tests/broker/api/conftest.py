@@ -13,6 +13,7 @@ import pytest
 import uvloop
 
 from broker.api.handlers import BrokerParts, ClientApis
+from broker.logdirs.revival import Revived
 from broker.metadata_cache import MetadataCache
 from broker.network.listener import Listener
 from broker.replication.exchange import (
@@ -149,6 +150,22 @@ class RecordingController:
         return self.results[method]
 
 
+class RecordingRevival:
+    """Answers with `revived`, or raises `error`."""
+
+    def __init__(self) -> None:
+        self.paths: list[str] = []
+        self.revived = Revived(directory_id=ONLINE, replicas=3)
+        self.error: Exception | None = None
+
+    async def revive(self, path: str) -> Revived:
+        self.paths.append(path)
+        await asyncio.sleep(0)
+        if self.error is not None:
+            raise self.error
+        return self.revived
+
+
 @dataclass
 class Cluster:
     """What the tests of one listener work with."""
@@ -156,6 +173,7 @@ class Cluster:
     cache: MetadataCache = field(default_factory=lambda: MetadataCache(US, LISTENER))
     replicas: RecordingReplicas = field(default_factory=RecordingReplicas)
     controller: RecordingController = field(default_factory=RecordingController)
+    revival: RecordingRevival = field(default_factory=RecordingRevival)
     port: int = 0
 
     def publish_brokers(self, *broker_ids: int, fenced: Sequence[int] = ()) -> None:
@@ -247,6 +265,7 @@ async def serving(cluster: Cluster, *, auto_create_topics: bool) -> AsyncIterato
             cache=cluster.cache,
             replicas=cluster.replicas,
             controller=cluster.controller,
+            revival=cluster.revival,
             broker_epoch=lambda: BrokerEpoch(77),
             auto_create_topics=auto_create_topics,
         )

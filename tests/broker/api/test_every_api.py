@@ -70,6 +70,7 @@ def client_apis() -> ClientApis:
             cache=MetadataCache(BrokerId(1), "CLIENTS"),
             replicas=NoReplicas(),  # type: ignore[arg-type]
             controller=NoReplicas(),  # type: ignore[arg-type]
+            revival=NoReplicas(),  # type: ignore[arg-type]
             broker_epoch=lambda: BrokerEpoch(1),
             auto_create_topics=False,
         )

@@ -7,6 +7,7 @@ from typing import Any
 from broker.controller_link.channel import ControllerChannel
 from broker.controller_link.heartbeat import BrokerIdentity, BrokerLifecycle
 from broker.controller_link.lifecycle import BrokerState, LifecycleSettings
+from broker.logdirs.probe import directory_identity
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import BrokerEpoch, BrokerId
 from jbodlab.requests import (
@@ -104,6 +105,43 @@ def test_a_failed_directory_reaches_the_controller_at_once(tmp_path: Path) -> No
 
             # The interval is a minute: this one was not due.
             await eventually(lambda: scripted.requests[-1].offline_log_dirs == (directory_id(2),))
+            await lifecycle.stop()
+            await channel.close()
+            log_dirs.stop()
+
+    run(body)
+
+
+def test_a_revived_directory_is_registered_in_the_same_epoch_and_then_dropped_from_the_heartbeats(
+    tmp_path: Path,
+) -> None:
+    async def body() -> None:
+        scripted = controller()
+        async with serving(scripted) as port:
+            channel = ControllerChannel(f"127.0.0.1:{port}")
+            log_dirs = make_log_dirs(tmp_path)
+            lifecycle = make_lifecycle(channel, online_directories=log_dirs.online_ids)
+            log_dirs.add_failure_listener(lifecycle)
+            log_dirs.add_return_listener(lifecycle)
+            lifecycle.start()
+            await lifecycle.wait_caught_up()
+            lifecycle.ready_to_unfence()
+            await lifecycle.wait_unfenced()
+            former = log_dirs.all[1]
+            log_dirs.fail(former, "gone")
+            await eventually(lambda: scripted.requests[-1].offline_log_dirs == (directory_id(2),))
+            count = len(scripted.requests)
+
+            life = former.next_life(directory_id(2), directory_identity(former.path))
+            log_dirs.revive(former, life, [])
+
+            await eventually(lambda: len(scripted.requests) == count + 2)
+            registration, heartbeat = scripted.requests[count:]
+            assert registration.log_dirs == tuple(directory_id(n) for n in (1, 2, 3))
+            assert registration.incarnation_id == lifecycle.incarnation_id
+            assert registration.previous_broker_epoch == -1
+            assert heartbeat.broker_epoch == 17
+            assert heartbeat.offline_log_dirs == ()
             await lifecycle.stop()
             await channel.close()
             log_dirs.stop()

@@ -5,6 +5,7 @@ import pytest
 from broker.controller_link.lifecycle import (
     BrokerState,
     DirectoryFailed,
+    DirectoryRevived,
     Event,
     HeartbeatAnswered,
     HeartbeatRefused,
@@ -339,3 +340,127 @@ def test_only_one_communication_is_in_flight() -> None:
     life.register()
     for event in (ReadyToUnfence(), DirectoryFailed(D1), Tick(), Tick()):
         assert life.after(5_000, event) == []
+
+
+AGREED = HeartbeatAnswered(is_caught_up=True, is_fenced=False)
+
+
+def told_of(life: Life, *directories: DirectoryId) -> None:
+    """Let directories fail and the controller hear of it."""
+    for directory in directories:
+        life.handle(DirectoryFailed(directory))
+        life.handle(AGREED)
+    life.handle(AGREED)
+
+
+def test_a_revived_directory_is_registered_before_the_heartbeats_drop_it() -> None:
+    life = Life()
+    life.serve()
+    told_of(life, D1, D2)
+
+    assert life.handle(DirectoryRevived(D1)) == [SendRegistration()]
+    assert life.handle(Registered(EPOCH)) == [heartbeat(D2)]
+    life.handle(AGREED)
+    assert life.after(2_000) == [heartbeat(D2)]
+    assert life.core.state is BrokerState.RUNNING
+
+
+def test_a_heartbeat_on_its_way_is_answered_before_a_revived_directory_is_registered() -> None:
+    life = Life()
+    life.serve()
+    told_of(life, D1)
+    assert life.after(2_000) == [heartbeat(D1)]
+
+    assert life.handle(DirectoryRevived(D1)) == []
+
+    assert life.handle(AGREED) == [SendRegistration()]
+    assert life.handle(Registered(EPOCH)) == [heartbeat()]
+
+
+def test_a_revived_directory_that_fails_again_is_told_again() -> None:
+    life = Life(LifecycleSettings(log_dir_failure_timeout_ms=5_000))
+    life.led = {D1}
+    life.serve()
+    told_of(life, D1)
+    life.handle(DirectoryRevived(D1))
+    life.handle(Registered(EPOCH))
+    life.handle(AGREED)
+
+    assert life.handle(DirectoryFailed(D1)) == [heartbeat(D1)]
+    life.handle(AGREED)
+
+    # And before the registration was even accepted.
+    assert life.handle(DirectoryRevived(D1)) == [SendRegistration()]
+    assert life.handle(DirectoryFailed(D1)) == []
+    assert life.handle(Registered(EPOCH)) == [heartbeat(D1)]
+    told = life.after(5_000, NoAnswer())
+    assert [each for each in told if isinstance(each, RequireShutdown)]
+
+
+def test_a_directory_that_is_back_needs_not_be_told_in_time_any_more() -> None:
+    life = Life(LifecycleSettings(log_dir_failure_timeout_ms=5_000))
+    life.led = {D1}
+    life.serve()
+    life.handle(DirectoryFailed(D1))
+    life.handle(NoAnswer())
+    life.handle(DirectoryRevived(D1))
+    for _ in range(10):
+        told = life.after(1_000)
+        assert told in ([], [SendRegistration()])
+        life.handle(NoAnswer())
+
+
+def test_a_registration_that_is_lost_is_repeated_and_heartbeats_go_on_meanwhile() -> None:
+    life = Life()
+    life.serve()
+    told_of(life, D1)
+
+    assert life.handle(DirectoryRevived(D1)) == [SendRegistration()]
+    assert life.handle(NoAnswer()) == []
+    assert life.after(100) == [SendRegistration()]
+
+    # One that is refused must not cost the session.
+    assert life.handle(RegistrationRefused(ErrorCode.INVALID_REGISTRATION)) == []
+    assert life.after(500) == [heartbeat(D1)]
+    assert life.handle(AGREED) == []
+    assert life.after(2_000) == [SendRegistration()]
+    assert life.handle(Registered(EPOCH)) == [heartbeat()]
+
+
+def test_a_directory_that_comes_back_during_a_registration_is_part_of_another_one() -> None:
+    life = Life()
+    life.serve()
+    told_of(life, D1, D2)
+    assert life.handle(DirectoryRevived(D1)) == [SendRegistration()]
+
+    assert life.handle(DirectoryRevived(D2)) == []
+
+    assert life.handle(Registered(EPOCH)) == [SendRegistration()]
+    assert life.handle(Registered(EPOCH)) == [heartbeat()]
+
+
+def test_a_directory_whose_id_was_never_known_is_registered_too() -> None:
+    life = Life()
+    life.serve()
+    assert life.handle(DirectoryRevived(None)) == [SendRegistration()]
+    assert life.handle(Registered(EPOCH)) == [heartbeat()]
+
+
+def test_a_broker_that_leaves_does_not_register_once_more() -> None:
+    life = Life()
+    life.serve()
+    told_of(life, D1)
+    assert life.handle(ShutdownBegun(controlled=True)) == [heartbeat(D1, want_shut_down=True)]
+    assert life.handle(DirectoryRevived(D1)) == []
+    assert life.handle(AGREED) == [heartbeat(D1, want_shut_down=True)]
+
+
+def test_a_forgotten_broker_registers_its_revived_directories_with_everything_else() -> None:
+    life = Life()
+    life.serve()
+    told_of(life, D1)
+    assert life.after(2_000) == [heartbeat(D1)]
+    life.handle(DirectoryRevived(D1))
+    life.handle(HeartbeatRefused(ErrorCode.STALE_BROKER_EPOCH))
+    assert life.after(100) == [SendRegistration()]
+    assert life.handle(Registered(BrokerEpoch(30))) == [heartbeat()]

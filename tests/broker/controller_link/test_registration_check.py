@@ -5,23 +5,25 @@ import logging
 import pytest
 
 from broker.controller_link.registration_check import RegistrationCheck
-from jbodlab.ids import BrokerEpoch, BrokerId
+from jbodlab.ids import BrokerEpoch, BrokerId, DirectoryId
 from jbodlab.image.metadata_delta import MetadataDelta
 from jbodlab.image.metadata_image import EMPTY, MetadataImage
 from jbodlab.records.schema import Record
 from tests.broker.disks import directory_id
-from tests.broker.replication.replicas import broker, feature
+from tests.broker.replication.replicas import broker, directories_left, feature
 
 
 class Follower:
     def __init__(self, directory_count: int = 2, epoch: int = 7) -> None:
         self.registered_again = 0
+        self.online: tuple[DirectoryId, ...] = ()
         self.image: MetadataImage = EMPTY
         self._offset = 0
         self.check = RegistrationCheck(
             BrokerId(1),
             broker_epoch=lambda: BrokerEpoch(epoch),
             directory_count=directory_count,
+            online_directories=lambda: self.online,
             register_again=self._register_again,
         )
 
@@ -69,3 +71,25 @@ def test_registration_of_an_earlier_process_is_none_of_ours() -> None:
     follower = Follower(epoch=8)
     follower.apply(feature(17), broker(1))
     assert follower.registered_again == 0
+
+
+def test_directory_that_the_registration_lost_although_it_is_online_is_registered_again() -> None:
+    one, two = directory_id(1), directory_id(2)
+    follower = Follower()
+    follower.online = (one, two)
+    follower.apply(feature(), broker(1, one, two))
+    assert follower.registered_again == 0
+
+    # A heartbeat from before the revival came late.
+    follower.apply(directories_left(1, one))
+    assert follower.registered_again == 1
+    # Only our own registration counts, and each change of it once.
+    follower.apply(broker(2, directory_id(3)))
+    assert follower.registered_again == 1
+    follower.apply(broker(1, one, two))
+    assert follower.registered_again == 1
+
+    # A directory that failed here is rightly missing there.
+    follower.online = (one,)
+    follower.apply(directories_left(1, one))
+    assert follower.registered_again == 1

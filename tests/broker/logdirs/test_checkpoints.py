@@ -6,7 +6,7 @@ from broker.logdirs.checkpoints import CheckpointWriter
 from broker.logdirs.log_dirs import LogDirs
 from jbodlab.log.checkpoints import read_offsets
 from jbodlab.log.log_config import LogConfig
-from tests.broker.disks import eventually, make_log_dirs, run
+from tests.broker.disks import bring_back, eventually, make_log_dirs, run
 from tests.broker.logs import FS, Hosted, append, make_log, topic_partition
 
 
@@ -110,6 +110,27 @@ def test_a_checkpoint_in_a_dead_directory_takes_it_offline_and_the_others_go_on(
 
         assert log_dirs.all[1].is_online
         await writer.stop()
+        log_dirs.stop()
+
+    run(body)
+
+
+def test_after_a_revival_nothing_is_taken_for_written_already(tmp_path: Path) -> None:
+    async def body() -> None:
+        log_dirs = make_log_dirs(tmp_path, 2)
+        hosted = Hosted()
+        log = make_log(tmp_path / "d1", 0)
+        hosted.put(log, 0)
+        writer = make_writer(log_dirs, hosted)
+        path = tmp_path / "d1" / "replication-offset-checkpoint"
+        await writer.write_high_watermarks(log_dirs.all[0])
+        log_dirs.fail(log_dirs.all[0], "gone")
+        path.write_text("0\n0\n")
+
+        life = bring_back(log_dirs, log_dirs.all[0])
+        await writer.write_high_watermarks(life)
+
+        assert read_offsets(FS, path) == {topic_partition(0): 0}
         log_dirs.stop()
 
     run(body)

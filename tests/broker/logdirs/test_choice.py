@@ -32,3 +32,14 @@ def test_an_id_that_is_not_online_leaves_the_choice_free() -> None:
 
 def test_without_a_directory_there_is_no_choice() -> None:
     assert choose_directory({}) is None
+
+
+def test_full_directories_are_taken_only_where_all_are_full() -> None:
+    assert candidates(COUNTS, full={D2}) == (D3, D1)
+    assert candidates(COUNTS, full={D1, D2, D3}) == (D2, D3, D1)
+    assert choose_directory(COUNTS, target=LOST, full={D2, D3}) == D1
+
+
+def test_who_names_a_full_directory_gets_it() -> None:
+    assert candidates(COUNTS, target=D2, full={D2}) == (D2,)
+    assert candidates(COUNTS, preferred=D2, full={D2}) == (D2,)

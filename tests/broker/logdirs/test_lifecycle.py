@@ -14,8 +14,10 @@ def test_a_directory_can_fail_in_every_usable_state(state: LogDirState) -> None:
     assert next_state(state, LogDirEvent.FAIL) is LogDirState.OFFLINE
 
 
-@pytest.mark.parametrize("event", list(LogDirEvent))
-def test_offline_is_final(event: LogDirEvent) -> None:
+@pytest.mark.parametrize(
+    "event", [event for event in LogDirEvent if event is not LogDirEvent.REVIVE]
+)
+def test_nothing_but_a_revival_leads_out_of_offline(event: LogDirEvent) -> None:
     with pytest.raises(AssertionError):
         next_state(LogDirState.OFFLINE, event)
 
@@ -27,3 +29,12 @@ def test_logs_are_loaded_once() -> None:
     assert state is LogDirState.ONLINE
     with pytest.raises(AssertionError):
         next_state(state, LogDirEvent.LOAD)
+
+
+def test_only_a_directory_that_failed_can_be_revived_and_then_loads_its_logs() -> None:
+    for state in LogDirState:
+        if state.is_usable:
+            with pytest.raises(AssertionError):
+                next_state(state, LogDirEvent.REVIVE)
+    revived = next_state(LogDirState.OFFLINE, LogDirEvent.REVIVE)
+    assert next_state(revived, LogDirEvent.LOADED) is LogDirState.ONLINE

@@ -197,7 +197,7 @@ def test_a_disk_that_hangs_while_it_is_loaded_goes_offline_and_the_others_serve(
 
         assert [each.log_dir.path.name for each in found] == ["d2"]
         assert [each.is_online for each in log_dirs.all] == [True, False]
-        assert log_dirs.all[1].cause == "no answer within 0.2 s"
+        assert log_dirs.all[1].cause == "HUNG: no answer within 0.2 s"
         disk.resume.set()
         log_dirs.stop()
 

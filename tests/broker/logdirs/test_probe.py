@@ -20,6 +20,7 @@ from broker.logdirs.probe import PROBE_FILE, LogDirProbe, directory_identity, pr
 from jbodlab.log.filesystem import PosixFileSystem
 from tests.broker.disks import (
     FaultyFileSystem,
+    bring_back,
     directory_id,
     eventually,
     make_log_dir,
@@ -157,7 +158,7 @@ def test_a_hanging_disk_is_found_within_the_deadline(tmp_path: Path) -> None:
         fs.resume = threading.Event()
 
         await eventually(lambda: not log_dirs.all[0].is_online)
-        assert log_dirs.all[0].cause == "no answer within 100 ms"
+        assert log_dirs.all[0].cause == "HUNG: no answer within 100 ms"
         assert await log_dirs.all[1].run(lambda: "unharmed") == "unharmed"
         fs.resume.set()
         await watcher.stop()
@@ -270,3 +271,26 @@ def test_a_probe_leaves_nothing_behind_and_removes_what_a_killed_process_left(
     probe(PosixFileSystem(), tmp_path, directory_identity(tmp_path))
 
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_revived_directory_is_probed_like_any_other(tmp_path: Path) -> None:
+    async def body() -> None:
+        log_dirs = make_log_dirs(tmp_path)
+        watcher = LogDirProbe(log_dirs, interval_ms=10, deadline_ms=5_000)
+        log_dirs.add_return_listener(watcher)
+        watcher.start()
+        log_dirs.fail(log_dirs.all[1], "gone")
+        life = bring_back(log_dirs, log_dirs.all[1])
+        await asyncio.sleep(0.05)
+        assert life.is_online
+
+        delete(tmp_path / "d2")
+
+        await eventually(lambda: not life.is_online)
+        await watcher.stop()
+        # Nobody probes once that is over.
+        log_dirs.fail(log_dirs.all[0], "gone")
+        bring_back(log_dirs, log_dirs.all[0])
+        log_dirs.stop()
+
+    run(body)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from broker.logdirs.retention import DirectoryRemover, RetentionTask
 from jbodlab.log.log_config import LogConfig
-from tests.broker.disks import eventually, make_log_dirs, run
+from tests.broker.disks import bring_back, eventually, make_log_dirs, run
 from tests.broker.logs import Hosted, append, make_log, topic_partition
 
 
@@ -97,6 +97,26 @@ def test_a_directory_removed_by_hand_before_us_is_no_failure(tmp_path: Path) -> 
         await log_dirs.all[0].run(lambda: None)
 
         assert log_dirs.all[0].is_online
+        log_dirs.stop()
+
+    run(body)
+
+
+def test_what_was_to_be_removed_from_a_revived_directory_is_removed_once(tmp_path: Path) -> None:
+    async def body() -> None:
+        log_dirs = make_log_dirs(tmp_path, 2)
+        log = make_log(tmp_path / "d1", 0)
+        log.rename_to_delete()
+        log.close(clean=False)
+        remover = DirectoryRemover(log_dirs)
+        remover.schedule(log_dirs.all[0], log.directory, 50)
+        log_dirs.fail(log_dirs.all[0], "gone")
+
+        life = bring_back(log_dirs, log_dirs.all[0])
+        await remover.schedule_leftovers_in(life, 100)
+
+        await eventually(lambda: not log.directory.exists())
+        assert life.is_online
         log_dirs.stop()
 
     run(body)

@@ -57,6 +57,7 @@ class Node:
                 cache=self.cache,
                 replicas=self.host.manager,
                 controller=None,  # type: ignore[arg-type]  # no request here needs one
+                revival=None,  # type: ignore[arg-type]
                 broker_epoch=lambda: BrokerEpoch(7),
             )
         )

@@ -1,0 +1,43 @@
+"""ReviveLogDir: an operator has repaired a log directory and wants it back without a restart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from broker.api.answer import Later, RequestContext, Response, in_background
+from broker.api.ports import Revival
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError
+from jbodlab.ids import DirectoryId
+from jbodlab.protocol.revive_log_dir import ReviveLogDirRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviveLogDirResponse(Response):
+    """What came back, or why nothing did."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+    directory_id: DirectoryId | None = None
+    replicas: int = 0
+
+
+class ReviveLogDirApi:
+    """Asks the revival; it goes on although the client may not wait for its end."""
+
+    def __init__(self, revival: Revival) -> None:
+        self._revival = revival
+
+    def answer(self, request: ReviveLogDirRequest, context: RequestContext) -> Later:
+        """Revive one directory; takes as long as the recovery of its logs."""
+        return in_background(self._revive(request.path))
+
+    def failure(
+        self, request: ReviveLogDirRequest, context: RequestContext, error: KafkaError
+    ) -> ReviveLogDirResponse:
+        """Return why the directory stays as it was."""
+        return ReviveLogDirResponse(error_code=error.code, error_message=error.message or None)
+
+    async def _revive(self, path: str) -> ReviveLogDirResponse:
+        revived = await self._revival.revive(path)
+        return ReviveLogDirResponse(directory_id=revived.directory_id, replicas=revived.replicas)

@@ -1,0 +1,205 @@
+"""Whether a log directory answers much later than it should: an outlier, or over a threshold.
+
+Nothing is done to measure: what the directory's thread does anyway is timed, the probes (create,
+write, sync and remove a small file) and the calls that append. Flushes of closed segments are not:
+their length says more of the segment than of the disk. How to think about it:
+
+* Between two looks each kind of work gives one *value*, the median of its times. The values of the
+  last seconds are the window, and their median is what is judged: one long call makes nobody slow,
+  half of all calls do.
+* Time in which this process itself stood still, because it was stopped, the machine was busy, or
+  another thread held the interpreter, is taken off before: `without_stalls`.
+* A directory is slow when that median reaches the threshold, or is several times that of its
+  peers on this broker, and never below a minimum. Where all are slow nobody is an outlier.
+* It must be so for several looks in a row; and for the way back the limits are lower.
+
+Times are seconds of one clock that never goes back, limits are ms as they are configured.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+SAMPLES_MAX = 256
+"""Most calls of one kind between two looks that are taken into account, the newest."""
+
+VALUES_MIN = 4
+"""So many values must be in a window before anything is said."""
+
+LOOKS_IN_A_ROW = 3
+"""So many looks must agree before a directory becomes slow, or is slow no longer."""
+
+LEAVE_SLOW_FACTOR = 0.5
+"""A slow directory is slow no longer below this part of the limits that made it so."""
+
+
+class Work(Enum):
+    """What is timed; compared with the same of other directories only."""
+
+    PROBE = "probe"
+    APPEND = "append"
+
+
+class Sample(NamedTuple):
+    """One call on a directory's thread."""
+
+    begun_s: float
+    ended_s: float
+
+
+class Stall(NamedTuple):
+    """A time in which this process could not do what it wanted to."""
+
+    begun_s: float
+    ended_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlowSettings:
+    """Named after the keys `log.dir.slow.*`.
+
+    Attributes:
+        threshold_ms: From here on a directory is slow, whatever its peers do; 0 or less: never.
+        outlier_factor: So many times slower than its peers is an outlier; 0 or less: never.
+        min_ms: Below this nothing is slow.
+        window_ms: Length of the window.
+        moves_leaders: Whether leaders move away from a slow directory.
+    """
+
+    threshold_ms: int = 1_000
+    outlier_factor: float = 5.0
+    min_ms: int = 100
+    window_ms: int = 10_000
+    moves_leaders: bool = False
+
+
+class IoSamples:
+    """Where a directory's thread notes its calls, until the loop takes them; bounded."""
+
+    def __init__(self) -> None:
+        # Appending to a deque and taking from it need no lock between two threads.
+        self._noted: Mapping[Work, deque[Sample]] = {
+            work: deque(maxlen=SAMPLES_MAX) for work in Work
+        }
+
+    def note(self, work: Work, begun_s: float, ended_s: float) -> None:
+        """Note a call that has ended; on the directory's thread."""
+        self._noted[work].append(Sample(begun_s, ended_s))
+
+    def take(self) -> dict[Work, list[Sample]]:
+        """Return what was noted since the last time; on the loop."""
+        return {
+            work: [noted.popleft() for _ in range(len(noted))]
+            for work, noted in self._noted.items()
+        }
+
+
+def without_stalls(sample: Sample, stalls: Iterable[Stall]) -> float:
+    """Return how many seconds a call took, without the time in which this process stood still."""
+    lost_s = sum(
+        max(0.0, min(sample.ended_s, stall.ended_s) - max(sample.begun_s, stall.begun_s))
+        for stall in stalls
+    )
+    return max(0.0, sample.ended_s - sample.begun_s - lost_s)
+
+
+class LatencyWindow:
+    """The values of one directory in the last seconds."""
+
+    def __init__(self, window_ms: int) -> None:
+        self._window_s = window_ms / 1000
+        self._values: dict[Work, deque[tuple[float, float]]] = {work: deque() for work in Work}
+
+    def add(
+        self, samples: Mapping[Work, Sequence[Sample]], stalls: Sequence[Stall], now_s: float
+    ) -> None:
+        """Take in the calls since the last look."""
+        for work, values in self._values.items():
+            found = samples.get(work, ())
+            if found:
+                value = statistics.median(without_stalls(sample, stalls) for sample in found)
+                values.append((now_s, value))
+            while values and values[0][0] <= now_s - self._window_s:
+                values.popleft()
+
+    def medians_ms(self) -> dict[Work, float]:
+        """Return the median of each kind of work that was seen often enough."""
+        return {
+            work: statistics.median(value for _, value in values) * 1000
+            for work, values in self._values.items()
+            if len(values) >= VALUES_MIN
+        }
+
+
+class SlowWatch:
+    """Whether one directory is slow."""
+
+    def __init__(self, settings: SlowSettings) -> None:
+        self.is_slow = False
+        self.cause = ""
+        """The numbers behind the last change."""
+        self._settings = settings
+        self._in_a_row = 0
+
+    def looked(self, own: Mapping[Work, float], peers: Sequence[Mapping[Work, float]]) -> bool:
+        """Judge by the present medians.
+
+        Args:
+            own: Of this directory, in ms.
+            peers: Of each other online directory of this broker.
+
+        Returns:
+            Whether the directory became slow, or ceased to be.
+        """
+        if not own:
+            # Nothing was seen; what was said last stays said.
+            return False
+        factor = LEAVE_SLOW_FACTOR if self.is_slow else 1.0
+        found = excess(own, peers, self._settings, factor)
+        if bool(found) == self.is_slow:
+            self._in_a_row = 0
+            return False
+        self._in_a_row += 1
+        if self._in_a_row < LOOKS_IN_A_ROW:
+            return False
+        self._in_a_row = 0
+        self.is_slow = not self.is_slow
+        self.cause = found or ", ".join(
+            f"{work.value} takes {own[work]:.1f} ms" for work in Work if work in own
+        )
+        return True
+
+
+def excess(
+    own: Mapping[Work, float],
+    peers: Sequence[Mapping[Work, float]],
+    settings: SlowSettings,
+    factor: float = 1.0,
+) -> str:
+    """Return why a directory is over the limits; empty if it is not.
+
+    Args:
+        own: Medians of the directory in ms.
+        peers: Those of the other directories.
+        settings: The limits.
+        factor: By which the limits are multiplied.
+    """
+    for work, median_ms in own.items():
+        taken = f"{work.value} takes {median_ms:.1f} ms"
+        threshold_ms = max(settings.threshold_ms, settings.min_ms) * factor
+        if settings.threshold_ms > 0 and median_ms >= threshold_ms:
+            return f"{taken}, the threshold is {threshold_ms:g} ms"
+        others = [peer[work] for peer in peers if work in peer]
+        if settings.outlier_factor <= 0 or not others:
+            continue
+        # The lower one of two in the middle: half of the peers may be slow themselves.
+        usual_ms = statistics.median_low(others)
+        limit_ms = max(settings.outlier_factor * usual_ms, settings.min_ms) * factor
+        if median_ms >= limit_ms:
+            return f"{taken}, at its peers {usual_ms:.1f} ms, the limit is {limit_ms:.1f} ms"
+    return ""

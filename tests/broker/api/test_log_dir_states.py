@@ -1,0 +1,56 @@
+"""DescribeLogDirStates, as the bytes that a client gets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from uuid import UUID
+
+from broker.api.answer import RequestContext
+from broker.api.log_dir_states import DescribeLogDirStatesApi
+from broker.api.request_handler import ConnectionInfo
+from broker.logdirs.condition import Condition
+from broker.logdirs.lifecycle import LogDirEvent
+from broker.logdirs.log_dir import LogDir
+from jbodlab.ids import DirectoryId
+from jbodlab.protocol.api_table import ApiKey, response_class, response_reader
+from jbodlab.protocol.describe_log_dir_states import DescribeLogDirStatesRequest
+from jbodlab.protocol.encoder import encode
+from jbodlab.protocol.headers import read_request_header, request_header
+
+KEY = ApiKey.DESCRIBE_LOG_DIR_STATES
+ONE, TWO = UUID(int=101), UUID(int=102)
+
+
+def described(*log_dirs: LogDir) -> list[tuple[str, UUID | None, str, tuple[str, ...], str | None]]:
+    api = DescribeLogDirStatesApi(lambda: log_dirs)
+    header = read_request_header(memoryview(request_header(KEY, 0, 1, "client")))
+    context = RequestContext(header, ConnectionInfo(listener_name="CLIENTS", peer="client:1"))
+    body = encode(response_class(KEY, 0), api.answer(DescribeLogDirStatesRequest(), context))
+    response, end = response_reader(KEY, 0)(memoryview(body), 0)
+    assert end == len(body)
+    assert response.error_code == 0
+    return [
+        (one.path, one.directory_id, one.state, one.conditions, one.cause)
+        for one in response.log_dirs
+    ]
+
+
+def test_ids_states_conditions_and_causes_are_told() -> None:
+    fresh = LogDir(Path("/data/a"), DirectoryId(ONE))
+    full = LogDir(Path("/data/b"), DirectoryId(TWO))
+    dead = LogDir(Path("/data/c"), None)
+    full.handle(LogDirEvent.LOAD)
+    full.handle(LogDirEvent.LOADED)
+    full.condition = Condition(is_full=True, is_slow=True)
+    dead.condition = Condition(is_full=True)
+    dead.go_offline("[Errno 5] Input/output error")
+    try:
+        assert described(fresh, full, dead) == [
+            ("/data/a", ONE, "INITIAL", (), None),
+            ("/data/b", TWO, "ONLINE", ("FULL", "SLOW"), None),
+            ("/data/c", None, "OFFLINE", (), "[Errno 5] Input/output error"),
+        ]
+        assert described() == []
+    finally:
+        for log_dir in (fresh, full, dead):
+            log_dir.stop()

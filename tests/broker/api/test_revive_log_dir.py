@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from jbodlab.admin_requests import revive_log_dir
+from jbodlab.client import KafkaConnection
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError
+from jbodlab.protocol.api_table import ApiKey
+from jbodlab.protocol.encoder import encode
+from jbodlab.protocol.revive_log_dir import ReviveLogDirRequest, ReviveLogDirResponse
+from tests.broker.api.conftest import ONLINE, Cluster, result_error
+
+
+def test_bytes_of_a_request() -> None:
+    assert encode(ReviveLogDirRequest, ReviveLogDirRequest(path="/d1")) == b"\x04/d1\x00"
+
+
+def test_directory_is_revived_by_its_path(run: Callable[..., None]) -> None:
+    async def scenario(cluster: Cluster, connection: KafkaConnection) -> None:
+        response = await revive_log_dir("127.0.0.1", cluster.port, "/data/d1", 10)
+
+        assert cluster.revival.paths == ["/data/d1"]
+        assert isinstance(response, ReviveLogDirResponse)
+        assert result_error(response) is ErrorCode.NONE
+        assert response.error_message is None
+        assert (response.directory_id, response.replicas) == (ONLINE, 3)
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.LOG_DIR_NOT_FOUND,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.REQUEST_TIMED_OUT,
+    ],
+)
+def test_refusal_is_told_with_its_reason(run: Callable[..., None], code: ErrorCode) -> None:
+    async def scenario(cluster: Cluster, connection: KafkaConnection) -> None:
+        cluster.revival.error = KafkaError(code, "why not")
+        response = await connection.call(
+            ApiKey.REVIVE_LOG_DIR, 0, ReviveLogDirRequest(path="/data/d1")
+        )
+        assert result_error(response) is code
+        assert response.error_message == "why not"
+        assert (response.directory_id, response.replicas) == (None, 0)
+
+    run(scenario)
+
+
+def test_broker_that_is_not_there_is_an_error_of_the_connection(run: Callable[..., None]) -> None:
+    async def scenario(cluster: Cluster, connection: KafkaConnection) -> None:
+        with pytest.raises(ConnectionError):
+            await revive_log_dir("127.0.0.1", 1, "/data/d1", 10)
+
+    run(scenario)
