@@ -10,8 +10,8 @@
 
 SHELL := /bin/bash
 BIN := .venv/bin
-DEMO_EXTRAS := analytics,lab
-TEST_EXTRAS := analytics,compression,dev,lab
+DEMO_EXTRAS := admin,analytics,lab
+TEST_EXTRAS := admin,analytics,compression,dev,lab
 
 .PHONY: demo test test-compose bench lint env env-demo clean
 .DEFAULT_GOAL := demo

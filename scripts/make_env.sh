@@ -15,7 +15,7 @@ umask 022
 clone=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 venv=$clone/.venv
 server_uid=${JBODLAB_UID:-1500}
-packages=(jbodlab broker controller storage_tool analytics fault_injection lab)
+packages=(jbodlab broker controller storage_tool analytics admin_tool fault_injection lab)
 
 fail() {
   echo "make env: $*" >&2

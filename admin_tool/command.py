@@ -1,0 +1,89 @@
+"""How every tool starts and ends: what it prints for whom, and its exit code.
+
+0 done; 1 wrong usage or failed, with one line that says why; 130 after Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from typing import TextIO
+
+from admin_tool.errors import AdminError, UsageError
+from admin_tool.options import Option, Parsed, parse, usage
+from jbodlab.errors import ConfigError, FormatError
+
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """A program.
+
+    Attributes:
+        summary: First line of its help.
+        options: What it understands, `--help` and `--version` included.
+        run: Carries a command out; returns the exit code.
+        failure: Makes the line for a failure.
+        failures_to_stdout: Whether that line goes to the standard output, as some of Kafka's do.
+        notes: What its help says below the options.
+    """
+
+    summary: str
+    options: tuple[Option, ...]
+    run: Callable[[Parsed], int]
+    failure: Callable[[AdminError], str] = str
+    failures_to_stdout: bool = False
+    notes: str = ""
+
+
+def run(tool: Tool, argv: Sequence[str] | None) -> int:
+    """Run a program on its command line; returns the exit code."""
+    arguments = sys.argv[1:] if argv is None else list(argv)
+    try:
+        code = _run(tool, arguments)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read the output is gone; what is printed at exit goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return code
+
+
+def _run(tool: Tool, arguments: list[str]) -> int:
+    if not arguments or "--help" in arguments:
+        return _refuse(tool, tool.summary)
+    if "--version" in arguments:
+        print(metadata.version("jbodlab"))
+        return 0
+    try:
+        return tool.run(parse(arguments, tool.options))
+    except UsageError as error:
+        return _refuse(tool, str(error))
+    except AdminError as error:
+        return _fail(tool, error)
+    except (ConfigError, FormatError) as error:
+        return _fail(tool, AdminError(str(error)))
+
+
+def _refuse(tool: Tool, message: str) -> int:
+    _say(message, sys.stderr)
+    _say(usage(tool.options), sys.stderr)
+    if tool.notes:
+        _say(f"\n{tool.notes}", sys.stderr)
+    return 1
+
+
+def _fail(tool: Tool, error: AdminError) -> int:
+    sys.stdout.flush()
+    _say(tool.failure(error), sys.stdout if tool.failures_to_stdout else sys.stderr)
+    return 1
+
+
+def _say(text: str, stream: TextIO) -> None:
+    print(text, file=stream, flush=True)

@@ -1,0 +1,43 @@
+"""What the tools expect to go wrong; each becomes one line for the operator and exit code 1."""
+
+from __future__ import annotations
+
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import JbodlabError
+
+
+class AdminError(JbodlabError):
+    """A failure that the operator reads as it is."""
+
+
+class UsageError(AdminError):
+    """The command line cannot be carried out; the usage is printed with it."""
+
+
+class PlainError(AdminError):
+    """A failure whose text stands alone, where the tool otherwise says `Error: ` first."""
+
+
+class RequestError(AdminError):
+    """A broker answered with an error code."""
+
+    def __init__(self, code: int, message: str | None = None) -> None:
+        super().__init__(message or name_of(code))
+        self.code = code
+
+
+class UnsupportedRequestError(AdminError):
+    """The brokers do not serve this request, or no version of it that is known here."""
+
+
+def name_of(code: int) -> str:
+    """Return Kafka's name of an error code."""
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return f"error code {code}"
+
+
+def text_of(code: int, message: str | None) -> str:
+    """Return what a broker said, or the name of its error code where it said nothing."""
+    return message or name_of(code)

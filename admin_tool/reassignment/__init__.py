@@ -1,0 +1,1 @@
+"""What jbod-reassign-partitions does: a module for each action, and what they share."""

@@ -1,0 +1,62 @@
+"""The current assignment of partitions, with the directories that hold the replicas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from admin_tool.errors import AdminError
+from admin_tool.requests.connection import Connection
+from admin_tool.requests.log_dirs import Replica, replica_dirs
+from admin_tool.requests.topics import TopicDescription, describe_topics, replicas_of
+from jbodlab.ids import TopicPartition
+
+
+def described(connection: Connection, names: Iterable[str]) -> dict[str, TopicDescription]:
+    """Return topics that must exist.
+
+    Raises:
+        AdminError: one does not.
+    """
+    wanted = set(names)
+    found = describe_topics(connection, wanted)
+    missing = sorted(wanted - set(found))
+    if missing:
+        raise AdminError(f"Topic {missing[0]} not found.")
+    return found
+
+
+def current_replicas(
+    connection: Connection, partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, tuple[int, ...]]:
+    """Return the replicas of partitions that must exist.
+
+    Raises:
+        AdminError: one does not.
+    """
+    wanted = list(partitions)
+    topics = described(connection, {one.topic for one in wanted})
+    found = replicas_of(topics, wanted)
+    missing = sorted(set(wanted) - set(found))
+    if missing:
+        raise AdminError(f"Unable to find partition: {missing[0]}")
+    return found
+
+
+def current_log_dirs(
+    connection: Connection, replicas: Mapping[TopicPartition, Iterable[int]]
+) -> dict[Replica, str]:
+    """Return the directories of replicas, as far as their brokers answer and have them online."""
+    wanted = [
+        Replica(broker, one.topic, one.partition)
+        for one, brokers in replicas.items()
+        for broker in brokers
+    ]
+    found = {}
+    for broker in {replica.broker for replica in wanted}:
+        try:
+            dirs = replica_dirs(connection, [one for one in wanted if one.broker == broker])
+        except AdminError:
+            # A dead broker is a reason to move away from it, none to refuse.
+            continue
+        found.update({one: where.current for one, where in dirs.items() if where.current})
+    return found

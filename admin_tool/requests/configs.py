@@ -1,0 +1,151 @@
+"""Settings of topics and brokers: reading them, and changing some."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from admin_tool.errors import RequestError
+from admin_tool.requests.connection import Connection
+
+
+class ResourceType(IntEnum):
+    """What has settings."""
+
+    TOPIC = 2
+    BROKER = 4
+
+
+class Source(IntEnum):
+    """Where a value comes from; the order has no meaning."""
+
+    DYNAMIC_BROKER = 2
+    DEFAULT = 5
+
+
+class Operation(IntEnum):
+    """What happens to a setting."""
+
+    SET = 0
+    DELETE = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigEntry:
+    """One setting; `synonyms` are the values it may have from elsewhere, the one in force first.
+
+    Attributes:
+        value: None where it is secret or empty.
+        source: Number of a `Source`, or another of Kafka's.
+    """
+
+    name: str
+    value: str | None
+    source: int
+    synonyms: tuple[tuple[str | None, int], ...] = ()
+
+    @property
+    def is_default(self) -> bool:
+        """Whether nobody has set it anywhere."""
+        return self.source == Source.DEFAULT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A change of one setting; a deleted one has no value."""
+
+    name: str
+    operation: Operation
+    value: str | None = None
+
+
+def describe_topic_configs(
+    connection: Connection, names: Iterable[str]
+) -> dict[str, tuple[ConfigEntry, ...]]:
+    """Return all settings of topics, in the order of the answer.
+
+    Raises:
+        UnsupportedRequestError: the cluster does not answer it.
+        RequestError: a topic's settings cannot be read.
+    """
+    return _describe(connection, ResourceType.TOPIC, list(names), None, None)
+
+
+def describe_broker_config(connection: Connection, broker: int, key: str) -> ConfigEntry | None:
+    """Return one setting of a broker; None where the broker does not know it."""
+    name = str(broker)
+    entries = _describe(connection, ResourceType.BROKER, [name], broker, [key])[name]
+    return next((entry for entry in entries if entry.name == key), None)
+
+
+def alter_topic_configs(connection: Connection, changes: Mapping[str, Iterable[Change]]) -> None:
+    """Change settings of topics.
+
+    Raises:
+        RequestError: the cluster refuses a change.
+    """
+    if changes:
+        _alter(connection, ResourceType.TOPIC, changes, None)
+
+
+def alter_broker_config(connection: Connection, broker: int, changes: Iterable[Change]) -> None:
+    """Change settings of one broker.
+
+    Raises:
+        RequestError: the broker refuses a change.
+    """
+    _alter(connection, ResourceType.BROKER, {str(broker): changes}, broker)
+
+
+def _describe(
+    connection: Connection,
+    kind: ResourceType,
+    names: list[str],
+    broker: int | None,
+    keys: list[str] | None,
+) -> dict[str, tuple[ConfigEntry, ...]]:
+    from kafka.protocol.admin import DescribeConfigsRequest  # type: ignore[import-untyped]
+
+    if not names:
+        return {}
+    request = DescribeConfigsRequest(
+        resources=[(kind.value, name, keys) for name in names],
+        include_synonyms=kind is ResourceType.BROKER,
+    )
+    found = {}
+    for result in connection.call(request, broker).results:
+        if result.error_code:
+            raise RequestError(result.error_code, result.error_message)
+        found[result.resource_name] = tuple(map(_entry, result.configs))
+    return found
+
+
+def _entry(one: Any) -> ConfigEntry:
+    return ConfigEntry(
+        name=one.name,
+        value=one.value,
+        source=one.config_source,
+        synonyms=tuple((synonym.value, synonym.source) for synonym in one.synonyms or ()),
+    )
+
+
+def _alter(
+    connection: Connection,
+    kind: ResourceType,
+    changes: Mapping[str, Iterable[Change]],
+    broker: int | None,
+) -> None:
+    from kafka.protocol.admin import IncrementalAlterConfigsRequest
+
+    request = IncrementalAlterConfigsRequest(
+        resources=[
+            (kind.value, name, [(one.name, one.operation.value, one.value) for one in wanted])
+            for name, wanted in changes.items()
+        ],
+        validate_only=False,
+    )
+    for result in connection.call(request, broker).responses:
+        if result.error_code:
+            raise RequestError(result.error_code, result.error_message)

@@ -1,0 +1,206 @@
+"""The way to a cluster: kafka-python's admin client, with waits that end and errors in one line."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from admin_tool.client_config import ClientConfig, client_config
+from admin_tool.errors import AdminError, UnsupportedRequestError
+from admin_tool.options import Parsed, comma_list
+from jbodlab.command_line import read_properties
+
+CONNECT_TIMEOUT_S = 3.0
+"""For one address of the bootstrap list."""
+BOOTSTRAP_TIMEOUT_MS = 10_000
+RECONNECT_DEADLINE_S = 10.0
+"""How long a broker that the cluster lists may refuse connections, or lose them."""
+RETRY_PAUSE_S = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broker:
+    """A live broker, as Metadata lists it."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None
+
+
+class Connection:
+    """Connections to the brokers of one cluster.
+
+    What every broker can answer goes to the broker that was reached first, so that another one that
+    hangs keeps nobody waiting.
+    """
+
+    def __init__(self, client: Any, config: ClientConfig, home: tuple[str, int]) -> None:
+        self._client = client
+        self.config = config
+        self._home_address = home
+        self._home: int | None = None
+        self._home = self._find_home()
+
+    def call(self, request: Any, broker: int | None = None) -> Any:
+        """Send one of kafka-python's requests and return its response.
+
+        Args:
+            request: The request; its version is chosen here.
+            broker: Who has to answer; None for any.
+
+        Raises:
+            UnsupportedRequestError: the broker does not serve it.
+            AdminError: no answer; lost connections are tried again for a while.
+        """
+        from kafka import errors  # type: ignore[import-untyped]
+
+        node = self._home if broker is None else broker
+        manager = self._client._manager
+        deadline = time.monotonic() + RECONNECT_DEADLINE_S
+        reason = "it does not answer"
+        while True:
+            try:
+                return manager.run(manager.send, request, node)
+            except errors.IncompatibleBrokerVersion as error:
+                name = request.name.removesuffix("Request")
+                raise UnsupportedRequestError(
+                    f"{_named(node)} does not support the request {name}"
+                ) from error
+            except errors.UnknownBrokerIdError as error:
+                raise AdminError(f"broker {node} is not a live broker of the cluster") from error
+            except errors.KafkaTimeoutError as error:
+                seconds = self.config.request_timeout_ms / 1000
+                raise AdminError(f"no answer from {_named(node)} within {seconds:g} s") from error
+            except (errors.KafkaConnectionError, errors.NodeNotReadyError) as error:
+                # The other error only says that the library waits before it tries again.
+                if isinstance(error, errors.KafkaConnectionError):
+                    reason = _reason(error)
+                if time.monotonic() > deadline:
+                    raise AdminError(f"no connection to {_named(node)}: {reason}") from error
+                time.sleep(RETRY_PAUSE_S)
+            except errors.KafkaError as error:
+                raise AdminError(f"{_named(node)}: {_reason(error)}") from error
+
+    def brokers(self) -> tuple[Broker, ...]:
+        """Return the live brokers, in the order of their ids."""
+        from kafka.protocol.metadata import MetadataRequest  # type: ignore[import-untyped]
+
+        response = self.call(MetadataRequest(topics=[], allow_auto_topic_creation=False))
+        found = (
+            Broker(id=one.node_id, host=one.host, port=one.port, rack=one.rack)
+            for one in response.brokers
+        )
+        return tuple(sorted(found, key=lambda broker: broker.id))
+
+    def serves(self, api_key: int, broker: int) -> bool:
+        """Return whether a broker says that it serves an API."""
+        found = self._client.get_broker_version_data(broker).api_versions
+        return api_key in (found or {})
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._client.close()
+
+    def _find_home(self) -> int | None:
+        for one in self._client._manager.cluster.brokers():
+            if (one.host, one.port) == self._home_address:
+                return int(one.node_id)
+        return None
+
+
+@contextmanager
+def connected(options: Parsed) -> Iterator[Connection]:
+    """Connect as the command line says.
+
+    Raises:
+        AdminError: no broker answers.
+        ConfigError: the client's settings are wrong.
+        FormatError: the file with them cannot be read.
+    """
+    path = options.text("command-config")
+    config = client_config({} if path is None else read_properties(Path(path)))
+    for key in config.unknown:
+        print(f"WARNING: {path}: the setting {key} is not known and has no effect", file=sys.stderr)
+    connection = _open(bootstrap_servers(options.required("bootstrap-server")), config)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def bootstrap_servers(text: str) -> list[tuple[str, int]]:
+    """Return the addresses of a bootstrap list, such as `host:9092,[::1]:9093`.
+
+    Raises:
+        AdminError: one has no port, or the list is empty.
+    """
+    found = []
+    for part in comma_list(text):
+        host, separator, port = part.rpartition(":")
+        host = host.removeprefix("[").removesuffix("]")
+        if not (separator and host and port.isascii() and port.isdecimal() and int(port) < 65536):
+            raise AdminError(f"Invalid url in bootstrap.servers: {part}")
+        found.append((host, int(port)))
+    if not found:
+        raise AdminError("No bootstrap urls given in bootstrap.servers")
+    return found
+
+
+def _open(addresses: list[tuple[str, int]], config: ClientConfig) -> Connection:
+    failures = []
+    for host, port in addresses:
+        try:
+            return _open_one(host, port, config, BOOTSTRAP_TIMEOUT_MS // len(addresses))
+        except AdminError as error:
+            failures.append(str(error))
+    raise AdminError("; ".join(dict.fromkeys(failures)))
+
+
+def _open_one(host: str, port: int, config: ClientConfig, timeout_ms: int) -> Connection:
+    # The library would try a dead address again and again, without a word about the reason.
+    try:
+        socket.create_connection((host, port), CONNECT_TIMEOUT_S).close()
+    except OSError as error:
+        reason = "no answer" if isinstance(error, TimeoutError) else error.strerror or str(error)
+        raise AdminError(f"cannot connect to {host}:{port}: {reason}") from error
+    try:
+        from kafka import KafkaAdminClient, errors
+    except ImportError as error:
+        raise AdminError(
+            "the library kafka-python is not installed: pip install 'jbodlab[admin]'"
+        ) from error
+    # Its warnings say again what becomes our one line.
+    logging.getLogger("kafka").setLevel(logging.CRITICAL + 1)
+    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    try:
+        client = KafkaAdminClient(
+            bootstrap_servers=[address], bootstrap_timeout_ms=timeout_ms, **config.settings
+        )
+    except errors.KafkaTimeoutError as error:
+        raise AdminError(
+            f"no Kafka broker answers at {host}:{port} within {timeout_ms / 1000:g} s"
+        ) from error
+    except errors.IncompatibleBrokerVersion as error:
+        raise AdminError(f"{host}:{port} is no broker") from error
+    except errors.KafkaError as error:
+        raise AdminError(f"cannot connect to {host}:{port}: {_reason(error)}") from error
+    except (OSError, ValueError, ImportError, AssertionError) as error:
+        # Certificates that cannot be read, mechanisms without their library.
+        raise AdminError(f"cannot connect to {host}:{port}: {error}") from error
+    return Connection(client, config, (host, port))
+
+
+def _named(node: object) -> str:
+    return "the cluster" if node is None else f"broker {node}"
+
+
+def _reason(error: Exception) -> str:
+    return str(error.args[0]) if error.args else type(error).__name__

@@ -1,0 +1,61 @@
+"""What only jbodlab's brokers tell of their directories: ids, conditions, causes of failures."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from admin_tool.errors import AdminError
+from admin_tool.requests.connection import Broker, Connection
+from jbodlab import kafka_uuid
+from jbodlab.admin_requests import describe_log_dir_states
+from jbodlab.errors import DecodeError
+from jbodlab.protocol.api_table import ApiKey
+
+TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirDetail:
+    """What the Kafka protocol does not tell of a directory.
+
+    Attributes:
+        directory_id: Its text; empty where nobody ever knew it.
+        conditions: Such as FULL or SLOW, or that its logs are being loaded; empty where it serves
+            and all is well.
+        cause: Why it is offline; empty where it is not.
+    """
+
+    directory_id: str
+    conditions: tuple[str, ...] = ()
+    cause: str = ""
+
+
+def dir_details(connection: Connection, broker: Broker) -> Mapping[str, DirDetail]:
+    """Return the details of a broker's directories by path; empty for brokers of Apache Kafka.
+
+    Raises:
+        AdminError: the broker knows the request, and does not answer.
+    """
+    if not connection.config.is_plaintext:
+        return {}
+    if not connection.serves(ApiKey.DESCRIBE_LOG_DIR_STATES, broker.id):
+        return {}
+    try:
+        response = asyncio.run(describe_log_dir_states(broker.host, broker.port, TIMEOUT_S))
+    except (TimeoutError, ConnectionError, DecodeError) as error:
+        reason = str(error) or f"no answer within {TIMEOUT_S:g} s"
+        raise AdminError(f"broker {broker.id}: {reason}") from error
+    return {
+        one.path: DirDetail(
+            directory_id="" if one.directory_id is None else kafka_uuid.to_text(one.directory_id),
+            conditions=one.conditions if one.state in _SERVING else (one.state,),
+            cause=one.cause or "",
+        )
+        for one in response.log_dirs
+    }
+
+
+_SERVING = ("ONLINE", "OFFLINE")
+"""States that DescribeLogDirs shows too."""

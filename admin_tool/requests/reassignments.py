@@ -1,0 +1,106 @@
+"""Moving partitions between brokers."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from admin_tool.errors import RequestError, text_of
+from admin_tool.requests.connection import Connection
+from jbodlab.ids import TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reassignment:
+    """An ongoing change of a partition's replicas; `replicas` are the old and the new ones."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+
+def list_reassignments(
+    connection: Connection, partitions: Iterable[TopicPartition] | None = None
+) -> dict[TopicPartition, Reassignment]:
+    """Return the ongoing reassignments of some partitions, or of all.
+
+    Raises:
+        UnsupportedRequestError: the cluster does not know reassignments.
+        RequestError: the cluster refuses to say.
+    """
+    from kafka.protocol.admin import (  # type: ignore[import-untyped]
+        ListPartitionReassignmentsRequest as Request,
+    )
+
+    topics = None
+    if partitions is not None:
+        topics = [
+            Request.ListPartitionReassignmentsTopics(name=name, partition_indexes=indexes)
+            for name, indexes in _by_topic(partitions).items()
+        ]
+    timeout_ms = connection.config.request_timeout_ms
+    response = connection.call(Request(timeout_ms=timeout_ms, topics=topics))
+    if response.error_code:
+        raise RequestError(response.error_code, response.error_message)
+    return {
+        TopicPartition(topic.name, one.partition_index): Reassignment(
+            replicas=tuple(one.replicas),
+            adding=tuple(one.adding_replicas),
+            removing=tuple(one.removing_replicas),
+        )
+        for topic in response.topics
+        for one in topic.partitions
+    }
+
+
+def alter_reassignments(
+    connection: Connection, targets: Mapping[TopicPartition, Sequence[int] | None]
+) -> dict[TopicPartition, str]:
+    """Start reassignments, or cancel those whose target is None.
+
+    Returns:
+        What the cluster said of the partitions that it refused.
+
+    Raises:
+        RequestError: the cluster refuses all.
+    """
+    from kafka.protocol.admin import AlterPartitionReassignmentsRequest as Request
+
+    named = Request.ReassignableTopic
+    request = Request(
+        timeout_ms=connection.config.request_timeout_ms,
+        topics=[
+            named(
+                name=name,
+                partitions=[
+                    named.ReassignablePartition(
+                        partition_index=index,
+                        replicas=_listed(targets[TopicPartition(name, index)]),
+                    )
+                    for index in indexes
+                ],
+            )
+            for name, indexes in _by_topic(targets).items()
+        ],
+    )
+    response = connection.call(request)
+    if response.error_code:
+        raise RequestError(response.error_code, response.error_message)
+    return {
+        TopicPartition(topic.name, one.partition_index): text_of(one.error_code, one.error_message)
+        for topic in response.responses
+        for one in topic.partitions
+        if one.error_code
+    }
+
+
+def _listed(brokers: Sequence[int] | None) -> list[int] | None:
+    return None if brokers is None else list(brokers)
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = defaultdict(list)
+    for one in partitions:
+        found[one.topic].append(one.partition)
+    return found

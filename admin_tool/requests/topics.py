@@ -1,0 +1,298 @@
+"""Topics: listing, describing, creating, growing, deleting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from admin_tool.errors import RequestError, UnsupportedRequestError, text_of
+from admin_tool.requests.connection import Connection
+from jbodlab.error_code import ErrorCode
+from jbodlab.ids import TopicPartition
+
+DEFAULT_PAGE_PARTITIONS = 2000
+"""Partitions asked for in one DescribeTopicPartitions."""
+
+_MISSING = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.INVALID_TOPIC_EXCEPTION,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicListing:
+    """One topic of the cluster."""
+
+    name: str
+    topic_id: UUID
+    is_internal: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionDescription:
+    """The state of one partition.
+
+    Attributes:
+        leader: None where there is none.
+        offline: Replicas whose broker or log directory is offline.
+        elr: None where the cluster does not answer it, as `last_known_elr`.
+    """
+
+    index: int
+    leader: int | None
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    offline: tuple[int, ...] = ()
+    elr: tuple[int, ...] | None = None
+    last_known_elr: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicDescription:
+    """One topic with its partitions, in the order of their indexes."""
+
+    name: str
+    topic_id: UUID
+    partitions: tuple[PartitionDescription, ...]
+
+    def partition(self, index: int) -> PartitionDescription | None:
+        """Return one partition, None where the topic has fewer."""
+        return next((one for one in self.partitions if one.index == index), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTopic:
+    """A topic to be made; without counts the cluster's defaults hold.
+
+    Attributes:
+        assignment: Brokers of each partition, in the order of the partitions; None leaves it to
+            the cluster.
+    """
+
+    name: str
+    partitions: int | None = None
+    replication_factor: int | None = None
+    assignment: Sequence[Sequence[int]] | None = None
+    configs: Mapping[str, str]
+
+
+def list_topics(connection: Connection) -> list[TopicListing]:
+    """Return all topics, in the order of their names."""
+    found = [
+        TopicListing(name=topic.name, topic_id=topic.topic_id, is_internal=bool(topic.is_internal))
+        for topic in _metadata(connection, None)
+        if topic.name
+    ]
+    return sorted(found, key=lambda topic: topic.name)
+
+
+def describe_topics(
+    connection: Connection, names: Iterable[str], page_partitions: int = DEFAULT_PAGE_PARTITIONS
+) -> dict[str, TopicDescription]:
+    """Describe topics, in the order of their names; those that do not exist are left out.
+
+    Raises:
+        RequestError: a topic cannot be described for another reason.
+    """
+    wanted = sorted(set(names))
+    if not wanted:
+        return {}
+    try:
+        return _describe_in_pages(connection, wanted, page_partitions)
+    except UnsupportedRequestError:
+        return _describe_at_once(connection, wanted)
+
+
+def create_topic(connection: Connection, topic: NewTopic) -> None:
+    """Create a topic.
+
+    Raises:
+        RequestError: the cluster refuses it.
+    """
+    from kafka.protocol.admin import CreateTopicsRequest  # type: ignore[import-untyped]
+
+    creatable = CreateTopicsRequest.CreatableTopic
+    request = CreateTopicsRequest(
+        topics=[
+            creatable(
+                name=topic.name,
+                num_partitions=-1 if topic.partitions is None else topic.partitions,
+                replication_factor=(
+                    -1 if topic.replication_factor is None else topic.replication_factor
+                ),
+                assignments=[
+                    creatable.CreatableReplicaAssignment(
+                        partition_index=index, broker_ids=list(brokers)
+                    )
+                    for index, brokers in enumerate(topic.assignment or ())
+                ],
+                configs=[
+                    creatable.CreatableTopicConfig(name=key, value=value)
+                    for key, value in topic.configs.items()
+                ],
+            )
+        ],
+        timeout_ms=connection.config.request_timeout_ms,
+        validate_only=False,
+    )
+    _check(connection.call(request).topics)
+
+
+def create_partitions(
+    connection: Connection,
+    counts: Mapping[str, int],
+    added: Mapping[str, Sequence[Sequence[int]]],
+) -> None:
+    """Give topics more partitions.
+
+    Args:
+        connection: The cluster.
+        counts: How many each topic shall have.
+        added: Brokers of the new partitions, for topics where the cluster shall not choose.
+
+    Raises:
+        RequestError: the cluster refuses it for one of them.
+    """
+    from kafka.protocol.admin import CreatePartitionsRequest
+
+    growing = CreatePartitionsRequest.CreatePartitionsTopic
+    request = CreatePartitionsRequest(
+        topics=[
+            growing(
+                name=name,
+                count=count,
+                assignments=[
+                    growing.CreatePartitionsAssignment(broker_ids=list(brokers))
+                    for brokers in added[name]
+                ]
+                if name in added
+                else None,
+            )
+            for name, count in counts.items()
+        ],
+        timeout_ms=connection.config.request_timeout_ms,
+        validate_only=False,
+    )
+    _check(connection.call(request).results)
+
+
+def delete_topics(connection: Connection, names: Iterable[str]) -> None:
+    """Delete topics.
+
+    Raises:
+        RequestError: the cluster refuses it for one of them.
+    """
+    from kafka.protocol.admin import DeleteTopicsRequest
+
+    request = DeleteTopicsRequest(
+        topics=[DeleteTopicsRequest.DeleteTopicState(name=name) for name in names],
+        timeout_ms=connection.config.request_timeout_ms,
+    )
+    _check(connection.call(request).responses)
+
+
+def replicas_of(
+    topics: Mapping[str, TopicDescription], partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, tuple[int, ...]]:
+    """Return the replicas of partitions; those that do not exist are left out."""
+    found = {}
+    for one in partitions:
+        topic = topics.get(one.topic)
+        partition = topic.partition(one.partition) if topic is not None else None
+        if partition is not None:
+            found[one] = partition.replicas
+    return found
+
+
+def _check(results: Iterable[Any]) -> None:
+    for result in results:
+        if result.error_code:
+            raise RequestError(result.error_code, getattr(result, "error_message", None))
+
+
+def _metadata(connection: Connection, names: Sequence[str] | None) -> list[Any]:
+    from kafka.protocol.metadata import MetadataRequest  # type: ignore[import-untyped]
+
+    wanted = None
+    if names is not None:
+        wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
+    request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+    return list(connection.call(request).topics)
+
+
+def _describe_at_once(connection: Connection, names: Sequence[str]) -> dict[str, TopicDescription]:
+    """Ask by Metadata, which knows nothing of ELRs."""
+    found = {}
+    for topic in _metadata(connection, names):
+        if topic.error_code in _MISSING:
+            continue
+        if topic.error_code:
+            raise RequestError(topic.error_code, f"{topic.name}: {text_of(topic.error_code, None)}")
+        partitions = (_partition(one) for one in topic.partitions)
+        found[topic.name] = TopicDescription(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            partitions=tuple(sorted(partitions, key=lambda one: one.index)),
+        )
+    return dict(sorted(found.items()))
+
+
+def _describe_in_pages(
+    connection: Connection, names: Sequence[str], page_partitions: int
+) -> dict[str, TopicDescription]:
+    from kafka.protocol.admin import DescribeTopicPartitionsRequest as Request
+
+    ids: dict[str, UUID] = {}
+    partitions: dict[str, list[PartitionDescription]] = {}
+    cursor = None
+    while True:
+        response = connection.call(
+            Request(
+                topics=[Request.TopicRequest(name=name) for name in names],
+                response_partition_limit=page_partitions,
+                cursor=cursor,
+            )
+        )
+        for topic in response.topics:
+            if topic.error_code in _MISSING:
+                continue
+            if topic.error_code:
+                reason = text_of(topic.error_code, None)
+                raise RequestError(topic.error_code, f"{topic.name}: {reason}")
+            ids[topic.name] = topic.topic_id
+            partitions.setdefault(topic.name, []).extend(map(_partition, topic.partitions))
+        follows = response.next_cursor
+        if follows is None:
+            break
+        # Topics before the cursor would be described again.
+        names = [name for name in names if name >= follows.topic_name]
+        cursor = Request.Cursor(
+            topic_name=follows.topic_name, partition_index=follows.partition_index
+        )
+    return {
+        name: TopicDescription(
+            name=name,
+            topic_id=ids[name],
+            partitions=tuple(sorted(partitions[name], key=lambda one: one.index)),
+        )
+        for name in sorted(ids)
+    }
+
+
+def _partition(one: Any) -> PartitionDescription:
+    return PartitionDescription(
+        index=one.partition_index,
+        leader=one.leader_id if one.leader_id >= 0 else None,
+        replicas=tuple(one.replica_nodes),
+        isr=tuple(one.isr_nodes),
+        offline=tuple(one.offline_replicas or ()),
+        elr=_optional(getattr(one, "eligible_leader_replicas", None)),
+        last_known_elr=_optional(getattr(one, "last_known_elr", None)),
+    )
+
+
+def _optional(brokers: Sequence[int] | None) -> tuple[int, ...] | None:
+    return None if brokers is None else tuple(brokers)

@@ -1,0 +1,1 @@
+"""What jbod-topics does, one module for each action."""

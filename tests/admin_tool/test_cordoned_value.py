@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import pytest
+
+from admin_tool.errors import AdminError
+from admin_tool.log_dir_actions.cordon import change, cordoned
+from admin_tool.requests.configs import Change, ConfigEntry, Operation
+
+PATHS = ["/b", "/a", "/c"]
+
+
+@pytest.mark.parametrize(
+    ("before", "wanted", "after"),
+    [
+        ([], ["/a"], ["/a"]),
+        (["/a"], ["/b", "/a", "/b"], ["/a", "/b"]),
+        (["/a"], ["*"], ["*"]),
+        (["*"], ["/a"], ["*"]),
+    ],
+)
+def test_cordoning_adds(before: list[str], wanted: list[str], after: list[str]) -> None:
+    assert cordoned(before, wanted, PATHS, is_cordon=True) == after
+
+
+@pytest.mark.parametrize(
+    ("before", "wanted", "after"),
+    [
+        (["/a", "/b"], ["/a"], ["/b"]),
+        (["/a"], ["/b"], ["/a"]),
+        (["/a", "/b"], ["*"], []),
+        (["*"], ["/a"], ["/b", "/c"]),
+        (["*"], ["*"], []),
+    ],
+)
+def test_uncordoning_takes_out_and_leaves_the_others(
+    before: list[str], wanted: list[str], after: list[str]
+) -> None:
+    assert cordoned(before, wanted, PATHS, is_cordon=False) == after
+
+
+def test_a_directory_must_be_one_of_the_brokers() -> None:
+    with pytest.raises(AdminError, match=r"^/x is no log directory of the broker: /a,/b,/c$"):
+        cordoned([], ["/a", "/x"], PATHS, is_cordon=True)
+    with pytest.raises(AdminError, match="no log directory is named"):
+        cordoned([], [], PATHS, is_cordon=True)
+
+
+def entry(*synonyms: tuple[str | None, int]) -> ConfigEntry:
+    return ConfigEntry(name="cordoned.log.dirs", value="/a", source=2, synonyms=synonyms)
+
+
+def test_an_empty_value_is_deleted_unless_another_would_come_forth() -> None:
+    own, static, default = ("/a", 2), ("/b", 4), ("", 5)
+    deleted = Change(name="cordoned.log.dirs", operation=Operation.DELETE)
+    emptied = Change(name="cordoned.log.dirs", operation=Operation.SET, value="")
+    assert change(entry(own, default), []) == deleted
+    assert change(entry(own, static, default), []) == emptied
+    assert change(entry(own), ["/a", "/b"]).value == "/a,/b"

@@ -1,0 +1,106 @@
+"""Clusters that are not there: one line, an exit code, and an end to the wait."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from admin_tool import log_dirs, reassign_partitions, topics
+from admin_tool.errors import AdminError
+from admin_tool.requests import connection
+from admin_tool.requests.connection import bootstrap_servers
+from tests.cluster.harness import free_ports
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """The address of a server that takes connections and never says a word."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_a_bootstrap_list_is_host_and_port() -> None:
+    assert bootstrap_servers("a:1, [::1]:9092,b.c:65535") == [
+        ("a", 1),
+        ("::1", 9092),
+        ("b.c", 65535),
+    ]
+    for wrong in ("a", "a:", ":1", "a:x", "a:65536", "a:1,b"):
+        with pytest.raises(AdminError, match=r"Invalid url in bootstrap.servers: "):
+            bootstrap_servers(wrong)
+    with pytest.raises(AdminError, match="No bootstrap urls given"):
+        bootstrap_servers(" , ")
+
+
+def test_every_tool_says_who_refuses(capsys: pytest.CaptureFixture[str]) -> None:
+    (port,) = free_ports(1)
+    address = f"127.0.0.1:{port}"
+    bootstrap = ["--bootstrap-server", f"{address},nobody.invalid:9092"]
+
+    assert topics.main([*bootstrap, "--list"]) == 1
+    found = capsys.readouterr()
+    assert found.err == ""
+    head = "Error while executing topic command : "
+    reason = f"cannot connect to {address}: Connection refused; cannot connect to nobody.invalid:"
+    assert found.out.startswith(head + reason)
+    assert found.out.count("\n") == 1
+
+    assert reassign_partitions.main([*bootstrap, "--list"]) == 1
+    assert capsys.readouterr().out.startswith(f"Error: {reason}")
+
+    assert log_dirs.main([*bootstrap, "--describe"]) == 1
+    found = capsys.readouterr()
+    assert found.out == ""
+    assert found.err.startswith(reason)
+
+
+def test_a_silent_server_is_given_up(
+    silent: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(connection, "BOOTSTRAP_TIMEOUT_MS", 500)
+    assert topics.main(["--bootstrap-server", silent, "--list"]) == 1
+    assert capsys.readouterr().out == (
+        f"Error while executing topic command : no Kafka broker answers at {silent} within 0.5 s\n"
+    )
+
+
+def test_settings_are_read_before_anything_is_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "client.properties"
+    arguments = ["--bootstrap-server", "127.0.0.1:1", "--list", "--command-config", str(path)]
+
+    assert topics.main(arguments) == 1
+    assert f"cannot read {path}: No such file or directory" in capsys.readouterr().out
+
+    path.write_text("security.protocol=TLS\n")
+    assert topics.main(arguments) == 1
+    assert "invalid value TLS for configuration security.protocol" in capsys.readouterr().out
+
+    path.write_text("linger.ms=5\n")
+    assert topics.main(arguments) == 1
+    found = capsys.readouterr()
+    assert found.err == (f"WARNING: {path}: the setting linger.ms is not known and has no effect\n")
+
+
+def test_ctrl_c_is_quiet(silent: str) -> None:
+    program = "from admin_tool.topics import main; print(1, flush=True); raise SystemExit(main())"
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, "--bootstrap-server", silent, "--list"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "1\n"
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(2)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, out, err) == (130, "", "")
