@@ -171,8 +171,7 @@ class LogDirRevival:
         if not task.cancelled() and (error := task.exception()) is not None:
             is_expected = isinstance(error, JbodlabError)
             logger.warning(
-                "log directory %s stays offline: %s",
-                log_dir.path,
+                "revival refused: %s",
                 error,
                 extra=log_dir.log_fields(),
                 exc_info=None if is_expected else error,
