@@ -4,6 +4,9 @@
     jbod-log-dirs --bootstrap-server LIST --describe --table | --watch
     jbod-log-dirs --bootstrap-server LIST revive --broker N --dir PATH
     jbod-log-dirs --bootstrap-server LIST cordon | uncordon --broker N --dir PATH[,PATH...]
+    jbod-log-dirs --bootstrap-server LIST drain --broker N --dir PATH [--execute [--wait]]
+    jbod-log-dirs --bootstrap-server LIST balance --plan | --execute [--wait] | --status | --cancel
+                  [--broker N]
 
 Each command has a module of its own in `admin_tool.log_dir_actions`, which runs it.
 
@@ -55,6 +58,15 @@ OPTIONS = (
         help="The log directory that a command is about, as in the broker's log.dirs; for cordon "
         "and uncordon also several, or * for all.",
     ),
+    Option(name="plan", help="With balance: show the moves that it would make, and their effect."),
+    Option(name="execute", help="With drain and balance: show the moves, and start them."),
+    Option(name="wait", help="With --execute: stay until the moves are done, and show the effect."),
+    Option(name="status", help="With balance: show the log directories and the moves under way."),
+    Option(
+        name="cancel",
+        help="With balance: stop all moves between log directories; their replicas stay where they "
+        "are.",
+    ),
 )
 
 
@@ -88,6 +100,17 @@ COMMANDS: Mapping[str, Command] = {
         module="cordon",
         summary="let new replicas in again",
         required=("broker", "dir"),
+    ),
+    "drain": Command(
+        module="drain",
+        summary="move everything in a directory to the other directories of its broker",
+        required=("broker", "dir"),
+        permitted=("execute", "wait"),
+    ),
+    "balance": Command(
+        module="balance",
+        summary="even out the bytes in the directories of a broker, or of each",
+        permitted=("broker", "plan", "execute", "wait", "status", "cancel"),
     ),
 }
 """Every command, by the word that names it."""

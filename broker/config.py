@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from jbodlab import config_dynamic
 from jbodlab.command_line import read_properties
+from jbodlab.config_dynamic import CORDONED_LOG_DIRS
 from jbodlab.config_table import Values
 from jbodlab.errors import ConfigError
 from jbodlab.ids import BrokerId
@@ -68,6 +70,7 @@ class BrokerConfig:
     replica_fetch_response_max_bytes: int
     replica_fetch_backoff_ms: int
     replica_socket_timeout_ms: int
+    move_threads: int | None
 
     high_watermark_checkpoint_interval_ms: int
     recovery_point_checkpoint_interval_ms: int
@@ -158,6 +161,7 @@ def from_properties(found: Mapping[str, str]) -> tuple[BrokerConfig, list[str]]:
         replica_fetch_response_max_bytes=values.integer("replica.fetch.response.max.bytes"),
         replica_fetch_backoff_ms=values.integer("replica.fetch.backoff.ms"),
         replica_socket_timeout_ms=values.integer("replica.socket.timeout.ms"),
+        move_threads=values.optional_integer("num.replica.alter.log.dirs.threads"),
         high_watermark_checkpoint_interval_ms=values.integer(
             "replica.high.watermark.checkpoint.interval.ms"
         ),
@@ -182,6 +186,14 @@ def from_properties(found: Mapping[str, str]) -> tuple[BrokerConfig, list[str]]:
 
 
 def _check(config: BrokerConfig) -> None:
+    cordoned = config.values.optional_text(CORDONED_LOG_DIRS) or ""
+    config_dynamic.check({CORDONED_LOG_DIRS: cordoned}, all_brokers=False)
+    unknown = set(config_dynamic.words(cordoned)) - {
+        config_dynamic.ALL_LOG_DIRS,
+        *map(str, config.log_dirs),
+    }
+    if unknown:
+        raise ConfigError(CORDONED_LOG_DIRS, cordoned, "names no directory of log.dirs or log.dir")
     wait_ms = config.replica_fetch_wait_max_ms
     if wait_ms > min(config.replica_socket_timeout_ms, config.replica_lag_time_max_ms):
         raise ConfigError(

@@ -198,6 +198,11 @@ class BrokerMetrics:
                 "led partitions with just as many",
                 sum(_spare_isr(partition) == 0 for partition in led),
             ),
+            (
+                "ReassigningPartitions",
+                "led partitions whose replicas are being replaced",
+                sum(map(is_reassigning, led)),
+            ),
         ):
             yield gauge(f"{REPLICA_MANAGER}_{name}", meaning, value)
         changes = self._replicas.isr_changes
@@ -250,6 +255,12 @@ def is_under_replicated(partition: Partition) -> bool:
     registration = partition.registration
     adding = len(registration.adding_replicas)
     return len(partition.leader.isr) < len(registration.replicas) - adding
+
+
+def is_reassigning(partition: Partition) -> bool:
+    """Return whether a partition gets other replicas."""
+    registration = partition.registration
+    return bool(registration.adding_replicas or registration.removing_replicas)
 
 
 def _spare_isr(partition: Partition) -> int:

@@ -24,9 +24,11 @@ from broker.controller_link.heartbeat import BrokerIdentity, BrokerLifecycle
 from broker.controller_link.lifecycle import DirectoriesDegraded, LifecycleSettings
 from broker.controller_link.metadata_feed import MetadataFeed
 from broker.controller_link.registration_check import RegistrationCheck
+from broker.dynamic_config import DynamicConfig
 from broker.logdirs.checkpoints import CheckpointWriter
 from broker.logdirs.condition import DegradedLogDirs
 from broker.logdirs.condition_monitor import ConditionMonitor, ConditionSettings
+from broker.logdirs.cordon import Cordon
 from broker.logdirs.loading import close_log_dirs, load_logs
 from broker.logdirs.log_dir import LogDir
 from broker.logdirs.probe import LogDirProbe
@@ -39,18 +41,27 @@ from broker.metadata_publisher import MetadataPublisher
 from broker.metrics import BrokerMetrics
 from broker.network.listener import Listener
 from broker.network.malloc import tune_malloc
-from broker.replication import abandoned_futures
+from broker.replication import found_replicas
 from broker.replication.directory_reports import DirectoryReports
 from broker.replication.fetch_lane import Address, FetcherSettings
 from broker.replication.fetcher import FetcherManager
 from broker.replication.isr_updates import IsrUpdates
+from broker.replication.quota import ReplicationQuotas
 from broker.replication.replica_manager import ReplicaManager, ReplicationSettings
 from broker.replication.topic_settings import SettingsOfTopics
+from jbodlab.config_dynamic import (
+    CORDONED_LOG_DIRS,
+    FOLLOWER_RATE,
+    LEADER_RATE,
+    MOVE_RATE,
+)
+from jbodlab.config_table import Values
 from jbodlab.errors import JbodlabError
 from jbodlab.ids import BrokerEpoch, BrokerId, DirectoryId, TopicId, TopicPartition
 from jbodlab.log.replica_log import LogConfig
 from jbodlab.metadata_log.settings import metadata_log_settings
 from jbodlab.metrics_endpoint import MetricsEndpoint, metrics_address
+from jbodlab.records.metadata_version import CORDONED_DIRECTORIES_LEVEL
 from jbodlab.requests import AlterPartitionRequest, AlterPartitionResponse
 
 CONTROLLED_SHUTDOWN_TIMEOUT_S = 8.0
@@ -118,6 +129,7 @@ class BrokerServer:
         self._opened = opened
         self._log_dirs = opened.log_dirs
         self._cache = MetadataCache(node_id, config.inter_broker_listener_name)
+        self._dynamic = DynamicConfig(node_id, config.values, config.log_dirs)
         self._channel = ControllerChannel(config.controller_address)
         self._lifecycle = BrokerLifecycle(
             identity=BrokerIdentity(
@@ -149,6 +161,8 @@ class BrokerServer:
         self._reports = DirectoryReports(node_id, self._log_dirs, self._assignments)
         self._replicas = self._build_replicas()
         self._reports.watch(self._replicas)
+        self._cordon = Cordon(lambda: self._log_dirs.all, self._lifecycle.directories_cordoned)
+        self._dynamic.add_listener(self._settings_changed)
         self._conditions = self._build_conditions()
         # The controller is told of the directory first, and then of what else follows.
         for listener in (self._replicas, self._lifecycle, self._reports, self._conditions):
@@ -165,7 +179,12 @@ class BrokerServer:
             metadata_dir=self._log_dirs.metadata_dir,
             broker_id=node_id,
             cluster_id=opened.cluster_id,
-            listener=MetadataPublisher(self._replicas, self._cache, [self._reports, registration]),
+            listener=MetadataPublisher(
+                self._replicas,
+                self._cache,
+                [self._reports, registration],
+                settings=[self._dynamic],
+            ),
             on_fatal=self._fatal,
             settings=metadata_log_settings(config.values),
         )
@@ -181,6 +200,7 @@ class BrokerServer:
             log_start_interval_ms=config.log_start_checkpoint_interval_ms,
             initial_delay_ms=config.initial_task_delay_ms,
         )
+        self._replicas.mover.on_swapped = self._replica_moved
         self._retention = RetentionTask(
             self._log_dirs,
             self._replicas,
@@ -201,6 +221,7 @@ class BrokerServer:
         )
         # The replicas first: what follows depends on where they are now.
         for back in (
+            self._cordon,
             self._replicas,
             self._conditions,
             self._probe,
@@ -217,6 +238,8 @@ class BrokerServer:
                 controller=self._channel,
                 revival=self._revival,
                 broker_epoch=self._broker_epoch,
+                configs=self._dynamic,
+                is_settled=self._cordon_is_registered,
                 auto_create_topics=config.auto_create_topics_enable,
                 log_dirs=lambda: self._log_dirs.all,
             )
@@ -264,13 +287,15 @@ class BrokerServer:
 
     def _build_replicas(self) -> ReplicaManager:
         config = self._config
-        self._topics = SettingsOfTopics(config.values)
+        self._topics = SettingsOfTopics(self._dynamic.values)
         self._isr_updates = IsrUpdates(
             config.node_id,
             send=self._alter_partition,
             broker_epoch=self._broker_epoch,
             registered_epoch=self._registered_epoch,
         )
+        loop = asyncio.get_running_loop()
+        self._quotas = ReplicationQuotas.unlimited(lambda: int(loop.time() * 1000))
         self._fetchers = FetcherManager(
             FetcherSettings(
                 broker_id=config.node_id,
@@ -283,12 +308,14 @@ class BrokerServer:
             ),
             address_of=self._address_of,
             broker_epoch=self._broker_epoch,
+            quota=self._quotas.follower,
         )
         return ReplicaManager(
             ReplicationSettings(
                 broker_id=config.node_id,
                 lag_time_max_ms=config.replica_lag_time_max_ms,
                 producer_id_expiration_ms=config.producer_id_expiration_ms,
+                move_threads=config.move_threads,
             ),
             topics=self._topics,
             log_dirs=self._log_dirs,
@@ -296,6 +323,7 @@ class BrokerServer:
             isr_proposer=self._isr_updates,
             assigner=self._reports,
             remove_later=self._remover.schedule,
+            leader_quota=self._quotas.leader,
         )
 
     async def _start(self) -> None:
@@ -306,6 +334,8 @@ class BrokerServer:
         await self._feed.start()
         self._replicas.placement.note_earlier(self._feed.image, self._config.node_id)
         await self._lifecycle.wait_caught_up()
+        # Before anything is loaded or placed by them.
+        self._dynamic.update(self._feed.image)
         await self._load_logs()
         # Before anything is placed in a directory or appended there.
         await self._conditions.first_look(self._config.probe_deadline_ms)
@@ -333,16 +363,21 @@ class BrokerServer:
     async def _load_logs(self) -> None:
         """Load the logs as the metadata wants them; see `ReplicaPlacement.add_loaded`."""
         rules = self._loading_rules()
-        found = await load_logs(
+        loaded = await load_logs(
             self._log_dirs, rules.is_stray, rules.log_config_of, is_ours=rules.is_ours
         )
-        copies = [each for each in found if each.is_future]
-        promoted = await abandoned_futures.promote(
-            abandoned_futures.to_promote(found, self._feed.image, self._config.node_id)
+        found = await found_replicas.settle(
+            loaded,
+            self._feed.image,
+            self._config.node_id,
+            any_offline=self._log_dirs.any_offline,
         )
-        abandoned_futures.leave_alone([each for each in copies if each not in promoted])
-        for loaded in (*(each for each in found if not each.is_future), *promoted):
-            self._replicas.placement.add_loaded(loaded.log, loaded.log_dir, loaded.high_watermark)
+        placement, mover = self._replicas.placement, self._replicas.mover
+        placement.note_copies(found.copies, found.waiting)
+        for each in found.replicas:
+            placement.add_loaded(each.log, each.log_dir, each.high_watermark)
+        for each in found.futures:
+            mover.add_found(each.log, each.log_dir)
 
     def _loading_rules(self) -> LoadingRules:
         """Return what the metadata of this moment says of logs that may be found."""
@@ -367,6 +402,11 @@ class BrokerServer:
             return self._topics.of_topic(image.configs.topic(topic)).log
 
         return LoadingRules(is_stray=is_stray, is_ours=is_ours, log_config_of=log_config)
+
+    def _replica_moved(self, source: LogDir, target: LogDir) -> None:
+        """Let the checkpoints follow a replica, where it is now first."""
+        self._checkpoints.write_all(target)
+        self._checkpoints.write_all(source)
 
     async def _schedule_leftovers(self, log_dir: LogDir) -> None:
         await self._remover.schedule_leftovers_in(log_dir, self._config.file_delete_delay_ms)
@@ -411,6 +451,24 @@ class BrokerServer:
             # The controller has not heard yet that the replica was in there.
             map(leads, self._assignments.pending_in(directory))
         )
+
+    def _settings_changed(self, values: Values) -> None:
+        """Put changed settings into force; the replicas take theirs with the metadata."""
+        self._topics.use(values)
+        self._quotas.leader.set_rate(values.integer(LEADER_RATE))
+        self._quotas.follower.set_rate(values.integer(FOLLOWER_RATE))
+        self._replicas.mover.set_rate(values.integer(MOVE_RATE))
+        self._replicas.placement.by_bytes = values.text("log.dir.placement").lower() == "bytes"
+        if self._cordon.apply(values.text(CORDONED_LOG_DIRS)):
+            self._replicas.directories_opened()
+
+    def _cordon_is_registered(self) -> bool:
+        """Return whether the controller knows the cordoned directories, as the metadata shows."""
+        image = self._cache.image
+        registered = image.cluster.brokers.get(self._config.node_id)
+        if registered is None or (image.features.metadata_version < CORDONED_DIRECTORIES_LEVEL):
+            return True
+        return set(registered.cordoned_directories or ()) == set(self._cordon.ids or ())
 
     def _tell_degraded(self, degraded: DegradedLogDirs) -> None:
         self._lifecycle.directories_degraded(

@@ -1,8 +1,8 @@
 """Heartbeats of brokers: fencing, unfencing, controlled shutdown, failed and degraded directories.
 
 What a heartbeat causes stands in its result in this order: the broker's new state
-(`controller/control_state.py`), the directories that failed, and last the degraded ones, which are
-judged by the state that the first two leave.
+(`controller/control_state.py`), the directories that failed, the degraded ones, which are judged by
+the state that the first two leave, and last the cordoned ones.
 
 Source: `BrokerHeartbeatManager`, `ReplicationControlManager.processBrokerHeartbeat`, KIP-631.
 """
@@ -13,6 +13,7 @@ import logging
 from dataclasses import replace
 
 from controller.control_state import ControlState, current_state, next_state
+from controller.cordon import cordoned_change
 from controller.degraded import HEALTHY, DegradedDirs
 from controller.directories import add_offline_directories, newly_offline
 from controller.heartbeats import Contact
@@ -87,6 +88,7 @@ def heartbeat(
         add_offline_directories(records, heard, registration, failed, left_isrs=left_isrs)
     shutdown_offset = _shutdown_offset(state, request, upcoming, records)
     add_relief(records, state, heard, request.broker_id)
+    records.add(cordoned_change(registration, request.cordoned_log_dirs, state))
     return ControllerResult(
         response=BrokerHeartbeatResponse(
             is_caught_up=request.current_metadata_offset >= registration.record_offset,

@@ -5,8 +5,9 @@ Source: `ReplicationControlManager.createTopic`, `createPartitions`, `buildParti
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
+from controller.cordon import cordoned_brokers, cordoned_problem, takes_new_replicas
 from controller.placement import UsableBroker, place
 from controller.state import ControllerState, Randomness, default_directory
 from jbodlab.error_code import ErrorCode
@@ -19,7 +20,11 @@ ALL_INACTIVE = "All brokers are currently fenced or in controlled shutdown."
 
 
 def check_assignment(
-    replicas: Sequence[BrokerId], expected_size: int | None, state: ControllerState
+    replicas: Sequence[BrokerId],
+    expected_size: int | None,
+    state: ControllerState,
+    *,
+    existing: Collection[BrokerId] = (),
 ) -> None:
     """Check the replicas that a user chose for one partition.
 
@@ -27,6 +32,8 @@ def check_assignment(
         replicas: The choice.
         expected_size: Replication factor of the topic's other partitions; None for the first.
         state: The controller's state.
+        existing: The replicas that the partition has, which may stay where they are even if all
+            directories there are cordoned.
 
     Raises:
         KafkaError: INVALID_REPLICA_ASSIGNMENT.
@@ -48,6 +55,9 @@ def check_assignment(
             f"a partition with {len(replicas)} replica(s), but this is not consistent with "
             f"previous partitions, which have {expected_size} replica(s)."
         )
+    if problem is None:
+        new = [broker_id for broker_id in replicas if broker_id not in existing]
+        problem = cordoned_problem(new, state)
     if problem is not None:
         raise KafkaError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
@@ -87,9 +97,16 @@ def placed_partitions(
         KafkaError: INVALID_REPLICATION_FACTOR: placement is impossible, or nobody is active.
     """
     records = []
-    for index, replicas in enumerate(
-        place(usable_brokers(state), count, replication_factor, randomness), start=first_index
-    ):
+    try:
+        placed = place(usable_brokers(state), count, replication_factor, randomness)
+    except KafkaError as error:
+        cordoned = cordoned_brokers(state)
+        if not cordoned:
+            raise
+        ids = ", ".join(map(str, cordoned))
+        text = f"{error.message} All log directories of broker(s) {ids} are cordoned."
+        raise KafkaError(error.code, text) from error
+    for index, replicas in enumerate(placed, start=first_index):
         record = _partition(topic_id, index, replicas, state)
         if record is None:
             raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, ALL_INACTIVE)
@@ -98,7 +115,9 @@ def placed_partitions(
 
 
 def usable_brokers(state: ControllerState) -> list[UsableBroker]:
-    """Return the brokers on which replicas may be placed: all that are not about to leave.
+    """Return the brokers on which replicas may be placed.
+
+    These are all that are not about to leave and have a directory that is not cordoned.
 
     One whose directories are all full comes last, as one that is fenced does, unless nobody else is
     left.
@@ -108,6 +127,7 @@ def usable_brokers(state: ControllerState) -> list[UsableBroker]:
         registration
         for registration in state.image.cluster.brokers.values()
         if not registration.in_controlled_shutdown
+        and takes_new_replicas(registration)
         and not state.heartbeats.in_controlled_shutdown(registration.broker_id)
     ]
     full = {

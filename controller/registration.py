@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from controller.cordon import registered_cordons
 from controller.heartbeats import Contact
 from controller.leader_and_isr import electable, in_directory, in_isr, without_broker
 from controller.registration_checks import checked_registration
@@ -86,6 +87,9 @@ def register_broker(
                 old.in_controlled_shutdown if is_same and old is not None else False
             ),
             log_dirs=request.log_dirs if state.metadata_version >= JBOD_LEVEL else (),
+            cordoned_log_dirs=registered_cordons(
+                request.cordoned_log_dirs, request.log_dirs, old, state
+            ),
         )
     )
     if is_same:

@@ -16,11 +16,16 @@ import grpc.aio
 from controller.active_controller import ActiveController, Decision
 from controller.added_partitions import create_partitions
 from controller.brokers import heartbeat, late_heartbeat
+from controller.configs import alter_configs, incremental_alter_configs
 from controller.directories import assign_replicas_to_dirs
 from controller.elections import elect_leaders
 from controller.isr import alter_partition
 from controller.metadata_stream import MetadataStream
 from controller.producer_ids import allocate_producer_ids
+from controller.reassignments import (
+    alter_partition_reassignments,
+    list_partition_reassignments,
+)
 from controller.registration import register_broker, unregister_broker
 from controller.state import ControllerResult, ControllerState, IdSource, Randomness
 from controller.topics import create_topics, delete_topics
@@ -147,6 +152,26 @@ class ControllerService(ControllerServicer):
             deadline_ms=timeout_ms(message),
         )
 
+    async def AlterPartitionReassignments(  # noqa: N802
+        self, message: pb.AlterPartitionReassignmentsRequest, context: Context
+    ) -> Any:
+        """Partitions get other brokers."""
+        return await self._run(
+            message,
+            context,
+            alter_partition_reassignments,
+            _top_level(requests.AlterPartitionReassignmentsResponse),
+            deadline_ms=timeout_ms(message),
+        )
+
+    async def ListPartitionReassignments(  # noqa: N802
+        self, message: pb.ListPartitionReassignmentsRequest, context: Context
+    ) -> Any:
+        """Which partitions are getting other brokers, as far as it is committed."""
+        request: requests.ListPartitionReassignmentsRequest = await _translated(message, context)
+        image = self._controller.committed_image
+        return to_proto(list_partition_reassignments(request, image))
+
     async def AllocateProducerIds(  # noqa: N802
         self, message: pb.AllocateProducerIdsRequest, context: Context
     ) -> Any:
@@ -157,6 +182,18 @@ class ControllerService(ControllerServicer):
             allocate_producer_ids,
             _top_level(requests.AllocateProducerIdsResponse),
         )
+
+    async def IncrementalAlterConfigs(  # noqa: N802
+        self, message: pb.IncrementalAlterConfigsRequest, context: Context
+    ) -> Any:
+        """Some configs are changed."""
+        return await self._run(message, context, incremental_alter_configs, _failed_configs)
+
+    async def AlterConfigs(  # noqa: N802
+        self, message: pb.AlterConfigsRequest, context: Context
+    ) -> Any:
+        """All configs of some resources are replaced."""
+        return await self._run(message, context, alter_configs, _failed_configs)
 
     async def DescribeQuorum(  # noqa: N802
         self, message: pb.DescribeQuorumRequest, context: Context
@@ -263,5 +300,22 @@ def _failed_growth(
                 name=topic.name, error_code=error.code, error_message=error.message
             )
             for topic in request.topics
+        )
+    )
+
+
+def _failed_configs(
+    request: requests.AlterConfigsRequest | requests.IncrementalAlterConfigsRequest,
+    error: KafkaError,
+) -> requests.AlterConfigsResponse:
+    return requests.AlterConfigsResponse(
+        responses=tuple(
+            requests.AlteredResource(
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+                error_code=error.code,
+                error_message=error.message,
+            )
+            for resource in request.resources
         )
     )

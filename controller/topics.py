@@ -26,7 +26,7 @@ from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
 from jbodlab.ids import METADATA_TOPIC, BrokerId, TopicId
 from jbodlab.image.topics_image import TopicImage
-from jbodlab.records.config_records import TOPIC_RESOURCE, ConfigRecord
+from jbodlab.records.config_records import BROKER_RESOURCE, TOPIC_RESOURCE, ConfigRecord
 from jbodlab.records.topic_records import PartitionRecord, RemoveTopicRecord, TopicRecord
 from jbodlab.requests import (
     CreatedTopic,
@@ -185,7 +185,11 @@ def _create_topic(
         topic_id=topic_id,
         num_partitions=len(partitions),
         replication_factor=len(partitions[0].replicas),
-        configs=settings.effective_configs(configs, state.settings.static_configs),
+        configs=settings.effective_configs(
+            configs,
+            state.settings.static_configs,
+            state.image.configs.resource(BROKER_RESOURCE, ""),
+        ),
     )
 
 

@@ -53,6 +53,11 @@ class Values:
         self._table = table
         self._properties = properties
 
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """What the file itself says."""
+        return self._properties
+
     def is_set(self, name: str) -> bool:
         """Return whether the file itself gives this key a value."""
         return name in self._properties

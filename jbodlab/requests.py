@@ -59,6 +59,8 @@ class BrokerRegistrationRequest:
     is_migrating_zk_broker: bool = False
     log_dirs: tuple[DirectoryId, ...] = ()
     previous_broker_epoch: BrokerEpoch = UNKNOWN_BROKER_EPOCH
+    cordoned_log_dirs: tuple[DirectoryId, ...] | None = None
+    """Beyond Kafka, from version 4 on: None while the broker does not know its dynamic configs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,16 +72,19 @@ class BrokerRegistrationResponse:
     error_message: str = ""
 
 
-# BrokerHeartbeat, API 63, version 1
+# BrokerHeartbeat, API 63, version 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerHeartbeatRequest:
     """A sign of life; `offline_log_dirs` is cumulative until the broker restarts.
 
-    The last three go beyond Kafka: degraded directories are online, but full or slow, so that
-    other replicas should lead; the full ones among them take no more data; those tolerated keep
-    the leaders they have. They hold until the next heartbeat.
+    Cordoned directories get no new replicas; None while the broker does not know its dynamic
+    configs.
+
+    The three before them go beyond Kafka: degraded directories are online, but full or slow, so
+    that other replicas should lead; the full ones among them take no more data; those tolerated
+    keep the leaders they have. They hold until the next heartbeat.
     """
 
     broker_id: BrokerId
@@ -91,6 +96,7 @@ class BrokerHeartbeatRequest:
     degraded_log_dirs: tuple[DirectoryId, ...] = ()
     full_log_dirs: tuple[DirectoryId, ...] = ()
     tolerated_log_dirs: tuple[DirectoryId, ...] = ()
+    cordoned_log_dirs: tuple[DirectoryId, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -369,6 +375,76 @@ class ElectLeadersResponse:
     """Topics without any entry: all of their partitions are led already."""
 
 
+# AlterPartitionReassignments, API 45, version 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionToReassign:
+    """The brokers that a partition shall have; None cancels what is under way."""
+
+    topic: str
+    partition: int
+    replicas: tuple[BrokerId, ...] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterPartitionReassignmentsRequest:
+    """Partitions to give to other brokers."""
+
+    partitions: tuple[PartitionToReassign, ...]
+    allow_replication_factor_change: bool = True
+    timeout_ms: int = 60_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReassignmentResult:
+    """What became of one partition."""
+
+    topic: str
+    partition: int
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterPartitionReassignmentsResponse:
+    """One entry for each partition asked for; empty on a top-level error."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    results: tuple[ReassignmentResult, ...] = ()
+    error_message: str = ""
+
+
+# ListPartitionReassignments, API 46
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListPartitionReassignmentsRequest:
+    """Asks for the reassignments under way; of all partitions if None are named."""
+
+    topic_partitions: tuple[tuple[str, int], ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OngoingReassignment:
+    """A partition under way: `replicas` has those that stay, come and go."""
+
+    topic: str
+    partition: int
+    replicas: tuple[BrokerId, ...]
+    adding_replicas: tuple[BrokerId, ...] = ()
+    removing_replicas: tuple[BrokerId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListPartitionReassignmentsResponse:
+    """The partitions under way; what does not exist, or stands still, is left out."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    reassignments: tuple[OngoingReassignment, ...] = ()
+    error_message: str = ""
+
+
 # AllocateProducerIds, API 67
 
 
@@ -388,6 +464,65 @@ class AllocateProducerIdsResponse:
     producer_id_start: int = 0
     producer_id_len: int = 0
     error_message: str = ""
+
+
+# AlterConfigs, API 33, version 2, and IncrementalAlterConfigs, API 44, version 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigChange:
+    """What happens to one config: 0 set, 1 delete, 2 append to a list, 3 subtract from it."""
+
+    name: str
+    operation: int = 0
+    value: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigResource:
+    """A topic (2) or a broker (4) and what changes there; an empty name means all brokers."""
+
+    resource_type: int
+    resource_name: str
+    changes: tuple[ConfigChange, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncrementalAlterConfigsRequest:
+    """Configs to change; each resource for itself, and there all of them or none."""
+
+    resources: tuple[ConfigResource, ...]
+    validate_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterConfigsRequest:
+    """Configs that take the place of everything that is set for a resource."""
+
+    resources: tuple[ConfigResource, ...]
+    validate_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlteredResource:
+    """What became of the configs of one resource."""
+
+    resource_type: int
+    resource_name: str
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterConfigsResponse:
+    """One entry for each resource; also of IncrementalAlterConfigs.
+
+    Attributes:
+        metadata_offset: Beyond Kafka: who has applied the metadata so far knows the changes.
+    """
+
+    responses: tuple[AlteredResource, ...] = ()
+    metadata_offset: Offset = Offset(-1)
 
 
 # DescribeQuorum, API 55, reduced

@@ -112,7 +112,7 @@ def render(
     """
     rows = [row for one in brokers for row in _rows(one, topics)]
     heads = ("BROKER", "LOG DIR", "DIRECTORY ID", "STATE", "USED", "FREE", "TOTAL", "DATA")
-    lines = _columns([(*heads, "REPLICAS", "FUTURE"), *rows], right=range(4, 10))
+    lines = columns([(*heads, "REPLICAS", "FUTURE"), *rows], right=range(4, 10))
     for one in brokers:
         if one.problem is not None:
             lines.append(f"broker {one.broker}: {one.problem}")
@@ -135,7 +135,7 @@ def render(
             for move in under_way
         ]
         lines.append("")
-        lines.extend(_columns([("MOVE", "BROKER", "FROM", "TO", "PROGRESS"), *cells]))
+        lines.extend(columns([("MOVE", "BROKER", "FROM", "TO", "PROGRESS"), *cells]))
     return "\n".join(lines)
 
 
@@ -214,7 +214,13 @@ def _shown(log_dir: LogDir, topics: Collection[str]) -> list[HeldReplica]:
     return [one for one in log_dir.replicas if not topics or one.topic in topics]
 
 
-def _columns(rows: Sequence[tuple[str, ...]], right: Collection[int] = ()) -> list[str]:
+def columns(rows: Sequence[tuple[str, ...]], right: Collection[int] = ()) -> list[str]:
+    """Return rows with columns of equal width.
+
+    Args:
+        rows: The head first; all of one length.
+        right: Columns whose cells stand at the right.
+    """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         COLUMN_GAP.join(

@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from broker.api.alter_log_dirs import AlterReplicaLogDirsApi
 from broker.api.answer import Api
 from broker.api.api_versions import ApiVersionsApi
 from broker.api.cluster import DescribeClusterApi
+from broker.api.configs import (
+    AlterConfigsApi,
+    DescribeConfigsApi,
+    IncrementalAlterConfigsApi,
+    ListConfigResourcesApi,
+    OwnConfigs,
+)
 from broker.api.dispatch import Dispatcher
 from broker.api.fetch import FetchApi
 from broker.api.groups import (
@@ -25,6 +33,10 @@ from broker.api.partitions import CreatePartitionsApi, ElectLeadersApi
 from broker.api.ports import Controller, Replicas, Revival
 from broker.api.produce import ProduceApi
 from broker.api.producer_ids import InitProducerIdApi, ProducerIds
+from broker.api.reassignments import (
+    AlterPartitionReassignmentsApi,
+    ListPartitionReassignmentsApi,
+)
 from broker.api.revival import ReviveLogDirApi
 from broker.api.topic_creator import TopicCreator
 from broker.api.topic_partitions import DescribeTopicPartitionsApi
@@ -47,6 +59,10 @@ class BrokerParts:
     revival: Revival
     broker_epoch: Callable[[], BrokerEpoch]
     """Epoch of the current registration."""
+    configs: OwnConfigs
+    """The settings of this broker."""
+    is_settled: Callable[[], bool] = lambda: True
+    """Whether the controller knows what follows from changed settings."""
     auto_create_topics: bool = True
     """Whether a client's Metadata request may create topics."""
     log_dirs: Callable[[], Sequence[LogDir]] = tuple
@@ -75,6 +91,7 @@ def _apis(
 ) -> dict[ApiKey, Api]:
     cache, replicas, controller = parts.cache, parts.replicas, parts.controller
     membership = MembershipApi()
+    altering = (controller, cache, parts.broker_id, parts.configs, parts.is_settled)
     return {
         ApiKey.PRODUCE: ProduceApi(replicas, cache, parts.broker_id),
         ApiKey.FETCH: FetchApi(replicas, cache, parts.broker_id),
@@ -91,9 +108,16 @@ def _apis(
         ApiKey.DELETE_TOPICS: DeleteTopicsApi(controller, cache),
         ApiKey.INIT_PRODUCER_ID: InitProducerIdApi(producer_ids),
         ApiKey.OFFSET_FOR_LEADER_EPOCH: OffsetForLeaderEpochApi(replicas),
+        ApiKey.DESCRIBE_CONFIGS: DescribeConfigsApi(cache, parts.broker_id, parts.configs),
+        ApiKey.ALTER_CONFIGS: AlterConfigsApi(*altering),
+        ApiKey.INCREMENTAL_ALTER_CONFIGS: IncrementalAlterConfigsApi(*altering),
+        ApiKey.LIST_CONFIG_RESOURCES: ListConfigResourcesApi(cache),
+        ApiKey.ALTER_REPLICA_LOG_DIRS: AlterReplicaLogDirsApi(replicas),
         ApiKey.DESCRIBE_LOG_DIRS: DescribeLogDirsApi(replicas),
         ApiKey.CREATE_PARTITIONS: CreatePartitionsApi(controller, cache),
         ApiKey.ELECT_LEADERS: ElectLeadersApi(controller, cache),
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS: AlterPartitionReassignmentsApi(controller, cache),
+        ApiKey.LIST_PARTITION_REASSIGNMENTS: ListPartitionReassignmentsApi(controller),
         ApiKey.DESCRIBE_CLUSTER: DescribeClusterApi(cache, parts.cluster_id),
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: DescribeTopicPartitionsApi(cache),
         ApiKey.REVIVE_LOG_DIR: ReviveLogDirApi(parts.revival),

@@ -21,10 +21,15 @@ from broker.replication.exchange import (
     SessionFetched,
     SessionRequest,
 )
-from jbodlab.ids import BrokerId
+from jbodlab.error_code import ErrorCode
+from jbodlab.ids import BrokerId, TopicPartition
 from jbodlab.requests import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreateTopicsRequest,
@@ -33,6 +38,9 @@ from jbodlab.requests import (
     DeleteTopicsResponse,
     ElectLeadersRequest,
     ElectLeadersResponse,
+    IncrementalAlterConfigsRequest,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
 )
 
 
@@ -70,6 +78,11 @@ class Replicas(Protocol):
     ) -> asyncio.Future[list[LogDirDescription]]:
         """Describe every configured directory, with all replicas or those asked for."""
 
+    def alter_log_dirs(
+        self, wanted: Mapping[TopicPartition, str]
+    ) -> Mapping[TopicPartition, ErrorCode]:
+        """Begin, redirect or cancel moves of replicas between directories."""
+
 
 class Revival(Protocol):
     """Brings log directories back."""
@@ -100,6 +113,26 @@ class Controller(Protocol):
         self, request: ElectLeadersRequest, timeout_s: float
     ) -> ElectLeadersResponse:
         """Elect leaders."""
+
+    async def alter_partition_reassignments(
+        self, request: AlterPartitionReassignmentsRequest, timeout_s: float
+    ) -> AlterPartitionReassignmentsResponse:
+        """Give partitions to other brokers, or cancel that."""
+
+    async def list_partition_reassignments(
+        self, request: ListPartitionReassignmentsRequest, timeout_s: float
+    ) -> ListPartitionReassignmentsResponse:
+        """Ask for the reassignments under way."""
+
+    async def incremental_alter_configs(
+        self, request: IncrementalAlterConfigsRequest, timeout_s: float
+    ) -> AlterConfigsResponse:
+        """Change some configs."""
+
+    async def alter_configs(
+        self, request: AlterConfigsRequest, timeout_s: float
+    ) -> AlterConfigsResponse:
+        """Replace all configs of some resources."""
 
     async def allocate_producer_ids(
         self, request: AllocateProducerIdsRequest, timeout_s: float

@@ -141,6 +141,42 @@ class ControllerChannel:
         )
         return response
 
+    async def alter_partition_reassignments(
+        self, request: requests.AlterPartitionReassignmentsRequest, timeout_s: float
+    ) -> requests.AlterPartitionReassignmentsResponse:
+        """Give partitions to other brokers, or cancel that."""
+        response: requests.AlterPartitionReassignmentsResponse = await self._call(
+            "AlterPartitionReassignments", request, timeout_s
+        )
+        return response
+
+    async def list_partition_reassignments(
+        self, request: requests.ListPartitionReassignmentsRequest, timeout_s: float
+    ) -> requests.ListPartitionReassignmentsResponse:
+        """Ask for the reassignments under way."""
+        response: requests.ListPartitionReassignmentsResponse = await self._call(
+            "ListPartitionReassignments", request, timeout_s
+        )
+        return response
+
+    async def incremental_alter_configs(
+        self, request: requests.IncrementalAlterConfigsRequest, timeout_s: float
+    ) -> requests.AlterConfigsResponse:
+        """Change some configs."""
+        response: requests.AlterConfigsResponse = await self._call(
+            "IncrementalAlterConfigs", request, timeout_s
+        )
+        return response
+
+    async def alter_configs(
+        self, request: requests.AlterConfigsRequest, timeout_s: float
+    ) -> requests.AlterConfigsResponse:
+        """Replace all configs of some resources."""
+        response: requests.AlterConfigsResponse = await self._call(
+            "AlterConfigs", request, timeout_s
+        )
+        return response
+
     async def allocate_producer_ids(
         self, request: requests.AllocateProducerIdsRequest, timeout_s: float
     ) -> requests.AllocateProducerIdsResponse:

@@ -151,6 +151,10 @@ class BrokerLifecycle:
         """Tell the controller at once which online directories are full or slow."""
         self._handle(degraded)
 
+    def directories_cordoned(self, cordoned: tuple[DirectoryId, ...]) -> None:
+        """Tell the controller at once which directories get no new replicas."""
+        self._handle(lifecycle.DirectoriesCordoned(cordoned))
+
     def register_again(self) -> None:
         """Say anew who we are, in the same epoch: the registration lacks something."""
         self._handle(lifecycle.RegistrationOutdated())
@@ -256,6 +260,7 @@ class BrokerLifecycle:
             rack=self._identity.rack,
             log_dirs=self._online_directories(),
             previous_broker_epoch=self._previous_broker_epoch,
+            cordoned_log_dirs=self._core.cordoned,
         )
         try:
             response = await self._channel.broker_registration(request, self._timeout_s)
@@ -305,6 +310,7 @@ class BrokerLifecycle:
             degraded_log_dirs=heartbeat.degraded.degraded,
             full_log_dirs=heartbeat.degraded.full,
             tolerated_log_dirs=heartbeat.degraded.tolerated,
+            cordoned_log_dirs=heartbeat.cordoned,
         )
 
     def _complain(self, what: str, text: str) -> None:

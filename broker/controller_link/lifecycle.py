@@ -151,6 +151,13 @@ class DirectoriesDegraded:
 
 
 @dataclass(frozen=True, slots=True)
+class DirectoriesCordoned:
+    """The directories that get no new replicas; replaces what was said of them before."""
+
+    cordoned: tuple[DirectoryId, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class DirectoryRevived:
     """A directory of this broker is back online.
 
@@ -193,6 +200,7 @@ Event = (
     | NoAnswer
     | DirectoryFailed
     | DirectoriesDegraded
+    | DirectoriesCordoned
     | DirectoryRevived
     | RegistrationOutdated
     | ReadyToUnfence
@@ -217,6 +225,7 @@ class SendHeartbeat:
     want_shut_down: bool
     offline_log_dirs: tuple[DirectoryId, ...]
     degraded: DirectoriesDegraded = DirectoriesDegraded()
+    cordoned: tuple[DirectoryId, ...] | None = None
 
 
 class News(Enum):
@@ -272,6 +281,8 @@ class Lifecycle:
         # Those that the registration in flight contains; None: it is none.
         self._registering: frozenset[DirectoryId] | None = None
         self._degraded = DirectoriesDegraded()
+        # None: the settings of this broker are not known yet.
+        self._cordoned: tuple[DirectoryId, ...] | None = None
         # Directories that no answered heartbeat contained yet, and until when one must.
         self._untold: dict[DirectoryId, int] = {}
         # The directories that the communication in flight carries; None: nothing is in flight.
@@ -284,6 +295,11 @@ class Lifecycle:
         self._told: set[News] = set()
         self._shutdown_required = False
         self._looked_at_ms = -1
+
+    @property
+    def cordoned(self) -> tuple[DirectoryId, ...] | None:
+        """The directories that get no new replicas; None while they are not known."""
+        return self._cordoned
 
     @property
     def next_wakeup_ms(self) -> int | None:
@@ -341,6 +357,10 @@ class Lifecycle:
                 self._directory_failed(event.directory_id, now_ms)
             case DirectoriesDegraded():
                 self._directories_degraded(event, now_ms)
+            case DirectoriesCordoned():
+                if event.cordoned != self._cordoned:
+                    self._cordoned = event.cordoned
+                    self._send_now(now_ms)
             case DirectoryRevived():
                 self._directory_revived(event.failed, now_ms)
             case RegistrationOutdated():
@@ -481,6 +501,7 @@ class Lifecycle:
             want_shut_down=self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN,
             offline_log_dirs=self._in_flight,
             degraded=self._degraded_online(),
+            cordoned=self._cordoned,
         )
 
     def _check_deadlines(self, now_ms: int, instructions: list[Instruction]) -> None:

@@ -103,7 +103,8 @@ class CheckpointWriter:
 
         def write() -> None:
             for log in logs:
-                if log.needs_flush:
+                # A copy is flushed by who makes it.
+                if log.needs_flush and not log.is_future:
                     # A replica that was removed by hand must not keep the others from theirs.
                     with contextlib.suppress(ReplicaLostError):
                         log.flush()
@@ -116,6 +117,23 @@ class CheckpointWriter:
         logs = self._logs(log_dir)
         path = log_dir.path / names.LOG_START_OFFSET_FILE
         return log_dir.run(lambda: self._write_if_changed(log_dir, path, log_start_offsets(logs)))
+
+    def write_all(self, log_dir: LogDir) -> None:
+        """Write all three anew, as a replica has come to a directory or left it."""
+        if log_dir.state is not LogDirState.ONLINE:
+            return
+        for write in (
+            self.write_high_watermarks,
+            self.write_log_starts,
+            self.write_known_recovery_points,
+        ):
+            write(log_dir).add_done_callback(_drop_error)
+
+    def write_known_recovery_points(self, log_dir: LogDir) -> asyncio.Future[None]:
+        """Write `recovery-point-offset-checkpoint` of one directory without flushing anything."""
+        logs = self._logs(log_dir)
+        path = log_dir.path / names.RECOVERY_POINT_FILE
+        return log_dir.run(lambda: self._write_if_changed(log_dir, path, recovery_points(logs)))
 
     def _logs(self, log_dir: LogDir) -> Sequence[ReplicaLog]:
         return [log for log, _ in self._hosted.hosted_in(log_dir)]
@@ -139,6 +157,12 @@ class CheckpointWriter:
                 result, LogDirError | KafkaError
             ):
                 raise result
+
+
+def _drop_error(future: asyncio.Future[None]) -> None:
+    """A directory that failed has told everybody already."""
+    if not future.cancelled():
+        future.exception()
 
 
 def recovery_points(logs: Sequence[ReplicaLog]) -> Offsets:

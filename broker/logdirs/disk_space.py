@@ -103,6 +103,15 @@ class DiskSpace:
         self._refused_bytes = max(self._refused_bytes, size_bytes)
         return False
 
+    def has_room(self, size_bytes: int) -> bool:
+        """Return whether records fit, without any consequence if they do not.
+
+        For what can wait: a copy that was refused must not make the directory FULL for others.
+        """
+        if self.usable_bytes is None or not self.reserved_bytes:
+            return True
+        return not self.is_full and self.usable_bytes - size_bytes >= self.reserved_bytes
+
     def takes_files(self, size_bytes: int = FILES_BYTES) -> bool:
         """Return whether an empty replica may be created, for want of a directory with room."""
         if self.usable_bytes is None or not self.reserved_bytes:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from jbodlab.log.directory_probe import PROBE_FILE
-from jbodlab.log.filesystem import AppendFile, Buffer, FileSystem
+from jbodlab.log.filesystem import AppendFile, Buffer, CopySource, CopyTarget, FileSystem
 from jbodlab.log.names import TMP_SUFFIX
 
 P = ParamSpec("P")
@@ -74,6 +74,15 @@ class FencedDisk:
     def open_append(self, path: Path) -> AppendFile:
         """Open for append and read."""
         return FencedFile(self._fence.change(self._disk.open_append, path), self._fence)
+
+    def open_source(self, path: Path) -> CopySource:
+        """Open to be copied from."""
+        self._fence.check()
+        return FencedSource(self._disk.open_source(path), self._fence)
+
+    def open_target(self, path: Path) -> CopyTarget:
+        """Open to be copied to; the file is created if it is missing."""
+        return FencedTarget(self._fence.change(self._disk.open_target, path), self._fence)
 
     def listdir(self, path: Path) -> list[str]:
         """Return the names in a directory, sorted."""
@@ -202,6 +211,58 @@ class FencedFile:
         """Return the size of the file in bytes."""
         self._fence.check()
         return self._file.size()
+
+    def close(self) -> None:
+        """Give the file back, also behind a closed fence."""
+        self._file.close()
+
+
+class FencedSource:
+    """A file of one life of a log directory that is being copied; a `CopySource`."""
+
+    __slots__ = ("_fence", "_file")
+
+    def __init__(self, file: CopySource, fence: Fence) -> None:
+        self._file = file
+        self._fence = fence
+
+    def fileno(self) -> int:
+        """Return the descriptor."""
+        self._fence.check()
+        return self._file.fileno()
+
+    def pread(self, size: int, position: int) -> bytes:
+        """Read up to `size` bytes; fewer only where the file ends."""
+        self._fence.check()
+        return self._file.pread(size, position)
+
+    def close(self) -> None:
+        """Give the file back, also behind a closed fence."""
+        self._file.close()
+
+
+class FencedTarget:
+    """A file of one life of a log directory that is being made as a copy; a `CopyTarget`."""
+
+    __slots__ = ("_fence", "_file")
+
+    def __init__(self, file: CopyTarget, fence: Fence) -> None:
+        self._file = file
+        self._fence = fence
+
+    def copy_from(self, source: CopySource, position: int, size: int) -> int:
+        """Copy up to `size` bytes from a position; returns how many."""
+        return self._fence.change(self._file.copy_from, source, position, size)
+
+    def start_writing(self, position: int, size: int) -> None:
+        """Let the system begin to write these bytes to the disk, without waiting."""
+        self._fence.check()
+        self._file.start_writing(position, size)
+
+    def fsync(self) -> None:
+        """Return when everything written so far is on the disk."""
+        self._fence.check()
+        self._file.fsync()
 
     def close(self) -> None:
         """Give the file back, also behind a closed fence."""

@@ -27,7 +27,7 @@ from broker.logdirs.log_dir import LogDir
 from broker.logdirs.log_dirs import LogDirs
 from broker.logdirs.probe import watch_long_work
 from broker.logdirs.replica_files import ReplicaLostError
-from jbodlab.errors import CorruptRecordError, FormatError, LogDirError
+from jbodlab.errors import CorruptRecordError, LogDirError
 from jbodlab.ids import BrokerEpoch, TopicPartition
 from jbodlab.log import names
 from jbodlab.log.checkpoints import read_offsets, write_offsets
@@ -80,8 +80,9 @@ async def load_logs(
             the disk) here; such a directory is renamed and kept. Called on several threads.
         log_config_of: Settings of a topic's logs, by its name. Called on several threads.
 
-    Raises:
-        FormatError: the same replica was found twice.
+    Returns:
+        All logs of current and future replicas; there may be several of one replica, see
+        `broker.replication.found_replicas`.
     """
     loading = log_dirs.online()
     for log_dir in loading:
@@ -123,8 +124,6 @@ async def load_logs(
             )
             for log, high_watermark in result
         )
-    _refuse_duplicates(replicas)
-    # Not before: a start that ends here must not mark the directories as cleanly shut down.
     for log_dir in loaded:
         if log_dir.is_online:
             log_dir.handle(LogDirEvent.LOADED)
@@ -138,6 +137,7 @@ async def load_revived(
     log_config_of: LogConfigOf,
     *,
     is_ours: Callable[[TopicPartition], bool],
+    in_use: Callable[[TopicPartition], bool] = lambda _: False,
     hang_deadline_s: float = HANG_DEADLINE_S,
 ) -> list[HostedLog]:
     """Load the logs of one directory that comes back, while all others serve.
@@ -148,6 +148,8 @@ async def load_revived(
         is_stray: As in `load_logs`, as are the others.
         log_config_of: Settings of a topic's logs.
         is_ours: Whether this broker has a replica of a partition with this name.
+        in_use: Whether a replica has another log already, so that one found here is a stray; its
+            future replicas are not.
         hang_deadline_s: Longest time for a small request meanwhile.
 
     Raises:
@@ -155,7 +157,9 @@ async def load_revived(
     """
     assert log_dir.state is LogDirState.RECOVERING
     call = log_dir.run(
-        partial(_load_directory, log_dir.fs, log_dir.path, is_stray, log_config_of, is_ours),
+        partial(
+            _load_directory, log_dir.fs, log_dir.path, is_stray, log_config_of, is_ours, in_use
+        ),
         is_long=True,
     )
     watch = asyncio.create_task(
@@ -214,6 +218,7 @@ def _load_directory(
     is_stray: IsStray,
     log_config_of: LogConfigOf,
     is_ours: Callable[[TopicPartition], bool],
+    in_use: Callable[[TopicPartition], bool] = lambda _: False,
 ) -> list[HostedLog]:
     """Load one directory; on its thread."""
     clean = clean_shutdown.take(fs, path)
@@ -222,7 +227,7 @@ def _load_directory(
     high_watermarks = _read_checkpoint(fs, path / names.HIGH_WATERMARK_FILE)
     loaded: list[HostedLog] = []
     try:
-        for name in _partition_dirs(fs, path, is_stray, is_ours):
+        for name in _partition_dirs(fs, path, is_stray, is_ours, in_use):
             topic_partition = names.parse_partition_dir(name).topic_partition
             try:
                 log = ReplicaLog.load(
@@ -251,7 +256,11 @@ def _load_directory(
 
 
 def _partition_dirs(
-    fs: FileSystem, path: Path, is_stray: IsStray, is_ours: Callable[[TopicPartition], bool]
+    fs: FileSystem,
+    path: Path,
+    is_stray: IsStray,
+    is_ours: Callable[[TopicPartition], bool],
+    in_use: Callable[[TopicPartition], bool],
 ) -> list[str]:
     """Return the names of the directories to load; puts strays aside."""
     wanted = []
@@ -267,7 +276,7 @@ def _partition_dirs(
             continue
         if parsed.kind is DirKind.DELETE:
             continue
-        if parsed.kind is DirKind.STRAY:
+        if parsed.kind is DirKind.STRAY and not parsed.is_moved:
             logger.warning("%s is a stray replica, it is kept", path / name)
             continue
         topic_id = read_topic_id(fs, path / name / names.PARTITION_METADATA_FILE)
@@ -278,7 +287,9 @@ def _partition_dirs(
         ):
             logger.warning("%s holds no log, it is left alone", path / name)
             continue
-        if is_stray(parsed.topic_partition, topic_id):
+        if is_stray(parsed.topic_partition, topic_id) or (
+            parsed.kind is not DirKind.FUTURE and in_use(parsed.topic_partition)
+        ):
             stray = names.stray_dir(parsed.topic_partition, uuid.uuid4().hex)
             logger.warning("%s does not belong here, it is kept as %s", path / name, stray)
             fs.rename(path / name, path / stray)
@@ -327,22 +338,3 @@ def _close_directory(
         {log.topic_partition: high_watermark for log, high_watermark in hosted},
     )
     clean_shutdown.write(fs, path, broker_epoch)
-
-
-def _refuse_duplicates(replicas: Sequence[LoadedReplica]) -> None:
-    seen: dict[tuple[TopicPartition, bool], Path] = {}
-    for replica in replicas:
-        key = (replica.log.topic_partition, replica.is_future)
-        path = replica.log.directory
-        if key not in seen:
-            seen[key] = path
-        elif replica.is_future:
-            raise FormatError(f"Duplicate log directories found: {seen[key]}, {path}")
-        else:
-            raise FormatError(
-                f"Duplicate log directories for {key[0]} are found in both {seen[key]} and {path}. "
-                "It is likely because log directory failure happened while broker was replacing "
-                "current replica with future replica. Recover broker from this failure by manually "
-                "deleting one of the two directories for this partition. It is recommended to "
-                "delete the partition in the log directory that is known to have failed recently."
-            )

@@ -39,6 +39,7 @@ class LogDir:
         cause: Why it is offline; None while it is online.
         revivals: How often it was brought back since the process began.
         replica_count: Current and future replicas in it; kept by whoever owns the replicas.
+        is_cordoned: Whether it gets no new replicas; kept by `Cordon`.
         condition: Whether it is full or slow while it is online; kept by `ConditionMonitor`.
         space: How much more may be written to it.
         io_samples: How long its calls took.
@@ -56,11 +57,13 @@ class LogDir:
         self.directory_id = directory_id
         self.disk = fs or PosixFileSystem()
         self._fence = Fence()
+        self._side_fences: list[Fence] = []
         self.fs: FileSystem = ReplicaFiles(FencedDisk(self.disk, self._fence), path, identity)
         self.identity = identity
         self.revivals = 0
         self.cause: str | None = None
         self.replica_count = 0
+        self.is_cordoned = False
         self.condition = HEALTHY
         self.space = DirectorySpace()
         self.io_samples = IoSamples()
@@ -90,8 +93,27 @@ class LogDir:
 
     @property
     def is_being_written(self) -> bool:
-        """Whether its thread is just changing a file, perhaps for ever on a disk that hangs."""
-        return self._fence.is_being_written
+        """Whether a thread is just changing a file, perhaps for ever on a disk that hangs."""
+        return any(fence.is_being_written for fence in (self._fence, *self._side_fences))
+
+    def side_door(self) -> tuple[FileSystem, Callable[[], None]]:
+        """Return the disk for one other thread, to copy files of one replica from here or to here.
+
+        Returns:
+            The disk, which like `fs` refuses everything once the directory is offline, and what is
+            to be called when the thread has ended.
+        """
+        fence = Fence()
+        if not self.is_online:
+            fence.close()
+        self._side_fences.append(fence)
+
+        def leave() -> None:
+            fence.close()
+            # One that hangs in a write counts on.
+            self._side_fences = [each for each in self._side_fences if _counts(each)]
+
+        return ReplicaFiles(FencedDisk(self.disk, fence), self.path, self.identity), leave
 
     @property
     def running_call(self) -> int:
@@ -137,7 +159,8 @@ class LogDir:
         self.cause = cause
         # A thread that comes back late from a disk that hung must find nothing that it may touch:
         # by then the files may belong to the next life.
-        self._fence.close()
+        for fence in (self._fence, *self._side_fences):
+            fence.close()
         self._executor.abandon(cause)
 
     def next_life(self, directory_id: DirectoryId | None, identity: tuple[int, int]) -> Self:
@@ -150,6 +173,7 @@ class LogDir:
         life = type(self)(self.path, directory_id, fs=self.disk, identity=identity)
         life._state = next_state(self._state, LogDirEvent.REVIVE)
         life.revivals = self.revivals + 1
+        life.is_cordoned = self.is_cordoned
         return life
 
     def error(self, cause: str | None = None) -> LogDirError:
@@ -169,3 +193,7 @@ class LogDir:
             self._report(self, cause)
         elif self.is_online:
             self.go_offline(cause)
+
+
+def _counts(fence: Fence) -> bool:
+    return fence.is_being_written or not fence.is_closed

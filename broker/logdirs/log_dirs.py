@@ -38,7 +38,7 @@ class LogDirReturnListener(Protocol):
         Args:
             former: What failed; it stays offline, and nobody may use it any more.
             log_dir: What took its place, online; a replaced disk has another id.
-            logs: The logs of current replicas that were found in it.
+            logs: The logs that were found in it, of current and of future replicas.
         """
 
 

@@ -17,7 +17,7 @@ from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
 from jbodlab.log import names
 from jbodlab.log.directory_probe import check_identity
-from jbodlab.log.filesystem import AppendFile, FileSystem
+from jbodlab.log.filesystem import AppendFile, CopySource, CopyTarget, FileSystem
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -55,6 +55,14 @@ class ReplicaFiles:
     def open_append(self, path: Path) -> AppendFile:
         """Open for append and read."""
         return self._guarded(path, self.disk.open_append, path)
+
+    def open_source(self, path: Path) -> CopySource:
+        """Open to be copied from."""
+        return self._guarded(path, self.disk.open_source, path)
+
+    def open_target(self, path: Path) -> CopyTarget:
+        """Open to be copied to."""
+        return self._guarded(path, self.disk.open_target, path)
 
     def listdir(self, path: Path) -> list[str]:
         """Return the names in a directory, sorted."""

@@ -165,6 +165,9 @@ def _retain(batch: Sequence[HostedLog], now_ms: int) -> list[tuple[ReplicaLog, i
     """Apply retention; returns the logs whose start moved, and where to."""
     moved = []
     for log, high_watermark in batch:
+        if log.is_future:
+            # It follows the log that it is a copy of.
+            continue
         before = log.log_start_offset
         try:
             log.retention(now_ms, high_watermark)

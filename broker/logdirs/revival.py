@@ -206,7 +206,7 @@ class LogDirRevival:
             if lock is not None:
                 run_aside(lock.close, f"unlock {former.path}")
         self._back(former, log_dir, logs)
-        replicas = log_dir.replica_count
+        replicas = sum(not each.log.is_future for each in logs)
         await self._schedule_leftovers(log_dir)
         return Revived(directory_id=log_dir.directory_id, replicas=replicas)
 
@@ -259,21 +259,17 @@ class LogDirRevival:
         logs = await load_revived(
             self._log_dirs,
             log_dir,
-            # One copy of each replica: what was created elsewhere meanwhile is the one.
-            lambda name, topic_id: name in in_use or rules.is_stray(name, topic_id),
+            rules.is_stray,
             rules.log_config_of,
             is_ours=rules.is_ours,
+            # One copy of each replica: what was created elsewhere meanwhile is the one.
+            in_use=in_use.__contains__,
         )
         logger.info("loaded %d logs", len(logs), extra=log_dir.log_fields())
         return logs
 
     def _back(self, former: LogDir, log_dir: LogDir, logs: list[HostedLog]) -> None:
-        current = [each for each in logs if not each.log.is_future]
-        for each in logs:
-            if each.log.is_future:
-                # No move goes on in it.
-                log_dir.clean_up(each.log.abandon)
-        log_dir.replica_count = len(current)
+        log_dir.replica_count = len(logs)
         if former.directory_id not in (None, log_dir.directory_id):
             logger.warning(
                 "log directory %s has another id than before, %s: what was on %s is made anew",
@@ -282,7 +278,7 @@ class LogDirRevival:
                 former.id_text,
                 extra=log_dir.log_fields(),
             )
-        self._log_dirs.revive(former, log_dir, current)
+        self._log_dirs.revive(former, log_dir, logs)
         logger.info(
             "log directory %s (%s) is back online with %d replicas, it had failed: %s",
             log_dir.path,

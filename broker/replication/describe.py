@@ -14,8 +14,10 @@ from broker.logdirs.log_dirs import LogDirs
 from broker.replication.exchange import LogDirDescription, ReplicaDescription
 from broker.replication.partition import Partition
 from broker.replication.partition_log import PartitionLog
+from broker.replication.replica_mover import Move
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import JbodlabError
+from jbodlab.ids import TopicPartition
 
 DEADLINE_S = 3.0
 """Longest wait for one directory; one that hangs longer is about to be taken offline."""
@@ -26,25 +28,34 @@ Replicas = Sequence[tuple[Partition, PartitionLog]]
 
 
 async def describe_log_dirs(
-    log_dirs: LogDirs, replicas: Replicas, topics: Mapping[str, set[int]] | None
+    log_dirs: LogDirs,
+    replicas: Replicas,
+    moves: Sequence[Move],
+    topics: Mapping[str, set[int]] | None,
 ) -> list[LogDirDescription]:
     """Describe every configured directory.
 
     Args:
         log_dirs: The directories.
         replicas: All usable replicas of this broker.
+        moves: The moves between its directories, each with a future replica.
         topics: The partitions wanted, by topic; None for all.
     """
-    wanted = [
-        (partition, log)
-        for partition, log in replicas
-        if topics is None
-        or partition.topic_partition.partition in topics.get(partition.topic_partition.topic, ())
-    ]
-    return list(await asyncio.gather(*(_describe(log_dir, wanted) for log_dir in log_dirs.all)))
+
+    def is_wanted(topic_partition: TopicPartition) -> bool:
+        return topics is None or (
+            topic_partition.partition in topics.get(topic_partition.topic, ())
+        )
+
+    wanted = [each for each in replicas if is_wanted(each[0].topic_partition)]
+    moving = [each for each in moves if is_wanted(each.topic_partition)]
+    described = (_describe(log_dir, wanted, moving) for log_dir in log_dirs.all)
+    return list(await asyncio.gather(*described))
 
 
-async def _describe(log_dir: LogDir, replicas: Replicas) -> LogDirDescription:
+async def _describe(
+    log_dir: LogDir, replicas: Replicas, moves: Sequence[Move]
+) -> LogDirDescription:
     here = [(partition, log) for partition, log in replicas if log.log_dir is log_dir]
     try:
         async with asyncio.timeout(DEADLINE_S):
@@ -52,19 +63,38 @@ async def _describe(log_dir: LogDir, replicas: Replicas) -> LogDirDescription:
                 partial(_measure, log_dir, [log for _, log in here])
             )
     except (JbodlabError, TimeoutError):
-        return LogDirDescription(path=str(log_dir.path), error_code=ErrorCode.KAFKA_STORAGE_ERROR)
+        return LogDirDescription(
+            path=str(log_dir.path),
+            error_code=ErrorCode.KAFKA_STORAGE_ERROR,
+            is_cordoned=log_dir.is_cordoned,
+        )
     return LogDirDescription(
         path=str(log_dir.path),
-        replicas=tuple(
-            ReplicaDescription(
-                topic_partition=partition.topic_partition,
-                size_bytes=size,
-                offset_lag=max(partition.high_watermark - log.end_offset, 0),
-            )
-            for (partition, log), size in zip(here, sizes, strict=True)
+        replicas=(
+            *(
+                ReplicaDescription(
+                    topic_partition=partition.topic_partition,
+                    size_bytes=size,
+                    offset_lag=max(partition.high_watermark - log.end_offset, 0),
+                )
+                for (partition, log), size in zip(here, sizes, strict=True)
+                # It may have moved away while the disk was looked at.
+                if log.log_dir is log_dir
+            ),
+            *(
+                ReplicaDescription(
+                    topic_partition=move.topic_partition,
+                    size_bytes=move.size_bytes,
+                    offset_lag=move.lag,
+                    is_future=True,
+                )
+                for move in moves
+                if move.target is log_dir and move.future is not None and not move.state.is_over
+            ),
         ),
         total_bytes=total,
         usable_bytes=usable,
+        is_cordoned=log_dir.is_cordoned,
     )
 
 

@@ -209,7 +209,8 @@ class DirectoryReports:
             except (LogDirError, KafkaError):
                 continue
             for partition, log in lost:
-                if partition.log is log and not log.failed:
+                # Meanwhile it may have moved to another directory.
+                if partition.log is log and not log.failed and log.log_dir is log_dir:
                     error = ReplicaLostError(log.log.directory)
                     log_dir.replica_count -= 1
                     log_dir.clean_up(log.log.abandon)
@@ -228,6 +229,8 @@ class DirectoryReports:
             return []
         unknown = []
         for partition in self._replicas.partitions():
+            if partition.promised is not None:
+                continue
             placement = self._placement(partition)
             is_open = placement.presence is Presence.IN_CREATION
             if is_open or directory_to_report(placement) is not None:
@@ -237,6 +240,10 @@ class DirectoryReports:
     def _report(self, key: TopicIdPartition, partition: Partition) -> None:
         assert self._replicas is not None
         if self._replicas.image.features.metadata_version < JBOD_LEVEL:
+            return
+        if partition.promised is not None:
+            # It is about to move, and the controller was told where to: a word of where it still
+            # is would take that back.
             return
         wanted = directory_to_report(self._placement(partition))
         if wanted is None:

@@ -33,6 +33,7 @@ from broker.replication import fetch_messages
 from broker.replication.lane_session import Asked, LaneSession
 from broker.replication.partition import Partition, ReplicaState
 from broker.replication.partition_log import PartitionLog
+from broker.replication.quota import ByteQuota
 from broker.replication.replica_sync import append_fetched, truncate_to_leader
 from jbodlab.client import KafkaConnection
 from jbodlab.error_code import ErrorCode
@@ -85,7 +86,9 @@ class Lane:
         *,
         address_of: Callable[[BrokerId], Address | None],
         broker_epoch: Callable[[], int],
+        quota: ByteQuota | None = None,
     ) -> None:
+        self._quota = quota
         self.leader = leader
         self.log_dir = log_dir
         self._settings = settings
@@ -222,6 +225,7 @@ class Lane:
         if self._must_stop():
             return
         # From here to the sending nothing waits, so what is asked is what is so.
+        max_bytes = self._throttle()
         asked = self._changes()
         session, settings = self._session, self._settings
         if not asked and session.is_empty:
@@ -233,7 +237,7 @@ class Lane:
             broker_epoch=self._broker_epoch(),
             max_wait_ms=self._max_wait_ms(),
             min_bytes=settings.min_bytes,
-            max_bytes=settings.response_max_bytes,
+            max_bytes=max_bytes,
             partition_max_bytes=settings.partition_max_bytes,
         )
         session.sent()
@@ -269,6 +273,43 @@ class Lane:
             else:
                 return
             await log.written()
+
+    def _throttle(self) -> int:
+        """Let throttled replicas pause while their quota is exceeded; returns the size to ask for.
+
+        Replicas in sync are never held back, as that would throttle producers.
+        """
+        largest, quota = self._settings.response_max_bytes, self._quota
+        if quota is None or not quota.is_limited:
+            return largest
+        held = [
+            followed
+            for topic_partition, followed in self._followed.items()
+            if topic_partition not in self._paused
+            and self._is_throttled(followed.partition)
+            and self._settings.broker_id not in followed.partition.registration.isr
+        ]
+        if not held:
+            return largest
+        if not quota.is_exceeded:
+            return min(largest, quota.room_bytes)
+        due = self._loop.time() + quota.wait_ms / 1000
+        for followed in held:
+            self._put_off(followed, due)
+        return largest
+
+    def _is_throttled(self, partition: Partition) -> bool:
+        return partition.settings.follower_throttled.covers(
+            partition.topic_partition.partition, self._settings.broker_id
+        )
+
+    def _put_off(self, followed: _Followed, due: float) -> None:
+        """Do not ask for a replica before the loop's time `due`."""
+        topic_partition = followed.partition.topic_partition
+        followed.due = due
+        self._session.forget(followed.partition)
+        self._dirty.pop(topic_partition, None)
+        self._paused[topic_partition] = None
 
     def _changes(self) -> list[Asked]:
         """Return the replicas that the next fetch has to name."""
@@ -334,6 +375,8 @@ class Lane:
                     # The lane has stopped; it will ask for the same again.
                     return False
                 append_fetched(log, data.records)
+                if self._quota is not None and self._is_throttled(partition):
+                    self._quota.record(len(data.records or b""))
                 if data.log_start_offset > log.start_offset:
                     await log.advance_start_to(min(data.log_start_offset, log.end_offset))
         except LogDirError:

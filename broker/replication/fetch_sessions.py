@@ -284,7 +284,8 @@ class FetchSession:
         ):
             self._read(answer, found)
         else:
-            self._timer = self._loop.call_later(params.max_wait_ms / 1000, self.answer_soon)
+            wait_ms = min([params.max_wait_ms, *_waits_ms(found)])
+            self._timer = self._loop.call_later(wait_ms / 1000, self.answer_soon)
         return answer
 
     def heard(self, item: _Item, news: News) -> None:
@@ -349,7 +350,9 @@ class FetchSession:
                 break
             partition = item.partition
             if partition is not None and partition.log is not None:
-                readable = Readable(item.entry, partition, partition.log, True)
+                readable = self._fetches.readable(
+                    self._params, item.entry, partition, partition.log
+                )
                 missing -= readable.available(missing)
         return missing <= 0
 
@@ -401,3 +404,12 @@ class FetchSession:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+def _waits_ms(found: Sequence[Readable | FetchResult]) -> list[int]:
+    """Return how long those that are held back have to wait until they may be read."""
+    return [
+        item.quota.wait_ms
+        for item in found
+        if isinstance(item, Readable) and item.quota is not None and item.is_held_back
+    ]

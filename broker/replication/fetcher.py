@@ -13,6 +13,7 @@ from collections.abc import Callable
 from broker.logdirs.log_dir import LogDir
 from broker.replication.fetch_lane import Address, FetcherSettings, Lane
 from broker.replication.partition import Partition
+from broker.replication.quota import ByteQuota
 from jbodlab.ids import BrokerId, TopicPartition
 
 
@@ -23,6 +24,7 @@ class FetcherManager:
         settings: Sizes and times.
         address_of: Returns where a leader is reached by brokers; None while that is not known.
         broker_epoch: Returns this broker's epoch.
+        quota: Of throttled replicas; None is without limit.
     """
 
     def __init__(
@@ -31,7 +33,9 @@ class FetcherManager:
         *,
         address_of: Callable[[BrokerId], Address | None],
         broker_epoch: Callable[[], int],
+        quota: ByteQuota | None = None,
     ) -> None:
+        self._quota = quota
         self._settings = settings
         self._address_of = address_of
         self._broker_epoch = broker_epoch
@@ -57,6 +61,7 @@ class FetcherManager:
                 self._settings,
                 address_of=self._address_of,
                 broker_epoch=self._broker_epoch,
+                quota=self._quota,
             )
         self._lane_of[partition.topic_partition] = lane
         lane.follow(partition)

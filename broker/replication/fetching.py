@@ -17,6 +17,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from broker.replication.delayed import WaitingFetch
@@ -29,6 +30,7 @@ from broker.replication.exchange import (
 )
 from broker.replication.partition import Partition
 from broker.replication.partition_log import PartitionLog
+from broker.replication.quota import ByteQuota
 from broker.replication.tail_cache import EMPTY_SLICE, Slice
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import CorruptRecordError, KafkaError, LogDirError
@@ -64,6 +66,15 @@ class Readable:
     partition: Partition
     log: PartitionLog | None
     for_follower: bool
+    quota: ByteQuota | None = None
+    """Where the bytes count, if this replica is throttled."""
+    is_in_sync: bool = True
+    """Whether the reader is in the ISR and therefore never held back."""
+
+    @property
+    def is_held_back(self) -> bool:
+        """Whether nothing may be sent just now."""
+        return self.quota is not None and not self.is_in_sync and self.quota.is_exceeded
 
     @property
     def max_offset(self) -> int:
@@ -74,7 +85,7 @@ class Readable:
 
     def available(self, enough: int) -> int:
         """Return how many bytes could be sent, counting no further than `enough`."""
-        if self.log is None:
+        if self.log is None or self.is_held_back:
             return 0
         return self.log.available(self.entry.fetch_offset, self.max_offset, enough)
 
@@ -82,9 +93,12 @@ class Readable:
 class FetchService:
     """Answers fetches from the partitions of this broker."""
 
-    def __init__(self, replicas: Replicas, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, replicas: Replicas, loop: asyncio.AbstractEventLoop, quota: ByteQuota | None = None
+    ) -> None:
         self.replicas = replicas
         self._loop = loop
+        self._quota = quota
 
     def fetch(
         self, params: FetchParams, entries: Sequence[FetchEntry]
@@ -149,7 +163,26 @@ class FetchService:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
         if news and params.is_follower:
             partition.follower_fetched(params.replica_id, entry.fetch_offset, params.replica_epoch)
-        return Readable(entry, partition, log, params.is_follower)
+        return self.readable(params, entry, partition, log)
+
+    def readable(
+        self, params: FetchParams, entry: FetchEntry, partition: Partition, log: PartitionLog
+    ) -> Readable:
+        """Return an entry that may be read, with the quota where its reader is throttled."""
+        quota, leader = self._quota, partition.leader
+        if quota is None or not quota.is_limited or not params.is_follower or leader is None:
+            return Readable(entry, partition, log, params.is_follower)
+        throttled = partition.settings.leader_throttled.covers(
+            partition.topic_partition.partition, partition.broker_id
+        )
+        return Readable(
+            entry,
+            partition,
+            log,
+            True,
+            quota if throttled else None,
+            params.replica_id in leader.isr,
+        )
 
     def _check_broker_epoch(self, params: FetchParams) -> None:
         registered = self.replicas.registered_epoch(params.replica_id)
@@ -188,12 +221,20 @@ class FetchAnswer:
                 self._epochs.append(-1)
                 continue
             self._epochs.append(item.partition.registration.leader_epoch)
-            if left <= 0 and not nothing_yet:
+            if (left <= 0 and not nothing_yet) or item.is_held_back:
                 continue
             size = min(item.entry.partition_max_bytes, max(left, 0))
+            at_least_one = nothing_yet
+            if item.quota is not None and not item.is_in_sync:
+                # Beside others that always have something its batches might never fit.
+                size, at_least_one = min(size, item.quota.room_bytes), True
             got = item.log.read(
-                item.entry.fetch_offset, size, item.max_offset, at_least_one=nothing_yet
+                item.entry.fetch_offset, size, item.max_offset, at_least_one=at_least_one
             )
+            if item.quota is not None:
+                item.quota.record(got.size if isinstance(got, Slice) else size)
+                if not isinstance(got, Slice):
+                    got.add_done_callback(partial(_correct, item.quota, size))
             if isinstance(got, Slice):
                 self._slices[index] = got
                 left -= got.size
@@ -243,6 +284,12 @@ class FetchAnswer:
             # Role or epoch changed while the file was read: this is no longer the leader's word.
             return _refused(item.entry, partition.refusal(), partition.hint)
         return _result(item.entry, partition, item.log, got, None)
+
+
+def _correct(quota: ByteQuota, counted: int, future: asyncio.Future[bytes]) -> None:
+    """Count what a file really gave in place of what was expected."""
+    failed = future.cancelled() or future.exception() is not None
+    quota.record((0 if failed else len(future.result())) - counted)
 
 
 def must_wait(found: Sequence[Readable | FetchResult], min_bytes: int) -> bool:

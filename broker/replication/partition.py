@@ -34,7 +34,7 @@ from broker.replication.partition_log import PartitionLog
 from broker.replication.topic_settings import TopicSettings
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
-from jbodlab.ids import NO_LEADER, BrokerId, TopicId, TopicPartition
+from jbodlab.ids import NO_LEADER, BrokerId, DirectoryId, TopicId, TopicPartition
 from jbodlab.image.partition_registration import PartitionRegistration
 from jbodlab.requests import IsrChangeResult
 
@@ -130,6 +130,11 @@ class Partition:
         self._lag_time_max_ms = lag_time_max_ms
         self._clock = clock
         self._isr_proposer = isr_proposer
+        self.is_held = False
+        """Whether appends wait, for the moment in which the replica changes its directory."""
+        self.promised: DirectoryId | None = None
+        """The directory that the controller was told as this replica is about to move there."""
+        self._when_released: list[Callable[[], None]] = []
         self.may_become_ready = True
         """Whether the log is being created: worth waiting for."""
         self.held_in: Path | None = None
@@ -223,6 +228,29 @@ class Partition:
     def when_ready(self, callback: Callable[[], None]) -> None:
         """Call back as soon as the log is there, or it is clear that it never will be."""
         self._when_ready.append(callback)
+
+    def hold(self) -> None:
+        """Let appends wait, and whatever else changes the log."""
+        assert self.log is not None
+        assert not self.is_held
+        self.is_held = True
+        self.log.hold()
+
+    def release(self) -> None:
+        """Let what was held go on, in the order in which it came."""
+        if not self.is_held:
+            return
+        self.is_held = False
+        if self.log is not None:
+            self.log.release()
+        callbacks, self._when_released = self._when_released, []
+        for callback in callbacks:
+            callback()
+
+    def when_released(self, callback: Callable[[], None]) -> None:
+        """Call back when appends are no longer held."""
+        assert self.is_held
+        self._when_released.append(callback)
 
     def tell_sessions(self, news: News) -> None:
         """Have the fetch sessions of followers look at this partition again."""
@@ -566,6 +594,7 @@ class Partition:
         log, self.log = self.log, None
         if log is not None:
             log.fail()
+        self.release()
         self._ready()
 
     def _refuse_appends(self, error_code: ErrorCode, message: str | None = None) -> None:

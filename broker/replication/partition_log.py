@@ -68,6 +68,8 @@ class PartitionLog:
         self.on_written: Callable[[], None] = _nothing
         self.on_failed: Callable[[BaseException], None] = _ignore
         self._idle: list[asyncio.Future[None]] = []
+        self._changing = 0
+        self._held: asyncio.Event | None = None
         state = read_state(log)
         self.start_offset = state.start_offset
         self.end_offset = self.written_end = state.end_offset
@@ -166,16 +168,57 @@ class PartitionLog:
 
     async def truncate(self, offset: int) -> None:
         """Cut the log at an offset; nothing may be on its way to the disk."""
-        await self._change(partial(self.log.truncate_to, offset))
+        await self._change(lambda log: log.truncate_to(offset))
 
     async def restart_at(self, offset: int) -> None:
         """Drop everything and go on at an offset; nothing may be on its way to the disk."""
-        await self._change(partial(self.log.truncate_fully_to, offset))
+        await self._change(lambda log: log.truncate_fully_to(offset))
 
     async def advance_start_to(self, offset: int) -> None:
         """Give up what lies below an offset."""
-        await self.writer.run(partial(self.log.advance_start_to, offset))
+        await self._begin_change()
+        try:
+            await self.writer.run(partial(self.log.advance_start_to, offset))
+        finally:
+            self._changing -= 1
         self.start_moved(offset)
+
+    def hold(self) -> None:
+        """Let nothing begin to change the log, until `release`; appends are the caller's business.
+
+        For a swap of directories: the log does not change between the last look at it and that.
+        """
+        assert self._held is None
+        self._held = asyncio.Event()
+
+    def release(self) -> None:
+        """Let changes go on."""
+        held, self._held = self._held, None
+        if held is not None:
+            held.set()
+
+    async def settled(self) -> None:
+        """Return when nothing is on its way to the disk and nothing is being changed."""
+        await self.written()
+        while self._changing:  # noqa: ASYNC110 - rare, and soon over
+            await asyncio.sleep(0.001)
+
+    def move_to(self, log: ReplicaLog, writer: DirectoryWriter) -> None:
+        """Go on with an identical log in another directory; nothing is on its way to the old one.
+
+        What happened to epochs and log start since the copy was made is made up for.
+        """
+        assert self.written_end == self.end_offset == log.log_end_offset
+        latest = log.epochs.latest_epoch
+        for epoch, start_offset in self.epochs.entries:
+            if epoch > latest:
+                assigned = writer.run(partial(log.assign_epoch, epoch, start_offset))
+                assigned.add_done_callback(self._epoch_assigned)
+        if self.start_offset > log.log_start_offset:
+            advanced = writer.run(partial(log.advance_start_to, self.start_offset))
+            advanced.add_done_callback(_drop_error)
+        log.config = self.log.config
+        self.log, self.writer = log, writer
 
     def start_moved(self, offset: int) -> None:
         """Take notice that the log begins at a later offset now."""
@@ -201,16 +244,27 @@ class PartitionLog:
         self.failed = True
         self.tail.clear()
         self._release()
+        self.release()
 
-    async def _change(self, change: Callable[[], object]) -> None:
-        assert self.written_end == self.end_offset
-        self.tail.clear()
+    async def _change(self, change: Callable[[ReplicaLog], object]) -> None:
+        await self._begin_change()
+        try:
+            assert self.written_end == self.end_offset
+            self.tail.clear()
+            log = self.log
 
-        def on_thread() -> LogState:
-            change()
-            return read_state(self.log)
+            def on_thread() -> LogState:
+                change(log)
+                return read_state(log)
 
-        self._adopt(await self.writer.run(on_thread))
+            self._adopt(await self.writer.run(on_thread))
+        finally:
+            self._changing -= 1
+
+    async def _begin_change(self) -> None:
+        while self._held is not None:
+            await self._held.wait()
+        self._changing += 1
 
     def _adopt(self, state: LogState) -> None:
         """Take over what the thread found; nothing was on its way meanwhile."""
@@ -254,6 +308,12 @@ class PartitionLog:
 
 def _nothing() -> None:
     pass
+
+
+def _drop_error(future: asyncio.Future[bool]) -> None:
+    """A directory that failed has told everybody already."""
+    if not future.cancelled():
+        future.exception()
 
 
 def _ignore(error: BaseException) -> None:

@@ -41,6 +41,8 @@ from broker.replication.exchange import (
 from broker.replication.fetch_sessions import FetchSessions
 from broker.replication.fetcher import FetcherManager
 from broker.replication.fetching import HINTED, FetchService
+from broker.replication.future_throttle import MoveThrottle
+from broker.replication.move_wishes import MoveWishes
 from broker.replication.partition import (
     Clock,
     IsrChanges,
@@ -50,6 +52,8 @@ from broker.replication.partition import (
     ReplicaState,
 )
 from broker.replication.partition_log import PartitionLog
+from broker.replication.quota import ByteQuota
+from broker.replication.replica_mover import ReplicaMover
 from broker.replication.replica_placement import ReplicaPlacement
 from broker.replication.returning_replicas import ReturningReplicas, is_last_in_sync
 from broker.replication.topic_settings import SettingsOfTopics
@@ -67,7 +71,7 @@ from jbodlab.image.metadata_delta import MetadataDelta
 from jbodlab.image.metadata_image import EMPTY, MetadataImage
 from jbodlab.image.partition_registration import PartitionRegistration
 from jbodlab.log.replica_log import ReplicaLog
-from jbodlab.records.config_records import TOPIC_RESOURCE
+from jbodlab.records.config_records import BROKER_RESOURCE, TOPIC_RESOURCE
 from jbodlab.records.metadata_version import JBOD_LEVEL
 
 ACKS = (-1, 0, 1)
@@ -96,6 +100,10 @@ class ReplicationSettings:
     broker_id: BrokerId
     lag_time_max_ms: int = 30_000
     producer_id_expiration_ms: int = 86_400_000
+    move_threads: int | None = None
+    """Moves between directories that copy at the same time; None: as many as directories."""
+    move_rate: int | None = None
+    """Bytes in a second that all of them may copy; None: without limit."""
 
 
 class ReplicaManager:
@@ -109,6 +117,7 @@ class ReplicaManager:
         isr_proposer: Carries ISR changes to the controller.
         assigner: Reports directories to the controller.
         remove_later: Has a `-delete` directory removed after a delay in ms.
+        leader_quota: Of throttled replicas that are led here; None is without limit.
     """
 
     def __init__(
@@ -121,6 +130,7 @@ class ReplicaManager:
         isr_proposer: IsrProposer,
         assigner: Assigner,
         remove_later: Callable[[LogDir, Path, int], None],
+        leader_quota: ByteQuota | None = None,
     ) -> None:
         self._settings = settings
         self._topics = topics
@@ -133,18 +143,29 @@ class ReplicaManager:
         )
         self._partitions: dict[TopicPartition, Partition] = {}
         self._image = EMPTY
-        self._fetches = FetchService(self, self._loop)
+        self._fetches = FetchService(self, self._loop, leader_quota)
         self._sessions = FetchSessions(self._fetches, self._loop, self._clock.now_ms)
         self._timers: list[asyncio.TimerHandle] = []
         self.isr_changes = IsrChanges()
         self.log_dirs = log_dirs
         self.placement = ReplicaPlacement(log_dirs, remove_later)
+        self.mover = ReplicaMover(
+            log_dirs,
+            self.placement,
+            fetchers,
+            assigner,
+            asks_controller=lambda: self._image.features.metadata_version >= JBOD_LEVEL,
+            threads=settings.move_threads or len(log_dirs.all),
+            throttle=MoveThrottle(settings.move_rate),
+        )
+        self._wishes = MoveWishes(self, self.placement, self.mover)
         self._returning = ReturningReplicas(
             settings.broker_id,
             self,
             self.placement,
             open_replica=partial(self._guard, self._open),
             take_offline=self._take_offline,
+            take_future=self._take_future,
         )
 
     # Life
@@ -160,6 +181,7 @@ class ReplicaManager:
         for timer in self._timers:
             timer.cancel()
         self._timers = []
+        await self.mover.stop()
         await self.placement.close()
         await self._fetchers.close()
 
@@ -204,6 +226,7 @@ class ReplicaManager:
                 failed += 1
                 self._guard(self._take_offline, partition, str(error))
                 log_dir.clean_up(log.log.abandon)
+        self.mover.log_dir_failed(log_dir)
         logger.warning(
             "%d replicas in log directory %s (%s) are offline",
             failed,
@@ -215,8 +238,12 @@ class ReplicaManager:
     def log_dir_condition_changed(self, log_dir: LogDir) -> None:
         """Let followers stop where a directory is full; with room again they and others go on."""
         self._fetchers.log_dir_condition_changed(log_dir)
-        if log_dir.condition.is_full:
-            return
+        self.mover.log_dir_condition_changed(log_dir)
+        if not log_dir.condition.is_full:
+            self.directories_opened()
+
+    def directories_opened(self) -> None:
+        """Create the replicas that no directory took: one has room again, or is uncordoned."""
         for partition in list(self._partitions.values()):
             if partition.state is ReplicaState.LOADING and not partition.may_become_ready:
                 # There may have been no directory with room for it.
@@ -285,8 +312,16 @@ class ReplicaManager:
     ) -> asyncio.Future[list[LogDirDescription]]:
         """Describe every configured directory, with all replicas or those asked for."""
         return self._loop.create_task(
-            describe_log_dirs(self.log_dirs, list(self.online_replicas()), topics)
+            describe_log_dirs(
+                self.log_dirs, list(self.online_replicas()), list(self.mover.moves()), topics
+            )
         )
+
+    def alter_log_dirs(
+        self, wanted: Mapping[TopicPartition, str]
+    ) -> Mapping[TopicPartition, ErrorCode]:
+        """Begin, redirect or cancel moves between directories; see `MoveWishes`."""
+        return self._wishes.alter(wanted)
 
     def partition(self, topic_partition: TopicPartition) -> Partition | None:
         """Return the replica that this broker has."""
@@ -323,7 +358,7 @@ class ReplicaManager:
             for partition, log in self.online_replicas()
             if log.log_dir is log_dir
         ]
-        return [*hosted, *self.placement.unused_in(log_dir)]
+        return [*hosted, *self.placement.unused_in(log_dir), *self.mover.futures_in(log_dir)]
 
     def log_start_moved(self, log: ReplicaLog, log_start_offset: int) -> None:
         """Take notice that retention let a log begin at a later offset."""
@@ -352,6 +387,9 @@ class ReplicaManager:
             return
         if partition.is_awaited:
             partition.when_ready(partial(self._append_entry, request, index, acks))
+            return
+        if partition.is_held:
+            partition.when_released(partial(self._append_entry, request, index, acks))
             return
         try:
             partition.append(request, index, acks)
@@ -409,7 +447,11 @@ class ReplicaManager:
         found = self.placement.find(partition.topic_partition, partition.topic_id)
         if found is not None:
             partition.set_log(*found)
+            if self.placement.was_copy(partition.topic_partition):
+                # It may lack records that the ISR vouches for.
+                partition.is_made_anew = is_last_in_sync(partition)
             self._role_taken(partition, turned=True)
+            self.mover.replica_opened(partition)
             return
         assigned = partition.registration.directory(self._settings.broker_id)
         task = self.placement.create(
@@ -418,7 +460,7 @@ class ReplicaManager:
         if task is None:
             if partition.may_become_ready:
                 logger.warning(
-                    "no log for %s: it may lie in an offline directory, or all are full",
+                    "no log for %s: it may lie in an offline directory, or none takes new replicas",
                     partition.topic_partition,
                 )
             partition.no_log()
@@ -447,6 +489,7 @@ class ReplicaManager:
         else:
             partition.set_log(log, 0)
             self._role_taken(partition, turned=True)
+            self.mover.replica_opened(partition)
 
     def _role_taken(self, partition: Partition, *, turned: bool) -> None:
         """Do what belongs to the role: fetch or not, know who may join, report the directory."""
@@ -454,7 +497,7 @@ class ReplicaManager:
         if partition.leader is not None:
             self._fetchers.unfollow(partition.topic_partition)
             partition.set_joinable(self._joinable(partition))
-        elif turned:
+        elif turned and not partition.is_held:
             self._fetchers.follow(partition)
         actual = partition.log.log_dir.directory_id
         assigned = partition.registration.directory(self._settings.broker_id)
@@ -491,16 +534,29 @@ class ReplicaManager:
         del self._partitions[topic_partition]
         self._fetchers.unfollow(topic_partition)
         log = partition.delete(moved)
+        self.mover.cancel(topic_partition)
         if log is not None:
             self.placement.delete(topic_partition, log)
 
     def _take_offline(self, partition: Partition, message: str) -> None:
         self._fetchers.unfollow(partition.topic_partition)
         partition.go_offline(message)
+        self.mover.replica_offline(partition.topic_partition)
+
+    def _take_future(self, log: ReplicaLog, log_dir: LogDir) -> None:
+        """Take in a future replica that was found on a disk."""
+        partition = self._partitions.get(log.topic_partition)
+        if partition is None or partition.topic_id != log.topic_id:
+            self.placement.put_aside(log.topic_partition, log, log_dir)
+            return
+        self.mover.add_found(log, log_dir)
+        if partition.is_online:
+            self.mover.replica_opened(partition)
 
     def _log_failed(self, partition: Partition, error: BaseException) -> None:
         """A write failed; the directory's own failure has told everybody already."""
         self._fetchers.unfollow(partition.topic_partition)
+        self.mover.replica_offline(partition.topic_partition)
         if not isinstance(error, LogDirError):
             logger.error(
                 "log of %s failed, the replica is offline: %s",
@@ -514,11 +570,13 @@ class ReplicaManager:
 
     def _apply_settings(self, delta: MetadataDelta) -> None:
         changed = {name for kind, name in delta.changed_configs if kind == TOPIC_RESOURCE}
-        if not changed:
+        of_us = {(BROKER_RESOURCE, ""), (BROKER_RESOURCE, str(self._settings.broker_id))}
+        everywhere = not of_us.isdisjoint(delta.changed_configs)
+        if not changed and not everywhere:
             return
         for partition in self._partitions.values():
             name = partition.topic_partition.topic
-            if name in changed:
+            if everywhere or name in changed:
                 partition.settings = self._topics.of_topic(self._image.configs.topic(name))
                 if partition.log is not None:
                     # One reference is replaced by another; the thread sees one or the other.
@@ -532,7 +590,7 @@ class ReplicaManager:
             partition.advance_high_watermark()
 
     def _expire_producers(self) -> None:
-        now_ms, expiration_ms = self._clock.wall_ms(), self._settings.producer_id_expiration_ms
+        now_ms, expiration_ms = self._clock.wall_ms(), self._topics.producer_id_expiration_ms
         for _, log in self.online_replicas():
             log.expire_producers(now_ms, expiration_ms)
 

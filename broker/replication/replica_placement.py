@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from pathlib import Path
 
-from broker.logdirs.choice import candidates
+from broker.logdirs.choice import SpreadByBytes, candidates
 from broker.logdirs.disk_space import FILES_BYTES
 from broker.logdirs.hosted import HostedLog
 from broker.logdirs.log_dir import LogDir
@@ -51,6 +51,9 @@ class ReplicaPlacement:
         self, log_dirs: LogDirs, remove_later: Callable[[LogDir, Path, int], None]
     ) -> None:
         self.log_dirs = log_dirs
+        self.by_bytes = False
+        """Whether new replicas are spread by free bytes; else each goes where the fewest are."""
+        self._spread = SpreadByBytes()
         self._remove_later = remove_later
         self._writers: dict[LogDir, DirectoryWriter] = {}
         self._budget = TailCacheBudget()
@@ -59,6 +62,11 @@ class ReplicaPlacement:
         self._tasks: set[asyncio.Task[PartitionLog | None]] = set()
         self._creating: dict[TopicPartition, asyncio.Task[PartitionLog | None]] = {}
         self._turns: dict[LogDir, asyncio.Semaphore] = {}
+        # Directories that were asked for before there was a replica; lost with the process.
+        self._wishes: dict[TopicPartition, Path] = {}
+        # Replicas whose logs were the copies of a move, which may lack records.
+        self._copies: set[TopicPartition] = set()
+        self._waiting: frozenset[TopicPartition] = frozenset()
         # Replicas that an earlier process of this broker may have created, reported or not.
         self._earlier: frozenset[TopicIdPartition] = frozenset()
         # Replicas whose logs were found in directories that have failed since.
@@ -80,6 +88,26 @@ class ReplicaPlacement:
     def add_loaded(self, log: ReplicaLog, log_dir: LogDir, high_watermark: int) -> None:
         """Take in a log that was found at start or in a revived directory, for its replica."""
         self._loaded[log.topic_partition] = (log, log_dir, high_watermark)
+
+    def note_copies(
+        self, copies: frozenset[TopicPartition], waiting: frozenset[TopicPartition]
+    ) -> None:
+        """Take note of the replicas of which nothing but the copy of a move was found.
+
+        Args:
+            copies: Those whose copy is the replica now.
+            waiting: Those whose log may be in an offline directory; it is not made anew before
+                that is back.
+        """
+        self._copies = set(copies)
+        self._waiting = waiting
+
+    def was_copy(self, topic_partition: TopicPartition) -> bool:
+        """Return, once, whether a replica's log was found as nothing but the copy of a move."""
+        if topic_partition in self._copies:
+            self._copies.discard(topic_partition)
+            return True
+        return False
 
     def unused_in(self, log_dir: LogDir) -> Iterator[HostedLog]:
         """Return the logs found at start in a directory that no replica has taken."""
@@ -118,8 +146,10 @@ class ReplicaPlacement:
         """
         if not self.may_create(topic_partition, topic_id, assigned):
             return None
-        targets = self._targets(assigned)
+        targets = self._targets(topic_partition, assigned)
+        self._wishes.pop(topic_partition, None)
         # Counted now, so that the next replica of the same delta goes elsewhere.
+        self._count(targets)
         targets[0].replica_count += 1
         targets[0].space.charge(FILES_BYTES)
         task = asyncio.get_running_loop().create_task(
@@ -140,6 +170,13 @@ class ReplicaPlacement:
         if self._creating.get(topic_partition) is task:
             del self._creating[topic_partition]
 
+    def wish(self, topic_partition: TopicPartition, path: Path | None) -> None:
+        """Remember the directory in which a replica is to be created; None forgets it."""
+        if path is None:
+            self._wishes.pop(topic_partition, None)
+        else:
+            self._wishes[topic_partition] = path
+
     def may_create(
         self, topic_partition: TopicPartition, topic_id: TopicId, assigned: DirectoryId
     ) -> bool:
@@ -148,13 +185,15 @@ class ReplicaPlacement:
             unreachable_id, _ = self._unreachable[topic_partition]
             if unreachable_id == topic_id:
                 return False
+        if topic_partition in self._waiting and self.log_dirs.any_offline:
+            return False
         if (
             assigned == UNASSIGNED
             and self.log_dirs.any_offline
             and TopicIdPartition(topic_id, topic_partition.partition) in self._earlier
         ):
             return False
-        return bool(self._targets(assigned))
+        return bool(self._targets(topic_partition, assigned))
 
     def forget(self, former: LogDir) -> None:
         """Drop what is known of a directory that failed, as it is back as another `LogDir`."""
@@ -172,10 +211,24 @@ class ReplicaPlacement:
 
     def delete(self, topic_partition: TopicPartition, log: PartitionLog) -> None:
         """Rename the directory of a log to `-delete`; its files are removed some time later."""
-        log.log_dir.replica_count -= 1
+        log_dir = log.log_dir
+        log_dir.replica_count -= 1
         renamed = log.writer.run(partial(_retire, log.log))
         self._renames[topic_partition] = renamed
-        renamed.add_done_callback(partial(self._renamed, topic_partition, log))
+        renamed.add_done_callback(partial(self._retired, topic_partition, log.log, log_dir))
+
+    def retire(
+        self,
+        topic_partition: TopicPartition,
+        log: ReplicaLog,
+        log_dir: LogDir,
+        *,
+        is_counted: bool = True,
+    ) -> None:
+        """Have a copy removed that its replica does not use: a former one, or a future one."""
+        log_dir.replica_count -= is_counted
+        renamed = log_dir.run(partial(_retire, log))
+        renamed.add_done_callback(partial(self._retired, topic_partition, log, log_dir))
 
     def put_aside(self, topic_partition: TopicPartition, log: ReplicaLog, log_dir: LogDir) -> None:
         """Rename the directory of a log that has no place here any more; it is kept."""
@@ -208,7 +261,9 @@ class ReplicaPlacement:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _targets(self, assigned: DirectoryId) -> tuple[LogDir, ...]:
+    def _targets(
+        self, topic_partition: TopicPartition, assigned: DirectoryId
+    ) -> tuple[LogDir, ...]:
         online = {d.directory_id: d for d in self.log_dirs.online() if d.directory_id is not None}
         if not online:
             return ()
@@ -220,15 +275,39 @@ class ReplicaPlacement:
                 target = UNASSIGNED
             case _:
                 return ()
-        counts = {directory: log_dir.replica_count for directory, log_dir in online.items()}
+        cordoned = {directory for directory, log_dir in online.items() if log_dir.is_cordoned}
         full = {directory for directory, log_dir in online.items() if log_dir.condition.is_full}
+        wished = self._wishes.get(topic_partition)
+        preferred = next((i for i, d in online.items() if d.path == wished and i not in full), None)
         return tuple(
             online[directory]
-            for directory in candidates(counts, target=target, full=full)
+            for directory in candidates(
+                self._loads(online, cordoned | full),
+                target=target,
+                preferred=preferred,
+                full=full,
+                cordoned=cordoned,
+            )
             # Where all are full an empty replica still is better than none: it takes its place
             # when there is room again. But the reserve is not only for such.
             if directory not in full or online[directory].space.disk.takes_files()
         )
+
+    def _loads(
+        self, online: Mapping[DirectoryId, LogDir], avoided: Set[DirectoryId]
+    ) -> Mapping[DirectoryId, float]:
+        """Return how much reason there is against each directory."""
+        counts = {directory: log_dir.replica_count for directory, log_dir in online.items()}
+        if not self.by_bytes:
+            return counts
+        free = _free_bytes([log_dir for key, log_dir in online.items() if key not in avoided])
+        return {**counts, **self._spread.loads(free)}
+
+    def _count(self, targets: Sequence[LogDir]) -> None:
+        """Take notice that the first of these gets a replica."""
+        chosen = targets[0].directory_id
+        if self.by_bytes and chosen is not None:
+            self._spread.placed(chosen, _free_bytes(targets)[chosen])
 
     async def _create(
         self,
@@ -250,13 +329,17 @@ class ReplicaPlacement:
             if number:
                 log_dir.replica_count += 1
                 log_dir.space.charge(FILES_BYTES)
-            create = partial(_create_log, log_dir, topic_partition, topic_id, config)
+            begun = _Creation()
+            create = partial(_create_log, log_dir, topic_partition, topic_id, config, begun)
             try:
                 # Appends of clients find their way in between.
                 async with self._turns.setdefault(log_dir, asyncio.Semaphore(CREATIONS_AT_A_TIME)):
                     log = await log_dir.run(create)
             except LogDirError as error:
                 logger.warning("%s is not created there: %s", topic_partition, error)
+                if not begun.give_up():
+                    # It may be there when the directory comes back, so it must not be elsewhere.
+                    return None
             except BaseException:
                 log_dir.replica_count -= 1
                 raise
@@ -266,8 +349,12 @@ class ReplicaPlacement:
                 log_dir.space.settle(FILES_BYTES)
         return None
 
-    def _renamed(
-        self, topic_partition: TopicPartition, log: PartitionLog, future: asyncio.Future[Path]
+    def _retired(
+        self,
+        topic_partition: TopicPartition,
+        log: ReplicaLog,
+        log_dir: LogDir,
+        future: asyncio.Future[Path],
     ) -> None:
         if self._renames.get(topic_partition) is future:
             del self._renames[topic_partition]
@@ -279,13 +366,48 @@ class ReplicaPlacement:
         elif error is not None:
             logger.error("deleting %s failed", topic_partition, exc_info=error)
         elif not future.cancelled():
-            self._remove_later(log.log_dir, future.result(), log.log.config.file_delete_delay_ms)
+            self._remove_later(log_dir, future.result(), log.config.file_delete_delay_ms)
+
+
+def _free_bytes(log_dirs: Sequence[LogDir]) -> dict[DirectoryId, int]:
+    """Return the room in front of the reserve; directories on one disk share it."""
+    free = {}
+    for log_dir in log_dirs:
+        disk = log_dir.space.disk
+        sharing = sum(each.space.disk is disk for each in log_dirs)
+        if log_dir.directory_id is not None:
+            room = (disk.usable_bytes or 0) - disk.reserved_bytes
+            free[log_dir.directory_id] = max(room, 0) // sharing
+    return free
+
+
+class _Creation:
+    """What became of a creation: thread and loop may ask at the same time, the first decides."""
+
+    def __init__(self) -> None:
+        self._fate: dict[str, bool] = {}
+
+    def finish(self) -> bool:
+        """Return whether the log may get its name; on the directory's thread."""
+        return self._fate.setdefault("is_finished", True)
+
+    def give_up(self) -> bool:
+        """Return whether the log never gets its name, so that another may have it."""
+        return not self._fate.setdefault("is_finished", False)
 
 
 def _create_log(
-    log_dir: LogDir, topic_partition: TopicPartition, topic_id: TopicId, config: LogConfig
+    log_dir: LogDir,
+    topic_partition: TopicPartition,
+    topic_id: TopicId,
+    config: LogConfig,
+    begun: _Creation,
 ) -> ReplicaLog:
-    """Create the files; on the directory's thread."""
+    """Create the files; on the directory's thread.
+
+    They are made under a name that the next start removes. A directory that fails in between, and
+    comes back later, then has no second log of a replica that was created elsewhere meanwhile.
+    """
     path = log_dir.path / names.partition_dir(topic_partition)
     # What an interrupted creation left is taken over. Whatever else is there is not the disk's
     # fault, and must not take the directory offline.
@@ -293,7 +415,20 @@ def _create_log(
         not log_dir.fs.is_dir(path) or names.with_suffix(log_dir.fs.listdir(path), names.LOG_SUFFIX)
     ):
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{path} exists already")
-    return ReplicaLog.create(log_dir.fs, log_dir.path, topic_partition, topic_id, config)
+    if log_dir.fs.exists(path):
+        log_dir.fs.rename(path, log_dir.path / names.delete_dir(topic_partition, uuid.uuid4().hex))
+    folder = names.delete_dir(topic_partition, uuid.uuid4().hex)
+    log = ReplicaLog.create(
+        log_dir.fs, log_dir.path, topic_partition, topic_id, config, folder=folder
+    )
+    try:
+        if not begun.finish():
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{path} was given up")
+        log.rename_to_current()
+    except BaseException:
+        log.abandon()
+        raise
+    return log
 
 
 def _retire(log: ReplicaLog) -> Path:

@@ -49,6 +49,7 @@ class ReturningReplicas:
         placement: Their logs.
         open_replica: Opens the log that was found for a replica, or creates one.
         take_offline: Ends the use of a replica's log, for a reason.
+        take_future: Takes a future replica in, for its move to go on.
     """
 
     def __init__(
@@ -59,12 +60,14 @@ class ReturningReplicas:
         *,
         open_replica: Callable[[Partition], None],
         take_offline: Callable[[Partition, str], None],
+        take_future: Callable[[ReplicaLog, LogDir], None],
     ) -> None:
         self._broker_id = broker_id
         self._replicas = replicas
         self._placement = placement
         self._open = open_replica
         self._take_offline = take_offline
+        self._take_future = take_future
         # Directories that are back, until the metadata shows them in our registration.
         self._returned: set[LogDir] = set()
 
@@ -96,7 +99,10 @@ class ReturningReplicas:
         self._placement.forget(former)
         for log, high_watermark in logs:
             try:
-                self._bring_back(log, log_dir, high_watermark)
+                if log.is_future:
+                    self._take_future(log, log_dir)
+                else:
+                    self._bring_back(log, log_dir, high_watermark)
             except Exception:
                 logger.exception("%s could not be brought back", log.topic_partition)
         self._returned.add(log_dir)

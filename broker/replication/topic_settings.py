@@ -11,13 +11,18 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from broker.replication.incoming import BatchLimits
+from broker.replication.quota import ThrottledReplicas
+from jbodlab import config_topics
 from jbodlab.config_table import LONG_MAX, Values
+from jbodlab.errors import ConfigError
 from jbodlab.log.log_config import LogConfig
 
 T = TypeVar("T")
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
+
+NOT_THROTTLED = ThrottledReplicas()
 
 logger = logging.getLogger(__name__)
 
@@ -29,14 +34,27 @@ class TopicSettings:
     log: LogConfig
     limits: BatchLimits
     min_insync_replicas: int
+    leader_throttled: ThrottledReplicas = NOT_THROTTLED
+    """Whose leaders send at a limited rate to replicas that are not in sync."""
+    follower_throttled: ThrottledReplicas = NOT_THROTTLED
+    """Who fetches at a limited rate while not in sync."""
 
 
 class SettingsOfTopics:
     """Knows this broker's defaults, and puts a topic's configs above them."""
 
     def __init__(self, values: Values) -> None:
+        self.use(values)
+
+    def use(self, values: Values) -> None:
+        """Have other settings of this broker count from now on."""
         self._values = values
         self.defaults = self.of_topic({})
+
+    @property
+    def producer_id_expiration_ms(self) -> int:
+        """After how long a silent producer is forgotten."""
+        return self._values.integer("producer.id.expiration.ms")
 
     def of_topic(self, configs: Mapping[str, str]) -> TopicSettings:
         """Return the settings of a topic with these configs; the controller has checked them."""
@@ -77,7 +95,17 @@ class SettingsOfTopics:
             log=log,
             limits=limits,
             min_insync_replicas=integer("min.insync.replicas", "min.insync.replicas"),
+            leader_throttled=_throttled(config_topics.LEADER_THROTTLED, configs),
+            follower_throttled=_throttled(config_topics.FOLLOWER_THROTTLED, configs),
         )
+
+
+def _throttled(name: str, configs: Mapping[str, str]) -> ThrottledReplicas:
+    try:
+        return ThrottledReplicas(config_topics.throttled_replicas(name, configs.get(name, "")))
+    except ConfigError as error:
+        logger.warning("%s; nothing is throttled", error)
+        return ThrottledReplicas()
 
 
 class _Chosen:

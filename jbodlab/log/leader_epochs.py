@@ -12,6 +12,7 @@ Source: `org.apache.kafka.storage.internals.epoch.LeaderEpochFileCache`.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import zip_longest
 from pathlib import Path
 
 from jbodlab.log.checkpoints import parse_numbers, render_frame
@@ -40,6 +41,11 @@ class LeaderEpochs:
     def latest_epoch(self) -> int:
         """The newest epoch, -1 without entries."""
         return self._entries[-1][0] if self._entries else -1
+
+    @property
+    def last_start(self) -> int:
+        """Where the newest epoch begins, -1 without entries."""
+        return self._entries[-1][1] if self._entries else -1
 
     def assign(self, epoch: int, start_offset: int) -> bool:
         """Let an epoch begin at an offset; later entries that contradict are removed.
@@ -101,6 +107,19 @@ class LeaderEpochs:
         changed = keep != self._entries
         self._entries = keep
         return changed
+
+    def common_end(self, other: LeaderEpochs, limit: int) -> int:
+        """Return up to where two logs hold the same batches, by their epochs.
+
+        Args:
+            other: The entries of the other log, which like this one begins at the larger of both
+                log starts; see `truncate_from`.
+            limit: End of the shorter log.
+        """
+        for mine, theirs in zip_longest(self._entries, other._entries):
+            if mine != theirs:
+                return min(limit, *(entry[1] for entry in (mine, theirs) if entry is not None))
+        return limit
 
     def clear(self) -> bool:
         """Drop everything; returns whether there was anything."""

@@ -4,6 +4,7 @@
     <topic>-<partition>.<32 hex>-future     copy being built by a move between directories
     <topic>-<partition>.<32 hex>-delete     waits for its removal
     <topic>-<partition>.<32 hex>-stray      found on disk, not placed here by the metadata
+    <topic>-<partition>.moved<32 hex>-stray moved to another directory, where it is not safe yet
 
     00000000000000000042.log                files of a segment; the number is its base offset
                         .index .timeindex .txnindex
@@ -51,6 +52,7 @@ SWAP_SUFFIX = ".swap"
 TMP_SUFFIX = ".tmp"
 """A small file that is being replaced."""
 
+MOVED_PREFIX = "moved"
 DIR_NAME_CHARS_MAX = 255
 TOPIC_CHARS_MAX = 249
 
@@ -76,6 +78,11 @@ class ParsedDir:
     topic_partition: TopicPartition
     kind: DirKind
     unique_id: str | None = None
+
+    @property
+    def is_moved(self) -> bool:
+        """Whether it is what a move has left in its source; see `moved_dir`."""
+        return self.kind is DirKind.STRAY and (self.unique_id or "").startswith(MOVED_PREFIX)
 
 
 def partition_dir(topic_partition: TopicPartition) -> str:
@@ -108,6 +115,14 @@ def delete_dir(topic_partition: TopicPartition, unique_id: str) -> str:
 def stray_dir(topic_partition: TopicPartition, unique_id: str) -> str:
     """Return the name of a stray directory; a long topic is cut."""
     return _cut_name(topic_partition, f".{unique_id}-stray")
+
+
+def moved_dir(topic_partition: TopicPartition, unique_id: str) -> str:
+    """Return the name of what a move leaves in its source until the copy is on the target's disk.
+
+    Other programs take it for a stray one, which nobody uses and nobody removes.
+    """
+    return _cut_name(topic_partition, f".{MOVED_PREFIX}{unique_id}-stray")
 
 
 def parse_partition_dir(name: str) -> ParsedDir:

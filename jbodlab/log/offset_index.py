@@ -71,6 +71,12 @@ class OffsetIndex:
         """Drop all entries."""
         self.truncate_to(self._base_offset)
 
+    def copy(self) -> OffsetIndex:
+        """Return an independent copy."""
+        other = OffsetIndex(self._base_offset)
+        other._offsets, other._positions = self._offsets[:], self._positions[:]
+        return other
+
     def encode(self) -> bytes:
         """Return the content of the file."""
         both = array("i", bytes(ENTRY_SIZE * len(self._offsets)))

@@ -47,6 +47,24 @@ class ProducerSnapshots:
         if not sync:
             self._unsynced.add(offset)
 
+    def read(self, offset: int) -> bytes | None:
+        """Return the content of the snapshot of an offset; None if there is none."""
+        if offset not in self._offsets:
+            return None
+        try:
+            return self._fs.read_bytes(self._path(offset))
+        except FileNotFoundError:
+            return None
+
+    def found(self, offset: int) -> None:
+        """Take notice of a snapshot that somebody else wrote, perhaps not to the disk yet."""
+        self._offsets.add(offset)
+        self._unsynced.add(offset)
+
+    def on_disk(self, end_offset: int) -> None:
+        """Take notice that somebody else has synced the snapshots below an offset."""
+        self._unsynced = {offset for offset in self._unsynced if offset >= end_offset}
+
     def flush(self) -> None:
         """Return when all snapshots are on the disk."""
         for offset in sorted(self._unsynced):

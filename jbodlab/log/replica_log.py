@@ -29,12 +29,19 @@ from jbodlab.log import names
 from jbodlab.log.filesystem import Buffer, FileSystem
 from jbodlab.log.leader_epochs import LeaderEpochs, write_leader_epochs
 from jbodlab.log.log_config import LogConfig
-from jbodlab.log.log_loader import LoadedFiles, delete_segments, load_files, rebuild_producers
+from jbodlab.log.log_loader import (
+    LoadedFiles,
+    delete_segment_files,
+    delete_segments,
+    load_files,
+    rebuild_producers,
+)
 from jbodlab.log.partition_metadata import read_topic_id, write_topic_id
 from jbodlab.log.producer_snapshots import ProducerSnapshots
 from jbodlab.log.producer_state import ProducerState
+from jbodlab.log.replica_copy import CopyPoint, SegmentExtent, SegmentFiles
 from jbodlab.log.retention import DeletedFiles, deletable_count
-from jbodlab.log.segment import POSITION_MAX, RELATIVE_OFFSET_MAX, Segment
+from jbodlab.log.segment import POSITION_MAX, RELATIVE_OFFSET_MAX, Segment, SegmentState
 from jbodlab.log.timestamps import first_record_at
 from jbodlab.protocol.record_batch import SIZE_PREFIX, BatchHeader
 
@@ -64,6 +71,7 @@ class ReplicaLog:
         self._deleted = DeletedFiles(fs)
         self._positions: dict[int, tuple[Segment, int]] = {}
         self._names_unsynced = True
+        self._cut_to: int | None = None
         self.directory = directory
         self.topic_partition = topic_partition
         self.topic_id = topic_id
@@ -85,6 +93,7 @@ class ReplicaLog:
         *,
         log_start_offset: int = 0,
         future_hex: str | None = None,
+        folder: str | None = None,
     ) -> ReplicaLog:
         """Make the directory and the files of a new log.
 
@@ -96,6 +105,7 @@ class ReplicaLog:
             config: Settings of the log.
             log_start_offset: Offset of the first record it may hold.
             future_hex: 32 hexadecimal digits for a future replica, None for a current one.
+            folder: Another name to begin with, until `rename_to_current`.
 
         Raises:
             FileExistsError: there is a log in the partition's directory already.
@@ -104,7 +114,7 @@ class ReplicaLog:
         name = names.partition_dir(topic_partition)
         if future_hex is not None:
             name = names.future_dir(topic_partition, future_hex)
-        directory = log_dir / name
+        directory = log_dir / (folder or name)
         # A creation that was interrupted may have left the directory, but no segment.
         if fs.exists(directory) and names.with_suffix(fs.listdir(directory), names.LOG_SUFFIX):
             raise FileExistsError(errno.EEXIST, "there is a log already", str(directory))
@@ -183,6 +193,11 @@ class ReplicaLog:
     def is_future(self) -> bool:
         """Whether this is a copy being built by a move between directories."""
         return names.parse_partition_dir(self.directory.name).kind is names.DirKind.FUTURE
+
+    @property
+    def is_moved(self) -> bool:
+        """Whether this is what a move between directories has left in its source."""
+        return names.parse_partition_dir(self.directory.name).is_moved
 
     @property
     def needs_flush(self) -> bool:
@@ -307,6 +322,7 @@ class ReplicaLog:
             self.truncate_fully_to(offset)
             return True
         self._positions.clear()
+        self._note_cut(offset)
         keep = self._segment_number(offset)
         position = self._segments[keep].position_of(offset)
         delete_segments(self._fs, self._segments, self._snapshots, keep + 1)
@@ -327,6 +343,7 @@ class ReplicaLog:
     def truncate_fully_to(self, offset: int) -> None:
         """Drop everything and go on at an offset."""
         self._positions.clear()
+        self._note_cut(0)
         delete_segments(self._fs, self._segments, self._snapshots, 0)
         self._snapshots.delete_above(-1)
         self._segments.append(Segment.create(self._fs, self.directory, offset))
@@ -357,6 +374,91 @@ class ReplicaLog:
         if updated.truncate_from(offset):
             self._write_epochs(updated)
         return True
+
+    def copy_point(self) -> CopyPoint:
+        """Return what there is to copy at this moment, and what was cut since the last one."""
+        cut_to, self._cut_to = self._cut_to, None
+        return CopyPoint(
+            log_start_offset=self.log_start_offset,
+            log_end_offset=self.log_end_offset,
+            extents=tuple(
+                SegmentExtent(segment.base_offset, segment.size, segment.next_offset)
+                for segment in self._segments
+            ),
+            active=self._active.state(),
+            epochs=self.epochs.copy(),
+            producers=self.producers.copy(),
+            cut_to=cut_to,
+        )
+
+    @property
+    def cut_to(self) -> int | None:
+        """Where it was cut since the last copy point, None if it was not."""
+        return self._cut_to
+
+    def segment_files(self, base_offset: int) -> SegmentFiles | None:
+        """Return what a copy of a segment needs beside its bytes; None if it is not there."""
+        number = self._segment_number(base_offset)
+        segment = self._segments[number]
+        if segment.base_offset != base_offset:
+            return None
+        return SegmentFiles(segment.state(), self._snapshots.read(base_offset), self._cut_to)
+
+    def adopt(
+        self,
+        state: SegmentState,
+        epochs: LeaderEpochs,
+        producers: ProducerState | None,
+        *,
+        has_snapshot: bool,
+    ) -> None:
+        """Take in a segment whose bytes were copied from the log that this is a copy of.
+
+        Args:
+            state: Of the segment; it is the last one here, or the one behind that.
+            epochs: Of the log that is copied.
+            producers: State at the end of the segment; None if that is not known, which is only
+                right while more segments are to come.
+            has_snapshot: Whether there is a snapshot for its start.
+        """
+        if state.base_offset != self._active.base_offset:
+            assert state.base_offset >= self.log_end_offset
+            if self._active.size == 0:
+                delete_segments(self._fs, self._segments, self._snapshots, len(self._segments) - 1)
+            self._segments.append(Segment(self._fs, self.directory, state.base_offset))
+        self._segments[-1].take_over(state)
+        self._segments_changed()
+        self._positions.clear()
+        if has_snapshot:
+            self._snapshots.found(state.base_offset)
+        if producers is not None:
+            self.producers = producers
+        mine = epochs.copy()
+        if self.log_end_offset < epochs.last_start:
+            mine.truncate_to(self.log_end_offset)
+        mine.truncate_from(self.log_start_offset)
+        if mine.entries != self.epochs.entries:
+            self._write_epochs(mine)
+
+    def adopted_on_disk(self, end_offset: int) -> None:
+        """Take notice that what was adopted below an offset is on the disk, names included."""
+        self._snapshots.on_disk(end_offset)
+        self.recovery_point = max(self.recovery_point, min(end_offset, self.log_end_offset))
+
+    def drop_before(self, base_offset: int) -> None:
+        """Delete the segments before the one with a base offset, as the copied log has done."""
+        count = sum(base < base_offset for base in self._base_offsets)
+        if count == len(self._segments):
+            self.truncate_fully_to(base_offset)
+            return
+        for segment in self._segments[:count]:
+            segment.close()
+            self._snapshots.delete(segment.base_offset)
+            delete_segment_files(self._fs, segment)
+        del self._segments[:count]
+        if count:
+            self._segments_changed()
+            self.advance_start_to(max(self.log_start_offset, self._base_offsets[0]))
 
     def flush(self) -> int:
         """Return when everything appended so far is on the disk.
@@ -419,18 +521,18 @@ class ReplicaLog:
         """Remove the files of segments deleted long enough ago; returns how many segments."""
         return self._deleted.remove_expired(self.directory, now_ms)
 
-    def rename_to(self, name: str) -> None:
-        """Rename the partition directory; open files go on being used."""
+    def rename_to(self, name: str, *, sync: bool = True) -> None:
+        """Rename the partition directory, durably if `sync`; open files go on being used."""
         target = self.directory.with_name(name)
-        self._fs.rename(self.directory, target)
+        self._fs.rename(self.directory, target, sync=sync)
         self.directory = target
         self._snapshots.directory = target
         for segment in self._segments:
             segment.directory = target
 
-    def rename_to_current(self) -> None:
+    def rename_to_current(self, *, sync: bool = True) -> None:
         """Make a future replica the current one."""
-        self.rename_to(names.partition_dir(self.topic_partition))
+        self.rename_to(names.partition_dir(self.topic_partition), sync=sync)
 
     def rename_to_delete(self, unique_id: str | None = None) -> None:
         """Mark the directory for removal; the name is unique, so that any number can wait."""
@@ -446,7 +548,9 @@ class ReplicaLog:
         if clean:
             self._active.finish()
             self._active.write_indexes(sync=True)
-            self._snapshots.take(self.log_end_offset, self.producers, sync=True)
+            if not self.is_future:
+                # The producers of a copy are not known until it is complete.
+                self._snapshots.take(self.log_end_offset, self.producers, sync=True)
             self.flush()
         for segment in self._segments:
             segment.close()
@@ -505,6 +609,9 @@ class ReplicaLog:
         if offset >= self._active.base_offset:
             return len(self._segments) - 1
         return max(0, bisect_right(self._base_offsets, offset) - 1)
+
+    def _note_cut(self, offset: int) -> None:
+        self._cut_to = offset if self._cut_to is None else min(self._cut_to, offset)
 
     def _segments_changed(self) -> None:
         self._base_offsets = [segment.base_offset for segment in self._segments]

@@ -49,6 +49,19 @@ class SegmentRead(NamedTuple):
     next_position: int
 
 
+class SegmentState(NamedTuple):
+    """What a segment knows of its bytes; another one with the same bytes can take it over."""
+
+    base_offset: int
+    size: int
+    next_offset: int
+    max_timestamp: int
+    max_timestamp_offset: int
+    bytes_since_index_entry: int
+    offset_index: OffsetIndex
+    time_index: TimeIndex
+
+
 class Segment:
     """An open segment; `next_offset` is the offset behind its last batch."""
 
@@ -252,6 +265,39 @@ class Segment:
             else:
                 return -1
         return self._first_timestamp
+
+    def state(self) -> SegmentState:
+        """Return a copy of all that is known of the bytes."""
+        return SegmentState(
+            self.base_offset,
+            self.size,
+            self.next_offset,
+            self.max_timestamp,
+            self.max_timestamp_offset,
+            self._bytes_since_index_entry,
+            self.index.copy(),
+            self.time_index.copy(),
+        )
+
+    def take_over(self, state: SegmentState) -> None:
+        """Take over what is known of the same bytes elsewhere; they are in the file already.
+
+        Raises:
+            CorruptRecordError: the file is shorter than that.
+        """
+        assert state.base_offset == self.base_offset
+        found = self._file.size()
+        if found < state.size:
+            raise CorruptRecordError(self.path, found, f"ends before {state.size}")
+        if found > state.size:
+            self._file.truncate(state.size)
+        self.size = state.size
+        self.next_offset = state.next_offset
+        self.max_timestamp = state.max_timestamp
+        self.max_timestamp_offset = state.max_timestamp_offset
+        self._bytes_since_index_entry = state.bytes_since_index_entry
+        self._first_timestamp = None
+        self.index, self.time_index = state.offset_index, state.time_index
 
     def finish(self) -> None:
         """Close the time index off with the largest timestamp."""

@@ -72,6 +72,12 @@ class TimeIndex:
         """Drop all entries."""
         self.truncate_to(self._base_offset)
 
+    def copy(self) -> TimeIndex:
+        """Return an independent copy."""
+        other = TimeIndex(self._base_offset)
+        other._timestamps, other._offsets = self._timestamps[:], self._offsets[:]
+        return other
+
     def encode(self) -> bytes:
         """Return the content of the file."""
         return b"".join(map(_ENTRY.pack, self._timestamps, self._offsets))

@@ -39,10 +39,17 @@ class ApiKey(IntEnum):
     DELETE_TOPICS = 20
     INIT_PRODUCER_ID = 22
     OFFSET_FOR_LEADER_EPOCH = 23
+    DESCRIBE_CONFIGS = 32
+    ALTER_CONFIGS = 33
+    ALTER_REPLICA_LOG_DIRS = 34
     DESCRIBE_LOG_DIRS = 35
     CREATE_PARTITIONS = 37
     ELECT_LEADERS = 43
+    INCREMENTAL_ALTER_CONFIGS = 44
+    ALTER_PARTITION_REASSIGNMENTS = 45
+    LIST_PARTITION_REASSIGNMENTS = 46
     DESCRIBE_CLUSTER = 60
+    LIST_CONFIG_RESOURCES = 74
     DESCRIBE_TOPIC_PARTITIONS = 75
     REVIVE_LOG_DIR = 10_000
     """Not one of Kafka's; see `jbodlab.protocol.revive_log_dir`."""
@@ -94,10 +101,17 @@ APIS: dict[int, Api] = {
         _api(ApiKey.DELETE_TOPICS, 1, 6, 4),
         _api(ApiKey.INIT_PRODUCER_ID, 0, 5, 2),
         _api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4, 4),
+        _api(ApiKey.DESCRIBE_CONFIGS, 1, 4, 4),
+        _api(ApiKey.ALTER_CONFIGS, 0, 2, 2),
+        _api(ApiKey.ALTER_REPLICA_LOG_DIRS, 1, 2, 2),
         _api(ApiKey.DESCRIBE_LOG_DIRS, 1, 5, 2),
         _api(ApiKey.CREATE_PARTITIONS, 0, 3, 2),
         _api(ApiKey.ELECT_LEADERS, 0, 2, 2),
+        _api(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, 1),
+        _api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1, 0),
+        _api(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0, 0),
         _api(ApiKey.DESCRIBE_CLUSTER, 0, 2, 0),
+        _api(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, 0),
         _api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, 0),
         _api(ApiKey.REVIVE_LOG_DIR, 0, 0, 0),
         _api(ApiKey.DESCRIBE_LOG_DIR_STATES, 0, 0, 0),

@@ -79,10 +79,30 @@ class ControllerStub:
                 request_serializer=jbodlab_dot_rpc_dot_controller__pb2.ElectLeadersRequest.SerializeToString,
                 response_deserializer=jbodlab_dot_rpc_dot_controller__pb2.ElectLeadersResponse.FromString,
                 _registered_method=True)
+        self.AlterPartitionReassignments = channel.unary_unary(
+                '/jbodlab.rpc.Controller/AlterPartitionReassignments',
+                request_serializer=jbodlab_dot_rpc_dot_controller__pb2.AlterPartitionReassignmentsRequest.SerializeToString,
+                response_deserializer=jbodlab_dot_rpc_dot_controller__pb2.AlterPartitionReassignmentsResponse.FromString,
+                _registered_method=True)
+        self.ListPartitionReassignments = channel.unary_unary(
+                '/jbodlab.rpc.Controller/ListPartitionReassignments',
+                request_serializer=jbodlab_dot_rpc_dot_controller__pb2.ListPartitionReassignmentsRequest.SerializeToString,
+                response_deserializer=jbodlab_dot_rpc_dot_controller__pb2.ListPartitionReassignmentsResponse.FromString,
+                _registered_method=True)
         self.AllocateProducerIds = channel.unary_unary(
                 '/jbodlab.rpc.Controller/AllocateProducerIds',
                 request_serializer=jbodlab_dot_rpc_dot_controller__pb2.AllocateProducerIdsRequest.SerializeToString,
                 response_deserializer=jbodlab_dot_rpc_dot_controller__pb2.AllocateProducerIdsResponse.FromString,
+                _registered_method=True)
+        self.IncrementalAlterConfigs = channel.unary_unary(
+                '/jbodlab.rpc.Controller/IncrementalAlterConfigs',
+                request_serializer=jbodlab_dot_rpc_dot_controller__pb2.IncrementalAlterConfigsRequest.SerializeToString,
+                response_deserializer=jbodlab_dot_rpc_dot_controller__pb2.AlterConfigsResponse.FromString,
+                _registered_method=True)
+        self.AlterConfigs = channel.unary_unary(
+                '/jbodlab.rpc.Controller/AlterConfigs',
+                request_serializer=jbodlab_dot_rpc_dot_controller__pb2.AlterConfigsRequest.SerializeToString,
+                response_deserializer=jbodlab_dot_rpc_dot_controller__pb2.AlterConfigsResponse.FromString,
                 _registered_method=True)
         self.DescribeQuorum = channel.unary_unary(
                 '/jbodlab.rpc.Controller/DescribeQuorum',
@@ -153,7 +173,31 @@ class ControllerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AlterPartitionReassignments(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListPartitionReassignments(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def AllocateProducerIds(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def IncrementalAlterConfigs(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AlterConfigs(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -220,10 +264,30 @@ def add_ControllerServicer_to_server(servicer, server):
                     request_deserializer=jbodlab_dot_rpc_dot_controller__pb2.ElectLeadersRequest.FromString,
                     response_serializer=jbodlab_dot_rpc_dot_controller__pb2.ElectLeadersResponse.SerializeToString,
             ),
+            'AlterPartitionReassignments': grpc.unary_unary_rpc_method_handler(
+                    servicer.AlterPartitionReassignments,
+                    request_deserializer=jbodlab_dot_rpc_dot_controller__pb2.AlterPartitionReassignmentsRequest.FromString,
+                    response_serializer=jbodlab_dot_rpc_dot_controller__pb2.AlterPartitionReassignmentsResponse.SerializeToString,
+            ),
+            'ListPartitionReassignments': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListPartitionReassignments,
+                    request_deserializer=jbodlab_dot_rpc_dot_controller__pb2.ListPartitionReassignmentsRequest.FromString,
+                    response_serializer=jbodlab_dot_rpc_dot_controller__pb2.ListPartitionReassignmentsResponse.SerializeToString,
+            ),
             'AllocateProducerIds': grpc.unary_unary_rpc_method_handler(
                     servicer.AllocateProducerIds,
                     request_deserializer=jbodlab_dot_rpc_dot_controller__pb2.AllocateProducerIdsRequest.FromString,
                     response_serializer=jbodlab_dot_rpc_dot_controller__pb2.AllocateProducerIdsResponse.SerializeToString,
+            ),
+            'IncrementalAlterConfigs': grpc.unary_unary_rpc_method_handler(
+                    servicer.IncrementalAlterConfigs,
+                    request_deserializer=jbodlab_dot_rpc_dot_controller__pb2.IncrementalAlterConfigsRequest.FromString,
+                    response_serializer=jbodlab_dot_rpc_dot_controller__pb2.AlterConfigsResponse.SerializeToString,
+            ),
+            'AlterConfigs': grpc.unary_unary_rpc_method_handler(
+                    servicer.AlterConfigs,
+                    request_deserializer=jbodlab_dot_rpc_dot_controller__pb2.AlterConfigsRequest.FromString,
+                    response_serializer=jbodlab_dot_rpc_dot_controller__pb2.AlterConfigsResponse.SerializeToString,
             ),
             'DescribeQuorum': grpc.unary_unary_rpc_method_handler(
                     servicer.DescribeQuorum,
@@ -490,6 +554,60 @@ class Controller:
             _registered_method=True)
 
     @staticmethod
+    def AlterPartitionReassignments(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/jbodlab.rpc.Controller/AlterPartitionReassignments',
+            jbodlab_dot_rpc_dot_controller__pb2.AlterPartitionReassignmentsRequest.SerializeToString,
+            jbodlab_dot_rpc_dot_controller__pb2.AlterPartitionReassignmentsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListPartitionReassignments(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/jbodlab.rpc.Controller/ListPartitionReassignments',
+            jbodlab_dot_rpc_dot_controller__pb2.ListPartitionReassignmentsRequest.SerializeToString,
+            jbodlab_dot_rpc_dot_controller__pb2.ListPartitionReassignmentsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def AllocateProducerIds(request,
             target,
             options=(),
@@ -506,6 +624,60 @@ class Controller:
             '/jbodlab.rpc.Controller/AllocateProducerIds',
             jbodlab_dot_rpc_dot_controller__pb2.AllocateProducerIdsRequest.SerializeToString,
             jbodlab_dot_rpc_dot_controller__pb2.AllocateProducerIdsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def IncrementalAlterConfigs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/jbodlab.rpc.Controller/IncrementalAlterConfigs',
+            jbodlab_dot_rpc_dot_controller__pb2.IncrementalAlterConfigsRequest.SerializeToString,
+            jbodlab_dot_rpc_dot_controller__pb2.AlterConfigsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AlterConfigs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/jbodlab.rpc.Controller/AlterConfigs',
+            jbodlab_dot_rpc_dot_controller__pb2.AlterConfigsRequest.SerializeToString,
+            jbodlab_dot_rpc_dot_controller__pb2.AlterConfigsResponse.FromString,
             options,
             channel_credentials,
             insecure,

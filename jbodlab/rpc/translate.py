@@ -90,6 +90,8 @@ def _(request: values.BrokerRegistrationRequest) -> pb.BrokerRegistrationRequest
         is_migrating_zk_broker=request.is_migrating_zk_broker,
         log_dirs=[directory.bytes for directory in request.log_dirs],
         previous_broker_epoch=request.previous_broker_epoch,
+        cordoned_log_dirs=[directory.bytes for directory in request.cordoned_log_dirs or ()],
+        knows_cordoned_log_dirs=request.cordoned_log_dirs is not None,
     )
 
 
@@ -124,6 +126,7 @@ def _(message: pb.BrokerRegistrationRequest) -> values.BrokerRegistrationRequest
             if message.HasField("previous_broker_epoch")
             else UNKNOWN_BROKER_EPOCH
         ),
+        cordoned_log_dirs=_cordoned(message),
     )
 
 
@@ -160,6 +163,8 @@ def _(request: values.BrokerHeartbeatRequest) -> pb.BrokerHeartbeatRequest:
         degraded_log_dirs=[directory.bytes for directory in request.degraded_log_dirs],
         full_log_dirs=[directory.bytes for directory in request.full_log_dirs],
         tolerated_log_dirs=[directory.bytes for directory in request.tolerated_log_dirs],
+        cordoned_log_dirs=[directory.bytes for directory in request.cordoned_log_dirs or ()],
+        knows_cordoned_log_dirs=request.cordoned_log_dirs is not None,
     )
 
 
@@ -175,6 +180,7 @@ def _(message: pb.BrokerHeartbeatRequest) -> values.BrokerHeartbeatRequest:
         degraded_log_dirs=_directories("degraded_log_dirs", message.degraded_log_dirs),
         full_log_dirs=_directories("full_log_dirs", message.full_log_dirs),
         tolerated_log_dirs=_directories("tolerated_log_dirs", message.tolerated_log_dirs),
+        cordoned_log_dirs=_cordoned(message),
     )
 
 
@@ -739,6 +745,172 @@ def _(message: pb.ElectLeadersResponse) -> values.ElectLeadersResponse:
     )
 
 
+# AlterPartitionReassignments
+
+
+@to_proto.register
+def _(request: values.AlterPartitionReassignmentsRequest) -> pb.AlterPartitionReassignmentsRequest:
+    kind = pb.AlterPartitionReassignmentsRequest
+    return kind(
+        topics=[
+            kind.Topic(
+                name=topic,
+                partitions=[
+                    kind.Partition(
+                        partition_index=each.partition,
+                        replicas=each.replicas or (),
+                        cancel=each.replicas is None,
+                    )
+                    for each in partitions
+                ],
+            )
+            for topic, partitions in groupby(request.partitions, lambda each: each.topic)
+        ],
+        timeout_ms=request.timeout_ms,
+        allow_replication_factor_change=request.allow_replication_factor_change,
+    )
+
+
+@from_proto.register
+def _(message: pb.AlterPartitionReassignmentsRequest) -> values.AlterPartitionReassignmentsRequest:
+    return values.AlterPartitionReassignmentsRequest(
+        partitions=tuple(
+            values.PartitionToReassign(
+                topic=topic.name,
+                partition=each.partition_index,
+                replicas=None if each.cancel else _broker_ids(each.replicas),
+            )
+            for topic in message.topics
+            for each in topic.partitions
+        ),
+        allow_replication_factor_change=(
+            message.allow_replication_factor_change
+            if message.HasField("allow_replication_factor_change")
+            else True
+        ),
+        timeout_ms=timeout_ms(message),
+    )
+
+
+@to_proto.register
+def _(
+    response: values.AlterPartitionReassignmentsResponse,
+) -> pb.AlterPartitionReassignmentsResponse:
+    kind = pb.AlterPartitionReassignmentsResponse
+    return kind(
+        error_code=response.error_code,
+        error_message=response.error_message,
+        responses=[
+            kind.Topic(
+                name=topic,
+                partitions=[
+                    kind.Partition(
+                        partition_index=result.partition,
+                        error_code=result.error_code,
+                        error_message=result.error_message,
+                    )
+                    for result in results
+                ],
+            )
+            for topic, results in groupby(response.results, lambda result: result.topic)
+        ],
+    )
+
+
+@from_proto.register
+def _(
+    message: pb.AlterPartitionReassignmentsResponse,
+) -> values.AlterPartitionReassignmentsResponse:
+    return values.AlterPartitionReassignmentsResponse(
+        error_code=_error_code(message.error_code),
+        error_message=message.error_message,
+        results=tuple(
+            values.ReassignmentResult(
+                topic=topic.name,
+                partition=each.partition_index,
+                error_code=_error_code(each.error_code),
+                error_message=each.error_message,
+            )
+            for topic in message.responses
+            for each in topic.partitions
+        ),
+    )
+
+
+# ListPartitionReassignments
+
+
+@to_proto.register
+def _(request: values.ListPartitionReassignmentsRequest) -> pb.ListPartitionReassignmentsRequest:
+    return pb.ListPartitionReassignmentsRequest(
+        topics=[
+            pb.ListPartitionReassignmentsRequest.Topic(
+                name=topic, partition_indexes=[pair[1] for pair in pairs]
+            )
+            for topic, pairs in groupby(request.topic_partitions or (), lambda pair: pair[0])
+        ],
+        all_partitions=request.topic_partitions is None,
+    )
+
+
+@from_proto.register
+def _(message: pb.ListPartitionReassignmentsRequest) -> values.ListPartitionReassignmentsRequest:
+    return values.ListPartitionReassignmentsRequest(
+        topic_partitions=(
+            None
+            if message.all_partitions
+            else tuple(
+                (topic.name, partition)
+                for topic in message.topics
+                for partition in topic.partition_indexes
+            )
+        ),
+    )
+
+
+@to_proto.register
+def _(response: values.ListPartitionReassignmentsResponse) -> pb.ListPartitionReassignmentsResponse:
+    kind = pb.ListPartitionReassignmentsResponse
+    return kind(
+        error_code=response.error_code,
+        error_message=response.error_message,
+        topics=[
+            kind.Topic(
+                name=topic,
+                partitions=[
+                    kind.Partition(
+                        partition_index=each.partition,
+                        replicas=each.replicas,
+                        adding_replicas=each.adding_replicas,
+                        removing_replicas=each.removing_replicas,
+                    )
+                    for each in partitions
+                ],
+            )
+            for topic, partitions in groupby(response.reassignments, lambda each: each.topic)
+        ],
+    )
+
+
+@from_proto.register
+def _(message: pb.ListPartitionReassignmentsResponse) -> values.ListPartitionReassignmentsResponse:
+    return values.ListPartitionReassignmentsResponse(
+        error_code=_error_code(message.error_code),
+        error_message=message.error_message,
+        reassignments=tuple(
+            values.OngoingReassignment(
+                topic=topic.name,
+                partition=each.partition_index,
+                replicas=_broker_ids(each.replicas),
+                adding_replicas=_broker_ids(each.adding_replicas),
+                removing_replicas=_broker_ids(each.removing_replicas),
+            )
+            for topic in message.topics
+            for each in topic.partitions
+        ),
+    )
+
+
 # AllocateProducerIds
 
 
@@ -773,6 +945,123 @@ def _(message: pb.AllocateProducerIdsResponse) -> values.AllocateProducerIdsResp
         producer_id_start=message.producer_id_start,
         producer_id_len=message.producer_id_len,
         error_message=message.error_message,
+    )
+
+
+# IncrementalAlterConfigs and AlterConfigs
+
+
+@to_proto.register
+def _(request: values.IncrementalAlterConfigsRequest) -> pb.IncrementalAlterConfigsRequest:
+    kind = pb.IncrementalAlterConfigsRequest
+    return kind(
+        resources=[
+            kind.Resource(
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+                configs=[
+                    kind.Config(
+                        name=change.name, config_operation=change.operation, value=change.value
+                    )
+                    for change in resource.changes
+                ],
+            )
+            for resource in request.resources
+        ],
+        validate_only=request.validate_only,
+    )
+
+
+@from_proto.register
+def _(message: pb.IncrementalAlterConfigsRequest) -> values.IncrementalAlterConfigsRequest:
+    return values.IncrementalAlterConfigsRequest(
+        resources=tuple(
+            values.ConfigResource(
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+                changes=tuple(
+                    values.ConfigChange(
+                        name=config.name,
+                        operation=config.config_operation,
+                        value=config.value if config.HasField("value") else None,
+                    )
+                    for config in resource.configs
+                ),
+            )
+            for resource in message.resources
+        ),
+        validate_only=message.validate_only,
+    )
+
+
+@to_proto.register
+def _(request: values.AlterConfigsRequest) -> pb.AlterConfigsRequest:
+    kind = pb.AlterConfigsRequest
+    return kind(
+        resources=[
+            kind.Resource(
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+                configs=[
+                    kind.Config(name=change.name, value=change.value) for change in resource.changes
+                ],
+            )
+            for resource in request.resources
+        ],
+        validate_only=request.validate_only,
+    )
+
+
+@from_proto.register
+def _(message: pb.AlterConfigsRequest) -> values.AlterConfigsRequest:
+    return values.AlterConfigsRequest(
+        resources=tuple(
+            values.ConfigResource(
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+                changes=tuple(
+                    values.ConfigChange(
+                        name=config.name,
+                        value=config.value if config.HasField("value") else None,
+                    )
+                    for config in resource.configs
+                ),
+            )
+            for resource in message.resources
+        ),
+        validate_only=message.validate_only,
+    )
+
+
+@to_proto.register
+def _(response: values.AlterConfigsResponse) -> pb.AlterConfigsResponse:
+    return pb.AlterConfigsResponse(
+        responses=[
+            pb.AlterConfigsResponse.Response(
+                error_code=each.error_code,
+                error_message=each.error_message,
+                resource_type=each.resource_type,
+                resource_name=each.resource_name,
+            )
+            for each in response.responses
+        ],
+        metadata_offset=response.metadata_offset,
+    )
+
+
+@from_proto.register
+def _(message: pb.AlterConfigsResponse) -> values.AlterConfigsResponse:
+    return values.AlterConfigsResponse(
+        responses=tuple(
+            values.AlteredResource(
+                resource_type=each.resource_type,
+                resource_name=each.resource_name,
+                error_code=_error_code(each.error_code),
+                error_message=each.error_message,
+            )
+            for each in message.responses
+        ),
+        metadata_offset=Offset(message.metadata_offset),
     )
 
 
@@ -870,6 +1159,12 @@ def _uuid(field: str, raw: bytes) -> UUID:
 
 def _directories(field: str, raw_ids: Iterable[bytes]) -> tuple[DirectoryId, ...]:
     return tuple(DirectoryId(_uuid(field, raw)) for raw in raw_ids)
+
+
+def _cordoned(message: Any) -> tuple[DirectoryId, ...] | None:
+    if not message.knows_cordoned_log_dirs:
+        return None
+    return _directories("cordoned_log_dirs", message.cordoned_log_dirs)
 
 
 def _optional_topic_id(raw: bytes) -> TopicId | None:

@@ -12,6 +12,8 @@ what the controller answers and writes; lines that begin with `#` are comments.
     isr BROKER TOPIC-INDEX MEMBER,MEMBER
     elect preferred|unclean [TOPIC-INDEX ...]
     unregister BROKER
+    reassign TOPIC-INDEX=BROKER,BROKER|cancel ... [same-factor]
+    reassignments                                        all that are under way
     reassignment TOPIC-INDEX replicas=.. removing=.. adding=.. dirs=..
     wait MS                                              then the session timer comes round
     show TOPIC-INDEX
@@ -25,6 +27,10 @@ from collections.abc import Callable
 
 from controller.brokers import fence_stale_broker
 from controller.elections import elect_leaders
+from controller.reassignments import (
+    alter_partition_reassignments,
+    list_partition_reassignments,
+)
 from controller.registration import unregister_broker
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import BrokerId, TopicId
@@ -37,7 +43,13 @@ from jbodlab.records.cluster_records import (
 from jbodlab.records.config_records import ConfigRecord
 from jbodlab.records.frame import VersionedRecord
 from jbodlab.records.topic_records import PartitionChangeRecord, PartitionRecord, TopicRecord
-from jbodlab.requests import ElectLeadersRequest, UnregisterBrokerRequest
+from jbodlab.requests import (
+    AlterPartitionReassignmentsRequest,
+    ElectLeadersRequest,
+    ListPartitionReassignmentsRequest,
+    PartitionToReassign,
+    UnregisterBrokerRequest,
+)
 from tests.builders import PureController, brokers, directories, name_of, named_uuid
 
 
@@ -68,6 +80,8 @@ class _Runner:
             "isr": self._isr,
             "elect": self._elect,
             "unregister": self._unregister,
+            "reassign": self._reassign,
+            "reassignments": self._reassignments,
             "reassignment": self._reassignment,
             "wait": self._wait,
             "show": self._show,
@@ -175,6 +189,40 @@ class _Runner:
         request = UnregisterBrokerRequest(broker_id=BrokerId(int(words[0])))
         answer = self.controller.ask(unregister_broker, request)
         return [*self._records(), f"answer {answer.error_code.name}"]
+
+    def _reassign(self, words: list[str]) -> list[str]:
+        wishes = []
+        for word in words:
+            if word == "same-factor":
+                continue
+            where, _, target = word.partition("=")
+            topic, _, index = where.rpartition("-")
+            wishes.append(
+                PartitionToReassign(
+                    topic=topic,
+                    partition=int(index),
+                    replicas=None if target == "cancel" else brokers(*map(int, target.split(","))),
+                )
+            )
+        request = AlterPartitionReassignmentsRequest(
+            partitions=tuple(wishes), allow_replication_factor_change="same-factor" not in words
+        )
+        answer = self.controller.ask(alter_partition_reassignments, request)
+        results = [
+            f"answer {each.topic}-{each.partition} {each.error_code.name} {each.error_message}"
+            for each in answer.results
+        ]
+        return [*self._records(), *map(str.rstrip, results)]
+
+    def _reassignments(self, words: list[str]) -> list[str]:
+        assert not words
+        image = self.controller.state.image
+        found = list_partition_reassignments(ListPartitionReassignmentsRequest(), image)
+        return [
+            f"{each.topic}-{each.partition} replicas {_list(each.replicas)} "
+            f"adding {_list(each.adding_replicas)} removing {_list(each.removing_replicas)}"
+            for each in found.reassignments
+        ]
 
     def _reassignment(self, words: list[str]) -> list[str]:
         topic, _, index = words[0].rpartition("-")

@@ -43,7 +43,7 @@ class Shell:
 async def shell(directory: Path, **settings: str) -> AsyncIterator[Shell]:
     result = Shell(directory, **settings)
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             yield result
     finally:
         result.running.cancel()

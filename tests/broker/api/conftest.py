@@ -13,6 +13,7 @@ import pytest
 import uvloop
 
 from broker.api.handlers import BrokerParts, ClientApis
+from broker.dynamic_config import DynamicConfig
 from broker.logdirs.revival import Revived
 from broker.metadata_cache import MetadataCache
 from broker.network.listener import Listener
@@ -46,6 +47,7 @@ from jbodlab.image.cluster_image import ClusterImage
 from jbodlab.image.metadata_image import MetadataImage
 from jbodlab.image.partition_registration import PartitionRegistration
 from jbodlab.image.topics_image import TopicImage, TopicsImage
+from jbodlab.node_config import read_values
 from jbodlab.records.cluster_records import BrokerEndpoint
 
 DEADLINE_S = 10.0
@@ -131,6 +133,26 @@ class RecordingController:
         self, request: requests.ElectLeadersRequest, timeout_s: float
     ) -> requests.ElectLeadersResponse:
         return await self._answer("elect_leaders", request, timeout_s)
+
+    async def alter_partition_reassignments(
+        self, request: requests.AlterPartitionReassignmentsRequest, timeout_s: float
+    ) -> requests.AlterPartitionReassignmentsResponse:
+        return await self._answer("alter_partition_reassignments", request, timeout_s)
+
+    async def list_partition_reassignments(
+        self, request: requests.ListPartitionReassignmentsRequest, timeout_s: float
+    ) -> requests.ListPartitionReassignmentsResponse:
+        return await self._answer("list_partition_reassignments", request, timeout_s)
+
+    async def incremental_alter_configs(
+        self, request: requests.IncrementalAlterConfigsRequest, timeout_s: float
+    ) -> requests.AlterConfigsResponse:
+        return await self._answer("incremental_alter_configs", request, timeout_s)
+
+    async def alter_configs(
+        self, request: requests.AlterConfigsRequest, timeout_s: float
+    ) -> requests.AlterConfigsResponse:
+        return await self._answer("alter_configs", request, timeout_s)
 
     async def allocate_producer_ids(
         self, request: requests.AllocateProducerIdsRequest, timeout_s: float
@@ -267,6 +289,7 @@ async def serving(cluster: Cluster, *, auto_create_topics: bool) -> AsyncIterato
             controller=cluster.controller,
             revival=cluster.revival,
             broker_epoch=lambda: BrokerEpoch(77),
+            configs=DynamicConfig(US, read_values({})[0], ["/disk-1", "/disk-2"]),
             auto_create_topics=auto_create_topics,
         )
     )

@@ -72,6 +72,7 @@ def client_apis() -> ClientApis:
             controller=NoReplicas(),  # type: ignore[arg-type]
             revival=NoReplicas(),  # type: ignore[arg-type]
             broker_epoch=lambda: BrokerEpoch(1),
+            configs=NoReplicas(),  # type: ignore[arg-type]
             auto_create_topics=False,
         )
     )

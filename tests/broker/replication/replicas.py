@@ -168,6 +168,9 @@ class Assignments:
 
     def __init__(self) -> None:
         self.assigned: list[tuple[TopicId, int, DirectoryId]] = []
+        self.callbacks: list[Callable[[], None]] = []
+        self.accepts = False
+        """Whether what wants to know is answered at once."""
 
     def assign(
         self,
@@ -177,6 +180,10 @@ class Assignments:
         callback: Callable[[], None] | None = None,
     ) -> None:
         self.assigned.append((topic_id, partition, directory))
+        if callback is not None:
+            self.callbacks.append(callback)
+            if self.accepts:
+                asyncio.get_running_loop().call_soon(callback)
 
 
 class Host:

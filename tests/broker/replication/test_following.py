@@ -59,6 +59,7 @@ class Node:
                 controller=None,  # type: ignore[arg-type]  # no request here needs one
                 revival=None,  # type: ignore[arg-type]
                 broker_epoch=lambda: BrokerEpoch(7),
+                configs=None,  # type: ignore[arg-type]
             )
         )
         self.listener = Listener("PLAINTEXT", "127.0.0.1", 0, self.apis.dispatcher)

@@ -183,8 +183,90 @@ MESSAGES = [
         ),
         error_message="text",
     ),
+    values.AlterPartitionReassignmentsRequest(
+        partitions=(
+            values.PartitionToReassign(topic="a", partition=0, replicas=(TWO, ONE)),
+            values.PartitionToReassign(topic="a", partition=1, replicas=None),
+            values.PartitionToReassign(topic="b", partition=0, replicas=()),
+        ),
+        allow_replication_factor_change=False,
+        timeout_ms=7,
+    ),
+    values.AlterPartitionReassignmentsRequest(partitions=()),
+    values.AlterPartitionReassignmentsResponse(
+        results=(
+            values.ReassignmentResult(topic="a", partition=0),
+            values.ReassignmentResult(
+                topic="b",
+                partition=1,
+                error_code=ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
+                error_message="none",
+            ),
+        )
+    ),
+    values.AlterPartitionReassignmentsResponse(
+        error_code=ErrorCode.POLICY_VIOLATION, error_message="too much"
+    ),
+    values.ListPartitionReassignmentsRequest(),
+    values.ListPartitionReassignmentsRequest(topic_partitions=(("a", 1), ("a", 0), ("b", 0))),
+    values.ListPartitionReassignmentsRequest(topic_partitions=()),
+    values.ListPartitionReassignmentsResponse(
+        reassignments=(
+            values.OngoingReassignment(
+                topic="a",
+                partition=0,
+                replicas=(TWO, ONE),
+                adding_replicas=(TWO,),
+                removing_replicas=(ONE,),
+            ),
+            values.OngoingReassignment(topic="b", partition=3, replicas=(ONE,)),
+        )
+    ),
     values.AllocateProducerIdsRequest(broker_id=ONE, broker_epoch=EPOCH),
     values.AllocateProducerIdsResponse(producer_id_start=2**40, producer_id_len=1000),
+    values.IncrementalAlterConfigsRequest(
+        resources=(
+            values.ConfigResource(
+                resource_type=2,
+                resource_name="a",
+                changes=(
+                    values.ConfigChange(name="x", operation=1),
+                    values.ConfigChange(name="y", operation=2, value=""),
+                ),
+            ),
+            values.ConfigResource(resource_type=4, resource_name=""),
+        ),
+        validate_only=True,
+    ),
+    values.AlterConfigsRequest(
+        resources=(
+            values.ConfigResource(
+                resource_type=4,
+                resource_name="1",
+                changes=(
+                    values.ConfigChange(name="x", value="1"),
+                    values.ConfigChange(name="y"),
+                ),
+            ),
+        )
+    ),
+    values.AlterConfigsResponse(
+        responses=(
+            values.AlteredResource(
+                resource_type=2,
+                resource_name="a",
+                error_code=ErrorCode.INVALID_CONFIG,
+                error_message="no",
+            ),
+        ),
+        metadata_offset=Offset(2**40),
+    ),
+    values.BrokerHeartbeatRequest(
+        broker_id=ONE,
+        broker_epoch=EPOCH,
+        current_metadata_offset=Offset(1),
+        cordoned_log_dirs=(),
+    ),
     values.DescribeQuorumResponse(
         cluster_id="c",
         leader_id=ONE,

@@ -1,0 +1,102 @@
+"""jbod-log-dirs balance: as many bytes in each log directory of a broker as in its others.
+
+Nothing is kept between two calls: what is under way is what the brokers tell. So --status shows,
+and --cancel ends, every move between directories, whoever began it. Offline directories take no
+part, and cordoned ones are left as they are; full ones only give.
+"""
+
+from __future__ import annotations
+
+from admin_tool.errors import UsageError
+from admin_tool.log_dir_actions.move_plan import DirState, Move, balance, spread_bytes
+from admin_tool.log_dir_actions.planning import (
+    begin,
+    broker_dirs,
+    dir_states,
+    shown_effect,
+    shown_plan,
+    wait_until_moved,
+)
+from admin_tool.log_dir_actions.table import BrokerDirs, moves, render, size_text
+from admin_tool.options import Parsed
+from admin_tool.reassignment.moves import DEFAULT_TIMEOUT_MS, start_moves
+from admin_tool.requests.connection import Connection, connected
+from admin_tool.requests.log_dirs import Replica
+
+ACTIONS = ("plan", "execute", "status", "cancel")
+
+
+def run(options: Parsed) -> int:
+    """Carry out one action; returns the exit code."""
+    chosen = [name for name in ACTIONS if options.has(name)]
+    if len(chosen) != 1:
+        listed = ", ".join(f"--{name}" for name in ACTIONS)
+        raise UsageError(f"balance must include exactly one action: {listed}")
+    if options.has("wait"):
+        options.require("execute")
+    broker = options.number("broker")
+    with connected(options) as connection:
+        found = broker_dirs(connection, broker)
+        match chosen[0]:
+            case "status":
+                _show_status(found)
+            case "cancel":
+                _cancel(connection, found)
+            case action:
+                plans = [(one, *_plan(one)) for one in found]
+                print("\n\n".join(shown_plan(*plan) for plan in plans), flush=True)
+                if action == "plan":
+                    print("Nothing is moved without --execute.")
+                else:
+                    _execute(connection, plans, waits=options.has("wait"))
+    return 0
+
+
+def _plan(one: BrokerDirs) -> tuple[list[DirState], list[Move]]:
+    cordoned = {log_dir.path for log_dir in one.log_dirs if log_dir.is_cordoned}
+    dirs = [each for each in dir_states(one) if each.path not in cordoned]
+    return dirs, balance(dirs)
+
+
+def _execute(
+    connection: Connection,
+    plans: list[tuple[BrokerDirs, list[DirState], list[Move]]],
+    *,
+    waits: bool,
+) -> None:
+    targets: dict[Replica, str] = {}
+    for one, _, plan in plans:
+        targets |= begin(connection, one.broker, plan)
+    if not targets:
+        print("Everything is even enough.")
+    elif waits:
+        wait_until_moved(connection, targets)
+        for one, _, plan in plans:
+            if plan:
+                print(shown_effect(one, *broker_dirs(connection, one.broker)))
+
+
+def _show_status(found: list[BrokerDirs]) -> None:
+    print(render(found))
+    for one in found:
+        held = [each.held_bytes for each in dir_states(one)]
+        under_way = len(moves([one]))
+        print(
+            f"broker {one.broker}: {under_way} move{'' if under_way == 1 else 's'} under way; "
+            f"afterwards the fullest directory has {size_text(spread_bytes(held))} more than the "
+            "emptiest"
+        )
+
+
+def _cancel(connection: Connection, found: list[BrokerDirs]) -> None:
+    # A move ends by being sent where the replica is already.
+    targets = {
+        Replica(each.broker, each.topic, each.partition): each.source
+        for each in moves(found)
+        if each.source is not None
+    }
+    if targets:
+        start_moves(connection, targets, DEFAULT_TIMEOUT_MS / 1000)
+        print(f"Cancelled {len(targets)} move{'' if len(targets) == 1 else 's'}.")
+    else:
+        print("No move between log directories is under way.")

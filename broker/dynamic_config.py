@@ -1,0 +1,98 @@
+"""The settings of this broker that are in force: its property file, and what was changed since.
+
+What is set for this broker goes before what is set for all brokers, and that before the file. A
+value that makes no sense, written by another version or another program, is passed over.
+
+Source: `kafka.server.DynamicBrokerConfig`, KIP-226.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+
+from broker.logdirs.cordon import check_paths
+from jbodlab import config_dynamic
+from jbodlab.config_dynamic import CORDONED_LOG_DIRS
+from jbodlab.config_sources import BrokerLayers
+from jbodlab.config_table import Values
+from jbodlab.errors import ConfigError
+from jbodlab.ids import BrokerId
+from jbodlab.image.metadata_delta import MetadataDelta
+from jbodlab.image.metadata_image import MetadataImage
+from jbodlab.records.config_records import BROKER_RESOURCE
+
+logger = logging.getLogger(__name__)
+
+Listener = Callable[[Values], None]
+
+
+class DynamicConfig:
+    """Follows the metadata; listeners are called on the loop with what is in force.
+
+    Args:
+        broker_id: Ours.
+        static: The property file.
+        log_dirs: Its data directories.
+    """
+
+    def __init__(self, broker_id: BrokerId, static: Values, log_dirs: Iterable[object]) -> None:
+        self.layers = BrokerLayers(broker={}, all_brokers={}, static=static.properties)
+        """What is set where."""
+        self.values = Values(config_dynamic.BROKER_TABLE, static.properties)
+        """What is in force."""
+        self._broker_id = broker_id
+        self._log_dirs = tuple(map(str, log_dirs))
+        self._listeners: list[Listener] = []
+
+    def add_listener(self, listener: Listener) -> None:
+        """Have `listener` called after every change, and once at the first update."""
+        self._listeners.append(listener)
+
+    def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Follow a change of the metadata."""
+        names = {name for kind, name in delta.changed_configs if kind == BROKER_RESOURCE}
+        if not names.isdisjoint(("", str(self._broker_id))):
+            self.update(image)
+
+    def update(self, image: MetadataImage) -> None:
+        """Take over what an image has for this broker and for all."""
+        static = self.layers.static
+        self.layers = BrokerLayers(
+            broker=image.configs.resource(BROKER_RESOURCE, str(self._broker_id)),
+            all_brokers=image.configs.resource(BROKER_RESOURCE, ""),
+            static=static,
+        )
+        merged = {
+            **static,
+            **_sound(self.layers.all_brokers, all_brokers=True),
+            **_sound(self.layers.broker, all_brokers=False),
+        }
+        self.values = Values(config_dynamic.BROKER_TABLE, merged)
+        for listener in self._listeners:
+            try:
+                listener(self.values)
+            except Exception:
+                logger.exception("a change of settings was not taken over everywhere")
+
+    def check_own(self, name: str, value: str) -> None:
+        """Check what only this broker can know of a value that it is to get.
+
+        Raises:
+            ConfigError: the value is not permitted here.
+        """
+        if name == CORDONED_LOG_DIRS:
+            check_paths(config_dynamic.words(value), value, self._log_dirs)
+
+
+def _sound(configs: Mapping[str, str], *, all_brokers: bool) -> dict[str, str]:
+    """Return the settings that can be put into force."""
+    sound = {}
+    for name, value in configs.items():
+        try:
+            config_dynamic.check({name: value}, all_brokers=all_brokers)
+        except ConfigError as error:
+            logger.warning("a dynamic setting is passed over: %s", error)
+        else:
+            sound[name] = value
+    return sound

@@ -1,0 +1,182 @@
+"""Copies the bytes of one replica's segments from disk to disk, on a thread of the move's own.
+
+The threads of the two directories go on serving meanwhile, and if one disk hangs, neither this nor
+the other directory's thread has to do with it. Of an error it must be known whose it is, though the
+system's call has both files: the same bytes are read alone; if that goes well it was the target.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable
+from enum import Enum, auto
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from broker.logdirs.replica_files import ReplicaLostError
+from broker.replication.future_throttle import MoveThrottle
+from jbodlab.errors import JbodlabError
+from jbodlab.log import names
+from jbodlab.log.filesystem import CopySource, CopyTarget, FileSystem
+from jbodlab.log.replica_copy import SegmentFiles
+
+T = TypeVar("T")
+
+WRITE_AHEAD_BYTES = 8 << 20
+"""After so many bytes the system is asked to begin to write them."""
+
+
+class Side(Enum):
+    """Which of the two directories."""
+
+    SOURCE = auto()
+    TARGET = auto()
+
+
+class CopyError(JbodlabError):
+    """A copy went wrong; `error` is an `OSError`, or the loss of a replica's folder."""
+
+    def __init__(self, side: Side, error: OSError | ReplicaLostError) -> None:
+        super().__init__(str(error))
+        self.side = side
+        self.error = error
+
+
+class SegmentGoneError(JbodlabError):
+    """The segment was deleted in the source since it was listed."""
+
+
+class FutureCopy:
+    """The way from one directory to another, for the thread of one move.
+
+    Args:
+        source: The source's disk for this thread, and what to call in the end.
+        target: The same of the target.
+        throttle: The pace of all moves.
+
+    Attributes:
+        position: Up to where the segment that is being copied was copied.
+    """
+
+    def __init__(
+        self,
+        source: tuple[FileSystem, Callable[[], None]],
+        target: tuple[FileSystem, Callable[[], None]],
+        throttle: MoveThrottle,
+    ) -> None:
+        self._source, self._leave_source = source
+        self._target, self._leave_target = target
+        self._throttle = throttle
+        self._stop = threading.Event()
+        self.position = 0
+        self._unsynced: dict[str, None] = {}
+        """Names of files; their folder is renamed in the end."""
+
+    def stop(self) -> None:
+        """Let the thread end at the next chunk; nothing is copied any more."""
+        self._stop.set()
+        self._leave_source()
+        self._leave_target()
+
+    def copy(self, source: Path, target: Path, start: int, end: int, *, is_bulk: bool) -> int:
+        """Copy the bytes from `start` to `end` to the same place of another file.
+
+        Returns:
+            Up to where it was copied: less than `end` if the source was cut, or it was stopped.
+
+        Raises:
+            SegmentGoneError: there is no such file in the source any more.
+            CopyError: one of the disks failed.
+        """
+        try:
+            reader = _of(Side.SOURCE, lambda: self._source.open_source(source))
+        except CopyError as error:
+            if isinstance(error.error, FileNotFoundError):
+                raise SegmentGoneError(str(source)) from error
+            raise
+        try:
+            self._unsynced[target.name] = None
+            writer = _of(Side.TARGET, lambda: self._target.open_target(target))
+            try:
+                return self._copy(reader, writer, start, end, is_bulk=is_bulk)
+            finally:
+                with contextlib.suppress(OSError):
+                    writer.close()
+        finally:
+            with contextlib.suppress(OSError):
+                reader.close()
+
+    def write_files(self, folder: Path, files: SegmentFiles, *, is_whole: bool) -> None:
+        """Write the small files of a segment, those of a whole one or of the last one."""
+        state = files.state
+        base_offset = state.base_offset
+        if is_whole:
+            self._write(folder / names.index_file(base_offset), state.offset_index.encode())
+            self._write(folder / names.time_index_file(base_offset), state.time_index.encode())
+        if files.snapshot is not None:
+            self._write(folder / names.snapshot_file(base_offset), files.snapshot)
+
+    def sync(self, folder: Path) -> None:
+        """Return when all that was copied and written so far is on the disk."""
+        if not self._unsynced:
+            return
+        for name in self._unsynced:
+            _of(Side.TARGET, partial(self._sync, folder / name))
+        _of(Side.TARGET, lambda: self._target.fsync_dir(folder))
+        self._unsynced.clear()
+
+    def _write(self, path: Path, data: bytes) -> None:
+        self._unsynced[path.name] = None
+        _of(Side.TARGET, lambda: self._target.write_bytes(path, data, sync=False))
+
+    def _sync(self, path: Path) -> None:
+        if self._stop.is_set():
+            return
+        writer = self._target.open_target(path)
+        try:
+            writer.fsync()
+        finally:
+            writer.close()
+
+    def _copy(
+        self, reader: CopySource, writer: CopyTarget, start: int, end: int, *, is_bulk: bool
+    ) -> int:
+        position = written_ahead = start
+        while position < end:
+            chunk = self._throttle.next_chunk(self._stop)
+            if not chunk:
+                break
+            wanted = min(chunk, end - position)
+            copied = self._copy_chunk(reader, writer, position, wanted)
+            if copied < chunk:
+                self._throttle.came_short(chunk - copied)
+            if not copied:
+                break
+            position += copied
+            self.position = position
+            if is_bulk and position - written_ahead >= WRITE_AHEAD_BYTES:
+                self._write_ahead(writer, written_ahead, position)
+                written_ahead = position
+        return position
+
+    def _copy_chunk(self, reader: CopySource, writer: CopyTarget, position: int, size: int) -> int:
+        try:
+            return writer.copy_from(reader, position, size)
+        except OSError as error:
+            _of(Side.SOURCE, lambda: reader.pread(size, position))
+            raise CopyError(Side.TARGET, error) from error
+
+    def _write_ahead(self, writer: CopyTarget, start: int, end: int) -> None:
+        # Only advice: what keeps it from being taken shows itself at the next fsync.
+        with contextlib.suppress(OSError):
+            writer.start_writing(start, end - start)
+
+
+def _of(side: Side, function: Callable[[], T]) -> T:
+    """Do something on one of the disks, and say so if it fails."""
+    try:
+        return function()
+    except (OSError, ReplicaLostError) as error:
+        raise CopyError(side, error) from error

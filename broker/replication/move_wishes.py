@@ -1,0 +1,136 @@
+"""AlterReplicaLogDirs: what operators want to lie where on this broker.
+
+Naming the directory in which the replica is cancels its move; naming a third one redirects it.
+What is wanted of a replica that does not exist yet is remembered for its creation, until this
+process ends.
+
+Source: KIP-113; `kafka.server.ReplicaManager.alterReplicaLogDirs`. Apache Kafka moves into a
+directory whatever its state; here one that is full or cordoned takes none.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Mapping
+from typing import Protocol
+
+from broker.logdirs.log_dir import LogDir
+from broker.logdirs.log_dirs import LogDirs
+from broker.replication.partition import Partition, ReplicaState
+from broker.replication.replica_mover import ReplicaMover
+from broker.replication.replica_placement import ReplicaPlacement
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError
+from jbodlab.ids import TopicPartition
+from jbodlab.image.metadata_image import MetadataImage
+from jbodlab.log import names
+
+logger = logging.getLogger(__name__)
+
+
+class Replicas(Protocol):
+    """The replicas of this broker."""
+
+    log_dirs: LogDirs
+
+    @property
+    def image(self) -> MetadataImage:
+        """The metadata that they follow."""
+
+    def partition(self, topic_partition: TopicPartition) -> Partition | None:
+        """Return a replica."""
+
+
+class MoveWishes:
+    """Carries out what AlterReplicaLogDirs asks for."""
+
+    def __init__(
+        self, replicas: Replicas, placement: ReplicaPlacement, mover: ReplicaMover
+    ) -> None:
+        self._replicas = replicas
+        self._placement = placement
+        self._mover = mover
+
+    def alter(self, wanted: Mapping[TopicPartition, str]) -> Mapping[TopicPartition, ErrorCode]:
+        """Begin, redirect or cancel moves.
+
+        Args:
+            wanted: The path, as in `log.dirs`, for each partition.
+
+        Returns:
+            For each partition NONE where a move has begun or there is nothing to do, else why not.
+        """
+        return {
+            topic_partition: self._code(topic_partition, path)
+            for topic_partition, path in wanted.items()
+        }
+
+    def _code(self, topic_partition: TopicPartition, path: str) -> ErrorCode:
+        try:
+            self._alter_one(topic_partition, path)
+        except KafkaError as error:
+            logger.info("no move of %s to %s: %s", topic_partition, path, error)
+            return error.code
+        except Exception:
+            logger.exception("moving %s to %s failed", topic_partition, path)
+            return ErrorCode.UNKNOWN_SERVER_ERROR
+        return ErrorCode.NONE
+
+    def _alter_one(self, topic_partition: TopicPartition, path: str) -> None:
+        """Do what one partition's entry asks for.
+
+        Raises:
+            KafkaError: it cannot be done.
+        """
+        try:
+            names.future_dir(topic_partition, uuid.UUID(int=0).hex)
+        except ValueError as error:
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, str(error)) from error
+        target = self._target(path)
+        partition = self._replicas.partition(topic_partition)
+        if partition is not None and partition.state is ReplicaState.OFFLINE:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the replica is offline")
+        move = self._mover.move_of(topic_partition)
+        if move is not None and move.target is not target:
+            self._mover.cancel(topic_partition)
+            move = None
+        self._check_exists(topic_partition, partition, target)
+        assert partition is not None
+        assert partition.log is not None
+        if partition.log.log_dir is target or move is not None:
+            return
+        self._check_takes_replicas(target)
+        self._mover.start(partition, target)
+
+    def _target(self, path: str) -> LogDir:
+        found = [each for each in self._replicas.log_dirs.all if str(each.path.absolute()) == path]
+        if not found:
+            raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, "it is no log directory of this broker")
+        if not found[0].is_online:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the log directory is offline")
+        return found[0]
+
+    def _check_exists(
+        self, topic_partition: TopicPartition, partition: Partition | None, target: LogDir
+    ) -> None:
+        if partition is not None and partition.log is not None:
+            return
+        self._placement.wish(topic_partition, target.path)
+        topic = self._replicas.image.topics.by_name.get(topic_partition.topic)
+        if topic is None or topic_partition.partition not in topic.partitions:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "noted for its creation")
+        raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, "noted for its creation")
+
+    def _check_takes_replicas(self, target: LogDir) -> None:
+        log_dirs = self._replicas.log_dirs
+        if log_dirs.any_offline:
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR, "another log directory of this broker is offline"
+            )
+        if target.condition.is_full:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the log directory is full")
+        if target.is_cordoned:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"Log directory {target.path} is cordoned"
+            )

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import pytest
+
+from admin_tool.errors import AdminError
+from admin_tool.log_dir_actions.drain import _check, _returning
+from admin_tool.log_dir_actions.move_plan import Move, balance, drain
+from admin_tool.log_dir_actions.planning import dir_states, shown_effect, shown_plan
+from admin_tool.log_dir_actions.table import BrokerDirs
+from admin_tool.requests.dir_details import DirDetail
+from admin_tool.requests.log_dirs import HeldReplica, LogDir
+from jbodlab.ids import TopicPartition
+
+MIB = 1 << 20
+
+
+def held(index: int, size_bytes: int, *, is_future: bool = False) -> HeldReplica:
+    return HeldReplica(
+        topic="foo", partition=index, size_bytes=size_bytes, offset_lag=0, is_future=is_future
+    )
+
+
+def log_dir(path: str, *replicas: HeldReplica, usable: int = 900, **fields: object) -> LogDir:
+    return LogDir(
+        path=path,
+        error_code=fields.pop("error_code", 0),  # type: ignore[arg-type]
+        replicas=replicas,
+        total_bytes=fields.pop("total_bytes", 1000),  # type: ignore[arg-type]
+        usable_bytes=usable,
+        **fields,  # type: ignore[arg-type]
+    )
+
+
+def broker(*dirs: LogDir, **conditions: tuple[str, ...]) -> BrokerDirs:
+    """A broker of jbodlab, with conditions by the last part of the path."""
+    return BrokerDirs(
+        broker=1,
+        log_dirs=dirs,
+        details={
+            one.path: DirDetail(directory_id="", conditions=conditions.get(one.path[1:], ()))
+            for one in dirs
+        },
+    )
+
+
+def test_cordoned_full_and_loading_directories_take_nothing_and_offline_ones_are_no_part() -> None:
+    found = dir_states(
+        broker(
+            log_dir("/a"),
+            log_dir("/b", is_cordoned=True),
+            log_dir("/c"),
+            log_dir("/d"),
+            log_dir("/e", error_code=56, usable=-1),
+            log_dir("/f"),
+            c=("FULL", "SLOW"),
+            d=("SLOW",),
+            f=("REVIVING",),
+        )
+    )
+
+    assert [(one.path, one.takes, one.room_bytes) for one in found] == [
+        ("/a", True, 880),
+        ("/b", False, 0),
+        ("/c", False, 0),
+        ("/d", True, 880),
+        ("/f", False, 0),
+    ]
+
+
+def test_a_replica_on_its_way_counts_where_it_goes_with_the_room_it_still_needs() -> None:
+    one = broker(
+        log_dir("/a", held(0, 300), held(1, 50)), log_dir("/b", held(0, 100, is_future=True))
+    )
+
+    source, target = dir_states(one)
+
+    assert source.sizes == {TopicPartition("foo", 1): 50}
+    assert source.held_bytes == 50
+    assert (target.held_bytes, target.room_bytes) == (300, 680)
+
+
+def test_who_does_not_say_how_much_room_there_is_gets_no_plan() -> None:
+    with pytest.raises(AdminError, match="broker 1 does not say how much room there is in /a"):
+        dir_states(broker(log_dir("/a", usable=-1)))
+
+
+def test_a_drain_ends_the_moves_into_the_directory() -> None:
+    one = broker(
+        log_dir("/a", held(0, 10, is_future=True), held(1, 20)), log_dir("/b", held(0, 30))
+    )
+
+    assert _returning(one, "/a") == [Move(TopicPartition("foo", 0), "/a", "/b", 30)]
+    assert drain(dir_states(one), "/a") == [Move(TopicPartition("foo", 1), "/a", "/b", 20)]
+
+
+def test_only_an_online_directory_of_the_broker_is_drained() -> None:
+    one = broker(log_dir("/a"), log_dir("/b", error_code=56, usable=-1))
+    _check(one, "/a")
+    with pytest.raises(AdminError, match="/c is no log directory of broker 1: /a,/b"):
+        _check(one, "/c")
+    with pytest.raises(AdminError, match="/b of broker 1 cannot be read, it is OFFLINE"):
+        _check(one, "/b")
+
+
+def test_a_plan_is_shown_with_its_effect() -> None:
+    one = broker(
+        log_dir("/mnt/d1", held(0, 3 * MIB), held(1, 3 * MIB), usable=50 * MIB, total_bytes=0),
+        log_dir("/mnt/d2", usable=60 * MIB, total_bytes=0, is_cordoned=True),
+        log_dir("/mnt/d3", usable=70 * MIB, total_bytes=0),
+    )
+    dirs = dir_states(one)
+
+    assert shown_plan(one, dirs, balance(dirs)).splitlines() == [
+        "Plan for broker 1: 1 move, 3.0 MiB",
+        "",
+        "MOVE      SIZE  FROM     TO",
+        "foo-0  3.0 MiB  /mnt/d1  /mnt/d3",
+        "",
+        "LOG DIR  STATE      BEFORE    AFTER      ROOM",
+        "/mnt/d1  ONLINE    6.0 MiB  3.0 MiB  50.0 MiB",
+        "/mnt/d2  CORDONED      0 B      0 B       0 B",
+        "/mnt/d3  ONLINE        0 B  3.0 MiB  70.0 MiB",
+        "Distance of the fullest from the emptiest: 6.0 MiB before, 3.0 MiB after",
+    ]
+    assert shown_plan(one, dirs, []).splitlines()[:3] == [
+        "Plan for broker 1: 0 moves, 0 B",
+        "",
+        "LOG DIR  STATE      BEFORE    AFTER      ROOM",
+    ]
+
+
+def test_the_effect_is_what_the_broker_has_afterwards() -> None:
+    before = broker(log_dir("/a", held(0, 300), held(1, 100)), log_dir("/b"))
+    now = broker(log_dir("/a", held(1, 120)), log_dir("/b", held(0, 310)))
+
+    assert shown_effect(before, now).splitlines() == [
+        "Broker 1:",
+        "LOG DIR  STATE   BEFORE  AFTER   ROOM",
+        "/a       ONLINE   400 B  120 B  880 B",
+        "/b       ONLINE     0 B  310 B  880 B",
+        "Distance of the fullest from the emptiest: 400 B before, 190 B after",
+    ]

@@ -1,0 +1,175 @@
+"""DescribeConfigs and the two ways of changing configs, as clients see them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from jbodlab import requests
+from jbodlab.client import KafkaConnection
+from jbodlab.error_code import ErrorCode
+from jbodlab.ids import Offset
+from jbodlab.protocol import api_table
+from jbodlab.protocol.api_table import ApiKey
+from tests.broker.api.conftest import Cluster
+
+TOPIC, BROKER = 2, 4
+
+
+async def describe(
+    connection: KafkaConnection, version: int, kind: int, name: str, *keys: str, **fields: Any
+) -> Any:
+    from importlib import import_module
+
+    module = import_module(f"kio.schema.describe_configs.v{version}.request")
+    resource = module.DescribeConfigsResource(
+        resource_type=kind, resource_name=name, configuration_keys=keys or None
+    )
+    request = module.DescribeConfigsRequest(resources=(resource,), **fields)
+    (result,) = (await connection.call(ApiKey.DESCRIBE_CONFIGS, version, request)).results
+    assert (result.resource_type, result.resource_name) == (kind, name)
+    return result
+
+
+async def alter(connection: KafkaConnection, kind: int, name: str, key: str, value: str) -> Any:
+    from kio.schema.incremental_alter_configs.v1 import request as kio
+
+    request = kio.IncrementalAlterConfigsRequest(
+        resources=(
+            kio.AlterConfigsResource(
+                resource_type=kind,  # type: ignore[arg-type]
+                resource_name=name,
+                configs=(
+                    kio.AlterableConfig(name=key, config_operation=0, value=value),  # type: ignore[arg-type]
+                ),
+            ),
+        ),
+        validate_only=False,
+    )
+    answer = await connection.call(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request)
+    (result,) = answer.responses
+    return result
+
+
+@pytest.mark.parametrize("version", range(1, 5))
+def test_topics_and_this_broker_are_described(run: Callable[..., None], version: int) -> None:
+    async def scenario(cluster: Cluster, connection: KafkaConnection) -> None:
+        cluster.publish_topic("foo", cluster.partition(1))
+        found = await describe(
+            connection, version, TOPIC, "foo", "segment.bytes", include_synonyms=True
+        )
+        assert found.error_code == ErrorCode.NONE
+        (entry,) = found.configs
+        assert (entry.name, entry.value, entry.config_source) == ("segment.bytes", "1073741824", 5)
+        assert not entry.read_only
+        assert [each.name for each in entry.synonyms] == ["segment.bytes"]
+        found = await describe(connection, version, BROKER, "1")
+        by_name = {entry.name: entry for entry in found.configs}
+        assert by_name["node.id"].read_only
+        assert not by_name["cordoned.log.dirs"].read_only
+        assert by_name["broker.rack"].value is None
+        assert all(entry.synonyms == () for entry in found.configs)
+        if version >= 3:
+            types = {name: by_name[name].config_type for name in ("node.id", "log.dirs")}
+            assert types == {"node.id": 3, "log.dirs": 7}
+            found = await describe(
+                connection, version, BROKER, "1", "node.id", include_documentation=True
+            )
+            assert found.configs[0].documentation
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "code"),
+    [
+        (TOPIC, "nope", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (BROKER, "2", ErrorCode.INVALID_REQUEST),
+        (BROKER, "one", ErrorCode.INVALID_REQUEST),
+        (99, "x", ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_what_this_broker_cannot_describe_is_refused(
+    run: Callable[..., None], kind: int, name: str, code: ErrorCode
+) -> None:
+    async def scenario(cluster: Cluster, connection: KafkaConnection) -> None:
+        found = await describe(connection, 4, kind, name)
+        assert (found.error_code, found.configs) == (code, ())
+
+    run(scenario)
+
+
+def test_of_all_brokers_only_what_was_set_is_described(run: Callable[..., None]) -> None:
+    async def scenario(cluster: Cluster, connection: KafkaConnection) -> None:
+        found = await describe(connection, 4, BROKER, "")
+        assert (found.error_code, found.configs) == (ErrorCode.NONE, ())
+
+    run(scenario)
+
+
+def test_a_change_is_answered_when_it_has_arrived(run: Callable[..., None]) -> None:
+    async def scenario(cluster: Cluster, connection: KafkaConnection) -> None:
+        offset = Offset(cluster.cache.image.offset + 1)
+        cluster.controller.results["incremental_alter_configs"] = requests.AlterConfigsResponse(
+            responses=(
+                requests.AlteredResource(
+                    resource_type=TOPIC,
+                    resource_name="foo",
+                    error_code=ErrorCode.INVALID_CONFIG,
+                    error_message="bad",
+                ),
+            ),
+            metadata_offset=offset,
+        )
+        answering = asyncio.create_task(alter(connection, TOPIC, "foo", "retention.ms", "5"))
+        await asyncio.sleep(0.05)
+        assert not answering.done()
+        cluster.publish_topic("foo", cluster.partition(1))
+        result = await answering
+        assert (result.error_code, result.error_message) == (ErrorCode.INVALID_CONFIG, "bad")
+        (request,) = cluster.controller.calls
+        assert request.resources[0].changes == (
+            requests.ConfigChange(name="retention.ms", operation=0, value="5"),
+        )
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "code", "named"),
+    [
+        ("2", "5", ErrorCode.INVALID_REQUEST, "expected 1"),
+        ("1", "/elsewhere", ErrorCode.INVALID_CONFIG, "/elsewhere"),
+    ],
+)
+def test_what_this_broker_refuses_does_not_reach_the_controller(
+    run: Callable[..., None], name: str, value: str, code: ErrorCode, named: str
+) -> None:
+    async def scenario(cluster: Cluster, connection: KafkaConnection) -> None:
+        result = await alter(connection, BROKER, name, "cordoned.log.dirs", value)
+        assert result.error_code == code
+        assert named in result.error_message
+        assert cluster.controller.calls == []
+
+    run(scenario)
+
+
+def test_topics_and_brokers_are_listed(run: Callable[..., None]) -> None:
+    async def scenario(cluster: Cluster, connection: KafkaConnection) -> None:
+        cluster.publish_topic("foo", cluster.partition(1))
+        for types, listed in [
+            ((), [("foo", 2), ("1", 4), ("2", 4), ("3", 4)]),
+            ((2,), [("foo", 2)]),
+            ((16,), []),
+        ]:
+            request_class = api_table.request_class(ApiKey.LIST_CONFIG_RESOURCES, 1)
+            answer = await connection.call(
+                ApiKey.LIST_CONFIG_RESOURCES, 1, request_class(resource_types=types)
+            )
+            found = [(each.resource_name, each.resource_type) for each in answer.config_resources]
+            assert found == listed
+
+    run(scenario)
