@@ -1,6 +1,7 @@
 # make demo           start a cluster, break a disk, show what happens, stop everything
 # make test           every check and every test that this machine can run
 # make test-compose   the docker-compose cluster only (needs an engine)
+# make soak           the long tail of directory failures, which make test leaves out
 # make bench          measure, print a table, write JSON
 # make lint           format and lint checks, types, import contracts
 # make env            the virtual environment in .venv; every target above makes it where needed
@@ -13,7 +14,7 @@ BIN := .venv/bin
 DEMO_EXTRAS := admin,analytics,lab
 TEST_EXTRAS := admin,analytics,compression,dev,lab
 
-.PHONY: demo test test-compose bench lint env env-demo clean
+.PHONY: demo test test-compose soak bench lint env env-demo clean
 .DEFAULT_GOAL := demo
 
 # `exec` leaves no shell in between, so that Ctrl-C reaches the program itself.
@@ -25,6 +26,9 @@ test: lint
 
 test-compose: env
 	$(BIN)/python -m pytest -m compose $(PYTEST_ARGS)
+
+soak: env
+	$(BIN)/python -m pytest -m soak $(PYTEST_ARGS)
 
 bench: env
 	@exec $(BIN)/python -m bench $(BENCH_ARGS)

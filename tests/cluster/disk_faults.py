@@ -18,7 +18,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.cluster.harness import Cluster
+from tests.cluster.harness import Cluster, wait_for
 
 TOOL_KINDS = ("chmod000", "readonly", "file", "delete")
 PLAIN_KINDS = (*TOOL_KINDS, "noexec", "chmod555", "empty", "loop", "dangling")
@@ -88,9 +88,17 @@ class DiskFaults:
             _run("mount", "-t", "tmpfs", "-o", "size=1m,mode=755", "tmpfs", str(path))
         else:
             _run("mount", "--bind", str(path), str(path))
-            _run("mount", "-o", "remount,bind,ro", str(path))
         self._undo[path] = lambda: _run("umount", "-l", str(path))
+        if kind == "mount_ro":
+            # Refused while somebody has a file open for writing that was opened through it.
+            wait_for(
+                "a read-only mount", lambda: _runs("mount", "-o", "remount,bind,ro", str(path))
+            )
 
 
 def _run(*command: str) -> None:
     subprocess.run(command, check=True, timeout=60, capture_output=True)
+
+
+def _runs(*command: str) -> bool:
+    return subprocess.run(command, check=False, timeout=60, capture_output=True).returncode == 0

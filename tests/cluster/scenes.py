@@ -7,14 +7,16 @@ broker restarted that lost a directory, and everything in sync again, which is a
 from __future__ import annotations
 
 import itertools
+import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from confluent_kafka.admin import NewTopic
 
 from jbodlab.ids import BrokerId, DirectoryId
@@ -45,6 +47,11 @@ SETTINGS = {
 OUTPUT_CHARS = 3_000
 
 _numbers = itertools.count(1)
+
+
+def some(values: Sequence[str], *now: str) -> list[Any]:
+    """Parameters of a test: those named run always, the others only with the marker `soak`."""
+    return [pytest.param(value, marks=() if value in now else pytest.mark.soak) for value in values]
 
 
 class Scene:
@@ -182,6 +189,16 @@ class Scene:
 
     def tidy_up(self) -> None:
         """Heal and restart until everything is in sync, then delete the topics."""
+        self.restart_all_healed()
+        cluster = self.cluster
+        if self._topics:
+            self.delete(*self._topics)
+        settle(cluster)
+        for node in cluster.processes:
+            assert "Traceback" not in self.said(node), f"node {node} printed a traceback"
+
+    def restart_all_healed(self) -> None:
+        """Heal all, start who does not run, restart who lost a directory; wait for all in sync."""
         self.faults.heal_all()
         cluster = self.cluster
         if not is_running(cluster, CONTROLLER_ID):
@@ -197,11 +214,6 @@ class Scene:
         cluster.wait_ready()
         settle(cluster)
         self.wait_all_in_sync()
-        if self._topics:
-            self.delete(*self._topics)
-        settle(cluster)
-        for node in cluster.processes:
-            assert "Traceback" not in self.said(node), f"node {node} printed a traceback"
 
     def _is_whole(self, broker: int) -> bool:
         return set(self.registered(broker)) == {
@@ -234,6 +246,8 @@ class Stage:
             scene.tidy_up()
         except BaseException as error:
             for node in (CONTROLLER_ID, *cluster.brokers):
+                if folder := os.environ.get("JBODLAB_TEST_OUTPUT"):
+                    Path(folder, f"node-{node}.log").write_text(scene.said(node))
                 error.add_note(f"--- node {node}\n{scene.said(node)[-OUTPUT_CHARS:]}")
             scene.faults.heal_all()
             self.close()
