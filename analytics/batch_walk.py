@@ -7,8 +7,9 @@ for whoever decodes it to check, by the CRC.
 Base offset, length, epoch and magic lie outside the CRC. They are held against the neighbours:
 
 * a header that cannot be one ends the chain; the walk goes on at the next batch whose CRC is right;
-* an offset ahead of the expected one is a gap, unless the next batch continues where the expected
-  one would: then the offset itself is damaged;
+* an offset ahead of the expected one is a gap if the next batch confirms it. If that continues
+  where the expected one would, the offset itself is damaged; so it is if nothing follows and the
+  batch before lies right in front, as a log has no gaps inside a file;
 * an offset behind the expected one was there before.
 """
 
@@ -124,7 +125,9 @@ class _Walker:
                     break
                 position, previous = resume, None
                 continue
-            if self._is_in_order(position, header):
+            if self._is_in_order(
+                position, header, is_adjacent=previous is not None or not position
+            ):
                 self._accept(position, header)
             else:
                 self._close_stretch()
@@ -152,7 +155,7 @@ class _Walker:
         if self.end - self.start >= self.stretch_bytes:
             self._close_stretch()
 
-    def _is_in_order(self, position: int, header: BatchHeader) -> bool:
+    def _is_in_order(self, position: int, header: BatchHeader, *, is_adjacent: bool) -> bool:
         base_offset = header.base_offset
         if base_offset == self.expected:
             return True
@@ -161,10 +164,11 @@ class _Walker:
             self._problem(position, base_offset, "order", text)
             return False
         continuation = self._next_base_offset(position + header.size)
-        if continuation == self.expected + header.last_offset_delta + 1:
+        behind = self.expected + header.last_offset_delta + 1
+        if continuation == behind or (continuation is None and is_adjacent):
             text = f"batch at offset {self.expected} says that it begins at {base_offset}"
             self._problem(position, self.expected, "order", text)
-            self.expected = continuation
+            self.expected = behind
             return False
         text = f"offsets {self.expected} to {base_offset - 1} are missing"
         self._problem(position, self.expected, "gap", text)

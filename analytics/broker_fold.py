@@ -1,10 +1,19 @@
-"""One broker: every state of its registration, and the intervals of its log directories."""
+"""One broker: every state of its registration, its sessions, and its log directories' intervals.
+
+A session is what the registration amounts to for partitions: fenced, unfenced, or in controlled
+shutdown, of one incarnation. A broker that is fenced counts as fenced, whether or not it was in
+controlled shutdown before; one that was unfenced without a new registration after a controlled
+shutdown is still in it, since it may not lead.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
+from uuid import UUID
 
 from analytics.fold import Event, History, Moment, Row, Sync, interval
+from analytics.moments import duration_ms
 from jbodlab import directory_id as directory_ids
 from jbodlab import kafka_uuid
 from jbodlab.ids import BrokerId, DirectoryId
@@ -24,6 +33,31 @@ from jbodlab.records.schema import field_specs
 ONLINE = "online"
 OFFLINE = "offline"
 
+FENCED = "fenced"
+UNFENCED = "unfenced"
+CONTROLLED_SHUTDOWN = "controlled_shutdown"
+
+_FAILED = "failed"
+_ABSENT = "absent"
+_SNAPSHOT = "snapshot"
+
+
+class _Session(NamedTuple):
+    """What the registration amounts to for partitions."""
+
+    broker_epoch: int
+    incarnation_id: UUID
+    state: str
+
+    @classmethod
+    def of(cls, known: BrokerRegistration) -> _Session:
+        """Return the session that a registration stands for."""
+        if known.fenced:
+            state = FENCED
+        else:
+            state = CONTROLLED_SHUTDOWN if known.in_controlled_shutdown else UNFENCED
+        return cls(known.epoch, known.incarnation_id, state)
+
 
 class BrokerFold:
     """The registration of one broker."""
@@ -34,17 +68,18 @@ class BrokerFold:
         self.cluster = ClusterDelta(ClusterImage())
         self.registration: BrokerRegistration | None = None
         self.since: Moment | None = None
+        self.session: tuple[_Session, Moment] | None = None
         self.log_dirs: dict[DirectoryId, tuple[str, Moment]] = {}
 
     def replay(self, event: Event) -> None:
         """Apply a record of the log."""
-        ended_by = "failed"
+        ended_by = _FAILED
         match event.record:
             case BrokerRegistrationChangeRecord() as change:
                 self.cluster.change_broker(change)
             case RegisterBrokerRecord() as record:
                 self.cluster.register_broker(record, event.offset)
-                ended_by = "absent"
+                ended_by = _ABSENT
             case FenceBrokerRecord() as record:
                 self.cluster.set_fenced(record.id, record.epoch, fenced=True)
             case UnfenceBrokerRecord() as record:
@@ -70,11 +105,12 @@ class BrokerFold:
             self.history.problem(sync.file, sync.offset, "disagreement", text)
         brokers = {} if target is None else {self.broker_id: target}
         self.cluster.become(ClusterImage(brokers=brokers))
-        self._become(target, sync.moment, "snapshot")
+        self._become(target, sync.moment, _SNAPSHOT)
 
     def finish(self) -> None:
         """Emit the states that still hold."""
         self._emit_broker(None)
+        self._emit_session(None, None)
         for directory in self.log_dirs:
             self._emit_log_dir(directory, None, None)
 
@@ -87,6 +123,7 @@ class BrokerFold:
         self._emit_broker(moment)
         self.registration = registration
         self.since = moment
+        self._follow_session(registration, moment, ended_by)
         if registration is None:
             for directory in self.log_dirs:
                 self._emit_log_dir(directory, moment, "unregistered")
@@ -103,7 +140,7 @@ class BrokerFold:
             if known is not None:
                 if known[0] == state:
                     continue
-                came_back = "snapshot" if ended_by == "snapshot" else "registered"
+                came_back = _SNAPSHOT if ended_by == _SNAPSHOT else "registered"
                 self._emit_log_dir(directory, moment, ended_by if state == OFFLINE else came_back)
             self.log_dirs[directory] = (state, moment)
 
@@ -127,6 +164,33 @@ class BrokerFold:
             "cordoned_log_dirs": None if cordoned is None else _texts(cordoned),
         }
         self.history.add("broker", columns | interval(self.since, until))
+
+    def _follow_session(
+        self, registration: BrokerRegistration | None, moment: Moment, why: str
+    ) -> None:
+        session = None if registration is None else _Session.of(registration)
+        if self.session is not None and self.session[0] == session:
+            return
+        if why in (_SNAPSHOT, _ABSENT):
+            ended_by = _SNAPSHOT if why == _SNAPSHOT else "registered"
+        else:
+            ended_by = "unregistered" if session is None else session.state
+        self._emit_session(moment, ended_by)
+        self.session = None if session is None else (session, moment)
+
+    def _emit_session(self, until: Moment | None, ended_by: str | None) -> None:
+        if self.session is None:
+            return
+        (broker_epoch, incarnation_id, state), since = self.session
+        columns: Row = {
+            "broker": self.broker_id,
+            "broker_epoch": broker_epoch,
+            "incarnation_id": kafka_uuid.to_text(incarnation_id),
+            "state": state,
+            "duration_ms": duration_ms(since, until),
+            "ended_by": ended_by,
+        }
+        self.history.add("broker_session", columns | interval(since, until))
 
     def _emit_log_dir(
         self, directory: DirectoryId, until: Moment | None, ended_by: str | None

@@ -41,6 +41,8 @@ from jbodlab.records.topic_records import (
     TopicRecord,
 )
 
+MAX_LONG = 2**63 - 1
+
 MIN_TIMESTAMP_MS = -62_135_596_800_000
 MAX_TIMESTAMP_MS = 253_402_300_799_999
 """The years 1 to 9999, which Spark's timestamps can hold."""
@@ -70,6 +72,8 @@ class SourceRow(NamedTuple):
     value: bytes | None
     problem: str | None
     message: str | None
+    source: str | None
+    """Directory that the file lies in; None if there is only one."""
 
 
 class Keys(NamedTuple):
@@ -82,7 +86,10 @@ class Keys(NamedTuple):
 
 
 def decode_split(data: bytes, split: Split) -> Iterator[SourceRow]:
-    """Yield the rows of a split.
+    """Yield the rows of a split, record by record.
+
+    Columns read the same many times as fast, `analytics.columns.splits`; this is what they are held
+    against, and what reads the batches and records that they leave aside.
 
     Args:
         data: The bytes from `split.start` to `split.end`; fewer if the file changed since the
@@ -94,19 +101,19 @@ def decode_split(data: bytes, split: Split) -> Iterator[SourceRow]:
         try:
             header = read_header(data, position)
         except DecodeError as error:
-            yield _problem(split, position, None, "torn_tail", str(error))
+            yield problem_at(split, position, None, "torn_tail", str(error))
             return
         if not crc_is_valid(data, position, header):
-            text = f"CRC of the batch at offset {header.base_offset} is wrong"
-            yield _problem(split, position, header.base_offset, "crc", text)
+            yield crc_problem(split, position, header.base_offset)
         else:
-            yield from _decode_batch(data, position, header, split)
+            yield from decode_batch(data, position, header, split)
         position += header.size
 
 
-def problem_row(problem: Problem) -> SourceRow:
+def problem_row(problem: Problem, source: str | None = None) -> SourceRow:
     """Return the row of a problem that was found without decoding anything."""
     return _EMPTY._replace(
+        source=source,
         file=problem.file,
         position=problem.position,
         offset=problem.offset,
@@ -142,41 +149,58 @@ def keys_of(record: Record) -> Keys:
             return _NO_KEYS
 
 
-def _decode_batch(
+def decode_batch(
     data: bytes, position: int, header: BatchHeader, split: Split
 ) -> Iterator[SourceRow]:
-    snapshot = split.snapshot
+    """Yield the rows of one batch whose CRC is right."""
     try:
         records = list(iterate_records(data, position, header))
+        if any(not 0 <= record.offset <= MAX_LONG for record in records):
+            raise DecodeError(f"batch at offset {header.base_offset} has impossible offsets")
     except DecodeError as error:
-        yield _problem(split, position, header.base_offset, "undecodable", str(error))
+        yield problem_at(split, position, header.base_offset, "undecodable", str(error))
         return
     for record in records:
-        own_time = microseconds(record.timestamp)
-        row = _EMPTY._replace(
-            file=split.file,
-            position=split.start + position,
-            snapshot=snapshot is not None,
-            offset=record.offset,
-            timestamp=own_time,
-            epoch=header.partition_leader_epoch,
-            batch_base_offset=header.base_offset,
-            batch_last_offset=header.last_offset,
-            replay_offset=record.offset if snapshot is None else snapshot.end_offset,
-            replay_time=own_time if snapshot is None else microseconds(snapshot.timestamp_ms),
-            control=header.is_control,
-            value=record.value,
-        )
-        try:
-            decoded = (_control_row if header.is_control else _data_row)(row, record)
-        except DecodeError as error:
-            yield row
-            yield _problem(split, position, record.offset, "undecodable", str(error))
-            continue
-        yield decoded
-        if decoded.payload is None:
-            text = f"record type {decoded.type}: what it changes is not in the tables"
-            yield _problem(split, position, record.offset, "unknown_type", text)
+        yield from decode_record(record, position, header, split)
+
+
+def decode_record(
+    record: BatchRecord, position: int, header: BatchHeader, split: Split
+) -> Iterator[SourceRow]:
+    """Yield the row of one record, and that of a problem if it cannot be decoded."""
+    snapshot = split.snapshot
+    own_time = microseconds(record.timestamp)
+    row = _EMPTY._replace(
+        file=split.file,
+        position=split.start + position,
+        snapshot=snapshot is not None,
+        offset=record.offset,
+        timestamp=own_time,
+        epoch=header.partition_leader_epoch,
+        batch_base_offset=header.base_offset,
+        batch_last_offset=header.last_offset,
+        replay_offset=record.offset if snapshot is None else snapshot.end_offset,
+        replay_time=own_time if snapshot is None else microseconds(snapshot.timestamp_ms),
+        control=header.is_control,
+        value=record.value,
+        source=split.label,
+    )
+    try:
+        decoded = (_control_row if header.is_control else _data_row)(row, record)
+    except DecodeError as error:
+        yield row
+        yield problem_at(split, position, record.offset, "undecodable", str(error))
+        return
+    yield decoded
+    if decoded.payload is None:
+        text = f"record type {decoded.type}: what it changes is not in the tables"
+        yield problem_at(split, position, record.offset, "unknown_type", text)
+
+
+def crc_problem(split: Split, position: int, base_offset: int) -> SourceRow:
+    """Return the row of a batch whose CRC is wrong."""
+    text = f"CRC of the batch at offset {base_offset} is wrong"
+    return problem_at(split, position, base_offset, "crc", text)
 
 
 def _data_row(row: SourceRow, record: BatchRecord) -> SourceRow:
@@ -205,8 +229,12 @@ def _control_row(row: SourceRow, record: BatchRecord) -> SourceRow:
     )
 
 
-def _problem(split: Split, position: int, offset: int | None, kind: str, message: str) -> SourceRow:
+def problem_at(
+    split: Split, position: int, offset: int | None, kind: str, message: str
+) -> SourceRow:
+    """Return the row of a problem at a position of a split's bytes."""
     return _EMPTY._replace(
+        source=split.label,
         file=split.file,
         position=split.start + position,
         snapshot=split.snapshot is not None,
@@ -250,4 +278,5 @@ _EMPTY = SourceRow(
     value=None,
     problem=None,
     message=None,
+    source=None,
 )

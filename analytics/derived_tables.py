@@ -9,6 +9,7 @@ from analytics.table import (
     LONG,
     PARTITION_KEY,
     STRING,
+    STRINGS,
     TIME,
     Table,
     columns,
@@ -23,16 +24,21 @@ DIRECTORY_FAILURES = Table(
         ("detected_offset", LONG, "offset of the record that says so"),
         ("detected_time", TIME, "time of that record"),
         ("partitions_touched", LONG, "replicas that were placed in it then"),
-        ("leaders_moved", LONG, "partitions led there that got another leader"),
+        ("leaders_moved", LONG, "partitions led there that got another leader at once"),
         ("leaders_lost", LONG, "partitions led there that were left without a leader"),
-        ("last_leader_offset", LONG, "offset of the last new leader; null = none was due"),
+        (
+            "last_leader_offset",
+            LONG,
+            "offset at which the last of these partitions had a leader again, of those that got "
+            "one; null = none did, or none was led there",
+        ),
         ("last_leader_time", TIME, "time of that record"),
         ("time_to_last_leader_ms", LONG, "milliseconds from detection to the last new leader"),
         (
             "full_isr_offset",
             LONG,
-            "offset at which every touched partition had its full ISR again or was gone; "
-            "null = not yet",
+            "offset at which every touched partition had had its full ISR and a leader again, or "
+            "was gone; null = not yet",
         ),
         ("full_isr_time", TIME, "time of that record"),
         ("time_to_full_isr_ms", LONG, "milliseconds from detection to the full ISR"),
@@ -43,8 +49,10 @@ DIRECTORY_FAILURES = Table(
             "closed_by",
             STRING,
             "registered (online again), unregistered (the broker was removed), replicas_gone "
-            "(no replica is placed in it any more); null = open",
+            "(no replica is placed in it any more), snapshot (known from a snapshot only); "
+            "null = open",
         ),
+        ("partitions", STRINGS, "the partitions touched, as topic-partition, in order"),
     ),
     order=("detected_offset", "broker", "directory"),
 )
@@ -69,8 +77,9 @@ MOVES = Table(
             (
                 "outcome",
                 STRING,
-                "swapped (the new directory was assigned and stayed), completed (reassignment), "
-                "reverted (back to the directory before), cancelled, running",
+                "swapped (the new directory was assigned and stayed), reverted (the next one was "
+                "back to the directory before); of a reassignment completed, cancelled (or "
+                "replaced by another one), running",
             ),
             ("duration_ms", LONG, "milliseconds from begin to end; null = not known"),
         ),
@@ -86,10 +95,10 @@ ASSIGNMENT_LAG = Table(
             ("broker", INT, "broker of the replica"),
             ("created_offset", LONG, "offset of the record that created it"),
             ("created_time", TIME, "time of that record"),
-            ("assigned_offset", LONG, "offset of the record that named its directory"),
+            ("assigned_offset", LONG, "offset of the record that named its directory; null = none"),
             ("assigned_time", TIME, "time of that record"),
-            ("directory", STRING, "the directory; null = still unassigned"),
-            ("lag_ms", LONG, "milliseconds between the two; null = still unassigned"),
+            ("directory", STRING, "the directory; null = none was named so far, or it was gone"),
+            ("lag_ms", LONG, "milliseconds between the two; null = none was named"),
         ),
     ),
     order=("topic", "partition", "broker", "created_offset"),

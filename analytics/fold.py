@@ -42,6 +42,11 @@ class Event(NamedTuple):
     value: bytes
 
     @property
+    def position(self) -> int:
+        """Its place in the order of replay, in which a snapshot stands before its end offset."""
+        return self.replay_offset * 2 + (not self.snapshot)
+
+    @property
     def record(self) -> Record:
         """The record itself."""
         return frame.decode(self.value).record
@@ -82,6 +87,11 @@ class Sync:
     file: str
     is_base: bool
     """Whether the replay starts from it, and states before it are unknown."""
+
+    @property
+    def position(self) -> int:
+        """Its place in the order of replay."""
+        return self.offset * 2
 
     @property
     def moment(self) -> Moment:
@@ -137,7 +147,8 @@ def fold(events: Iterable[Event], syncs: tuple[Sync, ...], make: FoldMaker) -> I
     """
     for key, of_key in groupby(events, key=_key):
         state = make(key)
-        _fold_key(state, of_key, syncs)
+        advance(state, of_key, syncs)
+        state.finish()
         yield from state.history.rows
 
 
@@ -154,7 +165,8 @@ def interval(since: Moment, until: Moment | None) -> Row:
     }
 
 
-def _fold_key(state: KeyFold, events: Iterable[Event], syncs: tuple[Sync, ...]) -> None:
+def advance(state: KeyFold, events: Iterable[Event], syncs: Iterable[Sync]) -> None:
+    """Replay sorted events of one key, and hold its state against the snapshots on the way."""
     ahead = deque(syncs)
     of_snapshot: list[Event] = []
     for event in events:
@@ -172,7 +184,6 @@ def _fold_key(state: KeyFold, events: Iterable[Event], syncs: tuple[Sync, ...]) 
     while ahead:
         state.sync(ahead.popleft(), of_snapshot)
         of_snapshot = []
-    state.finish()
 
 
 def _key(event: Event) -> str:

@@ -8,56 +8,75 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
-from pyspark import StorageLevel
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
+from pyspark.sql import SparkSession
 
 from analytics import tables as t
-from analytics.batch_walk import Problem
+from analytics import what_if
+from analytics.as_of import AS_OF, DIFF, as_of, difference, read_tables, resolve, write_beside
+from analytics.as_of_text import as_of_text, difference_text
 from analytics.errors import ReplayInputError
-from analytics.layout import SPLIT_BYTES, Layout, find_metadata_dir, read_layout
-from analytics.outages import outages
+from analytics.former_run import load_former
+from analytics.layout import find_metadata_dir, read_layout
 from analytics.output import OutputDir
-from analytics.replay import history, load, of_kind, overview
-from analytics.reports import report_text
-from analytics.session import end_children, prepare, start_session
+from analytics.questions.offline_log import parse_moment
+from analytics.run import ReplayResult, run
+from analytics.session import SMALL_LOG_BYTES, end_children, prepare, start_session
 from jbodlab.command_line import Parser
 
-SLOTS_MIN = 2
 INTERRUPTED = 130
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayResult:
-    """What a replay leaves: the folder of each table, and the report."""
-
-    tables: dict[str, Path]
-    report: str
+WHAT_IF = "what-if"
+"""First argument that asks a question in place of a replay."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line tool and return its exit code."""
+    given = sys.argv[1:] if arguments is None else arguments
+    if given[:1] == [WHAT_IF]:
+        return what_if.main(given[1:])
     parser = Parser(
         prog="jbod-replay",
-        description="Replay a KRaft metadata log into Parquet tables, and print a short report.",
+        description="Replay a KRaft metadata log into Parquet tables, and print a short report. "
+        "`jbod-replay what-if` asks what a failure would do.",
         allow_abbrev=False,
     )
     parser.add_argument(
         "--input",
-        required=True,
         type=Path,
         metavar="DIR",
-        help="__cluster_metadata-0, or the log directory that contains it",
+        help="__cluster_metadata-0, or the log directory that contains it; needed unless a "
+        "question is asked of tables that exist",
     )
+    parser.add_argument("--output", required=True, metavar="DIR", help="tables go to DIR/<table>/")
     parser.add_argument(
-        "--output", required=True, type=Path, metavar="DIR", help="tables go to DIR/<table>/"
+        "--full",
+        action="store_true",
+        help="read the whole log, also where a former run into the same output can be gone on from",
     )
-    options = parser.parse_args(arguments)
+    question = parser.add_mutually_exclusive_group()
+    question.add_argument(
+        "--as-of",
+        metavar="MOMENT",
+        help="print what the cluster was at an offset or time, and write it to DIR/as_of/<table>/",
+    )
+    question.add_argument(
+        "--diff",
+        nargs=2,
+        metavar="MOMENT",
+        help="print what differs between two offsets or times, and write it to DIR/diff/",
+    )
+    options = parser.parse_args(given)
+    moments = options.diff or ([options.as_of] if options.as_of else [])
+    if options.input is None and not moments:
+        parser.error("the following arguments are required: --input")
     try:
-        result = replay(options.input, options.output)
+        wanted = [parse_moment(text) for text in moments]
+        if options.input is not None:
+            _print_result(replay(options.input, options.output, full=options.full))
+        if moments:
+            print(answer(options.output, *wanted), end="")
     except ReplayInputError as error:
         print(f"jbod-replay: {error}", file=sys.stderr)
         return 1
@@ -65,115 +84,87 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # A virtual machine that was still starting has heard nothing, and nobody else ends it.
         end_children()
         return INTERRUPTED
+    return 0
+
+
+def _print_result(result: ReplayResult) -> None:
     print(result.report, end="")
     print("Tables")
     for name, path in result.tables.items():
         print(f"  {name:<18} {path}")
-    return 0
+    print(f"Page\n  {result.page}")
 
 
-def replay(input_dir: Path, output_dir: Path, spark: SparkSession | None = None) -> ReplayResult:
+def replay(
+    input_dir: Path | str,
+    output_dir: Path | str,
+    spark: SparkSession | None = None,
+    *,
+    direct: bool = True,
+    full: bool = False,
+) -> ReplayResult:
     """Replay a metadata log into tables.
 
     Args:
         input_dir: The directory `__cluster_metadata-0`, or the log directory that contains it.
         output_dir: Tables are written to its subfolders, replacing those of an earlier run.
         spark: Session to use; without one, a session is started and stopped again.
+        direct: Whether tasks may write files by themselves, where the output allows that.
+        full: Whether the whole log is read, also where only what is new would do.
 
     Raises:
         ReplayInputError: input, output or machine are not usable. Damage inside the log raises
             nothing; it is in the table of problems.
     """
-    directory = find_metadata_dir(input_dir)
-    output = OutputDir(output_dir)
-    output.prepare(directory)
+    directory = find_metadata_dir(Path(input_dir))
+    output = OutputDir(str(output_dir), t.TABLES, direct=direct)
+    output.prepare(str(directory))
     try:
         layout = read_layout(directory)
+        may_go_on = output.direct and not full
+        former = load_former(Path(output.path), layout) if may_go_on else None
         if spark is not None:
             prepare(spark, layout.size_bytes)
-            return _run(spark, layout, output)
-        session = start_session(layout.size_bytes)
+            return run(spark, layout, output, former)
+        session = start_session(layout.size_bytes, compile_well=not output.direct)
         try:
-            return _run(session, layout, output)
+            return run(session, layout, output, former)
         finally:
             session.stop()
     finally:
         output.clean_up()
 
 
-def _run(spark: SparkSession, layout: Layout, output: OutputDir) -> ReplayResult:
-    # Two cached steps: decoded rows, which several tables come from, and the folded history.
-    rows = load(spark, layout, SPLIT_BYTES).persist(StorageLevel.MEMORY_AND_DISK)
-    seen = overview(rows)
-    partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or SLOTS_MIN)
-    folded, problems = history(rows, layout, seen, slots=max(SLOTS_MIN, partitions))
-    folded = folded.persist(StorageLevel.MEMORY_AND_DISK)
+def answer(
+    output_dir: Path | str, *moments: int | datetime, spark: SparkSession | None = None
+) -> str:
+    """Say what tables tell of one moment, or how two moments differ; write that beside them.
+
+    Args:
+        output_dir: Where the tables are.
+        moments: One or two offsets or times.
+        spark: Session to use; without one, a session is started and stopped again.
+
+    Raises:
+        ReplayInputError: there are no tables, or a moment lies outside the log.
+    """
+    session = start_session(SMALL_LOG_BYTES + 1) if spark is None else spark
     try:
-        paths = output.write(_frames(rows, folded, problems), layout.size_bytes)
-        written = {
-            table.name: spark.read.schema(table.schema).parquet(str(paths[table.name]))
-            for table in t.TABLES
-        }
-        return ReplayResult(tables=paths, report=report_text(written))
+        tables = read_tables(session, str(output_dir))
+        found = [resolve(tables, moment) for moment in moments]
+        held = [as_of(tables, moment) for moment in found]
+        if len(held) == 1:
+            write_beside(session, f"{output_dir}/{AS_OF}", held[0])
+            return as_of_text(held[0], found[0])
+        diff = difference(*held).persist()
+        try:
+            write_beside(session, str(output_dir), {DIFF: diff})
+            return difference_text(diff, *found)
+        finally:
+            diff.unpersist()
     finally:
-        folded.unpersist()
-        rows.unpersist()
-
-
-def _frames(
-    rows: DataFrame, folded: DataFrame, problems: tuple[Problem, ...]
-) -> dict[t.Table, DataFrame]:
-    """Return every table, not yet computed."""
-    still = F.col("valid_to_offset").isNull()
-    partitions = of_kind(folded, "partition")
-    brokers = of_kind(folded, "broker")
-    min_isr = of_kind(folded, "min_isr")
-    records = rows.where(F.col("problem").isNull()).withColumn(
-        "raw", F.when(F.col("payload").isNull(), F.col("value"))
-    )
-    return {
-        t.RECORDS: records.where(~F.col("snapshot")),
-        t.SNAPSHOT_RECORDS: records.where("snapshot"),
-        t.BROKERS: brokers.where(still),
-        t.LOG_DIRS: of_kind(folded, "log_dir"),
-        t.TOPICS: _topics(folded),
-        t.PARTITIONS: partitions.where(still),
-        t.PARTITION_HISTORY: partitions,
-        t.OUTAGES: outages(partitions, min_isr, brokers),
-        t.PROBLEMS: _problems(rows, folded, problems),
-    }
-
-
-def _topics(folded: DataFrame) -> DataFrame:
-    """Return the topics that still exist; what counts for one is brought together by its id."""
-    kinds = ("topic", "partition", "min_isr")
-    still = folded.where(F.col("kind").isin(*kinds)).where(
-        F.coalesce(*(F.col(f"{kind}.valid_to_offset") for kind in kinds)).isNull()
-    )
-    first = F.col("partition.partition") == 0
-    return (
-        still.groupBy(F.coalesce(*(F.col(f"{kind}.topic_id") for kind in kinds)).alias("id"))
-        .agg(
-            F.first("topic", ignorenulls=True).alias("topic"),
-            F.count("partition.partition").alias("partitions"),
-            F.max(F.when(first, F.size("partition.replicas"))).alias("replication_factor"),
-            F.max("min_isr.min_insync_replicas").alias("min_insync_replicas"),
-        )
-        .select("topic.*", "partitions", "replication_factor", "min_insync_replicas")
-    )
-
-
-def _problems(rows: DataFrame, folded: DataFrame, found: tuple[Problem, ...]) -> DataFrame:
-    read = rows.where(F.col("problem").isNotNull()).select(
-        "file", "position", "offset", F.col("problem").alias("kind"), "message"
-    )
-    columns = [column.name for column in t.PROBLEMS.columns]
-    replayed = of_kind(folded, "problem").select(*columns)
-    if not found:
-        return read.unionByName(replayed)
-    values = [tuple(getattr(problem, name) for name in columns) for problem in found]
-    of_markers = rows.sparkSession.createDataFrame(values, t.PROBLEMS.schema)
-    return read.unionByName(replayed).unionByName(of_markers)
+        if spark is None:
+            session.stop()
 
 
 if __name__ == "__main__":

@@ -1,263 +1,141 @@
-"""From rows of the data source to state history, folded per key on the executors.
+"""From the rows that a log decodes to, to what the cluster was at each moment.
 
-A topic's partitions depend on the topic's own records and theirs, a broker on its own, so records
-are brought together by key, sorted by offset and folded with the merge functions of
-`jbodlab.image`. A topic is cut into slots of partitions; its own records are handed to every slot.
-Records that name a topic, or mean all topics (ClearElr, `min.insync.replicas`), are joined to topic
-ids first. No-ops and whatever an aborted transaction held never get this far.
+The records of a log are read once (`analytics.scan`). What they say of partitions stays packed and
+goes to the bucket of the partition; everything else is few rows: records about brokers are folded
+per broker, those about topics go to the buckets that have partitions of the topic. Records that
+name a topic (ClearElr, `min.insync.replicas`) are joined to its ids first, those that mean all
+topics go to every bucket. No-ops and whatever an aborted transaction held never get this far.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import islice
+from uuid import UUID
 
-import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructField, StructType
 
 from analytics.batch_walk import Problem
-from analytics.broker_fold import BrokerFold
 from analytics.decode import microseconds
-from analytics.fold import Event, KeyFold, Row, Sync, fold
+from analytics.fold import Sync
+from analytics.history.broker_facts import BrokerState
+from analytics.history_stage import EVENT, INPUT
 from analytics.layout import Layout
-from analytics.source import ROWS_PER_BATCH
-from analytics.tables import (
-    BROKER,
-    INT,
-    INTS,
-    LOG_DIRS,
-    LONG,
-    PARTITION,
-    PROBLEMS,
-    STRING,
-    VALID_FROM,
-    VALID_TO,
-    struct,
-)
-from analytics.topic_fold import MIN_INSYNC_REPLICAS, TopicFold
+from analytics.topic_fold import MIN_INSYNC_REPLICAS
 from analytics.transactions import MARKERS, Dropped, Marker, dropped_stretches
-from jbodlab.records.cluster_records import (
-    BrokerRegistrationChangeRecord,
-    FenceBrokerRecord,
-    RegisterBrokerRecord,
-    UnfenceBrokerRecord,
-    UnregisterBrokerRecord,
-)
+from jbodlab import kafka_uuid
 from jbodlab.records.config_records import BROKER_RESOURCE, ConfigRecord
-from jbodlab.records.topic_records import (
-    ClearElrRecord,
-    PartitionChangeRecord,
-    PartitionRecord,
-    RemoveTopicRecord,
-    TopicRecord,
-)
+from jbodlab.records.topic_records import ClearElrRecord, RemoveTopicRecord, TopicRecord
 
 TOPIC_TYPES = (TopicRecord.NAME, RemoveTopicRecord.NAME)
-PARTITION_TYPES = (PartitionRecord.NAME, PartitionChangeRecord.NAME)
-BROKER_TYPES = (
-    RegisterBrokerRecord.NAME,
-    BrokerRegistrationChangeRecord.NAME,
-    FenceBrokerRecord.NAME,
-    UnfenceBrokerRecord.NAME,
-    UnregisterBrokerRecord.NAME,
-)
-
-
-FOLD_INPUT = (
-    "key",
-    "replay_offset",
-    "snapshot",
-    "offset",
-    "time",
-    "batch_base_offset",
-    "batch_last_offset",
-    "file",
-    "type",
-    "value",
-)
-assert Event._fields == FOLD_INPUT
-
-_INTERNAL = StructType([StructField("batch_last_offset", LONG)])
-_STATE = StructType([*struct((*VALID_FROM, *VALID_TO)), *_INTERNAL])
-HISTORY = StructType(
-    [
-        StructField("kind", STRING),
-        StructField(
-            "partition", StructType([*struct(PARTITION), StructField("lost", INTS), *_STATE])
-        ),
-        StructField("broker", StructType([*struct(BROKER), *_STATE])),
-        StructField("log_dir", StructType([*LOG_DIRS.schema, *_INTERNAL])),
-        StructField(
-            "topic",
-            StructType([StructField("topic", STRING), StructField("topic_id", STRING), *_STATE]),
-        ),
-        StructField(
-            "min_isr",
-            StructType(
-                [
-                    StructField("topic_id", STRING),
-                    StructField("min_insync_replicas", INT),
-                    *_STATE,
-                ]
-            ),
-        ),
-        StructField("problem", PROBLEMS.schema),
-    ]
-)
-"""One row of one kind; the columns of the other kinds are null."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """What is needed of a log before it is folded; its size does not grow with the log."""
+    """What is needed of a log before it is followed; it grows with the cluster, not with the log.
 
-    markers: tuple[Marker, ...]
+    Attributes:
+        dropped: Offsets without effect.
+        problems: Transaction markers that are out of place.
+        wide: Topics that lie in several buckets: id as text, and the number of their slots.
+        names_topics: Whether records name topics.
+    """
+
+    dropped: tuple[Dropped, ...]
+    problems: tuple[Problem, ...]
+    wide: tuple[tuple[str, int], ...]
     names_topics: bool
-    """Whether records name topics, so that names have to be joined to ids."""
 
 
-def overview(rows: DataFrame) -> Overview:
-    """Look over the rows of the data source once."""
-    marker = (~F.col("snapshot")) & F.col("type").isin(*MARKERS)
-    found = rows.agg(
-        F.collect_list(F.when(marker, F.struct("offset", "type", "file"))).alias("markers"),
-        F.max(_names_topics()).alias("names_topics"),
+def overview(scanned: DataFrame, layout: Layout) -> Overview:
+    """Look over the few rows of a scan."""
+    row = F.col("row")
+    of_log = (F.col("kind") == "row") & ~row["snapshot"] & row["problem"].isNull()
+    found = scanned.agg(
+        F.collect_list(
+            F.when(
+                of_log & row["type"].isin(*MARKERS), F.struct("row.offset", "row.type", "row.file")
+            )
+        ).alias("markers"),
+        F.collect_list("wide").alias("wide"),
+        F.max(_names_a_topic(row) & (F.col("kind") == "row")).alias("names_topics"),
     ).collect()[0]
-    markers = sorted(Marker(row["offset"], row["type"], row["file"]) for row in found["markers"])
-    return Overview(markers=tuple(markers), names_topics=bool(found["names_topics"]))
+    markers = sorted(Marker(one["offset"], one["type"], one["file"]) for one in found["markers"])
+    dropped, problems = dropped_stretches(markers, layout.end_offset)
+    wide: dict[str, int] = {}
+    for one in found["wide"]:
+        topic_id = kafka_uuid.to_text(UUID(bytes=bytes(one["topic_id"])))
+        wide[topic_id] = max(one["slots"], wide.get(topic_id, 0))
+    return Overview(
+        dropped=tuple(dropped),
+        problems=tuple(problems),
+        wide=tuple(wide.items()),
+        names_topics=bool(found["names_topics"]),
+    )
 
 
-def history(
-    rows: DataFrame, layout: Layout, seen: Overview, slots: int
-) -> tuple[DataFrame, tuple[Problem, ...]]:
-    """Fold the rows of the data source.
+def effective_rows(scanned: DataFrame, layout: Layout, dropped: Iterable[Dropped]) -> DataFrame:
+    """Return the rows that are replayed, of the data source's schema; control records too."""
+    rows = (
+        scanned.where(F.col("kind") == "row")
+        .select("row.*", "home")
+        .where(F.col("problem").isNull() & (F.col("replay_offset") >= layout.replay_from))
+    )
+    for start, end in dropped:
+        rows = rows.where(
+            F.col("snapshot")
+            | F.col("control")
+            | (F.col("offset") < start)
+            | (F.col("offset") >= end)
+        )
+    return rows
+
+
+def history_input(
+    scanned: DataFrame, rows: DataFrame, seen: Overview, buckets: int, layout: Layout
+) -> DataFrame:
+    """Return what the buckets get, of schema `INPUT`.
 
     Args:
-        rows: They, cached by preference: they are gone through a few times.
-        layout: Where a replay starts, and the snapshots that it meets.
-        seen: What `overview` found in the rows.
-        slots: Into how many parts a topic is cut.
-
-    Returns:
-        Rows of schema `HISTORY`, and transaction markers that are out of place.
+        scanned: Rows of the scan.
+        rows: Those of them that are replayed.
+        seen: What `overview` found.
+        buckets: How many there are.
+        layout: Where the replay starts.
     """
-    dropped, problems = dropped_stretches(seen.markers, layout.end_offset)
-    records = rows.where(F.col("problem").isNull() & ~F.col("control")).where(
-        F.col("replay_offset") >= layout.replay_from
+    blocks = scanned.where(F.col("kind") == "block").where(
+        F.coalesce("snapshot_end", F.lit(2**62)) >= layout.replay_from
     )
-    if dropped:
-        records = _without(records, dropped)
-    events = records.select(F.explode(_keys(slots)).alias("key"), *_event_columns())
-    if seen.names_topics:
-        events = events.unionByName(_events_by_name(records, slots))
-    partitions = int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 2)
-    in_order = events.repartition(partitions, "key").sortWithinPartitions(
-        "key", "replay_offset", F.col("snapshot").desc(), "offset"
-    )
-    return in_order.mapInArrow(_folder(_syncs(layout)), HISTORY), tuple(problems)
-
-
-def of_kind(folded: DataFrame, kind: str) -> DataFrame:
-    """Return the rows of one kind, with its columns."""
-    return folded.where(F.col("kind") == kind).select(f"{kind}.*")
-
-
-def load(spark: SparkSession, layout: Layout, split_bytes: int) -> DataFrame:
-    """Return the rows of a metadata log directory."""
-    return (
-        spark.read.format("kraft-metadata")
-        .option("splitBytes", split_bytes)
-        .load(str(layout.directory))
-    )
-
-
-def make_fold(key: str) -> KeyFold:
-    """Return the fold of a key: `b/<broker>` or `t/<topic id>/<slot>`."""
-    family, name, *slot = key.split("/")
-    return BrokerFold(int(name)) if family == "b" else TopicFold(name, int(slot[0]))
-
-
-def _keys(slots: int) -> Column:
-    """Return the keys that a record concerns; none for most types."""
-    topic_id, partition = F.col("topic_id"), F.col("partition")
-    no_keys = F.array().cast("array<string>")
-    return (
-        F.when(
-            F.col("type").isin(*PARTITION_TYPES),
-            F.array(F.concat_ws("/", F.lit("t"), topic_id, F.pmod(partition, F.lit(slots)))),
-        )
-        .when(F.col("type").isin(*TOPIC_TYPES), _slot_keys(slots))
-        .when(
-            F.col("type").isin(*BROKER_TYPES),
-            F.array(F.concat_ws("/", F.lit("b"), F.col("broker"))),
-        )
-        .otherwise(no_keys)
-    )
-
-
-def _slot_keys(slots: int) -> Column:
-    return F.array(
-        *(F.concat_ws("/", F.lit("t"), F.col("topic_id"), F.lit(slot)) for slot in range(slots))
-    )
-
-
-def _event_columns() -> list[Column]:
-    return [
-        F.unix_micros("replay_time").alias(name) if name == "time" else F.col(name)
-        for name in FOLD_INPUT
-        if name != "key"
+    parts = [
+        blocks.select(
+            "bucket",
+            "first",
+            "last",
+            "snapshot_end",
+            "file_name",
+            "blob",
+            "blob_file",
+            "blob_start",
+            "blob_size",
+            F.lit(None).cast("string").alias("topic_id"),
+            F.lit(None).cast("boolean").alias("is_first"),
+            F.lit(None).cast(EVENT).alias("event"),
+        ),
+        _of_topics(rows.where(F.col("type").isin(*TOPIC_TYPES)), seen, buckets),
+        _of_all(rows, buckets),
+        _every_bucket(rows.sparkSession, buckets),
     ]
+    if seen.names_topics:
+        parts.append(_of_topics(_by_name(rows), seen, buckets))
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = whole.unionByName(part)
+    return whole.select(*INPUT.names)
 
 
-def _names_topics() -> Column:
-    """Return whether a record means a topic by its name, or all of them."""
-    payload = F.col("payload")
-    is_min_isr = F.get_json_object(payload, "$.data.name") == MIN_INSYNC_REPLICAS
-    is_cluster_default = (
-        F.get_json_object(payload, "$.data.resourceType") == str(BROKER_RESOURCE)
-    ) & (F.get_json_object(payload, "$.data.resourceName") == "")
-    of_topics = F.col("topic").isNotNull() | is_cluster_default
-    return (F.col("type") == ClearElrRecord.NAME) | (
-        (F.col("type") == ConfigRecord.NAME) & is_min_isr & of_topics
-    )
-
-
-def _events_by_name(records: DataFrame, slots: int) -> DataFrame:
-    named = records.where(_names_topics()).drop("topic_id")
-    topics = (
-        records.where(F.col("type") == TopicRecord.NAME)
-        .groupBy(F.col("topic").alias("name"), "topic_id")
-        .agg(F.min("replay_offset").alias("created"))
-    )
-    of_one = named.join(
-        topics,
-        (F.col("topic") == F.col("name")) & (F.col("replay_offset") >= F.col("created")),
-    )
-    # The cluster's default counts for topics that come later as well.
-    of_all = named.where(F.coalesce("topic", F.lit("")) == "").crossJoin(topics)
-    return of_one.unionByName(of_all).select(
-        F.explode(_slot_keys(slots)).alias("key"), *_event_columns()
-    )
-
-
-def _without(records: DataFrame, dropped: Iterable[Dropped]) -> DataFrame:
-    """Leave out the records of the log in some stretches."""
-    stretches = F.broadcast(
-        records.sparkSession.createDataFrame(list(dropped), "dropped_from long, dropped_to long")
-    )
-    inside = (
-        ~F.col("snapshot")
-        & (F.col("offset") >= F.col("dropped_from"))
-        & (F.col("offset") < F.col("dropped_to"))
-    )
-    return records.join(stretches, inside, "left_anti")
-
-
-def _syncs(layout: Layout) -> tuple[Sync, ...]:
+def sync_points(layout: Layout) -> tuple[Sync, ...]:
+    """Return the snapshots that the replay meets."""
     begins_later = layout.start_offset != 0
     return tuple(
         Sync(
@@ -271,23 +149,120 @@ def _syncs(layout: Layout) -> tuple[Sync, ...]:
     )
 
 
-def _folder(
-    syncs: tuple[Sync, ...],
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def fold_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        schema = to_arrow_schema(HISTORY, timezone="UTC")
-        rows = fold(_events(batches), syncs, make_fold)
-        while chunk := list(islice(rows, ROWS_PER_BATCH)):
-            yield _batch(chunk, schema)
+def broker_states(history: DataFrame) -> tuple[BrokerState, ...]:
+    """Return what brokers were, from the folded history of their registrations.
 
-    return fold_batches
+    Its size grows with restarts and failures, not with what happens to partitions.
+    """
+    columns = (
+        "broker",
+        "valid_from_offset",
+        "valid_to_offset",
+        "fenced",
+        "in_controlled_shutdown",
+        "log_dirs",
+    )
+    return tuple(
+        BrokerState(
+            broker=row["broker"],
+            from_offset=row["valid_from_offset"],
+            to_offset=row["valid_to_offset"],
+            fenced=row["fenced"],
+            in_controlled_shutdown=row["in_controlled_shutdown"],
+            directories=frozenset(kafka_uuid.parse(text).bytes for text in row["log_dirs"]),
+        )
+        for row in history.select(*columns).collect()
+    )
 
 
-def _events(batches: Iterable[pa.RecordBatch]) -> Iterator[Event]:
-    for batch in batches:
-        columns = (column.to_pylist() for column in batch.columns)
-        yield from map(Event._make, zip(*columns, strict=True))
+def _names_a_topic(row: Column) -> Column:
+    """Return whether a record means a topic by its name."""
+    return row["topic"].isNotNull() & (
+        ((row["type"] == ClearElrRecord.NAME) & (row["topic"] != ""))
+        | ((row["type"] == ConfigRecord.NAME) & _is_min_isr(row["payload"]))
+    )
 
 
-def _batch(rows: list[Row], schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist(rows, schema=schema)
+def _is_min_isr(payload: Column) -> Column:
+    return F.get_json_object(payload, "$.data.name") == MIN_INSYNC_REPLICAS
+
+
+def _of_topics(rows: DataFrame, seen: Overview, buckets: int) -> DataFrame:
+    """Return events of single topics, for every bucket that has partitions of the topic."""
+    slots = F.lit(1)
+    if seen.wide:
+        wide = F.broadcast(
+            rows.sparkSession.createDataFrame(list(seen.wide), "topic_id string, slots int")
+        )
+        rows = rows.join(wide, "topic_id", "left")
+        slots = F.least(F.coalesce("slots", F.lit(1)), F.lit(buckets))
+    events = rows.select("*", F.explode(F.sequence(F.lit(0), slots - 1)).alias("slot"))
+    bucket = F.pmod(F.col("home") + F.col("slot"), F.lit(buckets)).cast("int")
+    return _input(events, bucket, F.col("topic_id"), F.col("slot") == 0)
+
+
+def _of_all(rows: DataFrame, buckets: int) -> DataFrame:
+    """Return events that mean all topics, for every bucket."""
+    is_default = (
+        (F.col("type") == ConfigRecord.NAME)
+        & (F.get_json_object("payload", "$.data.resourceType") == str(BROKER_RESOURCE))
+        & (F.get_json_object("payload", "$.data.resourceName") == "")
+        & _is_min_isr(F.col("payload"))
+    )
+    is_clear = (F.col("type") == ClearElrRecord.NAME) & (F.coalesce("topic", F.lit("")) == "")
+    everywhere = F.explode(F.sequence(F.lit(0), F.lit(buckets - 1))).alias("bucket")
+    events = rows.where(is_default | is_clear).select("*", everywhere)
+    return _input(events, F.col("bucket"), F.lit(None).cast("string"), F.lit(False))
+
+
+def _every_bucket(spark: SparkSession, buckets: int) -> DataFrame:
+    """Return a row for each bucket, so that what it holds open is looked after."""
+    numbers = spark.range(buckets).select(F.col("id").cast("int").alias("bucket"))
+    begin = F.lit(-1).cast("long")
+    nothing = {
+        field.name: F.lit(None).cast(field.dataType).alias(field.name)
+        for field in INPUT
+        if field.name not in ("bucket", "first", "last")
+    }
+    return numbers.select("bucket", begin.alias("first"), begin.alias("last"), *nothing.values())
+
+
+def _by_name(rows: DataFrame) -> DataFrame:
+    """Return records that name a topic, with the ids that had this name by then or before."""
+    named = rows.where(_names_a_topic(_columns(rows))).drop("topic_id", "home")
+    topics = (
+        rows.where(F.col("type") == TopicRecord.NAME)
+        .groupBy(F.col("topic").alias("name"), "topic_id", "home")
+        .agg(F.min("replay_offset").alias("created"))
+    )
+    return named.join(
+        topics, (F.col("topic") == F.col("name")) & (F.col("replay_offset") >= F.col("created"))
+    )
+
+
+def _columns(rows: DataFrame) -> Column:
+    return F.struct(*(F.col(name) for name in ("topic", "type", "payload")))
+
+
+def _input(events: DataFrame, bucket: Column, topic_id: Column, is_first: Column) -> DataFrame:
+    position = F.col("replay_offset") * 2 + F.when(F.col("snapshot"), 0).otherwise(1)
+    event = F.struct(
+        *(
+            F.unix_micros("replay_time").alias(name) if name == "time" else F.col(name)
+            for name in EVENT.names
+        )
+    )
+    return events.select(
+        bucket.alias("bucket"),
+        position.alias("first"),
+        position.alias("last"),
+        F.lit(None).cast("long").alias("snapshot_end"),
+        F.lit(None).cast("string").alias("file_name"),
+        F.lit(None).cast("binary").alias("blob"),
+        F.lit(None).cast("string").alias("blob_file"),
+        F.lit(None).cast("long").alias("blob_start"),
+        F.lit(None).cast("long").alias("blob_size"),
+        topic_id.alias("topic_id"),
+        is_first.alias("is_first"),
+        event.alias("event"),
+    )

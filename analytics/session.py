@@ -21,8 +21,14 @@ from pyspark.sql import SparkSession
 from analytics.errors import ReplayInputError
 from analytics.source import KraftMetadataSource
 
-SMALL_LOG_BYTES = 64 << 20
+SMALL_LOG_BYTES = 16 << 20
 """Up to this size the start counts: the JVM compiles quickly, not well."""
+
+_ARROW_OPTIONS = (
+    "-Darrow.enable_unsafe_memory_access=true",
+    "-Darrow.enable_null_check_for_get=false",
+)
+"""Without checks of each single access: the rows of a log come as Arrow batches, whole columns."""
 
 BYTES_PER_SHUFFLE_PARTITION = 32 << 20
 MIN_SHUFFLE_PARTITIONS = 2
@@ -30,8 +36,13 @@ MIN_SHUFFLE_PARTITIONS = 2
 _JAVA_HOMES = ("/usr/lib/jvm", "/opt/java", "/Library/Java/JavaVirtualMachines")
 
 
-def start_session(size_bytes: int) -> SparkSession:
+def start_session(size_bytes: int, *, compile_well: bool = True) -> SparkSession:
     """Return a session for a log of this size.
+
+    Args:
+        size_bytes: Size of the log.
+        compile_well: Whether the JVM gets large amounts of rows to work on. A whole replay leaves
+            those to Python's arrays; compiling well would cost it more than it saves.
 
     Raises:
         ReplayInputError: there is no Java runtime, the user has no name, or Spark does not start.
@@ -45,7 +56,7 @@ def start_session(size_bytes: int) -> SparkSession:
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # not under spark-submit
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
         builder = builder.master(f"local[{min(os.cpu_count() or 1, 4)}]")
-        for key, value in _local_settings(size_bytes).items():
+        for key, value in _local_settings(size_bytes, compile_well=compile_well).items():
             builder = builder.config(key, value)
     try:
         spark = builder.getOrCreate()
@@ -119,14 +130,15 @@ def require_user_name() -> None:
         ) from None
 
 
-def _local_settings(size_bytes: int) -> dict[str, str]:
+def _local_settings(size_bytes: int, *, compile_well: bool) -> dict[str, str]:
     small = size_bytes <= SMALL_LOG_BYTES
     log4j = Path(__file__).with_name("log4j2.properties")
     options = [
         f"-Dlog4j2.configurationFile={log4j.as_uri()}",
         "-XX:+UseSerialGC" if small else "-XX:+UseParallelGC",
+        *_ARROW_OPTIONS,
     ]
-    if small:
+    if small or not compile_well:
         options.append("-XX:TieredStopAtLevel=1")
     return {
         "spark.driver.memory": "1g" if small else "2g",

@@ -1,63 +1,88 @@
-"""The Spark data source `kraft-metadata`: a metadata log directory as rows.
+"""The Spark data source `kraft-metadata`: metadata log directories as rows.
 
     spark.dataSource.register(KraftMetadataSource)
     spark.read.format("kraft-metadata").load("/var/lib/kafka/metadata/__cluster_metadata-0")
 
-The planner reads batch headers and cuts the files into splits at batch boundaries; the executors
-read, check and decode. Rows with a `problem` are no records. Those of snapshots have `snapshot`
-set, their own offsets, and the moment that the snapshot stands for in `replay_offset` and
-`replay_time`, which for a record of the log are its own.
+The planner looks into the files at a few places and cuts them into splits at batch boundaries; the
+executors read, check and decode, by columns. Rows with a `problem` are no records. Those of
+snapshots have `snapshot` set, their own offsets, and the moment that the snapshot stands for in
+`replay_offset` and `replay_time`, which for a record of the log are its own.
 
-Options: `path`; `splitBytes`, bytes of one task.
+`load` takes a directory, several (a list, or commas between them), or a folder of the log
+directories of several nodes; each is a path or the URI of a Hadoop file system. Where there are
+several, the column `source` says which one a row comes from. Options:
+
+* `startOffset`, `endOffset`, `startTime`, `endTime`: which records, by `replay_offset` and
+  `replay_time`; ends are exclusive, times are ms since 1970 or ISO 8601;
+* `payload`: false leaves the JSON text of records out;
+* `splitBytes`: bytes of one task;
+* `maxBytesPerTrigger`: bytes of one micro-batch of a stream.
+
+With a schema that names fewer columns (`spark.read.schema("offset long, type string")`) only these
+are made. `spark.readStream` follows a log that is being written, `analytics.stream`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import islice
-from pathlib import Path
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
 from analytics.batch_walk import Problem
-from analytics.decode import SourceRow, decode_split, problem_row
-from analytics.layout import SPLIT_BYTES, Split, find_metadata_dir, read_layout
-from analytics.tables import BINARY, BOOLEAN, INT, LONG, STRING, TIME
+from analytics.columns.splits import ALL, ROWS_PER_BATCH, Selection, arrow_rows
+from analytics.decode import problem_row
+from analytics.errors import ReplayInputError
+from analytics.layout import Layout, Split, read_layout
+from analytics.source_options import SourceOptions, narrowed, parse_options
+from analytics.split_rows import read_split
+from analytics.stream import KraftMetadataStream, StreamPlan
 
 NAME = "kraft-metadata"
-ROWS_PER_BATCH = 8192
 
-SCHEMA = StructType(
-    [
-        StructField(name, kind)
-        for name, kind in (
-            ("file", STRING),
-            ("position", LONG),
-            ("snapshot", BOOLEAN),
-            ("offset", LONG),
-            ("timestamp", TIME),
-            ("epoch", INT),
-            ("batch_base_offset", LONG),
-            ("batch_last_offset", LONG),
-            ("replay_offset", LONG),
-            ("replay_time", TIME),
-            ("control", BOOLEAN),
-            ("type", STRING),
-            ("version", INT),
-            ("topic", STRING),
-            ("topic_id", STRING),
-            ("partition", INT),
-            ("broker", INT),
-            ("payload", STRING),
-            ("value", BINARY),
-            ("problem", STRING),
-            ("message", STRING),
-        )
-    ]
+_STRING, _INT, _LONG = StringType(), IntegerType(), LongType()
+_BOOLEAN, _TIME, _BINARY = BooleanType(), TimestampType(), BinaryType()
+_COLUMNS: tuple[tuple[str, DataType], ...] = (
+    ("file", _STRING),
+    ("position", _LONG),
+    ("snapshot", _BOOLEAN),
+    ("offset", _LONG),
+    ("timestamp", _TIME),
+    ("epoch", _INT),
+    ("batch_base_offset", _LONG),
+    ("batch_last_offset", _LONG),
+    ("replay_offset", _LONG),
+    ("replay_time", _TIME),
+    ("control", _BOOLEAN),
+    ("type", _STRING),
+    ("version", _INT),
+    ("topic", _STRING),
+    ("topic_id", _STRING),
+    ("partition", _INT),
+    ("broker", _INT),
+    ("payload", _STRING),
+    ("value", _BINARY),
+    ("problem", _STRING),
+    ("message", _STRING),
+    ("source", _STRING),
 )
+
+SCHEMA = StructType([StructField(name, kind) for name, kind in _COLUMNS])
 
 
 class KraftMetadataSource(DataSource):
@@ -73,68 +98,134 @@ class KraftMetadataSource(DataSource):
         return SCHEMA
 
     def reader(self, schema: StructType) -> KraftMetadataReader:
-        """Return the reader of one directory."""
-        return KraftMetadataReader(
-            Path(self.options["path"]), int(self.options.get("splitBytes", SPLIT_BYTES))
-        )
+        """Return the reader of some directories."""
+        return KraftMetadataReader(parse_options(self.options), _checked(schema))
+
+    def streamReader(self, schema: StructType) -> KraftMetadataStream:  # noqa: N802 - Spark's name
+        """Return the reader that follows the logs in some directories."""
+        options = parse_options(self.options)
+        return KraftMetadataStream(StreamPlan(options, arrow_schema(_checked(schema))))
 
 
 class SplitPartition(InputPartition):
     """One task: a split, or the problems that planning found."""
 
-    def __init__(self, split: Split | None, problems: tuple[Problem, ...] = ()) -> None:
+    def __init__(
+        self, split: Split | None, problems: tuple[Problem, ...] = (), label: str | None = None
+    ) -> None:
         super().__init__(None)
         self.split = split
         self.problems = problems
+        self.label = label
+
+
+class FilterPush:
+    """The method `pushFilters` of a reader, for Sparks that push filters and for those that do not.
+
+    Spark refuses every reader that defines the method while
+    `spark.sql.python.filterPushdown.enabled` is off, which it is by default. It looks at the
+    function behind the method, so this says that it is the one of the base class.
+    """
+
+    def __init__(self, reader: KraftMetadataReader) -> None:
+        self.reader = reader
+        self.__func__ = DataSourceReader.pushFilters
+
+    def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Narrow what the reader reads; return the filters that Spark has to apply: all."""
+        selection = narrowed(self.reader.selection, filters)
+        self.reader.selection = ALL if selection == ALL else selection
+        return filters
 
 
 class KraftMetadataReader(DataSourceReader):
-    """Plans the splits of a directory and decodes them."""
+    """Plans the splits of directories and decodes them."""
 
-    def __init__(self, path: Path, split_bytes: int) -> None:
-        self.directory = find_metadata_dir(path)
-        self.split_bytes = split_bytes
+    def __init__(self, options: SourceOptions, schema: StructType = SCHEMA) -> None:
+        self.options = options
+        self.schema = schema
+        self.selection: Selection = options.selection
+
+    @property
+    def pushFilters(self) -> FilterPush:  # noqa: N802 - Spark's name
+        """Take what bounds offsets, times and types; Spark applies all filters once more."""
+        return FilterPush(self)
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return the tasks, largest first so that none is left over at the end."""
-        layout = read_layout(self.directory, self.split_bytes)
-        splits = sorted(layout.splits, key=lambda split: split.start - split.end)
-        tasks = [SplitPartition(split) for split in splits]
-        if layout.problems or not tasks:
-            tasks.append(SplitPartition(None, layout.problems))
-        return tasks
+        tasks: list[SplitPartition] = []
+        for source in self.options.sources:
+            layout = read_layout(source, self.options.split_bytes)
+            label = source if self.options.has_several else None
+            tasks += (
+                SplitPartition(replace(split, label=label))
+                for split in layout.splits
+                if self._may_hold_wanted(split)
+            )
+            if layout.problems:
+                tasks.append(SplitPartition(None, layout.problems, label))
+        tasks.sort(key=lambda task: 0 if task.split is None else task.split.start - task.split.end)
+        return tasks or [SplitPartition(None)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one task as Arrow batches."""
         assert isinstance(partition, SplitPartition)
-        schema = to_arrow_schema(SCHEMA, timezone="UTC")
-        rows = self._rows(partition)
-        while chunk := list(islice(rows, ROWS_PER_BATCH)):
-            columns = [
-                pa.array(column, type=field.type)
-                for column, field in zip(zip(*chunk, strict=True), schema, strict=True)
-            ]
-            yield pa.RecordBatch.from_arrays(columns, schema=schema)
-
-    def _rows(self, partition: SplitPartition) -> Iterator[SourceRow]:
-        yield from map(problem_row, partition.problems)
-        split = partition.split
-        if split is None:
-            return
-        try:
-            with (self.directory / split.file).open("rb") as file:
-                file.seek(split.start)
-                data = file.read(split.end - split.start)
-        except OSError as error:
-            # Retention may delete a segment between planning and reading.
-            yield problem_row(
-                Problem(
-                    file=split.file,
-                    position=split.start,
-                    offset=None,
-                    kind="unreadable",
-                    message=str(error.strerror),
-                )
+        schema = arrow_schema(self.schema)
+        if partition.problems:
+            rows = [problem_row(problem, partition.label) for problem in partition.problems]
+            yield arrow_rows(rows, schema)
+        if partition.split is not None:
+            yield from read_split(
+                partition.split,
+                schema,
+                with_payload=self.options.with_payload,
+                selection=self.selection,
             )
-            return
-        yield from decode_split(data, split)
+
+    def _may_hold_wanted(self, split: Split) -> bool:
+        low, high = self.selection.replay_offset
+        if split.snapshot is not None:
+            return low <= split.snapshot.end_offset < high
+        own_low, own_high = self.selection.offset
+        low, high = max(low, own_low), min(high, own_high)
+        if split.following is not None and split.following.base_offset <= low:
+            return False
+        return split.expected is None or split.expected < high
+
+
+@lru_cache(maxsize=32)
+def _arrow_schema(text: str) -> pa.Schema:
+    return to_arrow_schema(StructType.fromJson(json.loads(text)), timezone="UTC")
+
+
+def arrow_schema(schema: StructType = SCHEMA) -> pa.Schema:
+    """Return the schema of the Arrow batches for columns of the data source."""
+    return _arrow_schema(schema.json())
+
+
+def read_all(layout: Layout, *, with_payload: bool = True) -> Iterator[pa.RecordBatch]:
+    """Yield all rows of a directory in this process, without Spark."""
+    schema = arrow_schema()
+    if layout.problems:
+        rows = [problem_row(problem) for problem in layout.problems]
+        yield arrow_rows(rows, schema)
+    for split in layout.splits:
+        yield from read_split(split, schema, with_payload=with_payload)
+
+
+def _checked(schema: StructType) -> StructType:
+    """Return a schema whose columns are some of the data source's.
+
+    Raises:
+        ReplayInputError: a column is not one of them, or has another type there.
+    """
+    known = {field.name: field.dataType for field in SCHEMA}
+    for field in schema:
+        if known.get(field.name) != field.dataType:
+            raise ReplayInputError(
+                f"the data source {NAME} has no column {field.name} {field.dataType.simpleString()}"
+            )
+    return schema
+
+
+__all__ = ["ROWS_PER_BATCH", "SCHEMA", "KraftMetadataReader", "KraftMetadataSource"]

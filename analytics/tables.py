@@ -69,6 +69,7 @@ __all__ = [
     "BOOLEAN",
     "BROKER",
     "BROKERS",
+    "BROKER_HISTORY",
     "BROKER_SESSIONS",
     "CONFIGS",
     "CONTROLLER_EPOCHS",
@@ -104,6 +105,7 @@ __all__ = [
     "TABLES",
     "TIME",
     "TOPICS",
+    "TOPIC_HISTORY",
     "VALID_FROM",
     "VALID_TO",
     "Table",
@@ -200,6 +202,25 @@ BROKERS = Table(
     row="one registered broker at the end of the log",
     columns=(*BROKER, *VALID_FROM),
     order=("broker",),
+)
+BROKER_HISTORY = Table(
+    name="broker_history",
+    row="one state of one broker's registration, complete, from one change to the next",
+    columns=(*BROKER, *VALID_FROM, *VALID_TO),
+    order=("broker", "valid_from_offset"),
+)
+TOPIC_HISTORY = Table(
+    name="topic_history",
+    row="one existence of one topic",
+    columns=(
+        *columns(
+            ("topic", STRING, "name of the topic"),
+            ("topic_id", STRING, "id of the topic"),
+        ),
+        *VALID_FROM,
+        *VALID_TO,
+    ),
+    order=("topic", "valid_from_offset"),
 )
 LOG_DIRS = Table(
     name="log_dirs",
@@ -302,14 +323,18 @@ TABLES: tuple[Table, ...] = (
     RECORDS,
     SNAPSHOT_RECORDS,
     BROKERS,
+    BROKER_HISTORY,
     LOG_DIRS,
     TOPICS,
+    TOPIC_HISTORY,
     PARTITIONS,
     PARTITION_HISTORY,
     OUTAGES,
     PROBLEMS,
+    *FACT_TABLES,
+    *DERIVED_TABLES,
 )
-"""Tables that the replay writes; FACT_TABLES and DERIVED_TABLES join them when they are built."""
+"""Tables that the replay writes."""
 
 
 def conform(frame: DataFrame, table: Table) -> DataFrame:

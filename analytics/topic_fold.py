@@ -1,16 +1,17 @@
-"""The partitions of one topic, one slot of them: every state that each of them had.
+"""One topic, record by record: its lives, its `min.insync.replicas`, and its partitions' states.
 
-A topic's own records (its creation, its end, ClearElr, `min.insync.replicas`) reach all its slots;
-slot 0 emits what the topic has once.
+Partitions are followed by columns where their topic's story is simple (`analytics.history`), and
+here where it is not. A topic's own records (its creation, its end, ClearElr, `min.insync.replicas`)
+reach every task that has partitions of it; one of them emits what the topic has once.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from analytics.fold import Event, History, Moment, Row, Sync, interval
-from jbodlab import kafka_uuid
+from analytics.fold import Event, History, Moment, Sync, interval
 from jbodlab.ids import NO_LEADER
 from jbodlab.image.partition_registration import PartitionRegistration
 from jbodlab.image.replay_error import ReplayError
@@ -30,26 +31,62 @@ MIN_INSYNC_REPLICAS = "min.insync.replicas"
 
 
 class PartitionState(NamedTuple):
-    """A state, since when it holds, and the replicas that the step to it took away."""
+    """A state, and since when it holds."""
 
     state: PartitionRegistration
     since: Moment
-    lost: tuple[int, ...]
+
+
+class Change(NamedTuple):
+    """A state of a partition that has ended, or that still holds at the end."""
+
+    topic: str
+    partition: int
+    state: PartitionRegistration
+    since: Moment
+    until: Moment | None
+    ended: str
+    """How it ended: changed, deleted, snapshot; or still."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Life:
+    """An existence of the topic; the positions are those of replay, see `fold.position`."""
+
+    name: str
+    created: Moment
+    begin: int
+    removed: Moment | None = None
+    end: int | None = None
+    by_snapshot: bool = False
+    """Whether it began or ended only because a snapshot says otherwise than the log."""
 
 
 class TopicFold:
-    """One slot of a topic."""
+    """One topic, or some of its partitions."""
 
-    def __init__(self, topic_id: str, slot: int) -> None:
+    def __init__(self, topic_id: str, *, is_first: bool = True) -> None:
         self.history = History()
         self.topic_id = topic_id
-        self.is_first = slot == 0
+        self.is_first = is_first
         self.name: str | None = None
         self.created: Moment | None = None
         self.partitions: dict[int, PartitionState] = {}
         self.default_min_isr: str | None = None
         self.topic_min_isr: str | None = None
         self.min_isr: tuple[int, Moment] | None = None
+        self.changes: list[Change] = []
+        self.lives: list[Life] = []
+        self.min_isr_values: list[tuple[int, Moment]] = []
+        self.clears: list[int] = []
+        """Positions at which eligible leader replicas were emptied."""
+
+    def begin(
+        self, name: str | None, created: Moment | None, states: Iterable[tuple[int, PartitionState]]
+    ) -> None:
+        """Start in the middle: with the topic as it is, and the states of its partitions."""
+        self.name, self.created = name, created
+        self.partitions = dict(states)
 
     def replay(self, event: Event) -> None:
         """Apply a record of the log."""
@@ -67,13 +104,16 @@ class TopicFold:
                     # Every slot sees it; one of them says so.
                     self._once_only(f"topic {name!r} exists already")
                     return
-                self._create(name, moment)
+                self._create(name, moment, event.position)
             case RemoveTopicRecord():
                 if self.name is None:
                     self._once_only(f"topic {self.topic_id} does not exist")
                     return
-                self._remove(moment)
-            case ClearElrRecord():
+                self._remove(moment, event.position, "deleted")
+            case ClearElrRecord(topic_name=name):
+                if name not in ("", self.name):
+                    return  # the id had this name before, another topic may have it now
+                self.clears.append(event.position)
                 for index, known in self.partitions.items():
                     if (cleared := known.state.without_elr()) is not known.state:
                         self._put(index, cleared, moment)
@@ -102,12 +142,14 @@ class TopicFold:
             if self.is_first:
                 self._disagree(sync, f"topic {self.name!r}, in the snapshot {name!r}")
             if self.name is not None:
-                self._remove(moment)
+                self._remove(moment, sync.position, "snapshot")
             if name is not None:
-                self._create(name, moment)
+                # What the snapshot says about its partitions stands behind its creation.
+                self._create(name, moment, sync.position - 1)
+                self.lives[-1].by_snapshot = not sync.is_base
         for index in self.partitions.keys() - partitions.keys():
             self._disagree(sync, f"{self.name}-{index} is not in the snapshot")
-            self._close(index, moment)
+            self._close(index, moment, "snapshot")
         for index, (state, version) in partitions.items():
             known = self.partitions.get(index)
             if known is None or _comparable(known.state, version) != _comparable(state, version):
@@ -124,17 +166,22 @@ class TopicFold:
         if self.name is not None:
             self._emit_topic(None)
         for index in self.partitions:
-            self._emit_partition(index, None)
+            self._emit_partition(index, None, "still")
 
-    def _create(self, name: str, moment: Moment) -> None:
+    def _create(self, name: str, moment: Moment, position: int) -> None:
         self.name = name
         self.created = moment
+        self.lives.append(Life(name=name, created=moment, begin=position))
         self._update_min_isr(moment)
 
-    def _remove(self, moment: Moment) -> None:
+    def _remove(self, moment: Moment, position: int, ended: str) -> None:
         for index in list(self.partitions):
-            self._close(index, moment)
+            self._close(index, moment, ended)
         self._emit_topic(moment)
+        if self.lives:
+            life = self.lives[-1]
+            life.removed, life.end = moment, position
+            life.by_snapshot |= ended == "snapshot"
         self.name = self.created = None
         self.topic_min_isr = self.min_isr = None
 
@@ -148,17 +195,17 @@ class TopicFold:
     def _put(self, index: int, state: PartitionRegistration, moment: Moment) -> None:
         known = self.partitions.get(index)
         if known is not None:
-            self._emit_partition(index, moment)
-        before = None if known is None else known.state
-        self.partitions[index] = PartitionState(state, moment, lost_replicas(before, state))
+            self._emit_partition(index, moment, "changed")
+        self.partitions[index] = PartitionState(state, moment)
 
-    def _close(self, index: int, moment: Moment) -> None:
-        self._emit_partition(index, moment)
+    def _close(self, index: int, moment: Moment, ended: str) -> None:
+        self._emit_partition(index, moment, ended)
         del self.partitions[index]
 
     def _set_min_isr(self, config: ConfigRecord) -> None:
         if config.resource_type == TOPIC_RESOURCE:
-            self.topic_min_isr = config.value
+            if config.resource_name == self.name:
+                self.topic_min_isr = config.value
         else:
             self.default_min_isr = config.value
 
@@ -166,11 +213,12 @@ class TopicFold:
         if self.name is None:
             return
         value = min_insync_replicas(self.topic_min_isr, self.default_min_isr)
-        if self.min_isr is None:
-            self.min_isr = (value, moment)
-        elif self.min_isr[0] != value:
+        if self.min_isr is not None:
+            if self.min_isr[0] == value:
+                return
             self._emit_min_isr(moment)
-            self.min_isr = (value, moment)
+        self.min_isr = (value, moment)
+        self.min_isr_values.append(self.min_isr)
 
     def _emit_topic(self, until: Moment | None) -> None:
         if not self.is_first:
@@ -188,26 +236,11 @@ class TopicFold:
         columns = {"topic_id": self.topic_id, "min_insync_replicas": value}
         self.history.add("min_isr", columns | interval(since, until))
 
-    def _emit_partition(self, index: int, until: Moment | None) -> None:
-        state, since, lost = self.partitions[index]
-        columns: Row = {
-            "topic": self.name,
-            "topic_id": self.topic_id,
-            "partition": index,
-            "leader": state.leader,
-            "leader_epoch": state.leader_epoch,
-            "partition_epoch": state.partition_epoch,
-            "leader_recovery_state": state.leader_recovery_state,
-            "replicas": state.replicas,
-            "isr": state.isr,
-            "removing_replicas": state.removing_replicas,
-            "adding_replicas": state.adding_replicas,
-            "directories": [kafka_uuid.to_text(directory) for directory in state.directories],
-            "eligible_leader_replicas": state.elr,
-            "last_known_elr": state.last_known_elr,
-            "lost": lost,
-        }
-        self.history.add("partition", columns | interval(since, until))
+    def _emit_partition(self, index: int, until: Moment | None, ended: str) -> None:
+        known = self.partitions[index]
+        name = self.name
+        assert name is not None
+        self.changes.append(Change(name, index, known.state, known.since, until, ended))
 
     def _once_only(self, message: str) -> None:
         if self.is_first:

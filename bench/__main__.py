@@ -12,19 +12,24 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 from bench import measure
+from bench.decode import measure_decode
 from bench.kafka import KafkaCluster, fetch_jars
+from bench.moves import moves
 from bench.partitions import many_partitions
 from tests.cluster.harness import Cluster
+from tests.cluster.small_disks import why_no_mounts
 
 RESULTS = Path(__file__).parent / "results"
 SIZES = (100, 1_000, 10_000)
 FACTORS = (1, 3)
 FAULTS = ("chmod000", "readonly", "file", "delete")
 
-PARTS = ("start", "failover", "throughput", "partitions")
+MOVE_RUNS = 5
+PARTS = ("start", "failover", "throughput", "partitions", "moves", "decode")
 
 Row = tuple[str, str]
 
@@ -42,8 +47,16 @@ def main() -> int:
         "machine": {"cores": os.cpu_count(), "python": platform.python_version()},
     }
     rows: list[Row] = []
-    for name, make in makers.items():
-        report[name] = measure_all(name, make, arguments, rows)
+    if arguments.only in (None, "moves"):
+        report["moves"] = measure_moves(arguments.move_megabytes, rows)
+    if arguments.only not in ("decode", "moves"):
+        for name, make in makers.items():
+            report[name] = measure_all(name, make, arguments, rows)
+    if arguments.only in (None, "decode"):
+        jars = Path(arguments.kafka) if arguments.kafka else None
+        found = measure_decode(arguments.records, jars)
+        report["decode"] = [asdict(run) for run in found]
+        rows += [(f"{run.records} records: {run.name}", run.text) for run in found]
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{time.strftime('%Y%m%dT%H%M%S')}.json"
     path.write_text(json.dumps(report, indent=1))
@@ -59,6 +72,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--runs", type=int, default=20, help="failover runs of each side")
     parser.add_argument("--megabytes", type=int, default=500, help="of messages per throughput")
     parser.add_argument("--partitions", type=int, default=3000, help="of the large cluster")
+    parser.add_argument("--move-megabytes", type=int, default=1000, help="of a replica that moves")
+    parser.add_argument("--records", type=int, default=1_000_000, help="of the metadata log")
     parser.add_argument("--kafka", metavar="FOLDER", help="measure Kafka too, its jars kept there")
     parser.add_argument("--only", choices=PARTS, help="one part of it all")
     return parser.parse_args()
@@ -83,6 +98,26 @@ def measure_all(
             found["throughput"] = measure_throughput(name, make, arguments.megabytes, rows)
     if arguments.only in (None, "partitions"):
         found["partitions"] = measure_partitions(name, make, arguments.partitions, rows)
+    return found
+
+
+def measure_moves(megabytes: int, rows: list[Row]) -> list[dict[str, Any]]:
+    """Move a replica between two mounts, of memory and of disks; root only."""
+    if reason := why_no_mounts():
+        print(f"no moves are measured: {reason}", file=sys.stderr)
+        return []
+    found = []
+    for file_system in ("tmpfs", "ext4"):
+        one = moves(file_system, megabytes, MOVE_RUNS)
+        label = f"move of {one.size_mb:.0f} MB, {file_system}"
+        move, plain = mean(one.move_mb_s), mean(one.cp_mb_s)
+        rows.append((f"{label}, MB/s", f"{move:.0f}  ({move / plain:.0%} of cp, {plain:.0f})"))
+        rows.append((f"{label}, cp with sync, MB/s", f"{mean(one.cp_synced_mb_s):.0f}"))
+        quiet = f"p50 {one.quiet_p50_ms:.1f}  p99 {one.quiet_p99_ms:.1f}"
+        moving = f"p50 {one.moving_p50_ms:.1f}  p99 {one.moving_p99_ms:.1f}"
+        rows.append((f"{label}, other partitions' acks before, ms", quiet))
+        rows.append((f"{label}, other partitions' acks meanwhile, ms", moving))
+        found.append(asdict(one))
     return found
 
 

@@ -7,7 +7,7 @@ OfflineReplicaCount is always 0 by mistake; here it is what its name says.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from broker.controller_link.assignment_sender import AssignmentSender
 from broker.controller_link.heartbeat import BrokerLifecycle
@@ -19,10 +19,13 @@ from broker.logdirs.log_dir import LogDir
 from broker.logdirs.log_dirs import LogDirs
 from broker.replication.partition import Partition
 from broker.replication.replica_manager import ReplicaManager
+from broker.replication.replica_move import MoveState
+from broker.replication.replica_mover import Move
 from jbodlab.metrics import Metric, counter, gauge, gauges, histograms
 
 LOG_MANAGER = "kafka_log_LogManager"
 REPLICA_MANAGER = "kafka_server_ReplicaManager"
+MOVES = "kafka_server_ReplicaAlterLogDirsManager"
 METADATA = "kafka_server_broker_metadata_metrics"
 LOG_DIRECTORY = "logDirectory"
 
@@ -61,6 +64,7 @@ class BrokerMetrics:
         yield from self._directories()
         yield from self._directory_conditions()
         yield from self._replica_counts()
+        yield from self._moves()
         yield gauge(
             "kafka_server_AssignmentsManager_QueuedReplicaToDirAssignments",
             "directories of replicas that the controller has not accepted yet",
@@ -217,6 +221,51 @@ class BrokerMetrics:
             changes.expands,
         )
 
+    def _moves(self) -> Iterator[Metric]:
+        mover = self._replicas.mover
+        moves = list(mover.moves())
+        for name, meaning, value in (
+            ("MaxLag", "most offsets that a future replica is behind", max_lag(moves)),
+            ("FailedPartitionsCount", "moves whose target has failed", mover.failed_count),
+        ):
+            yield gauge(f"{MOVES}_{name}", meaning, value)
+        yield counter(
+            "kafka_server_AlterLogDirsReplication_bytes_total",
+            "bytes that moves between log directories have copied",
+            mover.throttle.copied_bytes,
+        )
+        for name, meaning, is_size in (
+            ("kafka_log_Log_Size", "bytes of a future replica", True),
+            ("jbodlab_move_lag", "offsets that a future replica is behind", False),
+        ):
+            yield Metric(
+                name,
+                "gauge",
+                meaning,
+                [
+                    (
+                        "",
+                        {
+                            "topic": move.topic_partition.topic,
+                            "partition": str(move.topic_partition.partition),
+                            "is_future": "true",
+                        },
+                        move.size_bytes if is_size else move.lag,
+                    )
+                    for move in moves
+                ],
+            )
+        yield Metric(
+            "jbodlab_moves",
+            "gauge",
+            "moves of replicas between log directories by their state",
+            [
+                ("", {"state": state.name}, sum(move.state is state for move in moves))
+                for state in MoveState
+                if not state.is_over
+            ],
+        )
+
     def _metadata(self) -> Iterator[Metric]:
         image = self._feed.image
         lag_ms = max(0, time.time_ns() // 1_000_000 - image.timestamp_ms)
@@ -226,6 +275,11 @@ class BrokerMetrics:
             ("last_applied_record_lag_ms", "time since then", lag_ms),
         ):
             yield gauge(f"{METADATA}_{name}", meaning, value)
+
+
+def max_lag(moves: Sequence[Move]) -> int:
+    """Return how many offsets the slowest move is behind; 0 without moves."""
+    return max((move.lag for move in moves), default=0)
 
 
 def _is_full(log_dir: LogDir) -> bool:

@@ -254,11 +254,6 @@ class FencedTarget:
         """Copy up to `size` bytes from a position; returns how many."""
         return self._fence.change(self._file.copy_from, source, position, size)
 
-    def start_writing(self, position: int, size: int) -> None:
-        """Let the system begin to write these bytes to the disk, without waiting."""
-        self._fence.check()
-        self._file.start_writing(position, size)
-
     def fsync(self) -> None:
         """Return when everything written so far is on the disk."""
         self._fence.check()

@@ -8,6 +8,7 @@ system's call has both files: the same bytes are read alone; if that goes well i
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections.abc import Callable
 from enum import Enum, auto
@@ -24,8 +25,8 @@ from jbodlab.log.replica_copy import SegmentFiles
 
 T = TypeVar("T")
 
-WRITE_AHEAD_BYTES = 8 << 20
-"""After so many bytes the system is asked to begin to write them."""
+NICENESS = 5
+"""The threads of moves stand back where processors are few: clients wait for the others."""
 
 
 class Side(Enum):
@@ -80,7 +81,7 @@ class FutureCopy:
         self._leave_source()
         self._leave_target()
 
-    def copy(self, source: Path, target: Path, start: int, end: int, *, is_bulk: bool) -> int:
+    def copy(self, source: Path, target: Path, start: int, end: int) -> int:
         """Copy the bytes from `start` to `end` to the same place of another file.
 
         Returns:
@@ -90,6 +91,7 @@ class FutureCopy:
             SegmentGoneError: there is no such file in the source any more.
             CopyError: one of the disks failed.
         """
+        _stand_back()
         try:
             reader = _of(Side.SOURCE, lambda: self._source.open_source(source))
         except CopyError as error:
@@ -100,7 +102,7 @@ class FutureCopy:
             self._unsynced[target.name] = None
             writer = _of(Side.TARGET, lambda: self._target.open_target(target))
             try:
-                return self._copy(reader, writer, start, end, is_bulk=is_bulk)
+                return self._copy(reader, writer, start, end)
             finally:
                 with contextlib.suppress(OSError):
                     writer.close()
@@ -140,10 +142,8 @@ class FutureCopy:
         finally:
             writer.close()
 
-    def _copy(
-        self, reader: CopySource, writer: CopyTarget, start: int, end: int, *, is_bulk: bool
-    ) -> int:
-        position = written_ahead = start
+    def _copy(self, reader: CopySource, writer: CopyTarget, start: int, end: int) -> int:
+        position = start
         while position < end:
             chunk = self._throttle.next_chunk(self._stop)
             if not chunk:
@@ -156,9 +156,6 @@ class FutureCopy:
                 break
             position += copied
             self.position = position
-            if is_bulk and position - written_ahead >= WRITE_AHEAD_BYTES:
-                self._write_ahead(writer, written_ahead, position)
-                written_ahead = position
         return position
 
     def _copy_chunk(self, reader: CopySource, writer: CopyTarget, position: int, size: int) -> int:
@@ -168,10 +165,11 @@ class FutureCopy:
             _of(Side.SOURCE, lambda: reader.pread(size, position))
             raise CopyError(Side.TARGET, error) from error
 
-    def _write_ahead(self, writer: CopyTarget, start: int, end: int) -> None:
-        # Only advice: what keeps it from being taken shows itself at the next fsync.
-        with contextlib.suppress(OSError):
-            writer.start_writing(start, end - start)
+
+def _stand_back() -> None:
+    """Lower the priority of this thread; Linux has one for each."""
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
 
 
 def _of(side: Side, function: Callable[[], T]) -> T:

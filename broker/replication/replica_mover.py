@@ -608,7 +608,6 @@ class ReplicaMover:
                         target,
                         move.position,
                         end,
-                        is_bulk=size - move.adopted_size > CLOSE_BYTES,
                     ),
                     f"move {move.topic_partition}",
                 )

@@ -74,9 +74,6 @@ class CopyTarget(Protocol):
     def copy_from(self, source: CopySource, position: int, size: int) -> int:
         """Copy up to `size` bytes from a position; returns how many, 0 where the source ends."""
 
-    def start_writing(self, position: int, size: int) -> None:
-        """Let the system begin to write these bytes to the disk, without waiting."""
-
     def fsync(self) -> None:
         """Return when everything written so far is on the disk."""
 
@@ -256,12 +253,6 @@ class PosixCopyTarget:
             written = os.pwrite(self._fd, rest, at)
             rest, at = rest[written:], at + written
         return len(data)
-
-    def start_writing(self, position: int, size: int) -> None:
-        """Let the system begin to write these bytes to the disk, without waiting."""
-        # Of dirty pages this advice starts the writing; on a disk it saves the later fsync, and
-        # those of the neighbours, from finding gigabytes.
-        os.posix_fadvise(self._fd, position, size, os.POSIX_FADV_DONTNEED)
 
     def fsync(self) -> None:
         """Return when everything written so far is on the disk."""

@@ -66,12 +66,12 @@ def test_zeros_at_the_end_are_a_torn_tail() -> None:
 
 
 def test_missing_offsets_are_a_gap_and_reading_goes_on() -> None:
-    found = walk(batch(0) + batch(5))
+    found = walk(batch(0) + batch(5) + batch(6))
 
     assert [(p.kind, p.offset, p.message) for p in found.problems] == [
         ("gap", 1, "offsets 1 to 4 are missing")
     ]
-    assert found.next_offset == 6
+    assert found.next_offset == 7
     assert len(found.stretches) == 2
 
 
@@ -116,12 +116,20 @@ def test_batches_swallowed_by_a_damaged_length_are_found_again() -> None:
     assert found.stretches == (Stretch(start=len(first), end=len(first) + len(rest)),)
 
 
+def test_a_last_batch_whose_offset_nothing_confirms_is_left_out() -> None:
+    found = walk(batch(0) + batch(7))
+
+    assert [(p.kind, p.offset) for p in found.problems] == [("order", 1)]
+    assert found.stretches == (Stretch(start=0, end=len(batch(0))),)
+    assert found.next_offset == 2
+
+
 def test_an_epoch_that_goes_back_is_a_problem() -> None:
     assert kinds(walk(batch(0, epoch=5) + batch(1, epoch=4))) == ["epoch"]
 
 
 def test_a_file_that_begins_late_is_a_gap_to_the_one_before() -> None:
-    found = walk(batch(7), expected=3)
+    found = walk(batch(7) + batch(8), expected=3)
 
     assert [(p.kind, p.offset) for p in found.problems] == [("gap", 3)]
 

@@ -5,9 +5,9 @@ from uuid import UUID
 
 import pytest
 
-from analytics.fold import Event, Row, Sync, fold
-from analytics.replay import make_fold
-from analytics.topic_fold import lost_replicas, min_insync_replicas
+from analytics.fold import Event, Row, Sync, advance, fold
+from analytics.small_folds import make_small_fold
+from analytics.topic_fold import Change, TopicFold, lost_replicas, min_insync_replicas
 from jbodlab import kafka_uuid
 from jbodlab.ids import BrokerEpoch, BrokerId, DirectoryId, TopicId
 from jbodlab.image.partition_registration import PartitionRegistration
@@ -55,7 +55,32 @@ def folded(events: Sequence[Event], *syncs: int, base: int | None = None) -> lis
         Sync(offset=offset, time=offset * 1000, file="snapshot", is_base=offset == base)
         for offset in syncs
     )
-    return list(fold(events, met, make_fold))
+    others = [event for event in events if not event.key.startswith("t/")]
+    rows = list(fold(others, met, make_small_fold))
+    if len(others) == len(events):
+        return rows
+    topic = TopicFold(text(TOPIC))
+    advance(topic, [event for event in events if event.key.startswith("t/")], met)
+    topic.finish()
+    return [*topic.history.rows, *map(row_of, topic.changes), *rows]
+
+
+def row_of(change: Change) -> Row:
+    state, since, until = change.state, change.since, change.until
+    columns: Row = {
+        "topic": change.topic,
+        "partition": change.partition,
+        "leader": state.leader,
+        "leader_epoch": state.leader_epoch,
+        "partition_epoch": state.partition_epoch,
+        "isr": state.isr,
+        "eligible_leader_replicas": state.elr,
+        "record_type": since.record_type,
+        "valid_from_offset": since.offset,
+        "valid_to_offset": None if until is None else until.offset,
+        "ended": change.ended,
+    }
+    return {"kind": "partition", "partition": columns}
 
 
 def columns(rows: list[Row], kind: str, *names: str) -> list[tuple[object, ...]]:
@@ -127,11 +152,26 @@ def test_a_change_of_something_unknown_is_a_problem() -> None:
     assert columns(rows, "problem", "kind", "offset") == [("replay", 1)]
 
 
-def test_only_the_first_slot_reports_what_concerns_the_topic() -> None:
+def test_what_a_topic_has_once_comes_from_one_place_only() -> None:
     removal = RemoveTopicRecord(topic_id=TopicId(TOPIC))
-    rows = folded([event(f"t/{text(TOPIC)}/{slot}", 3, removal) for slot in (0, 1)])
+    elsewhere = TopicFold(text(TOPIC), is_first=False)
 
-    assert columns(rows, "problem", "kind", "offset") == [("replay", 3)]
+    advance(elsewhere, [event("t/x/1", 3, removal)], ())
+
+    assert elsewhere.history.rows == []
+    assert columns(folded([event("t/x/0", 3, removal)]), "problem", "kind", "offset") == [
+        ("replay", 3)
+    ]
+
+
+def test_a_setting_of_the_name_that_the_topic_no_longer_has_is_not_its_own() -> None:
+    config = ConfigRecord(
+        resource_type=2, resource_name="other", name="min.insync.replicas", value="2"
+    )
+
+    assert columns(folded(topic_events(*CREATED, config)), "min_isr", "min_insync_replicas") == [
+        (1,)
+    ]
 
 
 def test_min_insync_replicas_follows_topic_and_cluster() -> None:

@@ -30,6 +30,7 @@ from jbodlab.ids import (
 )
 from jbodlab.image.metadata_delta import MetadataDelta
 from jbodlab.image.metadata_image import EMPTY, MetadataImage
+from jbodlab.log.filesystem import FileSystem
 from jbodlab.node_config import read_values
 from jbodlab.protocol.record_batch import build_batch
 from jbodlab.records.cluster_records import (
@@ -198,6 +199,7 @@ class Host:
         address_of: Callable[[BrokerId], tuple[str, int] | None] = lambda _: None,
         lag_time_max_ms: int = 30_000,
         fetch_wait_max_ms: int = 500,
+        fs: FileSystem | None = None,
         **properties: str,
     ) -> None:
         self.broker_id = BrokerId(broker_id)
@@ -206,7 +208,7 @@ class Host:
         for number in range(dir_count):
             path = root / f"b{broker_id}-d{number}"
             path.mkdir(parents=True, exist_ok=True)
-            self.dirs.append(LogDir(path, self.directory(number)))
+            self.dirs.append(LogDir(path, self.directory(number), fs=fs))
         self.log_dirs = LogDirs(self.dirs, metadata_dir=self.dirs[0], on_fatal=self.fatal.append)
         values, _ = read_values({k.replace("_", "."): v for k, v in properties.items()})
         self.topics = SettingsOfTopics(values)

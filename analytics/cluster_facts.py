@@ -1,0 +1,180 @@
+"""History of brokers, settings, features and controllers, from the rows of a scan.
+
+These records are few, whatever partitions do, so that they are folded per key with the definitions
+of `jbodlab.image`; see `analytics.small_folds` for the keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+
+import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructField, StructType
+
+from analytics import tables as t
+from analytics.fold import Event, Sync, fold
+from analytics.setting_folds import KRAFT_VERSION, RESOURCE_TYPES
+from analytics.small_folds import (
+    KINDS,
+    TYPES,
+    EpochPart,
+    controller_epochs,
+    make_small_fold,
+)
+from jbodlab.records.config_records import ConfigRecord, FeatureLevelRecord
+from jbodlab.records.control_records import KRaftVersionRecord, LeaderChangeMessage
+from jbodlab.records.topic_records import RemoveTopicRecord, TopicRecord
+
+HISTORY = StructType(
+    [
+        StructField("kind", t.STRING),
+        *(StructField(kind, schema) for kind, schema in KINDS.items()),
+        StructField("problem", t.PROBLEMS.schema),
+    ]
+)
+"""One row of one kind; the columns of the other kinds are null."""
+
+FOLDS = 2
+"""Tasks that fold; the records are few."""
+
+ROWS_PER_BATCH = 8192
+
+
+def cluster_history(rows: DataFrame, syncs: tuple[Sync, ...]) -> DataFrame:
+    """Fold what is replayed of everything but topics and partitions.
+
+    Args:
+        rows: Rows of the data source's schema that are replayed, control records included.
+        syncs: Snapshots that the replay meets.
+
+    Returns:
+        Rows of schema `HISTORY`; cache them if several tables come from them.
+    """
+    key = _key().alias("key")
+    events = rows.where(F.col("type").isin(*TYPES)).select(key, *_event_columns())
+    in_order = (
+        events.unionByName(_ends_of_topics(rows))
+        .where(F.col("key").isNotNull())
+        .repartition(FOLDS, "key")
+        .sortWithinPartitions("key", "replay_offset", F.col("snapshot").desc(), "offset")
+    )
+    return in_order.mapInArrow(_folder(syncs), HISTORY)
+
+
+def of_kind(folded: DataFrame, kind: str) -> DataFrame:
+    """Return the rows of one kind, with its columns."""
+    return folded.where(F.col("kind") == kind).select(f"{kind}.*")
+
+
+def cluster_frames(folded: DataFrame, epochs: DataFrame) -> dict[t.Table, DataFrame]:
+    """Return the tables of brokers, directories, settings, features and controllers.
+
+    Args:
+        folded: Rows of `cluster_history`.
+        epochs: Columns epoch, first_offset, first_time, records: what each stretch of the log
+            holds of each epoch.
+    """
+    brokers = of_kind(folded, "broker")
+    return {
+        t.BROKERS: brokers.where(F.col("valid_to_offset").isNull()),
+        t.LOG_DIRS: of_kind(folded, "log_dir"),
+        t.BROKER_SESSIONS: of_kind(folded, "broker_session"),
+        t.CONFIGS: of_kind(folded, "config"),
+        t.FEATURES: of_kind(folded, "feature"),
+        t.CONTROLLER_EPOCHS: _controller_epochs(folded, epochs),
+    }
+
+
+def _controller_epochs(folded: DataFrame, epochs: DataFrame) -> DataFrame:
+    """Return the table of controller epochs; one row per election, so that they fit anywhere."""
+    leaders = of_kind(folded, "controller_epoch").select("epoch", "controller")
+    controllers: Mapping[int, int] = {row["epoch"]: row["controller"] for row in leaders.collect()}
+    per_epoch = epochs.groupBy("epoch").agg(
+        F.min("first_offset").alias("first_offset"),
+        F.min_by(F.unix_micros("first_time"), "first_offset").alias("first_time"),
+        F.sum("records").alias("records"),
+    )
+    parts = [EpochPart(**row.asDict()) for row in per_epoch.collect()]
+    found = [
+        tuple(row[column.name] for column in t.CONTROLLER_EPOCHS.columns)
+        for row in controller_epochs(parts, controllers)
+    ]
+    raw = ", ".join(
+        f"{column.name} {'long' if column.type == t.TIME else column.type.simpleString()}"
+        for column in t.CONTROLLER_EPOCHS.columns
+    )
+    frame = folded.sparkSession.createDataFrame(found, raw)
+    times = ("from_time", "to_time")
+    return frame.withColumns({name: F.timestamp_micros(name) for name in times})
+
+
+def _key() -> Column:
+    """Return the key of a record of one of `TYPES`."""
+    kind = F.col("type")
+    data = F.col("payload")
+    code = F.get_json_object(data, "$.data.resourceType")
+    names = F.create_map(
+        *(F.lit(part) for number, name in RESOURCE_TYPES.items() for part in (str(number), name))
+    )
+    resource = F.get_json_object(data, "$.data.resourceName")
+    return (
+        F.when(
+            kind == ConfigRecord.NAME,
+            F.concat_ws("/", F.lit("c"), F.coalesce(names[code], code), resource),
+        )
+        .when(
+            kind == FeatureLevelRecord.NAME,
+            F.concat(F.lit("f/"), F.get_json_object(data, "$.data.name")),
+        )
+        .when(kind == KRaftVersionRecord.NAME, F.lit(f"f/{KRAFT_VERSION}"))
+        .when(kind == LeaderChangeMessage.NAME, F.concat(F.lit("e/"), F.col("epoch")))
+        .otherwise(F.concat(F.lit("b/"), F.col("broker")))
+    )
+
+
+def _event_columns() -> list[Column]:
+    return [
+        F.unix_micros("replay_time").alias(name) if name == "time" else F.col(name)
+        for name in Event._fields
+        if name != "key"
+    ]
+
+
+def _ends_of_topics(rows: DataFrame) -> DataFrame:
+    """Return the ends of topics for which something was set, with the key of their settings."""
+    is_topic_config = (F.col("type") == ConfigRecord.NAME) & F.col("topic").isNotNull()
+    with_settings = rows.where(is_topic_config).select("topic").distinct()
+    named = (
+        rows.where(F.col("type") == TopicRecord.NAME)
+        .select("topic", "topic_id")
+        .distinct()
+        .join(with_settings, "topic", "left_semi")
+    )
+    return (
+        rows.where(F.col("type") == RemoveTopicRecord.NAME)
+        .drop("topic")
+        .join(named, "topic_id")
+        .select(F.concat(F.lit("c/topic/"), F.col("topic")).alias("key"), *_event_columns())
+    )
+
+
+def _folder(
+    syncs: tuple[Sync, ...],
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def fold_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        schema = to_arrow_schema(HISTORY, timezone="UTC")
+        rows = fold(_events(batches), syncs, make_small_fold)
+        while chunk := list(islice(rows, ROWS_PER_BATCH)):
+            yield pa.RecordBatch.from_pylist(chunk, schema=schema)
+
+    return fold_batches
+
+
+def _events(batches: Iterable[pa.RecordBatch]) -> Iterator[Event]:
+    for batch in batches:
+        columns = (column.to_pylist() for column in batch.columns)
+        yield from map(Event._make, zip(*columns, strict=True))

@@ -1,0 +1,50 @@
+"""The end of the log, up to which counts what still holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
+
+_TAIL_RECORDS = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogEnd:
+    """The time of the last record; None if there is none, or if its time is not known."""
+
+    time_us: int | None
+    """Microseconds since 1970."""
+
+    @property
+    def time(self) -> Column:
+        """The time as a literal."""
+        return F.timestamp_micros(F.lit(self.time_us).cast("long"))
+
+
+def log_end(tables: Mapping[str, DataFrame]) -> LogEnd:
+    """Return the end of the log; without any records, the end of the snapshot."""
+    records = tables["records"]
+    tail = F.max(F.col("from_offset") + F.col("records"))
+    # Offsets have no holes, so that this is close to the end, and most of the table is not read.
+    near_end = tables["controller_epochs"].agg(tail.alias("tail")).collect()[0]["tail"]
+    found = _last_time(records.where(F.col("offset") >= (near_end or 0) - _TAIL_RECORDS))
+    if found is None:
+        found = _last_time(records)
+    if found is None:
+        since = F.max(F.unix_micros("valid_from_time"))
+        found = tables["brokers"].agg(since.alias("time")).collect()[0]["time"]
+    return LogEnd(time_us=found)
+
+
+def _last_time(records: DataFrame) -> int | None:
+    last = F.max_by(F.unix_micros("timestamp"), "offset").alias("time")
+    found: int | None = records.agg(last).collect()[0]["time"]
+    return found
+
+
+def milliseconds(start: Column, end: Column) -> Column:
+    """Return the milliseconds from one time to another."""
+    return F.unix_millis(end) - F.unix_millis(start)

@@ -1,0 +1,306 @@
+"""Last stage of a replay: each bucket of partitions is followed from the begin of the log on.
+
+A task gets the blocks of its bucket and the records that concern topics as a whole, sorted by the
+order of replay, and takes them in steps of bounded size. What it finds it writes into files of its
+own where the output allows that; else it gives the rows to Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructField, StructType
+
+from analytics import tables as t
+from analytics.fold import Event, Row, Sync
+from analytics.history.blocks import BlockRow, unpack, without
+from analytics.history.broker_facts import BrokerFacts, BrokerState
+from analytics.history.bucket_fold import BucketFold, TopicEvent
+from analytics.history.open_files import load_open, save_open
+from analytics.history.table_rows import RowMaker, Rows
+from analytics.part_files import PartFiles, PartWriters, read_block
+from analytics.scan import FILE
+from analytics.table import BINARY, BOOLEAN, INT, LONG, STRING, VALID_FROM, VALID_TO, Table, struct
+from analytics.transactions import Dropped
+from jbodlab import kafka_uuid
+
+EVENTS_PER_STEP = 400_000
+"""From so many events on a step ends; each takes some hundred bytes while it is followed."""
+
+ROWS_PER_BATCH = 1 << 16
+
+EVENT = StructType(
+    [
+        StructField("replay_offset", LONG),
+        StructField("snapshot", BOOLEAN),
+        StructField("offset", LONG),
+        StructField("time", LONG),
+        StructField("batch_base_offset", LONG),
+        StructField("batch_last_offset", LONG),
+        StructField("file", STRING),
+        StructField("type", STRING),
+        StructField("value", BINARY),
+    ]
+)
+assert Event._fields == ("key", *EVENT.names)
+
+INPUT = StructType(
+    [
+        StructField("bucket", INT),
+        StructField("first", LONG),
+        StructField("last", LONG),
+        StructField("snapshot_end", LONG),
+        StructField("file_name", STRING),
+        StructField("blob", BINARY),
+        StructField("blob_file", STRING),
+        StructField("blob_start", LONG),
+        StructField("blob_size", LONG),
+        StructField("topic_id", STRING),
+        StructField("is_first", BOOLEAN),
+        StructField("event", EVENT),
+    ]
+)
+"""A block, or an event that concerns a topic (`topic_id`), or all topics (null)."""
+
+PARTITION_TABLES = (
+    t.PARTITION_HISTORY,
+    t.PARTITIONS,
+    t.LEADERSHIP,
+    t.ISR_CHANGES,
+    t.REPLICA_PLACEMENT,
+    t.OUTAGES,
+)
+
+OUTPUT = StructType(
+    [
+        StructField("kind", STRING),
+        StructField("file", FILE),
+        StructField(
+            "topic",
+            StructType(
+                [
+                    StructField("topic", STRING),
+                    StructField("topic_id", STRING),
+                    *struct((*VALID_FROM, *VALID_TO)),
+                ]
+            ),
+        ),
+        StructField(
+            "min_isr",
+            StructType(
+                [
+                    StructField("topic_id", STRING),
+                    StructField("min_insync_replicas", INT),
+                    *struct((*VALID_FROM, *VALID_TO)),
+                ]
+            ),
+        ),
+        StructField("problem", t.PROBLEMS.schema),
+        StructField("partition_problem", t.PROBLEMS.schema),
+        *(StructField(table.name, table.schema) for table in PARTITION_TABLES),
+    ]
+)
+"""One row of one kind; the columns of the other kinds are null."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowPlan:
+    """What the tasks need to know; small."""
+
+    syncs: tuple[Sync, ...]
+    dropped: tuple[Dropped, ...]
+    """Offsets without effect, of aborted transactions."""
+    brokers: tuple[BrokerState, ...]
+    parts: PartFiles | None
+    since: int = 0
+    """Offset from which on the log is read; what held then is in `former`."""
+    former: str | None = None
+    """Folder of what the run before this one has left open."""
+    keep_open: str | None = None
+    """Folder in which what is open is kept for the run after this one."""
+
+
+def follow_buckets(rows: DataFrame, buckets: int, plan: FollowPlan) -> DataFrame:
+    """Follow the partitions.
+
+    Args:
+        rows: Of schema `INPUT`.
+        buckets: How many there are.
+        plan: What the tasks need to know.
+
+    Returns:
+        Rows of schema `OUTPUT`.
+    """
+    in_order = rows.repartitionById(buckets, "bucket").sortWithinPartitions("bucket", "first")
+    return in_order.mapInArrow(_follower(plan), OUTPUT)
+
+
+def _follower(
+    plan: FollowPlan,
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def follow(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        facts = BrokerFacts(plan.brokers)
+        current: _Bucket | None = None
+        for batch in batches:
+            for row in batch.to_pylist():
+                if current is None or row["bucket"] != current.number:
+                    if current is not None:
+                        yield from current.finish()
+                    current = _Bucket(row["bucket"], plan, facts)
+                yield from current.take(row)
+        if current is not None:
+            yield from current.finish()
+
+    return follow
+
+
+@dataclass(slots=True)
+class _Bucket:
+    """One bucket on its way through a task."""
+
+    number: int
+    plan: FollowPlan
+    facts: BrokerFacts
+    fold: BucketFold = field(init=False)
+    makers: RowMaker = field(init=False)
+    writers: PartWriters | None = field(init=False, default=None)
+    blocks: list[BlockRow] = field(default_factory=list)
+    topics: list[TopicEvent] = field(default_factory=list)
+    events: int = 0
+    reached: int = -1
+    """Last position of what is held."""
+    done: int = -1
+    """Position up to which snapshots were met."""
+    recalled: bool = False
+
+    def __post_init__(self) -> None:
+        opened = topics = None
+        if self.plan.former is not None:
+            opened, topics = load_open(Path(self.plan.former) / f"{self.number:05d}.npz")
+        self.fold = BucketFold(self.facts, self.plan.since, opened, topics)
+        self.makers = RowMaker(self.fold.topics)
+        if self.plan.parts is not None:
+            self.writers = PartWriters(self.plan.parts, f"{self.number:05d}")
+
+    def take(self, row: dict[str, Any]) -> Iterator[pa.RecordBatch]:
+        if not self.recalled and row["first"] >= self.plan.since * 2:
+            self._recall()
+        if self.events >= EVENTS_PER_STEP and row["first"] > self.reached:
+            yield from self._step(self.reached)
+        self.reached = max(self.reached, row["last"])
+        if row["blob_size"] is not None:
+            blob = row["blob"]
+            if blob is None:
+                assert self.plan.parts is not None
+                blob = read_block(
+                    self.plan.parts, row["blob_file"], row["blob_start"], row["blob_size"]
+                )
+            self.blocks.append(
+                BlockRow(blob=blob, file=row["file_name"], snapshot_end=row["snapshot_end"])
+            )
+            self.events += int.from_bytes(blob[:8], "little")
+            return
+        if row["event"] is None:
+            return  # the row that every bucket has
+        topic_id = row["topic_id"]
+        self.topics.append(
+            TopicEvent(
+                topic_id=None if topic_id is None else kafka_uuid.parse(topic_id).bytes,
+                is_first=row["is_first"],
+                event=Event(key=topic_id or "", **row["event"]),
+            )
+        )
+
+    def _recall(self) -> None:
+        """Take the events of topics that an earlier run has seen; there are none of partitions."""
+        self.recalled = True
+        if not self.plan.since:
+            return
+        self.done = self.plan.since * 2 - 1
+        met = [sync for sync in self.plan.syncs if sync.position <= self.done]
+        self.fold.recall(self.topics, met)
+        self.topics = []
+
+    def finish(self) -> Iterator[pa.RecordBatch]:
+        """Yield what is left, and what still holds."""
+        if not self.recalled:
+            self._recall()
+        yield from self._step(None)
+        yield from self._emit(self.makers.still(self.fold.open), still=True)
+        yield from _rows(self.fold.finish())
+        if self.plan.keep_open is not None:
+            save_open(
+                Path(self.plan.keep_open) / f"{self.number:05d}.npz",
+                self.fold.open,
+                self.fold.topics,
+            )
+        if self.writers is not None:
+            self.writers.close()
+            if self.writers.files:
+                yield _batch("file", pa.array(self.writers.files, type=_type_of("file")))
+
+    def _step(self, reached: int | None) -> Iterator[pa.RecordBatch]:
+        syncs = [
+            sync
+            for sync in self.plan.syncs
+            if sync.position > self.done and (reached is None or sync.position <= reached)
+        ]
+        events = without(unpack(self.blocks), self.plan.dropped)
+        found = self.fold.step(events, self.topics, syncs)
+        self.blocks, self.topics, self.events = [], [], 0
+        if reached is not None:
+            self.done = reached
+            self.fold.since = reached // 2 + 1
+        yield from self._emit(self.makers.ended(found))
+        yield from _rows(found.rows)
+
+    def _emit(self, rows: Rows, *, still: bool = False) -> Iterator[pa.RecordBatch]:
+        for table, own in rows.items():
+            if self.writers is not None:
+                self.writers.write(table, own, still=still)
+            elif own.num_rows:
+                yield from _table_batches(table, own)
+
+
+def _table_batches(table: Table, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+    kind = _type_of(table.name)
+    for batch in rows.to_batches(max_chunksize=ROWS_PER_BATCH):
+        arrays = [
+            column.cast(field.type) for column, field in zip(batch.columns, kind, strict=True)
+        ]
+        yield _batch(table.name, pa.StructArray.from_arrays(arrays, fields=list(kind)))
+
+
+def _rows(rows: Sequence[Row]) -> Iterator[pa.RecordBatch]:
+    kinds: dict[str, list[object]] = {}
+    for row in rows:
+        kind = str(row["kind"])
+        kinds.setdefault(kind, []).append(row[kind])
+    for kind, found in kinds.items():
+        for start in range(0, len(found), ROWS_PER_BATCH):
+            chunk = found[start : start + ROWS_PER_BATCH]
+            yield _batch(kind, pa.array(chunk, type=_type_of(kind)))
+
+
+def _batch(kind: str, column: pa.Array) -> pa.RecordBatch:
+    schema = to_arrow_schema(OUTPUT, timezone="UTC")
+    size = len(column)
+    arrays = [
+        pa.array([kind] * size)
+        if each.name == "kind"
+        else column
+        if each.name == kind
+        else pa.nulls(size, each.type)
+        for each in schema
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _type_of(name: str) -> pa.DataType:
+    return to_arrow_schema(OUTPUT, timezone="UTC").field(name).type

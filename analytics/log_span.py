@@ -1,0 +1,53 @@
+"""The stretch of time that a log covers, and the buckets that it is cut into for figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MAX_BUCKETS = 200
+
+_SECOND, _MINUTE, _HOUR, _DAY = 1000, 60_000, 3_600_000, 86_400_000
+_WIDTHS_MS = (
+    *(10, 20, 50, 100, 200, 500),
+    *(n * _SECOND for n in (1, 2, 5, 10, 15, 30)),
+    *(n * _MINUTE for n in (1, 2, 5, 10, 15, 30)),
+    *(n * _HOUR for n in (1, 2, 3, 6, 12)),
+    *(n * _DAY for n in (1, 2, 7, 14, 28)),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSpan:
+    """When the log begins and ends, in milliseconds since 1970; None = no time is known.
+
+    `end_ms` is the time of the last record, up to which counts what still holds.
+    """
+
+    first_ms: int | None
+    last_ms: int | None
+    end_ms: int | None
+
+    @property
+    def bucket_ms(self) -> int:
+        """Width of the buckets: a usual one, of which `MAX_BUCKETS` cover the log."""
+        if self.first_ms is None or self.last_ms is None:
+            return _SECOND
+        wanted = max(1, -(-(self.last_ms - self.first_ms) // MAX_BUCKETS))
+        for width in _WIDTHS_MS:
+            if width >= wanted:
+                return width
+        return -(-wanted // _DAY) * _DAY
+
+    def bucket_sql(self, time: str) -> str:
+        """Return SQL for the begin of the bucket that a time lies in."""
+        return f"timestamp_millis({self.bucket_ms_sql(time)})"
+
+    def bucket_ms_sql(self, time: str) -> str:
+        """Return SQL for the same in milliseconds since 1970."""
+        millis = f"unix_millis({time})"
+        return f"{millis} - pmod({millis}, {self.bucket_ms}L)"
+
+    def lasted_sql(self, start: str, end: str) -> str:
+        """Return SQL for the milliseconds between two times; without an end, to the log's."""
+        until = "NULL" if self.end_ms is None else f"{self.end_ms}L"
+        return f"coalesce(unix_millis({end}), {until}) - unix_millis({start})"

@@ -1,0 +1,63 @@
+"use strict";
+
+// Figures are read from the tables of the page, so that what is drawn is what the tables say.
+
+const byNature = new Intl.Collator("en", { numeric: true }).compare;
+
+function readFigure(table) {
+  const heads = [...table.tHead.rows[0].cells];
+  const rows = [...table.tBodies[0].rows].map((row) => readRow(row, heads));
+  return { rows };
+}
+
+function readRow(row, heads) {
+  const values = {}, texts = {}, lines = [];
+  [...row.cells].forEach((cell, at) => {
+    const name = cell.dataset.column;
+    values[name] = readValue(cell, heads[at].dataset.unit);
+    texts[name] = cell.textContent;
+    lines.push([heads[at].textContent, cell.textContent]);
+  });
+  return { values, texts, lines };
+}
+
+function readValue(cell, unit) {
+  if (cell.hasAttribute("data-null")) return null;
+  const text = cell.dataset.value ?? cell.textContent;
+  switch (unit) {
+    case "time": return readTime(text);
+    case "day": return readTime(text + "T00:00:00.000Z");
+    case "number": case "duration": case "share": case "deviation": return Number(text);
+    default: return text;
+  }
+}
+
+function readTime(text) {
+  const time = Date.parse(text);
+  return Number.isNaN(time) ? null : time;
+}
+
+const SECOND = 1000, MINUTE = 60 * SECOND, HOUR = 60 * MINUTE, DAY = 24 * HOUR;
+
+// Times as the tables print them, as short as the distance of neighbours allows.
+function timeText(time, step) {
+  const iso = new Date(time).toISOString();
+  if (step >= DAY) return iso.slice(0, -14);
+  if (step >= MINUTE) return iso.slice(-13, -8);
+  return step >= SECOND ? iso.slice(-13, -5) : iso.slice(-13, -1);
+}
+
+function dayText(time) {
+  return new Date(time).toISOString().slice(0, -14);
+}
+
+function rangeText([from, to]) {
+  const step = to - from > 2 * DAY ? MINUTE : to - from > 2 * MINUTE ? SECOND : 1;
+  const start = `${dayText(from)} ${timeText(from, step)}`;
+  const end = dayText(from) === dayText(to) ? timeText(to, step) : `${dayText(to)} ${timeText(to, step)}`;
+  return `${start} to ${end} UTC`;
+}
+
+function shorten(text, chars) {
+  return text.length <= chars ? text : text.slice(0, Math.max(1, chars - 1)) + "…";
+}

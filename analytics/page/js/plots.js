@@ -1,0 +1,176 @@
+// The plots of the page: each is made of one table, and drawn anew when its view changes.
+
+const MAX_LEGEND = 10;
+
+function laneText(row, names) {
+  const broker = (name) => (name === "broker" || name === "controller" ? `${name} ` : "");
+  if (names[0] === "topic" && names[1] === "partition") {
+    return `${row.texts.topic}-${row.texts.partition}` + (names[2] ? ` on broker ${row.texts[names[2]]}` : "");
+  }
+  return names.map((name) => broker(name) + row.texts[name]).join(" ");
+}
+
+function makeIntervals(plot, rows) {
+  const spec = plot.spec, end = readTime(spec.logEnd);
+  const kept = rows.filter((row) => row.values[spec.start] !== null);
+  const named = kept.map((row) => ({ row, name: laneText(row, spec.lane) }));
+  plot.lanes = named.map((item) => item.name);
+  if (!spec.oneEach) plot.lanes = [...new Set(plot.lanes)].sort(byNature);
+  const lanes = new Map(plot.lanes.map((name, at) => [name, at]));
+  const shown = (row) => (spec.days ? row.values[spec.colour] : row.texts[spec.colour]);
+  const colours = spec.days ? null : palette(kept.map(shown), spec.colours);
+  plot.items = named.map(({ row, name }, at) => {
+    const start = row.values[spec.start];
+    const until = spec.days ? start + DAY : row.values[spec.end] ?? Math.max(start, end ?? start);
+    return {
+      start, end: Math.max(start, until), lines: row.lines,
+      lane: spec.oneEach ? at : lanes.get(name),
+      colour: colours ? colours.get(shown(row)) : shareColour(shown(row)),
+    };
+  });
+  plot.items.sort((a, b) => a.start - b.start);
+  plot.legend = colours ? [...colours] : SHARES.map(([, colour, text]) => [text, colour]);
+  plot.times = spec.days ? [] : plot.items.flatMap((item) => [item.start, item.end]);
+  plot.draw = drawIntervals;
+}
+
+function makeBars(plot, rows) {
+  const spec = plot.spec;
+  const kept = rows.filter((row) => row.values[spec.time] !== null
+    && Object.entries(spec.where).every(([name, value]) => row.values[name] === value));
+  const colours = palette(kept.map((row) => row.texts[spec.series]), spec.colours);
+  const buckets = new Map();
+  for (const row of kept) {
+    const start = row.values[spec.time], value = row.values[spec.value];
+    if (!buckets.has(start)) buckets.set(start, { start, total: 0, parts: [] });
+    const bucket = buckets.get(start);
+    bucket.total += value;
+    bucket.parts.push({ value, colour: colours.get(row.texts[spec.series]), lines: row.lines });
+  }
+  plot.buckets = [...buckets.values()];
+  plot.items = plot.buckets;
+  plot.legend = [...colours];
+  plot.times = [];
+  plot.draw = drawBars;
+}
+
+function makeRanking(plot, rows, titles) {
+  const spec = plot.spec;
+  plot.lanes = rows.map((row) => laneText(row, spec.label));
+  plot.items = rows.map((row) => ({
+    values: spec.values.map((name) => row.values[name]),
+    texts: spec.values.map((name) => row.texts[name]),
+    mark: spec.mark ? row.values[spec.mark] : null,
+    lines: row.lines,
+  }));
+  const most = Math.max(1, ...plot.items.flatMap((item) => [...item.values, item.mark ?? 0]));
+  plot.colours = new Map(spec.values.map((name, at) => [name, [3, 2, 0][at]]));
+  plot.legend = spec.values.map((name) => [titles.get(name), plot.colours.get(name)]);
+  plot.view = new View([0, most], 1);
+  plot.draw = drawRanking;
+}
+
+function makePlot(place) {
+  const spec = JSON.parse(place.dataset.plot);
+  const table = place.closest("figure").querySelector("table[data-figure]");
+  const { rows } = readFigure(table);
+  const plot = { place, spec, width: 0, left: 0, right: 0 };
+  const heads = [...table.tHead.rows[0].cells].map((cell) => cell.textContent);
+  const names = rows.length ? Object.keys(rows[0].values) : [];
+  const titles = new Map(names.map((name, at) => [name, heads[at]]));
+  if (spec.kind === "intervals") makeIntervals(plot, rows);
+  else if (spec.kind === "bars") makeBars(plot, rows);
+  else makeRanking(plot, rows, titles);
+  return plot;
+}
+
+function element(name, className, text) {
+  const made = document.createElement(name);
+  if (className) made.className = className;
+  if (text !== undefined) made.textContent = text;
+  return made;
+}
+
+function button(text, label, action) {
+  const made = element("button", "", text);
+  made.type = "button";
+  made.setAttribute("aria-label", label);
+  made.addEventListener("click", action);
+  return made;
+}
+
+function build(plot) {
+  if (!plot.items.length) {
+    plot.place.append(element("p", "none", "None."));
+    return;
+  }
+  const bar = element("div", "bar");
+  if (plot.legend.length <= MAX_LEGEND) {
+    for (const [text, colour] of plot.legend) {
+      const entry = element("span", "legend");
+      entry.append(element("span", `swatch k${colour}`), text);
+      bar.append(entry);
+    }
+  }
+  plot.rangeText = element("span", "range");
+  bar.append(plot.rangeText);
+  plot.resetButton = button("Reset", "Show all again", () => plot.view.reset());
+  bar.append(
+    button("+", "Zoom in", () => zoomMiddle(plot, 1.5)),
+    button("−", "Zoom out", () => zoomMiddle(plot, 1 / 1.5)),
+    plot.resetButton,
+  );
+  plot.chart = element("div", "chart");
+  plot.chart.tabIndex = 0;
+  plot.chart.setAttribute("role", "group");
+  plot.chart.setAttribute("aria-label", `Plot: ${plot.spec.title}`);
+  plot.chart.setAttribute("aria-describedby", "help");
+  plot.place.append(bar, plot.chart);
+  attachGestures(plot);
+  let asked = 0;
+  const later = () => {
+    cancelAnimationFrame(asked);
+    asked = requestAnimationFrame(() => render(plot));
+  };
+  plot.view.listeners.push(later);
+  new ResizeObserver(() => {
+    if (Math.floor(plot.chart.clientWidth) !== plot.width) later();
+  }).observe(plot.chart);
+  render(plot);
+}
+
+function render(plot) {
+  const width = Math.floor(plot.chart.clientWidth);
+  if (width < 40) return;
+  plot.width = width;
+  Object.assign(plot, plot.draw(plot, width));
+  plot.chart.replaceChildren(plot.svg);
+  plot.resetButton.disabled = plot.view.whole;
+  plot.rangeText.textContent = plot.times ? rangeText(plot.view.range) : "";
+  tip.hidden = true;
+}
+
+function start() {
+  const plots = [...document.querySelectorAll(".plot")].map(makePlot);
+  const times = [readTime(document.body.dataset.first), readTime(document.body.dataset.last)].filter((time) => time !== null);
+  for (const plot of plots) for (const time of plot.times ?? []) times.push(time);
+  let first = Infinity, last = -Infinity;
+  for (const time of times) {
+    first = Math.min(first, time);
+    last = Math.max(last, time);
+  }
+  const shared = new View(first <= last ? [first, Math.max(last, first + SECOND)] : [0, SECOND], 5);
+  for (const plot of plots) {
+    plot.view ??= shared;
+    build(plot);
+  }
+  // Paper has no unfolding: what is on the page is printed, and folded again afterwards.
+  let unfolded = [];
+  addEventListener("beforeprint", () => {
+    unfolded = [...document.querySelectorAll("details:not([open]):not(.query)")];
+    unfolded.forEach((details) => { details.open = true; });
+  });
+  addEventListener("afterprint", () => unfolded.forEach((details) => { details.open = false; }));
+}
+
+start();

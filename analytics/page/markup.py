@@ -1,0 +1,144 @@
+"""Figures as HTML.
+
+An element with ``data-query`` holds figures: the attribute is the SQL, ``data-table`` names the
+tables that it asks. Inside it every element with ``data-row`` is one row of the answer, in its
+order, and every element with ``data-column`` one value. The value is the element's text, or
+``data-value`` where the text is made for readers, or null where there is ``data-null``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from analytics.figure import Answer, Figure, FigureColumn, Unit, Value
+from analytics.page.plots import Plot, spec_text
+from analytics.page.sections import Block
+from analytics.page.values import escape, exact, readable
+
+_RIGHT = {Unit.NUMBER, Unit.DURATION, Unit.SHARE, Unit.DEVIATION}
+
+
+def block_html(block: Block, answer: Answer, bucket_ms: int, log_end: str) -> str:
+    """Return one figure: plots, and its table below."""
+    title = escape(answer.figure.title)
+    parts = [f'<figure class="figure" id="figure-{escape(answer.figure.name)}">']
+    if not block.plots:
+        parts.append(f"<figcaption><h3>{title}</h3></figcaption>")
+    if block.note and answer.rows:
+        parts.append(f'<p class="note">{escape(block.note)}</p>')
+    parts += [_plot_html(plot, bool(answer.rows), bucket_ms, log_end) for plot in block.plots]
+    if not answer.rows and not block.plots:
+        parts.append('<p class="none">None.</p>')
+    parts.append(_details_html(answer, unfolded=block.open and bool(answer.rows)))
+    parts.append("</figure>")
+    return "\n".join(parts)
+
+
+def tiles_html(answers: Sequence[Answer]) -> str:
+    """Return figures of one row each as names and values, and the queries of all of them."""
+    facts = "\n".join(_facts_html(answer) for answer in answers)
+    queries = "\n\n".join(answer.figure.query for answer in answers)
+    return f'<div class="tiles">\n{facts}\n</div>\n{_query_html(queries)}'
+
+
+def _facts_html(answer: Answer) -> str:
+    (row,) = answer.rows
+    items = "".join(
+        f"<div><dt>{escape(column.title)}</dt>"
+        f"<dd{_cell_attributes(column, value)}>{escape(readable(value, column.unit))}</dd></div>"
+        for column, value in zip(answer.figure.columns, row, strict=True)
+    )
+    attributes = _figure_attributes(answer.figure)
+    return f'<div class="facts" {attributes}><dl data-row>{items}</dl></div>'
+
+
+def _plot_html(plot: Plot, drawn: bool, bucket_ms: int, log_end: str) -> str:
+    title = f"<h3>{escape(plot.title)}</h3>"
+    if not drawn:
+        return f'{title}\n<p class="none">None.</p>'
+    spec = escape(spec_text(plot, bucket_ms, log_end))
+    return f'{title}\n<div class="plot" data-plot="{spec}"></div>'
+
+
+def _details_html(answer: Answer, *, unfolded: bool) -> str:
+    figure = answer.figure
+    shown = len(answer.rows)
+    count = f"{shown:,} {'row' if shown == 1 else 'rows'}"
+    parts = [
+        f"<details{' open' if unfolded else ''}>",
+        f"<summary>{escape(figure.title)}: table, {count}</summary>",
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(figure.title)}">',
+        _table_html(answer),
+        "</div>",
+    ]
+    if answer.more:
+        parts.append(_more_html(answer))
+    parts += [_query_html(figure.query), "</details>"]
+    return "\n".join(parts)
+
+
+def _query_html(query: str) -> str:
+    return (
+        f'<details class="query"><summary>Query</summary><pre>{escape_lines(query)}</pre></details>'
+    )
+
+
+def _table_html(answer: Answer) -> str:
+    figure = answer.figure
+    heads = "".join(
+        f'<th scope="col" data-unit="{column.unit.value}"{_align(column)}>{escape(column.title)}'
+        "</th>"
+        for column in figure.columns
+    )
+    rows = "\n".join(_row_html(figure, row) for row in answer.rows)
+    return (
+        f"<table {_figure_attributes(figure)}>\n"
+        f"<thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}\n</tbody></table>"
+    )
+
+
+def _row_html(figure: Figure, row: tuple[Value, ...]) -> str:
+    cells = "".join(
+        f"<td{_cell_attributes(column, value)}{_align(column)}>"
+        f"{escape(readable(value, column.unit))}</td>"
+        for column, value in zip(figure.columns, row, strict=True)
+    )
+    return f"<tr data-row>{cells}</tr>"
+
+
+def _more_html(answer: Answer) -> str:
+    figure = answer.figure
+    return (
+        f'<p class="more" data-query="{escape_lines(figure.count_query)}" '
+        f'data-table="{" ".join(figure.tables)}">and {answer.more:,} more of <span data-row>'
+        f'<span data-column="all_rows" data-value="{answer.total}">{answer.total:,}</span></span>'
+        ", in the tables</p>"
+    )
+
+
+def _figure_attributes(figure: Figure) -> str:
+    return (
+        f'data-figure="{escape(figure.name)}" data-table="{" ".join(figure.tables)}" '
+        f'data-query="{escape_lines(figure.query)}"'
+    )
+
+
+def _cell_attributes(column: FigureColumn, value: Value) -> str:
+    found = exact(value, column.unit)
+    text = f' data-column="{escape(column.name)}"'
+    if found is None:
+        return f"{text} data-null"
+    if found != readable(value, column.unit):
+        text += f' data-value="{escape(found)}"'
+    return text
+
+
+def _align(column: FigureColumn) -> str:
+    if column.unit in _RIGHT:
+        return ' class="right"'
+    return ' class="id"' if column.unit is Unit.ID else ""
+
+
+def escape_lines(text: str) -> str:
+    """Return text of our own for HTML, with its line breaks."""
+    return "\n".join(escape(line) for line in text.split("\n"))

@@ -1,0 +1,381 @@
+"""First stage of a replay: each split is read once, and everything that is needed of it leaves.
+
+A task decodes its split, writes the rows of the tables `records` and `snapshot_records` into a file
+by itself where the output allows that, and gives Spark what the later stages need:
+
+* `row`: the rows of everything that is no partition and no no-op, as the data source has them;
+* `block`: events of partitions, many to a row, by bucket (`analytics.history.blocks`), or where in
+  a file of the task they stand;
+* `wide`: topics with so many partitions that they lie in several buckets;
+* `epoch`: how many records of which epoch there are;
+* `file`: the files that were written;
+* `end`: the last batch of the split.
+
+A bucket is a part of all partitions. The partitions of a topic lie together by the slot: slot 0 in
+the topic's home bucket, each further slot in the next one, so that a topic of any size is no task
+of its own and the records of a small one reach one bucket only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
+import pyarrow.compute as pc  # type: ignore[import-untyped]
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructField, StructType
+
+from analytics import tables as t
+from analytics.columns.arrays import Column, Longs
+from analytics.history.blocks import PartitionEvents, pack, part, taken
+from analytics.history.lists import combinations
+from analytics.history.split_events import EVENT_COLUMNS, PARTITION_TYPES, partition_events
+from analytics.layout import Split
+from analytics.part_files import PartFiles, PartWriters
+from analytics.source import SCHEMA, arrow_schema
+from analytics.split_rows import read_split
+from analytics.table import BINARY, BOOLEAN, INT, LONG, STRING, TIME
+from jbodlab import kafka_uuid
+from jbodlab.records.config_records import NoOpRecord
+
+PARTITIONS_PER_SLOT = 64
+
+FILE = StructType(
+    [
+        StructField("table", STRING),
+        StructField("name", STRING),
+        StructField("rows", LONG),
+        StructField("still", BOOLEAN),
+        StructField("log_file", STRING),
+    ]
+)
+"""A file that a task has written; `still` if it holds what has not ended, `log_file` the file of
+the log that its rows are from, if that is one."""
+
+END = StructType(
+    [
+        StructField("file", STRING),
+        StructField("position", LONG),
+        StructField("last_offset", LONG),
+    ]
+)
+"""The last batch of a split: its file, where it begins, its last offset."""
+
+SCANNED = StructType(
+    [
+        StructField("kind", STRING),
+        StructField("bucket", INT),
+        StructField("first", LONG),
+        StructField("last", LONG),
+        StructField("snapshot_end", LONG),
+        StructField("file_name", STRING),
+        StructField("blob", BINARY),
+        StructField("blob_file", STRING),
+        StructField("blob_start", LONG),
+        StructField("blob_size", LONG),
+        StructField(
+            "wide", StructType([StructField("topic_id", BINARY), StructField("slots", INT)])
+        ),
+        StructField(
+            "epoch",
+            StructType(
+                [
+                    StructField("epoch", INT),
+                    StructField("first_offset", LONG),
+                    StructField("first_time", TIME),
+                    StructField("records", LONG),
+                ]
+            ),
+        ),
+        StructField("file", FILE),
+        StructField("end", END),
+        StructField("row", SCHEMA),
+        StructField("home", LONG),
+    ]
+)
+"""One row of one kind; the columns of the other kinds are null."""
+
+HELD_BYTES = 64 << 20
+"""Rows of records that are held back to be put in order."""
+
+EVENTS_PER_BLOCKS = 1 << 18
+"""Events that are held back to be packed together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanPlan:
+    """What the tasks do."""
+
+    splits: tuple[Split, ...]
+    buckets: int
+    parts: PartFiles | None
+    """Where the tables of records are written; None if Spark's own writer does that."""
+
+
+def scan(spark: SparkSession, plan: ScanPlan) -> DataFrame:
+    """Return the rows of `SCANNED`, one task per split."""
+    count = max(1, len(plan.splits))
+    numbers = spark.range(0, count, 1, count)
+    return numbers.mapInArrow(_scanner(plan), SCANNED)
+
+
+def buckets_of(topic_id: Column, partition: Column, buckets: int) -> Column:
+    """Return the bucket of each partition; see `homes`."""
+    slot = np.maximum(partition, 0) // PARTITIONS_PER_SLOT
+    bucket: Column = (homes(topic_id) + slot) % buckets
+    return bucket.astype(np.int32)
+
+
+def homes(topic_id: Column) -> Longs:
+    """Return a number per topic id by which topics are spread over buckets."""
+    halves = np.ascontiguousarray(topic_id).view(np.uint32).reshape(-1, 4)
+    mixed = halves[:, 0] ^ halves[:, 1] ^ halves[:, 2] ^ halves[:, 3]
+    # Ids that differ in few bits must not fall together.
+    spread = mixed * np.uint32(0x9E3779B1)
+    return (spread >> np.uint32(8)).astype(np.int64)
+
+
+def _scanner(plan: ScanPlan) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def scan_splits(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                if number < len(plan.splits):
+                    yield from _scan_split(plan, number)
+
+    return scan_splits
+
+
+def _scan_split(plan: ScanPlan, number: int) -> Iterator[pa.RecordBatch]:
+    split = plan.splits[number]
+    is_snapshot = split.snapshot is not None
+    table = t.SNAPSHOT_RECORDS if is_snapshot else t.RECORDS
+    writers = None if plan.parts is None else PartWriters(plan.parts, f"{number:05d}", split.file)
+    schema = arrow_schema()
+    records = _Records(table)
+    end: tuple[int, int] | None = None
+    epochs: dict[int, list[int]] = {}
+    held: list[pa.RecordBatch] = []
+    held_rows = 0
+    wide: dict[bytes, int] = {}
+    with writers or nullcontext():
+        for batch in read_split(split, schema):
+            if writers is not None:
+                records.add(batch, writers)
+            if not is_snapshot:
+                _count_epochs(batch, epochs)
+                end = _later(end, batch)
+            of_partition, others = _sorted_out(batch)
+            if len(others):
+                yield _scanned("row", row=_struct(others), home=_homes(others))
+            held.append(of_partition)
+            held_rows += len(of_partition)
+            if held_rows >= EVENTS_PER_BLOCKS:
+                yield _blocks(held, split, plan.buckets, wide, writers)
+                held, held_rows = [], 0
+        if held_rows:
+            yield _blocks(held, split, plan.buckets, wide, writers)
+        if writers is not None:
+            records.flush(writers)
+    if wide:
+        yield _wide(wide)
+    if epochs:
+        yield _epochs(epochs)
+    if end is not None:
+        last_offset, position = end
+        row = {"file": split.file, "position": position, "last_offset": last_offset}
+        yield _scanned("end", end=pa.array([row], type=_type_of("end")))
+    if writers is not None:
+        files = writers.files
+        if files:
+            yield _scanned("file", file=pa.array(files, type=_type_of("file")))
+
+
+def _sorted_out(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+    """Return the events of partitions, and all other rows but no-ops."""
+    types, problem = batch.column("type"), batch.column("problem")
+    of_partition = pc.is_in(types, pa.array(PARTITION_TYPES))
+    is_no_op = pc.is_in(types, pa.array([NoOpRecord.NAME]))
+    if problem.null_count < len(batch):
+        sound = pc.is_null(problem)
+        of_partition, is_no_op = pc.and_(of_partition, sound), pc.and_(is_no_op, sound)
+    others = pc.invert(pc.or_(of_partition, is_no_op))
+    return batch.select(EVENT_COLUMNS).filter(of_partition), batch.filter(others)
+
+
+def _blocks(
+    held: list[pa.RecordBatch],
+    split: Split,
+    buckets: int,
+    wide: dict[bytes, int],
+    writers: PartWriters | None,
+) -> pa.RecordBatch:
+    (rows,) = pa.Table.from_batches(held).combine_chunks().to_batches(max_chunksize=None)
+    events = partition_events(rows, split.file)
+    _note_wide(events, wide)
+    bucket = buckets_of(events.topic_id, events.partition, buckets)
+    # 16 bits are sorted by radix; more buckets than that fit into no driver's memory.
+    order = np.argsort(bucket.astype(np.uint16), kind="stable")
+    events, bucket = taken(events, order), bucket[order]
+    numbers, starts = np.unique(bucket, return_index=True)
+    bounds = [*starts.tolist(), len(order)]
+    position = events.position
+    names = ("bucket", "first", "last", "blob", "blob_file", "blob_start", "blob_size")
+    found: dict[str, list[object]] = {name: [] for name in names}
+    for index, one in enumerate(numbers.tolist()):
+        low, high = bounds[index : index + 2]
+        found["bucket"].append(one)
+        found["first"].append(int(position[low:high].min()))
+        found["last"].append(int(position[low:high].max()))
+        blob = pack(part(events, low, high))
+        file, start = (None, None) if writers is None else writers.write_block(blob)
+        found["blob"].append(blob if writers is None else None)
+        found["blob_file"].append(file)
+        found["blob_start"].append(start)
+        found["blob_size"].append(len(blob))
+    end = None if split.snapshot is None else split.snapshot.end_offset
+    size = len(numbers)
+    return _scanned(
+        "block",
+        snapshot_end=pa.array([end] * size, type=pa.int64()),
+        file_name=pa.array([split.file] * size, type=pa.string()),
+        **{name: pa.array(found[name], type=_type_of(name)) for name in names},
+    )
+
+
+def _note_wide(events: PartitionEvents, wide: dict[bytes, int]) -> None:
+    """Note topics that have more than one slot, and how many."""
+    rows = np.nonzero(events.partition >= PARTITIONS_PER_SLOT)[0]
+    if not len(rows):
+        return
+    found = combinations(events.topic_id[rows].view(np.int32)[:, 0], events.partition[rows])
+    for row in rows[found.rows].tolist():
+        topic_id = events.topic_id[row].tobytes()
+        slots = int(events.partition[row]) // PARTITIONS_PER_SLOT + 1
+        wide[topic_id] = max(slots, wide.get(topic_id, 0))
+
+
+def _wide(wide: dict[bytes, int]) -> pa.RecordBatch:
+    rows = [{"topic_id": topic_id, "slots": slots} for topic_id, slots in wide.items()]
+    return _scanned("wide", wide=pa.array(rows, type=_type_of("wide")))
+
+
+def _later(end: tuple[int, int] | None, batch: pa.RecordBatch) -> tuple[int, int] | None:
+    """Return last offset and position of the later one of a batch known and those of some rows."""
+    last, position = batch.column("batch_last_offset"), batch.column("position")
+    if last.null_count:
+        known = pc.is_valid(last)
+        last, position = last.filter(known), position.filter(known)
+    if not len(last):
+        return end
+    row = int(np.argmax(np.asarray(last)))
+    found = (last[row].as_py(), position[row].as_py())
+    return found if end is None else max(end, found)
+
+
+def _count_epochs(batch: pa.RecordBatch, epochs: dict[int, list[int]]) -> None:
+    known = pc.is_valid(batch.column("epoch")) if batch.column("epoch").null_count else None
+    rows = batch if known is None else batch.filter(known)
+    epoch = np.asarray(rows.column("epoch"))
+    if not len(epoch):
+        return
+    starts = np.append(0, np.nonzero(epoch[1:] != epoch[:-1])[0] + 1)
+    ends = np.append(starts[1:], len(epoch))
+    offsets = np.asarray(rows.column("offset"))
+    times = rows.column("timestamp").cast(pa.int64())
+    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+        found = epochs.setdefault(int(epoch[start]), [int(offsets[start]), times[start].as_py(), 0])
+        found[2] += end - start
+        if offsets[start] < found[0]:
+            # Control records come behind the others.
+            found[:2] = int(offsets[start]), times[start].as_py()
+
+
+def _epochs(epochs: dict[int, list[int]]) -> pa.RecordBatch:
+    rows = [
+        {"epoch": epoch, "first_offset": first, "first_time": time, "records": count}
+        for epoch, (first, time, count) in epochs.items()
+    ]
+    return _scanned("epoch", epoch=pa.array(rows, type=_type_of("epoch")))
+
+
+class _Records:
+    """Rows of a table of records, held back until they can be put in order.
+
+    What is not read by columns comes at the end of a split, out of its place.
+    """
+
+    def __init__(self, table: t.Table) -> None:
+        self.table = table
+        self.held: list[pa.Table] = []
+        self.held_bytes = 0
+
+    def add(self, batch: pa.RecordBatch, writers: PartWriters) -> None:
+        """Take the rows of a batch."""
+        rows = _record_rows(batch)
+        self.held.append(rows)
+        self.held_bytes += rows.nbytes
+        if self.held_bytes >= HELD_BYTES:
+            self.flush(writers)
+
+    def flush(self, writers: PartWriters) -> None:
+        """Write what is held."""
+        if not self.held:
+            return
+        rows = pa.concat_tables(self.held)
+        offsets = np.asarray(rows.column("offset"))
+        if (offsets[1:] < offsets[:-1]).any():
+            rows = rows.take(pa.array(np.argsort(offsets, kind="stable")))
+        writers.write(self.table, rows)
+        self.held, self.held_bytes = [], 0
+
+
+def _record_rows(batch: pa.RecordBatch) -> pa.Table:
+    """Return the rows of a table of records; a problem is none of its rows."""
+    problem = batch.column("problem")
+    if problem.null_count < len(batch):
+        batch = batch.filter(pc.is_null(problem))
+    payload, value = batch.column("payload"), batch.column("value")
+    columns = {name: batch.column(name) for name in batch.schema.names}
+    nothing = pa.nulls(len(batch), value.type)
+    columns["raw"] = (
+        nothing if not payload.null_count else pc.if_else(pc.is_null(payload), value, nothing)
+    )
+    return pa.table({column.name: columns[column.name] for column in t.RECORDS.columns})
+
+
+def _struct(batch: pa.RecordBatch) -> pa.StructArray:
+    kind = _type_of("row")
+    arrays = [batch.column(field.name).cast(field.type) for field in kind]
+    return pa.StructArray.from_arrays(arrays, fields=list(kind))
+
+
+def _homes(batch: pa.RecordBatch) -> pa.Array:
+    """Return where the topics of rows are at home."""
+    texts = batch.column("topic_id")
+    named = np.nonzero(np.asarray(pc.is_valid(texts)))[0]
+    found = np.zeros(len(batch), dtype=np.int64)
+    missing = np.ones(len(batch), dtype=np.bool_)
+    if len(named):
+        ids = [kafka_uuid.parse(text).bytes for text in texts.take(pa.array(named)).to_pylist()]
+        found[named] = homes(np.frombuffer(b"".join(ids), dtype=np.uint8).reshape(-1, 16))
+        missing[named] = False
+    return pa.array(found, mask=missing)
+
+
+def _scanned(kind: str, **columns: pa.Array) -> pa.RecordBatch:
+    schema = to_arrow_schema(SCANNED, timezone="UTC")
+    size = len(next(iter(columns.values())))
+    kinds = pa.array([kind] * size)
+    arrays = [
+        kinds if field.name == "kind" else columns.get(field.name, pa.nulls(size, field.type))
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _type_of(name: str) -> pa.DataType:
+    return to_arrow_schema(SCANNED, timezone="UTC").field(name).type

@@ -1,0 +1,219 @@
+"""Tables as a replay writes them, made by hand: a small cluster with one of everything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from analytics.derived_tables import DERIVED_TABLES
+from analytics.fact_tables import FACT_TABLES
+from analytics.table import Table
+from analytics.tables import TABLES
+
+Row = dict[str, object]
+
+START = datetime(2026, 1, 1, 12, tzinfo=UTC)
+HOSTILE = "</script><script>alert(1)</script>\"'&<b>\x00\u202e"
+ALL_TABLES: Mapping[str, Table] = {
+    table.name: table for table in (*TABLES, *FACT_TABLES, *DERIVED_TABLES)
+}
+
+
+def at(seconds: float) -> datetime:
+    return START + timedelta(seconds=seconds)
+
+
+def write_tables(folder: Path, **rows: list[Row]) -> None:
+    """Write every table below a folder; those not given are empty."""
+    for name, table in ALL_TABLES.items():
+        schema = to_arrow_schema(table.schema, timezone="UTC")
+        given = [{key: row.get(key) for key in schema.names} for row in rows.get(name, [])]
+        assert all(set(row) <= set(schema.names) for row in rows.get(name, [])), name
+        (folder / name).mkdir(parents=True)
+        pq.write_table(pa.Table.from_pylist(given, schema), folder / name / "part.parquet")
+
+
+def interval(start: float, end: float | None) -> Row:
+    ended = end is not None
+    return {
+        "valid_from_offset": int(start),
+        "valid_from_time": at(start),
+        "valid_to_offset": int(end) if ended else None,  # type: ignore[arg-type]
+        "valid_to_time": at(end) if ended else None,  # type: ignore[arg-type]
+        "duration_ms": int((end - start) * 1000) if ended else None,  # type: ignore[operator]
+    }
+
+
+def without_duration(row: Row) -> Row:
+    return {key: value for key, value in row.items() if key != "duration_ms"}
+
+
+def replica(topic: str, partition: int) -> Row:
+    return {"topic": topic, "topic_id": f"id-{topic}", "partition": partition}
+
+
+def outage(
+    partition: int, start: float, end: float | None, kind: str = "leaderless", **more: object
+) -> Row:
+    return {
+        **replica("orders", partition),
+        "kind": kind,
+        "from_offset": int(start),
+        "from_time": at(start),
+        "to_offset": None if end is None else int(end),
+        "to_time": None if end is None else at(end),
+        "duration_ms": None if end is None else int((end - start) * 1000),
+        "cause": "unknown",
+        **more,
+    }
+
+
+def some_of_everything() -> dict[str, list[Row]]:
+    """Rows for a log of 600 seconds, some with texts that want to be code."""
+    lost: Row = {"cause": "directory", "broker": 1, "directory": "D1"}
+    return {
+        "records": [
+            {
+                "offset": n,
+                "timestamp": at(n),
+                "epoch": 1 + n // 400,
+                "type": "NO_OP_RECORD" if n % 3 else "PARTITION_CHANGE_RECORD",
+            }
+            for n in range(601)
+        ],
+        "problems": [
+            {"file": None, "position": None, "offset": 7, "kind": "replay", "message": HOSTILE},
+            {"file": "0.log", "position": 9, "offset": 8, "kind": "crc", "message": "a\nb"},
+        ],
+        "brokers": [
+            {"broker": 1, "broker_epoch": 5, "rack": HOSTILE, "fenced": False},
+            {"broker": 2, "broker_epoch": 9, "rack": None, "fenced": True},
+        ],
+        "broker_sessions": [
+            {"broker": 1, "broker_epoch": 5, "state": "unfenced", **interval(1, None)},
+            {"broker": 2, "state": "fenced", "ended_by": "unfenced", **interval(2, 30.5)},
+            {"broker": 2, "state": "unfenced", "ended_by": "fenced", **interval(30.5, 400)},
+            {"broker": 2, "state": "fenced", **interval(400, None)},
+        ],
+        "log_dirs": [
+            without_duration({"broker": 1, "directory": "D1", "state": state, **when})
+            for state, when in (("online", interval(1, 100)), ("offline", interval(100, None)))
+        ],
+        "topics": [{"topic": "orders", "topic_id": "id-orders"}],
+        "partitions": [
+            {**replica("orders", n), "leader": n - 1, "replicas": [1, 2], "isr": [1]}
+            for n in range(3)
+        ],
+        "outages": [
+            outage(0, 100, 130.25, **lost),
+            outage(1, 100, None, **lost),
+            outage(2, 220, 221, kind="under_min_isr", cause=HOSTILE),
+        ],
+        "directory_failures": [
+            {
+                "broker": 1,
+                "directory": "D1",
+                "detected_offset": 100,
+                "detected_time": at(100),
+                "partitions_touched": 3,
+                "leaders_moved": 1,
+                "leaders_lost": 2,
+                "last_leader_time": at(130.25),
+                "time_to_last_leader_ms": 30250,
+                "state": "open",
+            }
+        ],
+        "leadership": [
+            {**replica("orders", 0), "leader": 1, "cause": "created", **interval(3, 100)},
+            {**replica("orders", 0), "leader": -1, "cause": "directory", **interval(100, 130.25)},
+            {**replica("orders", 0), "leader": 2, "cause": "recovered", **interval(130.25, None)},
+            {**replica("orders", 1), "leader": 2, "cause": "broker", **interval(101, None)},
+        ],
+        "isr_changes": [
+            {**replica("orders", n), "time": at(n * 150), "change": change, "cause": "broker"}
+            for n, change in enumerate(("shrink", "expand", "shrink", "replace"))
+        ],
+        "isr_flaps": [
+            {
+                **replica("orders", n),
+                "broker": 1,
+                "shrinks": n + 1,
+                "expands": n,
+                "first_time": at(1),
+                "last_time": at(n),
+                "out_ms_total": 86_400_000 * n,
+                "out_ms_max": 61_000 * n,
+            }
+            for n in range(25)
+        ],
+        "skew": [
+            {
+                "scope": scope,
+                "broker": broker,
+                "directory": "D1" if scope == "directory" else None,
+                "replicas": replicas,
+                "leaders": broker,
+                "preferred_leaders": 1,
+                "share_of_replicas": replicas / 7,
+                "mean_replicas": 3.5,
+                "deviation": replicas / 3.5 - 1,
+            }
+            for scope in ("broker", "directory")
+            for broker, replicas in ((1, 5), (2, 2))
+        ],
+        "moves": [
+            {
+                **replica("orders", 0),
+                "kind": kind,
+                "from_broker": 1,
+                "to_broker": 2,
+                "queued_offset": 200,
+                "queued_time": at(200),
+                "ended_offset": end and int(end),
+                "ended_time": end and at(end),
+                "outcome": outcome,
+                "duration_ms": end and int(end - 200) * 1000,
+            }
+            for kind, outcome, end in (
+                ("reassignment", "completed", 260.0),
+                ("reassignment", "running", None),
+                ("directory", "swapped", 210.0),
+            )
+        ],
+        "assignment_lag": [
+            {**replica("orders", 0), "broker": 1, "lag_ms": 12},
+            {**replica("orders", 1), "broker": 1, "lag_ms": None},
+        ],
+        "availability": [
+            {
+                "topic": "orders",
+                "topic_id": "id-orders",
+                "day": date(2026, 1, 1),
+                "partitions": 3,
+                "partition_ms": 1_800_000,
+                "leaderless_ms": 530_250,
+                "under_min_isr_ms": 1000,
+                "availability": 1 - 530_250 / 1_800_000,
+            }
+        ],
+        "controller_epochs": [
+            {
+                "epoch": 1,
+                "controller": 100,
+                "from_offset": 0,
+                "from_time": at(0),
+                "to_offset": 400,
+                "to_time": at(400),
+                "records": 400,
+            },
+            {"epoch": 2, "from_offset": 400, "from_time": at(400), "records": 201},
+        ],
+        "features": [
+            without_duration({"feature": "metadata.version", "level": 29, **interval(0, None)})
+        ],
+    }

@@ -1,0 +1,184 @@
+"""Decoding by columns agrees with the one definition of the records, on sound and damaged bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from analytics.columns.record_columns import Lists, Values, decode_columns, reads
+from jbodlab.errors import DecodeError
+from jbodlab.records import frame
+from jbodlab.records.codec import decode_body, encode_body
+from jbodlab.records.kinds import Form, Kind
+from jbodlab.records.registry import RECORD_TYPES
+from jbodlab.records.schema import EncodeError, Record, field_specs
+from jbodlab.records.topic_records import PartitionChangeRecord, PartitionRecord
+
+RANGES = {
+    "b": (-(2**7), 2**7 - 1),
+    "h": (-(2**15), 2**15 - 1),
+    "i": (-(2**31), 2**31 - 1),
+    "q": (-(2**63), 2**63 - 1),
+    "H": (0, 2**16 - 1),
+}
+VERSIONS = [
+    (cls, version) for cls in RECORD_TYPES.values() for version in range(cls.HIGHEST_VERSION + 1)
+]
+_NULL = object()
+BY_COLUMNS = [(cls, version) for cls, version in VERSIONS if reads(cls, version)]
+
+
+def _value(kind: Kind[object]) -> st.SearchStrategy[Any]:
+    values: st.SearchStrategy[Any]
+    match kind.form:
+        case Form.FIXED if kind.code == "?":
+            values = st.booleans()
+        case Form.FIXED if kind.code == "d":
+            values = st.floats(allow_nan=False)
+        case Form.FIXED:
+            values = st.integers(*RANGES[kind.code]) | st.integers(0, 3)
+        case Form.UUID:
+            values = st.uuids() | st.just(UUID(int=0))
+        case Form.STRING:
+            values = st.text(max_size=5) | st.just("x" * 200)
+        case Form.BYTES:
+            values = st.binary(max_size=5)
+        case Form.ARRAY:
+            assert kind.element is not None
+            values = st.lists(_value(kind.element), max_size=3).map(tuple)
+        case Form.STRUCT:
+            assert kind.struct is not None
+            values = records_of(kind.struct, 99)
+    return st.none() | values if kind.nullable else values
+
+
+def records_of(cls: type[Any], version: int) -> st.SearchStrategy[Any]:
+    fields = {
+        spec.name: st.just(spec.default) | _value(spec.kind)
+        for spec in field_specs(cls)
+        if spec.since <= version
+    }
+    return st.builds(cls, **fields)
+
+
+@st.composite
+def bodies(draw: st.DrawFn, cls: type[Record], version: int) -> list[bytes]:
+    raw = []
+    for record in draw(st.lists(records_of(cls, version), min_size=1, max_size=8)):
+        try:
+            body = encode_body(record, version)
+        except EncodeError:
+            continue
+        edit = draw(st.sampled_from(["none", "none", "cut", "byte", "more", "tags"]))
+        if edit == "cut":
+            body = body[: draw(st.integers(0, len(body)))]
+        elif edit == "byte" and body:
+            at = draw(st.integers(0, len(body) - 1))
+            body = body[:at] + bytes([draw(st.integers(0, 255))]) + body[at + 1 :]
+        elif edit == "more":
+            body += draw(st.binary(max_size=3))
+        elif edit == "tags":
+            body = body[:-1] + draw(st.binary(max_size=12))
+        raw.append(body)
+    return raw
+
+
+def _plain(cls: type[Record], version: int, body: bytes) -> Record | None:
+    try:
+        record, end = decode_body(cls, version, body)
+    except DecodeError:
+        return None
+    assert isinstance(record, Record)
+    return record if end == len(body) and not record.unknown_tags else None
+
+
+def _read(column: Values | Lists, kind: Kind[object], row: int, default: object) -> object:
+    if not column.present[row]:
+        if isinstance(column, Lists):
+            assert column.offsets[row] == column.offsets[row + 1]
+            return default if not kind.nullable else _NULL
+        return default
+    if isinstance(column, Values):
+        value = column.values[row]
+        return UUID(bytes=value.tobytes()) if kind.form is Form.UUID else value.item()
+    values = column.values[column.offsets[row] : column.offsets[row + 1]]
+    if kind.form is Form.STRING:
+        return values.tobytes().decode()
+    if kind.form is Form.BYTES:
+        return values.tobytes()
+    assert kind.element is not None
+    if kind.element.form is Form.UUID:
+        return tuple(UUID(bytes=value.tobytes()) for value in values)
+    return tuple(values.tolist())
+
+
+def _layout(raw: list[bytes]) -> tuple[Any, Any, Any]:
+    lengths = np.array([len(body) for body in raw], dtype=np.int64)
+    ends = 2 + np.cumsum(lengths + 3) - 3
+    data = b"\xff\xff" + b"".join(body + b"\x01\x00\x80" for body in raw)
+    return np.frombuffer(data, dtype=np.uint8), ends - lengths, ends
+
+
+@pytest.mark.parametrize(
+    ("cls", "version"), BY_COLUMNS, ids=[f"{cls.NAME}-{version}" for cls, version in BY_COLUMNS]
+)
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_columns_are_the_fields_of_the_plain_decoder(
+    cls: type[Record], version: int, data: st.DataObject
+) -> None:
+    raw = data.draw(bodies(cls, version))
+    decoded = decode_columns(cls, version, *_layout(raw))
+    for row, body in enumerate(raw):
+        record = _plain(cls, version, body)
+        if record is None:
+            assert decoded.plain[row]
+        if decoded.plain[row]:
+            continue
+        assert record is not None
+        for spec in field_specs(cls):
+            expected = getattr(record, spec.name)
+            found = _read(decoded.fields[spec.name], spec.kind, row, spec.default)
+            if found is _NULL:
+                assert expected in (None, spec.default)
+            elif spec.kind.code == "d":
+                assert np.array_equal(found, expected, equal_nan=True)  # type: ignore[arg-type]
+            else:
+                assert found == expected
+
+
+@pytest.mark.parametrize(("cls", "version"), BY_COLUMNS)
+def test_sound_records_are_not_left_to_the_plain_decoder(cls: type[Record], version: int) -> None:
+    raw = [encode_body(cls(), version)] * 3
+    assert not decode_columns(cls, version, *_layout(raw)).plain.any()
+
+
+def test_types_with_nested_structs_are_left_to_the_plain_decoder() -> None:
+    left = {cls.NAME for cls, version in VERSIONS if not reads(cls, version)}
+    assert left == {
+        "REGISTER_BROKER_RECORD",
+        "REGISTER_CONTROLLER_RECORD",
+        "CLIENT_QUOTA_RECORD",
+        "DELEGATION_TOKEN_RECORD",
+    }
+    cls = RECORD_TYPES[0]
+    assert decode_columns(cls, 4, *_layout([encode_body(cls(), 4)])).plain.all()
+
+
+def test_a_version_above_the_highest_is_read_as_the_highest() -> None:
+    record = PartitionChangeRecord(partition_id=3, last_known_elr=())
+    body = frame.encode(record, 2)[3:]
+    decoded = decode_columns(PartitionChangeRecord, 77, *_layout([body]))
+    assert not decoded.plain.any()
+    assert decoded.fields["last_known_elr"].present.all()
+    assert not decoded.fields["isr"].present.any()
+
+
+def test_no_rows_give_empty_columns() -> None:
+    decoded = decode_columns(PartitionRecord, 2, *_layout([]))
+    assert {len(column.present) for column in decoded.fields.values()} == {0}

@@ -1,0 +1,219 @@
+"""A run that goes on from the one before, tables through Spark's writer, and questions to tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from analytics.errors import ReplayInputError
+from analytics.former_run import load_former, remaining_splits
+from analytics.job import answer, replay
+from analytics.layout import read_layout
+from analytics.tables import TABLES
+from jbodlab import kafka_uuid
+from jbodlab.image.metadata_image import MetadataImage
+from tests.analytics.builders import LogBuilder, RandomHistory
+
+pytestmark = pytest.mark.spark
+
+Rows = list[dict[str, object]]
+ReadTable = Callable[[Path, str], Rows]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runs:
+    """One log, replayed in two steps, at once, and at once through Spark's own writer."""
+
+    log: Path
+    in_steps: Path
+    at_once: Path
+    by_spark: Path
+    half: int
+    """Last offset of the first step."""
+    half_ms: int
+    half_image: MetadataImage
+    end: int
+    image: MetadataImage
+    new_files: frozenset[str]
+    """Files of partition_history that the second step has added."""
+
+
+@pytest.fixture(scope="module")
+def runs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    root = tmp_path_factory.mktemp("runs")
+    log = LogBuilder(root / "meta", segment_bytes=8192)
+    history = RandomHistory(log, seed=11)
+    half_image = history.run(120, snapshot_every=50)
+    half, half_ms = log.log.end_offset - 1, log.now_ms
+    replay(root / "meta", root / "in_steps", spark)
+    before = names(root / "in_steps")
+    image = history.run(120, snapshot_every=50)
+    log.close()
+    replay(root / "meta", root / "in_steps", spark)
+    replay(root / "meta", root / "at_once", spark)
+    replay(root / "meta", root / "by_spark", spark, direct=False)
+    return Runs(
+        log=root / "meta",
+        in_steps=root / "in_steps",
+        at_once=root / "at_once",
+        by_spark=root / "by_spark",
+        half=half,
+        half_ms=half_ms,
+        half_image=half_image,
+        end=log.log.end_offset - 1,
+        image=image,
+        new_files=names(root / "in_steps") - before,
+    )
+
+
+def names(output: Path) -> frozenset[str]:
+    return frozenset(path.name for path in (output / "partition_history").iterdir())
+
+
+def as_text(rows: Rows) -> list[str]:
+    return sorted(map(str, rows))
+
+
+@pytest.mark.parametrize("table", [table.name for table in TABLES])
+def test_two_runs_over_a_growing_log_give_the_tables_of_one(
+    table: str, runs: Runs, read_table: ReadTable
+) -> None:
+    assert as_text(read_table(runs.in_steps, table)) == as_text(read_table(runs.at_once, table))
+
+
+@pytest.mark.parametrize("table", [table.name for table in TABLES])
+def test_tables_written_by_tasks_are_those_of_sparks_writer(
+    table: str, runs: Runs, read_table: ReadTable
+) -> None:
+    assert as_text(read_table(runs.by_spark, table)) == as_text(read_table(runs.at_once, table))
+
+
+def test_the_second_run_read_only_what_was_new(runs: Runs) -> None:
+    ended = {name for name in runs.new_files if "-still-" not in name}
+
+    assert ended
+    assert all(name.startswith(f"part-{runs.half + 1:012d}") for name in ended)
+
+
+def test_a_run_goes_on_only_if_nothing_before_has_changed(runs: Runs) -> None:
+    layout = read_layout(runs.log / "__cluster_metadata-0")
+    former = load_former(runs.at_once, layout)
+    assert former is not None
+    assert remaining_splits(layout, former) == ()
+    last = runs.log / "__cluster_metadata-0" / former.last.file
+    data = last.read_bytes()
+
+    changed = bytearray(data)
+    changed[former.last.position + 17] ^= 1  # its CRC
+    last.write_bytes(changed)
+    try:
+        assert load_former(runs.at_once, layout) is None
+    finally:
+        last.write_bytes(data)
+    assert load_former(runs.at_once, layout) == former
+    assert load_former(runs.by_spark, layout) is None
+
+
+def partitions_of(image: MetadataImage) -> Rows:
+    return [
+        {
+            "topic": topic.name,
+            "partition": index,
+            "leader": state.leader,
+            "isr": list(state.isr),
+            "directories": [kafka_uuid.to_text(one) for one in state.directories],
+        }
+        for topic in image.topics.by_id.values()
+        for index, state in topic.partitions.items()
+    ]
+
+
+def test_as_of_gives_the_state_of_that_moment(
+    runs: Runs, spark: SparkSession, read_table: ReadTable
+) -> None:
+    text = answer(runs.at_once, runs.half, spark=spark)
+    by_time = answer(
+        runs.at_once, datetime.fromtimestamp(runs.half_ms / 1000, UTC), spark=spark
+    )
+
+    output = runs.at_once / "as_of"
+    expected = partitions_of(runs.half_image)
+    found = read_table(output, "partitions")
+    assert as_text([{name: row[name] for name in expected[0]} for row in found]) == as_text(
+        expected
+    )
+    brokers = runs.half_image.cluster.brokers
+    assert [(row["broker"], row["fenced"]) for row in read_table(output, "brokers")] == [
+        (broker, brokers[broker].fenced) for broker in sorted(brokers)
+    ]
+    topics = read_table(output, "topics")
+    assert [(row["topic"], row["partitions"]) for row in topics] == sorted(
+        (topic.name, len(topic.partitions)) for topic in runs.half_image.topics.by_id.values()
+    )
+    assert f"As of        offset {runs.half} (" in text
+    assert by_time == text
+
+
+def test_as_of_the_end_is_what_the_tables_of_now_say(
+    runs: Runs, spark: SparkSession, read_table: ReadTable
+) -> None:
+    answer(runs.at_once, runs.end, spark=spark)
+
+    for table in ("brokers", "topics", "partitions"):
+        assert read_table(runs.at_once / "as_of", table) == read_table(runs.at_once, table)
+
+
+def test_a_difference_names_what_differs_and_nothing_else(
+    runs: Runs, spark: SparkSession, read_table: ReadTable
+) -> None:
+    same = answer(runs.at_once, runs.half, runs.half, spark=spark)
+    assert same.splitlines()[-1] == "Nothing differs."
+    assert read_table(runs.at_once, "diff") == []
+
+    text = answer(runs.at_once, runs.half, runs.end, spark=spark)
+    rows = read_table(runs.at_once, "diff")
+    of = {
+        (topic.topic_id, index): state
+        for topic in runs.half_image.topics.by_id.values()
+        for index, state in topic.partitions.items()
+    }
+    expected = {
+        (topic.name, index, str(of[topic.topic_id, index].leader), str(state.leader))
+        for topic in runs.image.topics.by_id.values()
+        for index, state in topic.partitions.items()
+        if (topic.topic_id, index) in of
+        and of[topic.topic_id, index].leader != state.leader
+    }
+    assert {
+        (row["topic"], row["partition"], row["before"], row["after"])
+        for row in rows
+        if row["kind"] == "partition" and row["field"] == "leader"
+    } == expected
+    came = {
+        row["topic"]
+        for row in rows
+        if row["kind"] == "topic" and row["field"] == "exists" and row["before"] is None
+    }
+    assert came == {
+        topic.name
+        for topic_id, topic in runs.image.topics.by_id.items()
+        if topic_id not in runs.half_image.topics.by_id
+    }
+    assert f"To           offset {runs.end} (" in text
+
+
+def test_a_moment_outside_the_log_is_refused(runs: Runs, spark: SparkSession) -> None:
+    with pytest.raises(ReplayInputError, match="the log ends at offset"):
+        answer(runs.at_once, runs.end + 1, spark=spark)
+    with pytest.raises(ReplayInputError, match="holds nothing up to"):
+        answer(runs.at_once, datetime(2001, 1, 1, tzinfo=UTC), spark=spark)
+
+
+def test_a_folder_without_tables_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(ReplayInputError, match="holds no tables"):
+        answer(tmp_path, 1, spark=spark)

@@ -1,0 +1,236 @@
+"""The page in a headless browser: no errors, nothing asked of a network, readable, to be zoomed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from analytics.figures import ask_figures
+from analytics.page.report_page import report_page
+from analytics.page.sections import SECTIONS
+from tests.analytics.headless_browser import Browser, find_browser
+from tests.analytics.page_tables import ALL_TABLES, HOSTILE, some_of_everything, write_tables
+
+BROWSER = find_browser()
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.skipif(BROWSER is None, reason="no Chromium or Chrome on the path"),
+]
+
+WIDTHS = (1280, 400)
+FIRST_PLOT = "document.querySelector('#timeline .chart')"
+
+
+@pytest.fixture(scope="module")
+def page(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_page(spark, tmp_path_factory.mktemp("page"), full=True)
+
+
+@pytest.fixture(scope="module")
+def empty_page(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_page(spark, tmp_path_factory.mktemp("empty"), full=False)
+
+
+def write_page(spark: SparkSession, folder: Path, *, full: bool) -> Path:
+    write_tables(folder, **(some_of_everything() if full else {}))
+    tables = {
+        name: spark.read.schema(table.schema).parquet(str(folder / name))
+        for name, table in ALL_TABLES.items()
+    }
+    path = folder / "report.html"
+    path.write_text(report_page(ask_figures(tables), HOSTILE), "utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    assert BROWSER is not None
+    with Browser(BROWSER, tmp_path_factory.mktemp("profile")) as opened:
+        yield opened
+
+
+def ranges(browser: Browser) -> list[str]:
+    """Return what each plot over time says that it shows."""
+    texts = browser.value("[...document.querySelectorAll('.range')].map((e) => e.textContent)")
+    return [text for text in texts if text]
+
+
+def middle_of_plot(browser: Browser, share: float = 0.5) -> tuple[float, float]:
+    browser.value(f"{FIRST_PLOT}.scrollIntoView({{block: 'center'}})")
+    box = browser.value(f"{FIRST_PLOT}.getBoundingClientRect().toJSON()")
+    return box["x"] + share * box["width"], box["y"] + box["height"] / 2
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_page_has_no_errors_and_fits(
+    browser: Browser, page: Path, width: int, dark: bool
+) -> None:
+    browser.open(page, width, dark=dark)
+
+    assert browser.errors == []
+    assert [url for url in browser.requests if not url.startswith(("file:", "data:"))] == []
+    assert browser.value("document.documentElement.scrollWidth") <= width
+    # Nothing that is drawn lies outside of its plot, and no text is too small to be read.
+    assert browser.value(
+        "[...document.querySelectorAll('svg')].every((svg) => {"
+        "  const box = svg.getBoundingClientRect();"
+        "  return box.width > 200 && [...svg.querySelectorAll('rect.mark, text')].every((mark) => {"
+        "    const b = mark.getBoundingClientRect();"
+        "    return b.left >= box.left - 2 && b.right <= box.right + 2;"
+        "  });"
+        "})"
+    )
+    sizes = browser.value(
+        "[...document.querySelectorAll('body *')].filter((e) => e.childNodes.length"
+        " && [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim()))"
+        ".filter((e) => !['SCRIPT', 'STYLE'].includes(e.tagName))"
+        ".map((e) => parseFloat(getComputedStyle(e).fontSize))"
+    )
+    assert min(sizes) >= 11
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_names_and_times_do_not_cover_each_other(browser: Browser, page: Path, width: int) -> None:
+    browser.open(page, width)
+
+    covered = browser.value(
+        "[...document.querySelectorAll('svg')].flatMap((svg) => {"
+        "  const texts = [...svg.querySelectorAll('text')].map((t) => [t.textContent,"
+        "    t.getBoundingClientRect()]);"
+        "  return texts.flatMap(([name, a], at) => texts.slice(at + 1)"
+        "    .filter(([, b]) => a.left < b.right - 1 && b.left < a.right - 1"
+        "      && a.top < b.bottom - 4 && b.top < a.bottom - 4).map(([other]) => [name, other]));"
+        "})"
+    )
+
+    assert covered == []
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_page_of_an_empty_log_has_no_errors(
+    browser: Browser, empty_page: Path, width: int
+) -> None:
+    browser.open(empty_page, width)
+
+    assert browser.errors == []
+    assert browser.value("document.documentElement.scrollWidth") <= width
+    assert browser.value("document.querySelectorAll('svg').length") == 0
+
+
+def test_every_plot_is_drawn_and_has_a_table(browser: Browser, page: Path) -> None:
+    browser.open(page, 1280)
+
+    without = browser.value(
+        "[...document.querySelectorAll('.plot')].filter((plot) => !plot.querySelector('.mark')"
+        " || !plot.closest('figure').querySelector('details table[data-query] td')).length"
+    )
+
+    expected = sum(len(block.plots) for section in SECTIONS for block in section.blocks)
+    assert browser.value("document.querySelectorAll('.plot').length") == expected
+    assert without == 0
+    assert browser.value("document.querySelectorAll('script, b').length") == 1
+
+
+def test_bars_show_what_the_table_says(browser: Browser, page: Path) -> None:
+    browser.open(page, 1280)
+
+    # Two leaderless outages in one bucket: one bar over the whole height of its axis of 2.
+    heights = browser.value(
+        "[...document.querySelector('#outages .plot').querySelectorAll('.mark')]"
+        ".map((mark) => Number(mark.getAttribute('height')))"
+    )
+    assert heights == [140]
+
+
+def test_the_wheel_zooms_and_all_plots_over_time_follow(browser: Browser, page: Path) -> None:
+    browser.open(page, 1280)
+    before = ranges(browser)
+    x, y = middle_of_plot(browser)
+
+    browser.mouse("mouseWheel", x, y, deltaX=0, deltaY=-300)
+
+    after = ranges(browser)
+    assert len(set(before)) == len(set(after)) == 1
+    assert before[0] == "2026-01-01 12:00:00 to 12:10:00 UTC"
+    assert before[0] != after[0]
+    browser.value("document.querySelector('#timeline .bar button:last-of-type').click()")
+    browser.settle()
+    assert ranges(browser) == before
+    assert browser.errors == []
+
+
+def test_a_box_drawn_with_the_mouse_is_zoomed_to(browser: Browser, page: Path) -> None:
+    browser.open(page, 1280)
+    before = ranges(browser)
+    (start, y), (end, _) = middle_of_plot(browser, 0.5), middle_of_plot(browser, 0.7)
+
+    browser.mouse("mousePressed", start, y, button="left", buttons=1, clickCount=1)
+    browser.mouse("mouseMoved", (start + end) / 2, y, button="left", buttons=1)
+    browser.mouse("mouseMoved", end, y, button="left", buttons=1)
+    browser.mouse("mouseReleased", end, y, button="left", clickCount=1)
+
+    first = ranges(browser)[0]
+    assert first != before[0]
+    assert first.startswith("2026-01-01 12:04") or first.startswith("2026-01-01 12:05")
+    assert browser.value("document.querySelector('.brush')") is None
+    assert browser.errors == []
+
+
+def test_keys_zoom_move_and_show_all_again(browser: Browser, page: Path) -> None:
+    browser.open(page, 1280)
+    before = ranges(browser)
+    browser.value(f"{FIRST_PLOT}.focus()")
+
+    seen = []
+    for key in ("+", "ArrowLeft", "ArrowRight", "-", "0"):
+        browser.press(key)
+        seen.append(ranges(browser)[0])
+
+    assert seen[0] == seen[2] != before[0]
+    assert seen[1] not in (seen[0], before[0])
+    assert seen[4] == before[0]
+
+
+def test_two_fingers_zoom_and_one_moves(browser: Browser, page: Path) -> None:
+    browser.open(page, 400)
+    before = ranges(browser)
+    x, y = middle_of_plot(browser)
+
+    browser.touch("touchStart", (x - 20, y), (x + 20, y))
+    browser.touch("touchMove", (x - 60, y), (x + 60, y))
+    browser.touch("touchMove", (x - 100, y), (x + 100, y))
+    browser.touch("touchEnd")
+
+    assert ranges(browser)[0] != before[0]
+    assert browser.errors == []
+
+
+def test_a_mark_tells_its_row_under_the_pointer(browser: Browser, page: Path) -> None:
+    browser.open(page, 1280)
+    middle_of_plot(browser)
+    box = browser.value(f"{FIRST_PLOT}.querySelector('.mark').getBoundingClientRect().toJSON()")
+
+    browser.mouse("mouseMoved", box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+
+    assert browser.value("document.getElementById('tip').hidden") is False
+    text = browser.value("document.getElementById('tip').textContent")
+    assert "Broker: 1" in text
+    assert "State: unfenced" in text
+    browser.mouse("mouseMoved", 5, 5)
+    assert browser.value("document.getElementById('tip').hidden") is True
+
+
+def test_all_tables_are_printed(browser: Browser, page: Path) -> None:
+    browser.open(page, 1280)
+
+    browser.value("dispatchEvent(new Event('beforeprint'))")
+    closed = browser.value("document.querySelectorAll('details:not([open]):not(.query)').length")
+    browser.value("dispatchEvent(new Event('afterprint'))")
+    again = browser.value("document.querySelectorAll('details:not([open]):not(.query)').length")
+
+    assert closed == 0
+    assert again > 0

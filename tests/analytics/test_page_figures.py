@@ -1,0 +1,243 @@
+"""Every figure on the page is what its query gives on the tables."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
+from pyspark.sql.types import TimestampType
+
+from analytics.figures import Figures, ask_figures
+from analytics.page.report_page import report_page
+from analytics.page.sections import SECTIONS
+from analytics.page.values import escape
+from analytics.reports import text_of
+from tests.analytics.page_reader import ReadFigure, read_page, values
+from tests.analytics.page_tables import (
+    ALL_TABLES,
+    HOSTILE,
+    Row,
+    at,
+    outage,
+    some_of_everything,
+    write_tables,
+)
+
+pytestmark = pytest.mark.spark
+
+
+class Made(NamedTuple):
+    """What the page of some tables is made of."""
+
+    folder: Path
+    tables: dict[str, DataFrame]
+    figures: Figures
+
+
+def frames(spark: SparkSession, folder: Path, **rows: list[Row]) -> dict[str, DataFrame]:
+    write_tables(folder, **rows)
+    return {
+        name: spark.read.schema(table.schema).parquet(str(folder / name))
+        for name, table in ALL_TABLES.items()
+    }
+
+
+@pytest.fixture(scope="module")
+def everything(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Made:
+    folder = tmp_path_factory.mktemp("everything")
+    tables = frames(spark, folder, **some_of_everything())
+    return Made(folder, tables, ask_figures(tables))
+
+
+@pytest.fixture(scope="module")
+def nothing(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Made:
+    folder = tmp_path_factory.mktemp("nothing")
+    tables = frames(spark, folder)
+    return Made(folder, tables, ask_figures(tables))
+
+
+def assert_equal_to_their_queries(
+    spark: SparkSession, folder: Path, figures: list[ReadFigure]
+) -> None:
+    """Run the queries on the Parquet files, in a session that knows nothing else."""
+    fresh = spark.newSession()
+    fresh.conf.set("spark.sql.session.timeZone", "UTC")
+    for name in {name for figure in figures for name in figure.tables}:
+        frame = fresh.read.schema(ALL_TABLES[name].schema).parquet(str(folder / name))
+        frame.coalesce(1).createOrReplaceTempView(name)
+    for figure in figures:
+        found = fresh.sql(figure.query)
+        times = {field.name for field in found.schema if isinstance(field.dataType, TimestampType)}
+        rows = found.select(
+            [
+                F.unix_millis(name).alias(name) if name in times else F.col(name)
+                for name in found.columns
+            ]
+        ).collect()
+        assert values(figure.rows) == [
+            [plain(row[name], time=name in times) for name in found.columns] for row in rows
+        ], figure.query
+        assert all([cell.column for cell in row] == found.columns for row in figure.rows), (
+            figure.query
+        )
+
+
+def plain(value: object, *, time: bool) -> str | None:
+    if value is None:
+        return None
+    if time:
+        assert isinstance(value, int)
+        moment = datetime.fromtimestamp(value / 1000, UTC).replace(tzinfo=None)
+        return f"{moment.isoformat('T', 'milliseconds')}Z"
+    if isinstance(value, date):
+        return value.isoformat()
+    # Control characters cannot be carried by HTML and are shown as what they are.
+    return (
+        str(value).replace("\x00", "\\u0000").replace("\u202e", "\\u202e").replace("\n", "\\u000a")
+    )
+
+
+def test_every_figure_equals_its_query_on_the_tables(spark: SparkSession, everything: Made) -> None:
+    page = read_page(report_page(everything.figures, "somewhere"))
+
+    assert not page.faults
+    assert len(page.figures) > len(everything.figures.answers)
+    assert_equal_to_their_queries(spark, everything.folder, page.figures)
+
+
+def test_a_page_of_a_log_without_anything_says_so(spark: SparkSession, nothing: Made) -> None:
+    page = report_page(nothing.figures, "somewhere")
+
+    read = read_page(page)
+    assert not read.faults
+    assert "data-plot" not in page
+    assert len(read.figures) == len(nothing.figures.answers)
+    assert_equal_to_their_queries(spark, nothing.folder, read.figures)
+
+
+def test_every_figure_that_is_asked_is_shown(nothing: Made) -> None:
+    shown = [name for section in SECTIONS for name in section.facts]
+    shown += [block.figure for section in SECTIONS for block in section.blocks]
+
+    assert sorted(shown) == sorted(nothing.figures.answers)
+
+
+def test_figures_are_the_same_from_one_task_and_from_many(
+    everything: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("analytics.figure.SMALL_TABLE_BYTES", -1)
+
+    assert ask_figures(everything.tables) == everything.figures
+
+
+def test_figures_are_counted_by_hand(everything: Made) -> None:
+    answers = everything.figures.answers
+
+    start = int(at(0).timestamp() * 1000)
+    assert answers["log"].rows[0][:3] == (601, 0, 600)
+    assert answers["log"].values("last_time") == [start + 600_000]
+    assert answers["topics_now"].rows == ((1, 3, 1, 3),)
+    assert answers["lane_counts"].rows == ((2, 1, 1, 1),)
+    assert [row[:8] for row in answers["brokers_now"].rows] == [
+        (1, HOSTILE, "active", 5, 0, 1, 5, 1),
+        (2, None, "fenced", 9, 0, 0, 2, 2),
+    ]
+    # A bucket is 5 seconds: the smallest usual width of which 200 cover 600 seconds.
+    assert answers["outages_over_time"].rows == (
+        (start + 100_000, "leaderless", "directory", 2),
+        (start + 220_000, "under_min_isr", HOSTILE, 1),
+    )
+    # The open outage lasts until the last record.
+    assert answers["longest_outages"].values("lasted_ms") == [500_000, 30_250, 1000]
+    assert answers["outages_by_cause"].rows[0][:9] == (
+        *("leaderless", "directory", 1, "D1"),
+        *(2, 2, 1, 500_000, 530_250),
+    )
+    assert answers["leadership_over_time"].rows == (
+        (start + 100_000, "broker", 1),
+        (start + 100_000, "directory", 1),
+        (start + 130_000 - 130_000 % 5000, "recovered", 1),
+    )
+    assert [row[:4] for row in answers["churning_partitions"].rows] == [
+        ("orders", 0, 2, 1),
+        ("orders", 1, 1, 0),
+    ]
+    assert answers["slowest_moves_reassignment"].values("lasted_ms") == [400_000, 60_000]
+    assert answers["slowest_moves_directory"].values("outcome") == ["swapped"]
+    assert answers["assignment_lag"].rows == ((1, 2, 1, 12, 12),)
+    assert answers["topic_availability"].values("availability") == [1 - 530_250 / 1_800_000]
+
+
+def test_what_is_left_out_is_counted(everything: Made) -> None:
+    flapping = everything.figures.answers["flapping_replicas"]
+
+    assert (len(flapping.rows), flapping.total, flapping.more) == (20, 25, 5)
+    assert flapping.values("shrinks")[0] == 25
+    assert "and 5 more of <span" in report_page(everything.figures, "somewhere")
+
+
+def test_text_from_the_log_stays_text(everything: Made) -> None:
+    page = report_page(everything.figures, HOSTILE)
+
+    read = read_page(page)
+
+    assert not read.faults
+    assert [tag for tag, _ in read.tags].count("script") == 1
+    assert "alert(1)</script>" not in page
+    assert escape(HOSTILE) in page
+    assert not any(name.startswith("on") for _, attributes in read.tags for name in attributes)
+
+
+def test_the_page_asks_for_nothing_from_elsewhere(everything: Made) -> None:
+    page = read_page(report_page(everything.figures, "somewhere"))
+
+    links = [
+        value
+        for _, attributes in page.tags
+        for name, value in attributes.items()
+        if name in ("src", "href", "action", "srcset", "data")
+    ]
+
+    assert all(link and link.startswith(("#", "data:")) for link in links)
+
+
+def test_a_big_log_gives_a_page_of_bounded_size(spark: SparkSession, tmp_path: Path) -> None:
+    rows = some_of_everything()
+    rows["outages"] = [
+        outage(n, n % 600, None if n % 7 else n % 600 + 1, cause=f"cause {n // 600}")
+        for n in range(20_000)
+    ]
+    rows["broker_sessions"] = [
+        {**session, "broker": n} for n in range(1500) for session in rows["broker_sessions"]
+    ]
+    tables = frames(spark, tmp_path, **rows)
+
+    figures = ask_figures(tables)
+
+    assert len(report_page(figures, "somewhere")) < 2_000_000
+    assert figures.answers["outages_over_time"].more > 0
+    assert len({row[0] for row in figures.answers["broker_timeline"].rows}) <= 40
+
+
+def test_times_outside_of_any_calendar_break_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    rows = some_of_everything()
+    for n, year in ((0, 1), (1, 9999)):
+        rows["records"][n]["timestamp"] = datetime(year, 1, 1, tzinfo=UTC)
+    rows["outages"] = [
+        {**outage(n, 1, None), "from_time": datetime(1, 1, 1, tzinfo=UTC)} for n in range(3)
+    ]
+    rows["leadership"][1]["valid_from_time"] = None
+    tables = frames(spark, tmp_path, **rows)
+
+    page = report_page(ask_figures(tables), "somewhere")
+
+    assert not read_page(page).faults
+    assert "0001-01-01T00:00:00.000Z" in page
+
+
+def test_the_text_comes_from_the_answers_of_the_page(everything: Made) -> None:
+    assert "601 records, offsets 0 to 600" in text_of(everything.figures)

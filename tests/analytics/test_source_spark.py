@@ -1,0 +1,135 @@
+"""The data source in Spark: what a user gets of `load`, with options, filters and a schema."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
+
+from analytics.layout import read_layout
+from jbodlab.records.config_records import NoOpRecord
+from jbodlab.records.topic_records import TopicRecord
+from tests.analytics.builders import START_MS, LogBuilder, RandomHistory, uid
+from tests.analytics.source_rows import column_rows
+
+pytestmark = pytest.mark.spark
+
+PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log of some hundred records in several segments, with snapshots."""
+    log = LogBuilder(tmp_path_factory.mktemp("log"), segment_bytes=8192)
+    RandomHistory(log, 5).run(120, snapshot_every=50)
+    log.close()
+    return log.directory
+
+
+def load(spark: SparkSession, *paths: Path | str, **options: object) -> DataFrame:
+    reader = spark.read.format("kraft-metadata").options(
+        **{name: str(value) for name, value in options.items()}
+    )
+    return reader.load(list(map(str, paths)) if len(paths) > 1 else str(paths[0]))
+
+
+def test_rows_are_those_that_are_read_without_spark(spark: SparkSession, history: Path) -> None:
+    expected = column_rows(read_layout(history))
+
+    rows = load(spark, history, splitBytes=5000).collect()
+
+    assert sorted((row.snapshot, row.file, row.offset, row.payload) for row in rows) == sorted(
+        (row.snapshot, row.file, row.offset, row.payload) for row in expected
+    )
+    assert {row.source for row in rows} == {None}
+
+
+def test_several_directories_tell_their_rows_apart(spark: SparkSession, tmp_path: Path) -> None:
+    for node in ("node-1", "node-2"):
+        log = LogBuilder(tmp_path / node)
+        log.append(NoOpRecord(), NoOpRecord())
+        log.close()
+    (tmp_path / "node-2" / "__cluster_metadata-0" / ("0" * 20 + ".log")).write_bytes(b"rubbish")
+    names = [str(tmp_path / node / "__cluster_metadata-0") for node in ("node-1", "node-2")]
+
+    for rows in (load(spark, tmp_path), load(spark, tmp_path / "node-1", tmp_path / "node-2")):
+        found = rows.groupBy("source", "problem").count().collect()
+        assert {(row["source"], row["problem"], row["count"]) for row in found} == {
+            (names[0], None, 2),
+            (names[1], "torn_tail", 1),
+        }
+
+
+def test_a_schema_chooses_columns(spark: SparkSession, history: Path) -> None:
+    everything = load(spark, history).select("type", "offset").collect()
+
+    rows = spark.read.schema("type string, offset long").format("kraft-metadata").load(str(history))
+
+    assert sorted(map(str, rows.collect())) == sorted(map(str, everything))
+    with pytest.raises(AnalysisException, match="no column colour"):
+        spark.read.schema("colour string").format("kraft-metadata").load(str(history)).collect()
+
+
+def test_bounds_and_payload_are_options(spark: SparkSession, history: Path) -> None:
+    bounded = load(spark, history, startOffset=10, endOffset=40, payload="false", splitBytes=5000)
+
+    rows = bounded.where("not snapshot").collect()
+
+    assert sorted(row.offset for row in rows) == list(range(10, 40))
+    assert {row.payload for row in rows} == {None}
+    time = load(spark, history, startTime=START_MS + 3000, endTime="2023-11-14T22:13:25")
+    assert {row.timestamp.timestamp() * 1000 for row in time.where("not snapshot").collect()} == {
+        START_MS + 3000,
+        START_MS + 4000,
+    }
+
+
+@pytest.mark.parametrize("enabled", ["true", "false"])
+def test_filters_give_the_same_rows_pushed_down_or_not(
+    spark: SparkSession, history: Path, enabled: str
+) -> None:
+    everything = load(spark, history, splitBytes=5000).collect()
+    spark.conf.set(PUSHDOWN, enabled)
+    try:
+        rows = load(spark, history, splitBytes=5000)
+        chosen = rows.where("offset between 20 and 70 and type = 'PARTITION_CHANGE_RECORD'")
+        recent = rows.where(F.col("timestamp") >= F.timestamp_millis(F.lit(START_MS + 30_000)))
+        first, second = chosen.collect(), recent.where("type in ('NO_OP_RECORD')").collect()
+    finally:
+        spark.conf.unset(PUSHDOWN)
+
+    assert sorted((row.file, row.offset) for row in first) == sorted(
+        (row.file, row.offset)
+        for row in everything
+        if 20 <= row.offset <= 70 and row.type == "PARTITION_CHANGE_RECORD"
+    )
+    assert sorted((row.file, row.offset) for row in second) == sorted(
+        (row.file, row.offset)
+        for row in everything
+        if row.type == "NO_OP_RECORD" and row.timestamp.timestamp() * 1000 >= START_MS + 30_000
+    )
+
+
+def test_damage_becomes_rows(spark: SparkSession, tmp_path: Path) -> None:
+    log = LogBuilder(tmp_path)
+    for number in range(4):
+        log.append(TopicRecord(name=f"t{number}", topic_id=uid(number + 1)))
+    log.close()
+    path = log.directory / ("0" * 20 + ".log")
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2 + 70] ^= 1
+    path.write_bytes(data[:-3])
+
+    rows = load(spark, tmp_path, splitBytes=100).collect()
+
+    assert sorted((row.offset, row.type or row.problem) for row in rows)[0] == (0, "TOPIC_RECORD")
+    assert {row.problem for row in rows} == {None, "crc", "torn_tail"}
+    assert sum(row.problem is None for row in rows) == 2
+
+
+def test_a_path_without_a_log_is_said_in_one_line(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(AnalysisException, match="holds no metadata log"):
+        load(spark, tmp_path).collect()
