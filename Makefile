@@ -4,6 +4,7 @@
 # make soak           the long tail of directory failures, which make test leaves out
 # make bench          measure, print a table, write JSON
 # make lint           format and lint checks, types, import contracts
+# make package-replay  jbod-replay as an archive for spark-submit, in dist/
 # make env            the virtual environment in .venv; every target above makes it where needed
 # make clean          remove the environment and everything that was generated
 #
@@ -14,7 +15,7 @@ BIN := .venv/bin
 DEMO_EXTRAS := admin,analytics,lab
 TEST_EXTRAS := admin,analytics,compression,dev,lab
 
-.PHONY: demo test test-compose soak bench lint env env-demo clean
+.PHONY: demo package-replay test test-compose soak bench lint env env-demo clean
 .DEFAULT_GOAL := demo
 
 # `exec` leaves no shell in between, so that Ctrl-C reaches the program itself.
@@ -32,6 +33,9 @@ soak: env
 
 bench: env
 	@exec $(BIN)/python -m bench $(BENCH_ARGS)
+
+package-replay:
+	@python3 scripts/package_replay.py
 
 lint: env
 	$(BIN)/ruff check .

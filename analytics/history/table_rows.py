@@ -185,7 +185,7 @@ def _valid_to(columns: Mapping[str, Column]) -> dict[str, pa.Array]:
 
 def _lost(columns: Mapping[str, Column]) -> dict[str, pa.Array]:
     directory = columns["directory"]
-    known: Bools = directory.any(axis=1)
+    known: Bools = np.any(directory, axis=1)
     return {
         "broker": ints(columns["broker"]),
         "directory": ids(directory, known),

@@ -72,6 +72,8 @@ class FutureCopy:
         self._throttle = throttle
         self._stop = threading.Event()
         self.position = 0
+        self.is_paced = True
+        """Whether the pace is kept; what is copied counts in any case."""
         self._unsynced: dict[str, None] = {}
         """Names of files; their folder is renamed in the end."""
 
@@ -145,7 +147,7 @@ class FutureCopy:
     def _copy(self, reader: CopySource, writer: CopyTarget, start: int, end: int) -> int:
         position = start
         while position < end:
-            chunk = self._throttle.next_chunk(self._stop)
+            chunk = self._throttle.next_chunk(self._stop, is_paced=self.is_paced)
             if not chunk:
                 break
             wanted = min(chunk, end - position)

@@ -86,7 +86,7 @@ class MoveThrottle:
         with self._lock:
             self._pace.set_rate(rate, self._clock())
 
-    def next_chunk(self, stop: threading.Event) -> int:
+    def next_chunk(self, stop: threading.Event, *, is_paced: bool = True) -> int:
         """Wait until bytes may be copied; returns how many at most, 0 if it was told to stop.
 
         The chunk counts as copied at once, so that threads wait for each other; what it came short
@@ -95,7 +95,7 @@ class MoveThrottle:
         while not stop.is_set():
             with self._lock:
                 now_s = self._clock()
-                wait_s = self._pace.wait_s(now_s)
+                wait_s = self._pace.wait_s(now_s) if is_paced else 0.0
                 if wait_s <= 0:
                     size = self._pace.chunk_bytes
                     self._pace.took(size, now_s)

@@ -491,9 +491,14 @@ class ReplicaMover:
                 extra=move.fields(),
             )
         self._handle(move, MoveEvent.CAUGHT_UP)
+        pause_s = ROUND_INTERVAL_S
         while True:
-            if move.state is MoveState.ASSIGNMENT_ACCEPTED and await self._promote(move):
-                return
+            if move.state is MoveState.ASSIGNMENT_ACCEPTED:
+                if await self._promote(move):
+                    return
+                # Held appends must not be held again at once.
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, RETRY_S_MAX)
             move.changed.clear()
             if move.state is not MoveState.ASSIGNMENT_ACCEPTED:
                 await _wait(move.changed, ROUND_INTERVAL_S)
@@ -713,6 +718,9 @@ class ReplicaMover:
             return False
         loop = asyncio.get_running_loop()
         begun_s = loop.time()
+        assert move.copy is not None
+        # What is left is little, and who waits are clients.
+        move.copy.is_paced = False
         partition.hold()
         self._fetchers.unfollow(partition.topic_partition)
         try:
@@ -730,9 +738,9 @@ class ReplicaMover:
             logger.info(
                 "swap of %s was put off, a disk is busy", move.topic_partition, extra=move.fields()
             )
-            await asyncio.sleep(0)
             return False
         finally:
+            move.copy.is_paced = True
             if partition.log is log:
                 if partition.state is ReplicaState.FOLLOWER:
                     self._fetchers.follow(partition)

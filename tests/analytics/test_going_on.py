@@ -1,4 +1,4 @@
-"""A run that goes on from the one before, tables through Spark's writer, and questions to tables."""
+"""A run that goes on from the one before, tables through Spark, questions to tables."""
 
 from __future__ import annotations
 
@@ -16,10 +16,14 @@ from analytics.job import answer, replay
 from analytics.layout import read_layout
 from analytics.tables import TABLES
 from jbodlab import kafka_uuid
+from jbodlab.ids import TopicId
 from jbodlab.image.metadata_image import MetadataImage
-from tests.analytics.builders import LogBuilder, RandomHistory
+from jbodlab.records.topic_records import TopicRecord
+from tests.analytics.builders import LogBuilder, RandomHistory, partition_record, uid
 
 pytestmark = pytest.mark.spark
+
+WIDE_IN = (uid(10), uid(20), uid(30))
 
 Rows = list[dict[str, object]]
 ReadTable = Callable[[Path, str], Rows]
@@ -27,7 +31,7 @@ ReadTable = Callable[[Path, str], Rows]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runs:
-    """One log, replayed in two steps, at once, and at once through Spark's own writer."""
+    """One log, replayed in two steps, at once in many buckets, and through Spark's own writer."""
 
     log: Path
     in_steps: Path
@@ -48,6 +52,8 @@ def runs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Runs:
     root = tmp_path_factory.mktemp("runs")
     log = LogBuilder(root / "meta", segment_bytes=8192)
     history = RandomHistory(log, seed=11)
+    wide = [partition_record(uid(77), index, directories=WIDE_IN) for index in range(200)]
+    log.append(TopicRecord(name="wide", topic_id=TopicId(uid(77))), *wide)
     half_image = history.run(120, snapshot_every=50)
     half, half_ms = log.log.end_offset - 1, log.now_ms
     replay(root / "meta", root / "in_steps", spark)
@@ -55,7 +61,10 @@ def runs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Runs:
     image = history.run(120, snapshot_every=50)
     log.close()
     replay(root / "meta", root / "in_steps", spark)
-    replay(root / "meta", root / "at_once", spark)
+    with pytest.MonkeyPatch.context() as patch:
+        # Many buckets: the wide topic lies in several of them.
+        patch.setattr("analytics.run.BYTES_PER_BUCKET", 4000)
+        replay(root / "meta", root / "at_once", spark)
     replay(root / "meta", root / "by_spark", spark, direct=False)
     return Runs(
         log=root / "meta",

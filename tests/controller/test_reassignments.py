@@ -221,6 +221,28 @@ def test_a_cancelled_reassignment_elects_uncleanly_where_the_topic_allows_it() -
     assert (state.replicas, state.leader, state.isr) == ((1, 2), 2, (2,))
 
 
+def test_only_the_first_replica_is_in_sync_after_an_unclean_cancellation() -> None:
+    controller = cluster()
+    controller.create("foo", (1, 2))
+    controller.replay(
+        ConfigRecord(
+            resource_type=2,
+            resource_name="foo",
+            name="unclean.leader.election.enable",
+            value="true",
+        )
+    )
+    alter(controller, ("foo", 0, (3, 4)))
+    controller.alter_isr(1, "foo", (1, 3))
+    controller.heartbeat(1, want_fence=True)
+    controller.heartbeat(1)
+
+    alter(controller, ("foo", 0, None))
+
+    state = controller.partition("foo")
+    assert (state.replicas, state.leader, state.isr) == ((1, 2), 1, (1,))
+
+
 def test_the_factor_of_a_running_reassignment_is_that_of_its_target() -> None:
     controller = cluster()
     controller.create("foo", (1, 2))

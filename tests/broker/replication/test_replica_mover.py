@@ -462,6 +462,22 @@ def test_the_rate_may_change_while_it_copies(tmp_path: Path) -> None:
     run(tmp_path, test)
 
 
+def test_what_is_copied_while_appends_are_held_does_not_wait_for_the_rate(tmp_path: Path) -> None:
+    async def test(moving: Moving) -> None:
+        partition = await moving.begin()
+        moving.alter(1)
+        await moving.in_state(MoveState.ASSIGNMENT_QUEUED)
+        moving.produce_all_the_while()
+        moving.mover.set_rate(200_000)
+        for callback in moving.host.assignments.callbacks:
+            callback()
+        await moving.over()
+        await moving.finish_producing()
+        moving.check(partition)
+
+    run(tmp_path, test)
+
+
 def test_a_target_without_room_is_waited_for(tmp_path: Path) -> None:
     async def test(moving: Moving) -> None:
         partition = await moving.begin()
