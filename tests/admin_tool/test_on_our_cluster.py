@@ -111,6 +111,8 @@ def test_a_watched_table_ends_with_ctrl_c(cluster: Cluster) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # A test run that was put in the background ignores it, and children would inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
