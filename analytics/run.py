@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +33,7 @@ from analytics.former_run import (
     save_former,
 )
 from analytics.history_stage import PARTITION_TABLES, FollowPlan, follow_buckets
+from analytics.kind_files import Source, write_kinds
 from analytics.layout import Layout
 from analytics.output import BYTES_PER_FILE, OutputDir
 from analytics.page.report_page import report_page
@@ -46,6 +48,7 @@ from analytics.replay import (
 )
 from analytics.reports import text_of
 from analytics.scan import SCANNED, ScanPlan, scan
+from analytics.session import few_rows
 from analytics.table import Table
 from analytics.transactions import Dropped
 
@@ -53,7 +56,16 @@ BYTES_PER_BUCKET = 32 << 20
 """Of the log; the events of a bucket are followed by one task, in steps."""
 
 RECORD_TABLES = (t.RECORDS, t.SNAPSHOT_RECORDS)
-DIRECT_TABLES = (*RECORD_TABLES, *PARTITION_TABLES)
+OF_CLUSTER: Mapping[Table, Source] = {
+    t.BROKERS: Source("broker", still_only=True),
+    t.BROKER_HISTORY: Source("broker", still_only=False),
+    t.LOG_DIRS: Source("log_dir", still_only=False),
+    t.BROKER_SESSIONS: Source("broker_session", still_only=False),
+    t.CONFIGS: Source("config", still_only=False),
+    t.FEATURES: Source("feature", still_only=False),
+}
+OF_TOPICS: Mapping[Table, Source] = {t.TOPIC_HISTORY: Source("topic", still_only=False)}
+DIRECT_TABLES = (*RECORD_TABLES, *PARTITION_TABLES, *OF_CLUSTER, *OF_TOPICS)
 """Tables that tasks write by themselves where they may."""
 
 
@@ -116,6 +128,20 @@ class _Run:
 
     def _run(self) -> ReplayResult:
         layout, output, spark = self.layout, self.output, self.spark
+        with few_rows(spark):
+            frames = self._write_base()
+        self.progress.stage("deriving tables")
+        made = {table.name: output.written(table, spark) for table in (*frames, *DIRECT_TABLES)}
+        output.write(derived_frames(made), layout.size_bytes)
+        self.progress.stage("report")
+        written = {table.name: output.written(table, spark) for table in output.tables}
+        figures = ask_figures(written)
+        page = output.write_page(report_page(figures, layout.source))
+        return ReplayResult(tables=output.put_in_place(), report=text_of(figures), page=page)
+
+    def _write_base(self) -> tuple[Table, ...]:
+        """Write the tables that are no others' consequences; return those that Spark wrote."""
+        layout, output, spark = self.layout, self.output, self.spark
         self.progress.stage("reading the log")
         scanned = self._keep(scan(spark, self._scan_plan()))
         known = scanned if self.former is None else scanned.unionByName(self._former_rows())
@@ -143,26 +169,20 @@ class _Run:
         problems = problems.unionByName(of_kind(folded, "problem"))
         frames[t.PROBLEMS] = self._problems(known, seen, problems)
         if output.direct:
-            self._accept(scanned, followed)
+            self._accept(scanned, folded, followed)
+            frames = {table: frame for table, frame in frames.items() if table not in OF_CLUSTER}
             partitions = output.written(t.PARTITIONS, spark)
         else:
             frames |= self._through_spark(followed)
+            frames[t.TOPIC_HISTORY] = of_kind(followed, "topic")
+            frames[t.BROKER_HISTORY] = of_kind(folded, "broker")
             partitions = frames[t.PARTITIONS]
         frames[t.TOPICS] = topics(followed, partitions)
-        frames[t.TOPIC_HISTORY] = of_kind(followed, "topic")
-        frames[t.BROKER_HISTORY] = of_kind(folded, "broker")
         self.progress.stage("writing tables")
         output.write(frames, layout.size_bytes)
         if output.direct:
             self._leave_state(known, seen, of_partitions)
-        self.progress.stage("deriving tables")
-        made = {table.name: output.written(table, spark) for table in (*frames, *DIRECT_TABLES)}
-        output.write(derived_frames(made), layout.size_bytes)
-        self.progress.stage("report")
-        written = {table.name: output.written(table, spark) for table in output.tables}
-        figures = ask_figures(written)
-        page = output.write_page(report_page(figures, layout.source))
-        return ReplayResult(tables=output.put_in_place(), report=text_of(figures), page=page)
+        return tuple(frames)
 
     def _scan_plan(self) -> ScanPlan:
         splits = self.layout.splits
@@ -198,9 +218,14 @@ class _Run:
         )
         return known.unionByName(found)
 
-    def _accept(self, scanned: DataFrame, followed: DataFrame) -> None:
+    def _accept(self, scanned: DataFrame, folded: DataFrame, followed: DataFrame) -> None:
         """Take the files of this run, and those of the former that still count."""
         files = [*_files(scanned), *_files(followed)]
+        parts = self.output.parts(self.since)
+        assert parts is not None
+        tasks = 1 + self.layout.size_bytes // BYTES_PER_FILE
+        for rows, tables in ((folded, OF_CLUSTER), (followed, OF_TOPICS)):
+            files += write_kinds(rows, tables, parts, tasks=tasks).collect()
         self.ended = {table.name: {} for table in DIRECT_TABLES}
         if self.former is not None:
             snapshots = {snapshot.name for snapshot in self.layout.snapshots}

@@ -12,7 +12,8 @@ import pwd
 import shutil
 import signal
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pyspark.errors import PySparkRuntimeError
@@ -32,6 +33,13 @@ _ARROW_OPTIONS = (
 
 BYTES_PER_SHUFFLE_PARTITION = 32 << 20
 MIN_SHUFFLE_PARTITIONS = 2
+
+_FEW_ROWS = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.shuffle.partitions": str(MIN_SHUFFLE_PARTITIONS),
+}
 
 _JAVA_HOMES = ("/usr/lib/jvm", "/opt/java", "/Library/Java/JavaVirtualMachines")
 
@@ -78,6 +86,26 @@ def prepare(spark: SparkSession, size_bytes: int) -> None:
     }.items():
         spark.conf.set(key, value)
     spark.dataSource.register(KraftMetadataSource)
+
+
+@contextmanager
+def few_rows(spark: SparkSession) -> Iterator[None]:
+    """Let queries inside be planned for few rows: their plans are interpreted, not compiled.
+
+    Most of what a replay asks of Spark moves rows by the thousand, and compiling each of the plans
+    takes longer than they run.
+    """
+    before = {key: spark.conf.get(key, None) for key in _FEW_ROWS}
+    for key, value in _FEW_ROWS.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, former in before.items():
+            if former is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, former)
 
 
 def end_children() -> None:
@@ -139,7 +167,7 @@ def _local_settings(size_bytes: int, *, compile_well: bool) -> dict[str, str]:
         *_ARROW_OPTIONS,
     ]
     if small or not compile_well:
-        options.append("-XX:TieredStopAtLevel=1")
+        options += ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=256m")
     return {
         "spark.driver.memory": "1g" if small else "2g",
         "spark.driver.extraJavaOptions": " ".join(options),

@@ -107,6 +107,8 @@ class BucketFold:
         self.folds: dict[bytes, TopicFold] = {}
         self.cluster: list[Event] = []
         """What was said to all topics so far."""
+        self.met: list[Sync] = []
+        """The snapshots met so far."""
 
     def recall(self, topic_events: Sequence[TopicEvent], syncs: Sequence[Sync]) -> None:
         """Follow topics, not their partitions, up to where this run goes on."""
@@ -208,11 +210,13 @@ class BucketFold:
             fold = self.folds[topic_id]
             events = own.get(topic_id, [])
             # A new topic hears what was said to all before it was there.
-            said = [*self.cluster, *cluster] if topic_id in new else cluster
+            is_new = topic_id in new
+            said = [*self.cluster, *cluster] if is_new else cluster
             merged = sorted([*said, *events], key=_position) if said else events
             stories[topic_id] = _Story(fold.name, fold.created, [*cluster, *events])
-            advance(fold, merged, syncs)
+            advance(fold, merged, [*self.met, *syncs] if is_new else syncs)
         self.cluster += cluster
+        self.met += syncs
         return stories
 
     def _number(self, topic_id: bytes) -> int:

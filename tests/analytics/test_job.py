@@ -17,6 +17,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from analytics.job import main, replay
+from analytics.page.report_page import FILE_NAME
 from analytics.tables import TABLES
 from jbodlab import kafka_uuid
 from jbodlab.image.metadata_image import MetadataImage
@@ -360,7 +361,7 @@ def test_a_second_run_replaces_tables_and_what_a_killed_one_left_and_nothing_els
 
     assert list(first.tables) == list(second.tables) == [table.name for table in TABLES]
     assert sorted(path.name for path in output.iterdir()) == sorted(
-        ["mine", "notes.txt", *(table.name for table in TABLES)]
+        ["mine", "notes.txt", "_state", FILE_NAME, *(table.name for table in TABLES)]
     )
     assert len(read_table(output, "records")) == 2
     assert "1 active, log directories 1 online 0 offline" in second.report
