@@ -9,16 +9,6 @@ from pathlib import Path
 import pytest
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what takes long, unless it is asked for: `-m soak`."""
-    if "soak" in config.option.markexpr:
-        return
-    left_out = [item for item in items if item.get_closest_marker("soak") is not None]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]
-
-
 @pytest.fixture
 def cluster_root() -> Iterator[Path]:
     """A folder that the servers' user may enter; pytest's own are closed to others."""
