@@ -55,10 +55,9 @@ def table_rows(structs: pa.StructArray, table: Table) -> pa.Table:
 
 
 def in_order(rows: pa.Table, table: Table) -> pa.Table:
-    """Return rows in the order of the table; nulls come first, as Spark has them."""
+    """Return rows in the order of the table."""
     keys = [(name, "ascending") for name in table.order]
-    order = pc.sort_indices(rows.select(table.order), sort_keys=keys, null_placement="at_start")
-    return rows.take(order)
+    return rows.take(pc.sort_indices(rows.select(table.order), sort_keys=keys))
 
 
 def _writer(

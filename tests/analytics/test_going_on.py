@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from analytics.errors import ReplayInputError
 from analytics.former_run import load_former, remaining_splits
-from analytics.job import answer, replay
+from analytics.job import answer, main, replay
 from analytics.layout import read_layout
 from analytics.tables import TABLES
 from jbodlab import kafka_uuid
@@ -219,6 +219,15 @@ def test_a_moment_outside_the_log_is_refused(runs: Runs, spark: SparkSession) ->
         answer(runs.at_once, runs.end + 1, spark=spark)
     with pytest.raises(ReplayInputError, match="holds nothing up to"):
         answer(runs.at_once, datetime(2001, 1, 1, tzinfo=UTC), spark=spark)
+
+
+def test_a_moment_that_is_none_is_one_line_and_exit_code_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--output", str(tmp_path), "--as-of", "yesterday"]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("jbod-replay: 'yesterday' is neither an offset nor a time")
+    assert error.count("\n") == 1
 
 
 def test_a_folder_without_tables_is_refused(spark: SparkSession, tmp_path: Path) -> None:
