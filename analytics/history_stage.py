@@ -14,7 +14,6 @@ from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 from pyspark.sql import DataFrame
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
 from analytics import tables as t
@@ -24,16 +23,15 @@ from analytics.history.broker_facts import BrokerFacts, BrokerState
 from analytics.history.bucket_fold import BucketFold, TopicEvent
 from analytics.history.open_files import load_open, save_open
 from analytics.history.table_rows import RowMaker, Rows
+from analytics.kinds import ROWS_PER_BATCH, Kinds
 from analytics.part_files import PartFiles, PartWriters, read_block
 from analytics.scan import FILE
-from analytics.table import BINARY, BOOLEAN, INT, LONG, STRING, VALID_FROM, VALID_TO, Table, struct
+from analytics.table import BINARY, BOOLEAN, INT, LONG, STRING, VALID_FROM, VALID_TO, struct
 from analytics.transactions import Dropped
 from jbodlab import kafka_uuid
 
 EVENTS_PER_STEP = 400_000
 """From so many events on a step ends; each takes some hundred bytes while it is followed."""
-
-ROWS_PER_BATCH = 1 << 16
 
 EVENT = StructType(
     [
@@ -107,6 +105,8 @@ OUTPUT = StructType(
     ]
 )
 """One row of one kind; the columns of the other kinds are null."""
+
+_KINDS = Kinds(OUTPUT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,7 +243,7 @@ class _Bucket:
         if self.writers is not None:
             self.writers.close()
             if self.writers.files:
-                yield _batch("file", pa.array(self.writers.files, type=_type_of("file")))
+                yield _KINDS.of_rows("file", self.writers.files)
 
     def _step(self, reached: int | None) -> Iterator[pa.RecordBatch]:
         syncs = [
@@ -265,16 +265,7 @@ class _Bucket:
             if self.writers is not None:
                 self.writers.write(table, own, still=still)
             elif own.num_rows:
-                yield from _table_batches(table, own)
-
-
-def _table_batches(table: Table, rows: pa.Table) -> Iterator[pa.RecordBatch]:
-    kind = _type_of(table.name)
-    for batch in rows.to_batches(max_chunksize=ROWS_PER_BATCH):
-        arrays = [
-            column.cast(field.type) for column, field in zip(batch.columns, kind, strict=True)
-        ]
-        yield _batch(table.name, pa.StructArray.from_arrays(arrays, fields=list(kind)))
+                yield from _KINDS.of_table(table.name, own)
 
 
 def _rows(rows: Sequence[Row]) -> Iterator[pa.RecordBatch]:
@@ -284,23 +275,4 @@ def _rows(rows: Sequence[Row]) -> Iterator[pa.RecordBatch]:
         kinds.setdefault(kind, []).append(row[kind])
     for kind, found in kinds.items():
         for start in range(0, len(found), ROWS_PER_BATCH):
-            chunk = found[start : start + ROWS_PER_BATCH]
-            yield _batch(kind, pa.array(chunk, type=_type_of(kind)))
-
-
-def _batch(kind: str, column: pa.Array) -> pa.RecordBatch:
-    schema = to_arrow_schema(OUTPUT, timezone="UTC")
-    size = len(column)
-    arrays = [
-        pa.array([kind] * size)
-        if each.name == "kind"
-        else column
-        if each.name == kind
-        else pa.nulls(size, each.type)
-        for each in schema
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _type_of(name: str) -> pa.DataType:
-    return to_arrow_schema(OUTPUT, timezone="UTC").field(name).type
+            yield _KINDS.of_rows(kind, found[start : start + ROWS_PER_BATCH])

@@ -19,7 +19,10 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
 
 from analytics import tables as t
 from analytics.cluster_facts import cluster_frames, cluster_history
-from analytics.derived.frames import derived_frames
+from analytics.derived import derive_tables
+from analytics.derived.bucket_rows import NEEDED, files_by_bucket
+from analytics.derived.bucket_stage import BucketFiles
+from analytics.derived.bucket_tables import OF_PARTITIONS
 from analytics.figures import ask_figures
 from analytics.former_run import (
     GOES_ON_WITH,
@@ -34,6 +37,7 @@ from analytics.former_run import (
 )
 from analytics.history_stage import PARTITION_TABLES, FollowPlan, follow_buckets
 from analytics.kind_files import Source, write_kinds
+from analytics.kinds import of_kind
 from analytics.layout import Layout
 from analytics.output import BYTES_PER_FILE, OutputDir
 from analytics.page.report_page import report_page
@@ -132,7 +136,7 @@ class _Run:
             frames = self._write_base()
         self.progress.stage("deriving tables")
         made = {table.name: output.written(table, spark) for table in (*frames, *DIRECT_TABLES)}
-        output.write(derived_frames(made), layout.size_bytes)
+        self._write_derived(made)
         self.progress.stage("report")
         written = {table.name: output.written(table, spark) for table in output.tables}
         figures = ask_figures(written)
@@ -183,6 +187,18 @@ class _Run:
         if output.direct:
             self._leave_state(known, seen, of_partitions)
         return tuple(frames)
+
+    def _write_derived(self, made: Mapping[str, DataFrame]) -> None:
+        output = self.output
+        parts = output.parts()
+        files = None
+        if parts is not None:
+            files = BucketFiles(files=files_by_bucket(parts.folder, NEEDED), parts=parts)
+        derived = derive_tables(made, files)
+        of_buckets = self._keep(derived.of_buckets)
+        if files is not None:
+            output.accept(OF_PARTITIONS, _files(of_buckets))
+        output.write(derived.frames, self.layout.size_bytes)
 
     def _scan_plan(self) -> ScanPlan:
         splits = self.layout.splits
@@ -304,11 +320,6 @@ class _Run:
             return found
         values = [tuple(getattr(problem, name) for name in columns) for problem in more]
         return found.unionByName(self.spark.createDataFrame(values, t.PROBLEMS.schema))
-
-
-def of_kind(rows: DataFrame, kind: str) -> DataFrame:
-    """Return the rows of one kind, with its columns."""
-    return rows.where(F.col("kind") == kind).select(f"{kind}.*")
 
 
 def topics(followed: DataFrame, partitions: DataFrame) -> DataFrame:

@@ -26,7 +26,6 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
 from analytics import tables as t
@@ -34,6 +33,7 @@ from analytics.columns.arrays import Column, Longs
 from analytics.history.blocks import PartitionEvents, pack, part, taken
 from analytics.history.lists import combinations
 from analytics.history.split_events import EVENT_COLUMNS, PARTITION_TYPES, partition_events
+from analytics.kinds import Kinds
 from analytics.layout import Split
 from analytics.part_files import PartFiles, PartWriters
 from analytics.source import SCHEMA, arrow_schema
@@ -98,6 +98,8 @@ SCANNED = StructType(
     ]
 )
 """One row of one kind; the columns of the other kinds are null."""
+
+_KINDS = Kinds(SCANNED)
 
 HELD_BYTES = 64 << 20
 """Rows of records that are held back to be put in order."""
@@ -170,7 +172,7 @@ def _scan_split(plan: ScanPlan, number: int) -> Iterator[pa.RecordBatch]:
                 end = _later(end, batch)
             of_partition, others = _sorted_out(batch)
             if len(others):
-                yield _scanned("row", row=_struct(others), home=_homes(others))
+                yield _KINDS.batch("row", {"row": _struct(others), "home": _homes(others)})
             held.append(of_partition)
             held_rows += len(of_partition)
             if held_rows >= EVENTS_PER_BLOCKS:
@@ -187,11 +189,11 @@ def _scan_split(plan: ScanPlan, number: int) -> Iterator[pa.RecordBatch]:
     if end is not None:
         last_offset, position = end
         row = {"file": split.file, "position": position, "last_offset": last_offset}
-        yield _scanned("end", end=pa.array([row], type=_type_of("end")))
+        yield _KINDS.batch("end", {"end": pa.array([row], type=_KINDS.type_of("end"))})
     if writers is not None:
         files = writers.files
         if files:
-            yield _scanned("file", file=pa.array(files, type=_type_of("file")))
+            yield _KINDS.batch("file", {"file": pa.array(files, type=_KINDS.type_of("file"))})
 
 
 def _sorted_out(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
@@ -238,12 +240,10 @@ def _blocks(
         found["blob_size"].append(len(blob))
     end = None if split.snapshot is None else split.snapshot.end_offset
     size = len(numbers)
-    return _scanned(
-        "block",
-        snapshot_end=pa.array([end] * size, type=pa.int64()),
-        file_name=pa.array([split.file] * size, type=pa.string()),
-        **{name: pa.array(found[name], type=_type_of(name)) for name in names},
-    )
+    columns = {name: pa.array(found[name], type=_KINDS.type_of(name)) for name in names}
+    columns["snapshot_end"] = pa.array([end] * size, type=pa.int64())
+    columns["file_name"] = pa.array([split.file] * size, type=pa.string())
+    return _KINDS.batch("block", columns)
 
 
 def _note_wide(events: PartitionEvents, wide: dict[bytes, int]) -> None:
@@ -260,7 +260,7 @@ def _note_wide(events: PartitionEvents, wide: dict[bytes, int]) -> None:
 
 def _wide(wide: dict[bytes, int]) -> pa.RecordBatch:
     rows = [{"topic_id": topic_id, "slots": slots} for topic_id, slots in wide.items()]
-    return _scanned("wide", wide=pa.array(rows, type=_type_of("wide")))
+    return _KINDS.batch("wide", {"wide": pa.array(rows, type=_KINDS.type_of("wide"))})
 
 
 def _later(end: tuple[int, int] | None, batch: pa.RecordBatch) -> tuple[int, int] | None:
@@ -299,7 +299,7 @@ def _epochs(epochs: dict[int, list[int]]) -> pa.RecordBatch:
         {"epoch": epoch, "first_offset": first, "first_time": time, "records": count}
         for epoch, (first, time, count) in epochs.items()
     ]
-    return _scanned("epoch", epoch=pa.array(rows, type=_type_of("epoch")))
+    return _KINDS.batch("epoch", {"epoch": pa.array(rows, type=_KINDS.type_of("epoch"))})
 
 
 class _Records:
@@ -348,7 +348,7 @@ def _record_rows(batch: pa.RecordBatch) -> pa.Table:
 
 
 def _struct(batch: pa.RecordBatch) -> pa.StructArray:
-    kind = _type_of("row")
+    kind = _KINDS.type_of("row")
     arrays = [batch.column(field.name).cast(field.type) for field in kind]
     return pa.StructArray.from_arrays(arrays, fields=list(kind))
 
@@ -364,18 +364,3 @@ def _homes(batch: pa.RecordBatch) -> pa.Array:
         found[named] = homes(np.frombuffer(b"".join(ids), dtype=np.uint8).reshape(-1, 16))
         missing[named] = False
     return pa.array(found, mask=missing)
-
-
-def _scanned(kind: str, **columns: pa.Array) -> pa.RecordBatch:
-    schema = to_arrow_schema(SCANNED, timezone="UTC")
-    size = len(next(iter(columns.values())))
-    kinds = pa.array([kind] * size)
-    arrays = [
-        kinds if field.name == "kind" else columns.get(field.name, pa.nulls(size, field.type))
-        for field in schema
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _type_of(name: str) -> pa.DataType:
-    return to_arrow_schema(SCANNED, timezone="UTC").field(name).type

@@ -1,11 +1,11 @@
 """Tables that follow from the tables of facts: failures, moves, lag, flaps, skew, availability.
 
-`derived_frames` is the door. Every table is Spark code over tables as they were written, so that
-they can be made anew from tables of long ago.
+`derive_tables` is the door. It takes tables as they were written, so that these can be made anew
+from tables of long ago.
 """
 
 from __future__ import annotations
 
-from analytics.derived.frames import derived_frames
+from analytics.derived.frames import Derived, derive_tables
 
-__all__ = ["derived_frames"]
+__all__ = ["Derived", "derive_tables"]

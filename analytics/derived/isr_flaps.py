@@ -1,101 +1,90 @@
-"""How often, and how long, each replica was out of the ISR.
-
-Changes of the ISR may be most of what a log holds. They are summed up where they lie, one summary
-per replica and stretch of a file, and only the summaries are sorted. A summary keeps when its
-replica was heard of first, and whether it was out at the end, so that the next one can go on.
-"""
+"""How often, and how long, each replica of a bucket was out of the ISR, by columns."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from urllib.parse import unquote, urlsplit
-
+import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
-import pyarrow.parquet as pq  # type: ignore[import-untyped]
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
 
-from analytics.derived.flap_parts import COLUMNS, PARTS, flap_parts
-from analytics.derived.log_end import LogEnd
+from analytics.columns.arrays import Bools, Longs
+from analytics.derived.arrow_reading import elements, firsts, longs, texts, times
+from analytics.derived.partition_order import PartitionKeys
+from analytics.derived.placement_steps import Placements
+from analytics.history.arrow_columns import times as time_array
+from analytics.history.blocks import NO_TIME
 
-_REPLICA = ("topic_id", "partition", "broker")
-_LOCAL = "file"
+_REASSIGNMENT = frozenset(("reassignment",))
+"""A replica that a reassignment removed has not fallen out."""
+
+_US_PER_MS = 1000
+_NEVER = np.iinfo(np.int64).max
 
 
-def isr_flaps(tables: Mapping[str, DataFrame], end: LogEnd) -> DataFrame:
-    """Return the table of ISR flaps."""
-    parts = _parts(tables["isr_changes"])
-    in_order = Window.partitionBy(*_REPLICA).orderBy("first_offset")
-    gone = (
-        tables["replica_placement"]
-        .groupBy(*_REPLICA)
-        .agg(F.max(F.coalesce("valid_to_time", end.time)).alias("until"))
-    )
-    open_ms = _ms(F.col("open_us"), F.coalesce("next_us", F.unix_micros("until"), end_us(end)))
-    return (
-        parts.withColumn("next_us", F.lead("first_us").over(in_order))
-        .join(gone, list(_REPLICA), "left")
-        .withColumn("open_ms", open_ms)
-        .groupBy("topic", *_REPLICA)
-        .agg(
-            F.sum("shrinks").alias("shrinks"),
-            F.sum("expands").alias("expands"),
-            F.timestamp_micros(F.min("first_out_us")).alias("first_time"),
-            F.timestamp_micros(F.max("last_us")).alias("last_time"),
-            F.sum(F.col("out_ms") + F.coalesce("open_ms", F.lit(0))).alias("out_ms_total"),
-            F.max(F.greatest("out_ms_max", F.coalesce("open_ms", F.lit(0)))).alias("out_ms_max"),
+def isr_flaps(
+    rows: pa.Table, keys: PartitionKeys, placed: Placements, end_us: int | None
+) -> dict[str, pa.Array] | None:
+    """Return the columns of the table of ISR flaps; None if no replica left.
+
+    Args:
+        rows: All changes of the ISR of the bucket, in any order.
+        keys: Numbers of partitions.
+        placed: The placements of the bucket; a replica is out no longer than it is placed.
+        end_us: End of the log, microseconds since 1970; None if it is not known.
+    """
+    removed = texts(rows.column("cause")).where_in(_REASSIGNMENT)
+    left_row, left = elements(rows.column("left"))
+    stays = ~removed[left_row]
+    left_row, left = left_row[stays], left[stays]
+    joined_row, joined = elements(rows.column("joined"))
+    row = np.concatenate([left_row, joined_row])
+    if not len(left_row):
+        return None
+    broker = np.concatenate([left, joined])
+    out = np.arange(len(row)) < len(left_row)
+    key = keys.of(rows)[row]
+    offset = longs(rows.column("offset"))[row]
+    order = np.lexsort((offset, broker, key))
+    row, broker, out, key = row[order], broker[order], out[order], key[order]
+    starts = np.nonzero(firsts(key, broker))[0]
+    last = np.append(starts[1:], len(row)) - 1
+    us = times(rows.column("time"))[row]
+
+    until = np.append(us[1:], NO_TIME)
+    until[last] = _gone(placed, key[starts], broker[starts], end_us)
+    known = out & (us != NO_TIME) & (until != NO_TIME)
+    out_ms = np.where(known, until, 0) - np.where(known, us, 0)
+    out_ms = np.maximum(out_ms // _US_PER_MS, 0)
+
+    shrinks: Longs = np.add.reduceat(out.astype(np.int64), starts)
+    first_out: Longs = np.minimum.reduceat(np.where(out, us, _NEVER), starts)
+    total: Longs = np.add.reduceat(out_ms, starts)
+    longest: Longs = np.maximum.reduceat(out_ms, starts)
+    fell = shrinks > 0
+    heads = pa.array(row[starts[fell]])
+    return {name: rows.column(name).take(heads) for name in ("topic", "topic_id", "partition")} | {
+        "broker": pa.array(broker[starts[fell]].astype(np.int32)),
+        "shrinks": pa.array(shrinks[fell]),
+        "expands": pa.array((last - starts + 1 - shrinks)[fell]),
+        "first_time": time_array(first_out[fell]),
+        "last_time": time_array(us[last[fell]]),
+        "out_ms_total": pa.array(total[fell]),
+        "out_ms_max": pa.array(longest[fell]),
+    }
+
+
+def _gone(placed: Placements, key: Longs, broker: Longs, end_us: int | None) -> Longs:
+    """Return until when each replica was placed anywhere, the end of the log if it still is."""
+    end = NO_TIME if end_us is None else end_us
+    starts = np.nonzero(firsts(placed.key, placed.broker))[0]
+    if not len(starts):
+        return np.full(len(key), end, dtype=np.int64)
+    is_open: Bools = placed.until_time == NO_TIME
+    latest = np.maximum.reduceat(np.where(is_open, end, placed.until_time), starts)
+    known = dict(
+        zip(
+            zip(placed.key[starts].tolist(), placed.broker[starts].tolist(), strict=True),
+            latest.tolist(),
+            strict=True,
         )
-        .where(F.col("shrinks") > 0)
     )
-
-
-def end_us(end: LogEnd) -> Column:
-    """Return the end of the log in microseconds."""
-    return F.lit(end.time_us).cast("long")
-
-
-def _ms(start: Column, until: Column) -> Column:
-    return F.greatest(F.floor((until - start) / 1000), F.lit(0))
-
-
-def _parts(changes: DataFrame) -> DataFrame:
-    paths = [urlsplit(uri) for uri in changes.inputFiles()]
-    if paths and all(path.scheme == _LOCAL for path in paths) and _is_local(changes):
-        return _from_files(changes, [unquote(path.path) for path in paths])
-    return changes.select(*COLUMNS).mapInArrow(_summed, PARTS)
-
-
-def _is_local(frame: DataFrame) -> bool:
-    """Return whether tasks run on this machine, where the files are."""
-    master = frame.sparkSession.conf.get("spark.master", "") or ""
-    return master.startswith("local")
-
-
-def _from_files(changes: DataFrame, paths: list[str]) -> DataFrame:
-    """Read the files by columns: handing rows from Spark to Python costs more than the rest."""
-    stretches = [
-        (path, group) for path in paths for group in range(pq.ParquetFile(path).num_row_groups)
-    ]
-    if not stretches:
-        return changes.select(*COLUMNS).mapInArrow(_summed, PARTS)
-    numbers = changes.sparkSession.range(0, len(stretches), 1, len(stretches))
-    return numbers.mapInArrow(_read_and_summed(stretches), PARTS)
-
-
-def _read_and_summed(
-    stretches: list[tuple[str, int]],
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def summed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                path, group = stretches[number]
-                with pq.ParquetFile(path, read_dictionary=["topic", "topic_id", "cause"]) as file:
-                    rows = file.read_row_group(group, columns=list(COLUMNS))
-                yield flap_parts(rows)
-
-    return summed
-
-
-def _summed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        yield flap_parts(pa.Table.from_batches([batch]))
+    pairs = zip(key.tolist(), broker.tolist(), strict=True)
+    return np.array([known.get(pair, end) for pair in pairs], dtype=np.int64)

@@ -1,70 +1,158 @@
-"""What followed what in the placement of a replica, and the lag until a directory was assigned."""
+"""What followed what in the placement of replicas: moves within a broker, and assignment lag.
+
+The log knows of a move within a broker when its directory is assigned; that it was queued, and that
+the copy was put in its place, stays on the broker. A move is reverted when the next assignment on
+the broker leads back to the directory before.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import dataclass
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 
-from analytics.derived.log_end import milliseconds
+from analytics.columns.arrays import Bools, Longs
+from analytics.derived.arrow_reading import FOR_EVER, Texts, longs, milliseconds, texts, times
+from analytics.derived.partition_order import PartitionKeys
+from analytics.history.arrow_columns import times as time_array
+from analytics.history.arrow_columns import words
+from analytics.history.blocks import NO_TIME
+from analytics.history.lists import combinations
 from jbodlab import directory_id as directory_ids
 from jbodlab import kafka_uuid
-from jbodlab.records.topic_records import PartitionChangeRecord
 
 _RESERVED_PREFIX = "A" * 20
 """Text of the 120 zero bits that every reserved directory id begins with, and no real one."""
 
 _UNASSIGNED = kafka_uuid.to_text(directory_ids.UNASSIGNED)
-MOVED = "moved"
-REMOVED = "replica_removed"
-"""Ways in which a placement ends."""
-_REPLICA = ("topic_id", "partition", "broker")
-_SPAN = ("valid_from_offset", "valid_from_time", "valid_to_offset", "valid_to_time")
+_MOVED = frozenset(("moved",))
 
 
-def is_real(directory: Column) -> Column:
-    """Return whether a directory id names a directory."""
-    return directory.isNotNull() & ~directory.startswith(_RESERVED_PREFIX)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placements:
+    """The placements of a bucket, in the order of partition, broker and begin.
 
-
-def steps(placement: DataFrame) -> DataFrame:
-    """Return the placements of replicas that were moved at least once, each with its successors.
-
-    Columns `next` and `third` are the directory, begin and end of the two placements that follow
-    without a gap on the same broker; null where there is none.
+    Attributes:
+        rows: `topic`, `topic_id` and `partition` of each.
+        key: Of the partition.
+        broker: Of the replica.
+        directory: Codes and texts of the directories.
+        since: Offset of the begin.
+        since_time: Its time, NO_TIME where it is not known.
+        until: Offset of the end, FOR_EVER if it still is.
+        until_time: Its time.
+        moved: Whether it ended by a move within the broker.
+        real: Whether the directory is one.
     """
-    # What neither moved nor began by a move is most of it, and stands alone.
-    moving = placement.where(
-        (F.col("ended_by") == MOVED)
-        | (F.col("directory") == _UNASSIGNED)
-        | (F.col("record_type") == PartitionChangeRecord.NAME)
-    )
-    in_order = Window.partitionBy(*_REPLICA).orderBy("valid_from_offset")
-    here = F.struct(
-        "directory", "valid_from_offset", "valid_from_time", "valid_to_offset", "valid_to_time"
-    )
-    follows = F.col("next.valid_from_offset") == F.col("valid_to_offset")
-    goes_on = F.col("third.valid_from_offset") == F.col("next.valid_to_offset")
-    return (
-        moving.select("topic", *_REPLICA, *_SPAN, "directory", "ended_by")
-        .withColumn("next", F.lead(here, 1).over(in_order))
-        .withColumn("third", F.lead(here, 2).over(in_order))
-        .withColumn("third", F.when(follows & goes_on, F.col("third")))
-        .withColumn("next", F.when(follows & (F.col("ended_by") == MOVED), F.col("next")))
+
+    rows: pa.Table
+    key: Longs
+    broker: Longs
+    directory: Texts
+    since: Longs
+    since_time: Longs
+    until: Longs
+    until_time: Longs
+    moved: Bools
+    real: Bools
+
+    def topic(self, rows: Longs) -> dict[str, pa.Array]:
+        """Return topic and partition of some rows."""
+        chosen = self.rows.take(pa.array(rows))
+        return {name: chosen.column(name) for name in chosen.schema.names}
+
+    def directory_texts(self, rows: Longs) -> pa.Array:
+        """Return the directories of some rows, null for -1 in the place of a row."""
+        codes = np.where(rows < 0, -1, self.directory.codes[rows])
+        return words(codes, self.directory.texts)
+
+
+def placements(table: pa.Table, keys: PartitionKeys) -> Placements:
+    """Return the placements of a bucket in order.
+
+    Args:
+        table: Rows of `replica_placement`.
+        keys: Numbers of partitions.
+    """
+    key = keys.of(table)
+    broker, since = longs(table.column("broker")), longs(table.column("valid_from_offset"))
+    replica = combinations(key >> 32, key, broker).codes
+    order = np.lexsort((since, replica))
+    directory = texts(table.column("directory"))
+    real = np.array([*(not text.startswith(_RESERVED_PREFIX) for text in directory.texts), False])
+    directory = Texts(directory.codes[order], directory.texts)
+    return Placements(
+        rows=table.select(["topic", "topic_id", "partition"]).take(pa.array(order)),
+        key=key[order],
+        broker=broker[order],
+        directory=directory,
+        since=since[order],
+        since_time=times(table.column("valid_from_time"))[order],
+        until=longs(table.column("valid_to_offset"), FOR_EVER)[order],
+        until_time=times(table.column("valid_to_time"))[order],
+        moved=texts(table.column("ended_by")).where_in(_MOVED)[order],
+        real=real.astype(np.bool_)[directory.codes],
     )
 
 
-def assignment_lag(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """Return the table of assignment lag."""
-    created = steps(tables["replica_placement"]).where(F.col("directory") == _UNASSIGNED)
-    return created.select(
-        "topic",
-        *_REPLICA,
-        F.col("valid_from_offset").alias("created_offset"),
-        F.col("valid_from_time").alias("created_time"),
-        F.col("next.valid_from_offset").alias("assigned_offset"),
-        F.col("next.valid_from_time").alias("assigned_time"),
-        F.col("next.directory").alias("directory"),
-        milliseconds(F.col("valid_from_time"), F.col("next.valid_from_time")).alias("lag_ms"),
+def next_rows(placed: Placements) -> Longs:
+    """Return for each placement the row that followed on the broker without a gap, or -1."""
+    size = len(placed.key)
+    rows = np.arange(size, dtype=np.int64)
+    after = np.minimum(rows + 1, max(size - 1, 0))
+    follows = (
+        (after > rows)
+        & (placed.key[after] == placed.key)
+        & (placed.broker[after] == placed.broker)
+        & (placed.since[after] == placed.until)
     )
+    return np.where(follows, after, -1)
+
+
+def directory_moves(placed: Placements) -> dict[str, pa.Array]:
+    """Return the columns of the table of moves for those within a broker."""
+    after = next_rows(placed)
+    at = np.nonzero((after >= 0) & placed.moved & placed.real & placed.real[after])[0]
+    to = after[at]
+    third = after[to]
+    codes = placed.directory.codes
+    back = (third >= 0) & (codes[third] == codes[at])
+    ended = np.where(back, third, to)
+    broker = pa.array(placed.broker[at].astype(np.int32))
+    size = len(at)
+    assigned_time, ended_time = placed.since_time[to], placed.since_time[ended]
+    return placed.topic(at) | {
+        "broker": broker,
+        "from_directory": placed.directory_texts(at),
+        "to_directory": placed.directory_texts(to),
+        "kind": words(np.zeros(size, dtype=np.int32), ["directory"]),
+        "from_broker": broker,
+        "to_broker": broker,
+        "queued_offset": pa.nulls(size, pa.int64()),
+        "queued_time": time_array(np.full(size, NO_TIME, dtype=np.int64)),
+        "assigned_offset": pa.array(placed.since[to]),
+        "assigned_time": time_array(assigned_time),
+        "ended_offset": pa.array(placed.since[ended]),
+        "ended_time": time_array(ended_time),
+        "outcome": words(back.astype(np.int32), ["swapped", "reverted"]),
+        # Of one that stayed, the log does not tell when it was begun.
+        "duration_ms": milliseconds(assigned_time, ended_time, ~back),
+    }
+
+
+def assignment_lag(placed: Placements) -> dict[str, pa.Array]:
+    """Return the columns of the table of assignment lag."""
+    at = np.nonzero(placed.directory.where_in(frozenset((_UNASSIGNED,))))[0]
+    after = np.where(placed.moved[at], next_rows(placed)[at], -1)
+    none = after < 0
+    assigned_time = np.where(none, NO_TIME, placed.since_time[after])
+    return placed.topic(at) | {
+        "broker": pa.array(placed.broker[at].astype(np.int32)),
+        "created_offset": pa.array(placed.since[at]),
+        "created_time": time_array(placed.since_time[at]),
+        "assigned_offset": pa.array(placed.since[after], mask=none),
+        "assigned_time": time_array(assigned_time),
+        "directory": placed.directory_texts(after),
+        "lag_ms": milliseconds(placed.since_time[at], assigned_time),
+    }

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from analytics import tables as t
-from analytics.derived import derived_frames
+from analytics.derived import derive_tables
 from jbodlab import directory_id as directory_ids
 from jbodlab import kafka_uuid
 from jbodlab.ids import BrokerEpoch, BrokerId, DirectoryId, TopicId
@@ -43,7 +43,7 @@ def derived(
     *batches: Sequence[Record],
     step_s: float = 1.0,
 ) -> list[tuple[object, ...]]:
-    frames = derived_frames(base_tables(spark, [CLUSTER, *batches], step_s))
+    frames = derive_tables(base_tables(spark, [CLUSTER, *batches], step_s)).frames
     assert set(frames) == set(t.DERIVED_TABLES)
     rows = frames[table].orderBy(*table.order).collect()
     return [tuple(row[name] for name in names) for row in rows]
@@ -308,7 +308,7 @@ def test_availability_is_cut_at_midnight_and_counts_what_is_still_open(
 
 
 def test_tables_of_an_empty_log_are_empty(spark: SparkSession) -> None:
-    frames = derived_frames(base_tables(spark, []))
+    frames = derive_tables(base_tables(spark, [])).frames
 
     assert {table.name: frames[table].count() for table in t.DERIVED_TABLES} == dict.fromkeys(
         (table.name for table in t.DERIVED_TABLES), 0

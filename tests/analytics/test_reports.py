@@ -4,7 +4,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from analytics import tables as t
-from analytics.derived import derived_frames
+from analytics.derived import derive_tables
 from analytics.figures import ask_figures
 from analytics.reports import report_text, text_of
 from jbodlab import directory_id as directory_ids
@@ -43,7 +43,7 @@ def all_tables(spark: SparkSession, batches: list[list[Record]]) -> dict[str, Da
     rows = base_rows([batch for batch in batches if batch])
     rows["problems"] = [{"kind": "gap", "message": "offsets 4 to 5 are missing"}] if batches else []
     base = {table.name: frame_of(spark, table, rows[table.name]) for table in t.TABLES}
-    return base | {table.name: frame for table, frame in derived_frames(base).items()}
+    return base | {table.name: frame for table, frame in derive_tables(base).frames.items()}
 
 
 def test_the_text_says_what_the_tables_say(spark: SparkSession) -> None:

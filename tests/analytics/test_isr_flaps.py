@@ -1,21 +1,25 @@
 from __future__ import annotations
 
 import random
-from itertools import pairwise
 
 import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from analytics.derived.flap_parts import COLUMNS, flap_parts
-from analytics.tables import ISR_CHANGES
+from analytics.derived.bucket_rows import ISR_CHANGE, PLACEMENT, no_rows
+from analytics.derived.isr_flaps import isr_flaps
+from analytics.derived.partition_order import PartitionKeys
+from analytics.derived.placement_steps import placements
+from analytics.tables import ISR_CHANGES, REPLICA_PLACEMENT
 
 Row = dict[str, object]
+END_US = 10_000_000
+
 Totals = dict[tuple[object, object, object], tuple[int, int, int, int]]
 
 
 def table_of(rows: list[Row]) -> pa.Table:
     schema = to_arrow_schema(ISR_CHANGES.schema, timezone="UTC")
-    wanted = pa.schema([schema.field(name) for name in COLUMNS])
+    wanted = pa.schema([schema.field(name) for name in ISR_CHANGE])
     return pa.Table.from_pylist(rows, schema=wanted)
 
 
@@ -43,28 +47,6 @@ def random_changes(seed: int) -> list[Row]:
     return rows
 
 
-def summed_up(parts: list[Row], end_us: int) -> Totals:
-    """Put the parts of each replica together, as the table does."""
-    found: Totals = {}
-    by_key: dict[tuple[object, object, object], list[Row]] = {}
-    for part in parts:
-        by_key.setdefault((part["topic_id"], part["partition"], part["broker"]), []).append(part)
-    for key, own in by_key.items():
-        own.sort(key=lambda part: part["first_offset"])  # type: ignore[arg-type,return-value]
-        shrinks = expands = total = longest = 0
-        for part, following in zip(own, [*own[1:], None], strict=True):
-            shrinks += number(part, "shrinks")
-            expands += number(part, "expands")
-            total += number(part, "out_ms")
-            longest = max(longest, number(part, "out_ms_max"))
-            if part["open_us"] is not None:
-                until = end_us if following is None else number(following, "first_us")
-                lasted = (until - number(part, "open_us")) // 1000
-                total, longest = total + lasted, max(longest, lasted)
-        found[key] = (shrinks, expands, total, longest)
-    return found
-
-
 def number(part: Row, name: str) -> int:
     value = part[name]
     assert isinstance(value, int)
@@ -89,15 +71,38 @@ def one_by_one(rows: list[Row], end_us: int) -> Totals:
     return found
 
 
-def test_parts_of_any_cut_sum_up_to_the_same() -> None:
+def flaps(rows: pa.Table) -> Totals:
+    """Sum up by columns, of replicas that are placed to the end."""
+    keys = PartitionKeys()
+    nowhere = placements(no_rows(REPLICA_PLACEMENT, PLACEMENT), keys)
+    found = isr_flaps(rows, keys, nowhere, END_US)
+    if found is None:
+        return {}
+    table = pa.table(found)
+    return {
+        (row["topic_id"], row["partition"], row["broker"]): (
+            row["shrinks"],
+            row["expands"],
+            row["out_ms_total"],
+            row["out_ms_max"],
+        )
+        for row in table.to_pylist()
+    }
+
+
+def test_changes_by_columns_sum_up_to_what_each_replica_went_through() -> None:
     for seed in range(5):
         rows = random_changes(seed)
-        expected = one_by_one(rows, 10_000_000)
-        for cuts in ([0, 300], [0, 1, 50, 51, 200, 300]):
-            parts: list[Row] = []
-            for start, end in pairwise(cuts):
-                parts += flap_parts(table_of(rows[start:end])).to_pylist()
-            assert summed_up(parts, 10_000_000) == expected
+        fell = {key: one for key, one in one_by_one(rows, END_US).items() if one[0]}
+
+        assert flaps(table_of(rows)) == fell
+
+
+def test_the_order_of_changes_does_not_matter() -> None:
+    rows = random_changes(5)
+    mixed = random.Random(1).sample(rows, len(rows))
+
+    assert flaps(table_of(mixed)) == flaps(table_of(rows))
 
 
 def test_dictionaries_that_differ_from_chunk_to_chunk_are_one() -> None:
@@ -111,10 +116,15 @@ def test_dictionaries_that_differ_from_chunk_to_chunk_are_one() -> None:
         )
         for part in (whole.slice(0, 100), whole.slice(100))
     ]
-    parts = flap_parts(pa.concat_tables(chunks)).to_pylist()
 
-    assert summed_up(parts, 10_000_000) == one_by_one(rows, 10_000_000)
+    assert flaps(pa.concat_tables(chunks)) == flaps(whole)
 
 
-def test_no_changes_give_no_parts() -> None:
-    assert flap_parts(table_of([])).num_rows == 0
+def test_a_change_of_unknown_time_adds_no_time() -> None:
+    rows = [row | {"time": None} for row in random_changes(3)]
+
+    assert {(total, longest) for _, _, total, longest in flaps(table_of(rows)).values()} == {(0, 0)}
+
+
+def test_no_changes_give_no_flaps() -> None:
+    assert flaps(table_of([])) == {}

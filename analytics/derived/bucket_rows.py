@@ -1,0 +1,108 @@
+"""The rows of a bucket of partitions, table by table.
+
+Tasks that wrote tables by themselves left files per bucket, and reading the few columns that are
+needed costs little; elsewhere Spark brings the rows of a bucket together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from analytics import tables as t
+from analytics.table import Table
+
+_MOMENTS = ("valid_from_offset", "valid_from_time", "valid_to_offset", "valid_to_time")
+PLACEMENT = (
+    *("topic", "topic_id", "partition", "broker", "directory", "ended_by"),
+    *_MOMENTS,
+)
+LEADERSHIP = (
+    *("topic_id", "partition", "leader", "previous_leader"),
+    *("valid_from_offset", "valid_from_time"),
+)
+HISTORY = (
+    *("topic", "topic_id", "partition", "leader", "replicas", "isr"),
+    *("adding_replicas", "removing_replicas"),
+    *_MOMENTS,
+)
+ISR_CHANGE = ("topic", "topic_id", "partition", "offset", "time", "joined", "left", "cause")
+NEEDED: Mapping[Table, tuple[str, ...]] = {
+    t.REPLICA_PLACEMENT: PLACEMENT,
+    t.LEADERSHIP: LEADERSHIP,
+    t.PARTITION_HISTORY: HISTORY,
+    t.ISR_CHANGES: ISR_CHANGE,
+}
+"""The tables of partitions that others are derived from, and the columns that are read of them."""
+
+_REPEATED = ("topic", "topic_id", "directory", "ended_by", "cause")
+_BUCKET = re.compile(r"part-\d+-(\d+)(-still)?-[0-9a-f]{12}\.parquet")
+
+
+class BucketRows(Protocol):
+    """Gives the rows of one bucket."""
+
+    def rows(self, table: Table, columns: Sequence[str]) -> pa.Table:
+        """Return columns of a table, at most those of `NEEDED`."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowsOfFiles:
+    """Rows that lie in files of this bucket."""
+
+    files: Mapping[str, Sequence[str]]
+    """Paths by the name of the table."""
+
+    def rows(self, table: Table, columns: Sequence[str]) -> pa.Table:
+        """Return columns of a table."""
+        repeated = [name for name in _REPEATED if name in columns]
+        parts = []
+        for path in self.files.get(table.name, ()):
+            with pq.ParquetFile(path, read_dictionary=repeated) as file:
+                parts.append(file.read(columns=list(columns)).select(columns))
+        return pa.concat_tables(parts) if parts else no_rows(table, columns)
+
+
+@dataclass(frozen=True, slots=True)
+class RowsInMemory:
+    """Rows that have been brought together."""
+
+    tables: Mapping[str, pa.Table]
+
+    def rows(self, table: Table, columns: Sequence[str]) -> pa.Table:
+        """Return columns of a table."""
+        found = self.tables.get(table.name)
+        return no_rows(table, columns) if found is None else found.select(list(columns))
+
+
+def no_rows(table: Table, columns: Sequence[str]) -> pa.Table:
+    """Return columns of a table without rows."""
+    schema = to_arrow_schema(table.schema, timezone="UTC")
+    return pa.schema([schema.field(name) for name in columns]).empty_table()
+
+
+def files_by_bucket(folder: str, tables: Iterable[Table]) -> dict[int, dict[str, list[str]]]:
+    """Return the files that tasks have written of some tables.
+
+    Args:
+        folder: Where the folders of the tables are.
+        tables: The tables.
+
+    Returns:
+        For each bucket the paths of its files, by the name of the table.
+    """
+    found: dict[int, dict[str, list[str]]] = {}
+    for table in tables:
+        for path in sorted((Path(folder) / table.name).glob("*.parquet")):
+            bucket = _BUCKET.fullmatch(path.name)
+            if bucket is not None:
+                own = found.setdefault(int(bucket[1]), {})
+                own.setdefault(table.name, []).append(str(path))
+    return found

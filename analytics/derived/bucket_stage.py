@@ -1,0 +1,199 @@
+"""The stage that goes through the buckets of partitions once more, for what is derived of them.
+
+Where tasks wrote the tables by themselves, each reads the files of its buckets and writes its rows
+likewise; else Spark brings the rows of a bucket together and takes what is found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
+import pyarrow.compute as pc  # type: ignore[import-untyped]
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructField, StructType
+
+from analytics import tables as t
+from analytics.columns.arrays import Longs
+from analytics.derived.bucket_rows import NEEDED, RowsInMemory, RowsOfFiles
+from analytics.derived.bucket_tables import OF_PARTITIONS, BucketTables, derive
+from analytics.derived.failure_parts import FAILURE_PART, Failures, touched_counts
+from analytics.kinds import KIND, Kinds
+from analytics.part_files import PartFiles, PartWriters
+from analytics.scan import FILE
+from analytics.table import INT, LONG, STRING, Table
+
+FAILURE = "failure"
+
+Batches = Iterator[pa.RecordBatch]
+
+OUTPUT = Kinds(
+    StructType(
+        [
+            StructField(KIND, STRING),
+            StructField("file", FILE),
+            StructField(FAILURE, FAILURE_PART),
+            *(StructField(table.name, table.schema) for table in OF_PARTITIONS),
+        ]
+    )
+)
+"""One row of one kind; the columns of the other kinds are null."""
+
+_COUNT = StructType([StructField("failure", INT), StructField("touched", LONG)])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketFiles:
+    """The files of the buckets, and where to write."""
+
+    files: Mapping[int, Mapping[str, Sequence[str]]]
+    """For each bucket the paths by the name of the table."""
+    parts: PartFiles
+
+
+def count_touched(
+    tables: Mapping[str, DataFrame], failures: Failures, files: BucketFiles | None
+) -> Longs:
+    """Return how many replicas each failure touched."""
+    counts: Longs = np.zeros(len(failures), dtype=np.int64)
+    if not len(failures):
+        return counts
+    placement = tables[t.REPLICA_PLACEMENT.name]
+    if files is None:
+        needed = placement.select(*NEEDED[t.REPLICA_PLACEMENT])
+        found = needed.mapInArrow(_counter_of_rows(failures), _COUNT)
+    else:
+        found = _per_bucket(placement, files).mapInArrow(_counter_of_files(files, failures), _COUNT)
+    for row in found.groupBy("failure").agg(F.sum("touched").alias("touched")).collect():
+        counts[row["failure"]] = row["touched"]
+    return counts
+
+
+def derive_buckets(
+    tables: Mapping[str, DataFrame],
+    failures: Failures,
+    end_us: int | None,
+    files: BucketFiles | None,
+) -> DataFrame:
+    """Derive what each bucket gives.
+
+    Args:
+        tables: The tables of facts as they were written.
+        failures: With `since`.
+        end_us: End of the log, microseconds since 1970.
+        files: The files of the buckets; None if there are none.
+
+    Returns:
+        Rows of the schema of `OUTPUT`.
+    """
+    if files is not None:
+        numbers = _per_bucket(tables[t.REPLICA_PLACEMENT.name], files)
+        return numbers.mapInArrow(_deriver_of_files(files, failures, end_us), OUTPUT.schema)
+    mixed = _mixed(tables).repartition("topic_id", "partition")
+    return mixed.mapInArrow(_deriver_of_rows(failures, end_us), OUTPUT.schema)
+
+
+def _per_bucket(frame: DataFrame, files: BucketFiles) -> DataFrame:
+    count = max(1, len(files.files))
+    return frame.sparkSession.range(0, count, 1, count)
+
+
+def _mixed(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """Return the rows of all tables that are needed, each in a struct column of its own."""
+    parts = [
+        tables[table.name].select(
+            "topic_id",
+            "partition",
+            *(
+                (F.struct(*names) if one is table else F.lit(None).cast(_needed(one))).alias(
+                    one.name
+                )
+                for one in NEEDED
+            ),
+        )
+        for table, names in NEEDED.items()
+    ]
+    return reduce(DataFrame.unionByName, parts)
+
+
+def _needed(table: Table) -> StructType:
+    return StructType([table.schema[name] for name in NEEDED[table]])
+
+
+def _counter_of_rows(failures: Failures) -> Callable[[Batches], Batches]:
+    def count(batches: Batches) -> Batches:
+        for batch in batches:
+            rows = RowsInMemory({t.REPLICA_PLACEMENT.name: pa.Table.from_batches([batch])})
+            yield _counts(touched_counts(rows, failures))
+
+    return count
+
+
+def _counter_of_files(files: BucketFiles, failures: Failures) -> Callable[[Batches], Batches]:
+    buckets = list(files.files.values())
+
+    def count(batches: Batches) -> Batches:
+        for number in _numbers(batches, len(buckets)):
+            yield _counts(touched_counts(RowsOfFiles(buckets[number]), failures))
+
+    return count
+
+
+def _counts(touched: Longs) -> pa.RecordBatch:
+    some = np.nonzero(touched)[0]
+    arrays = [pa.array(some.astype(np.int32)), pa.array(touched[some])]
+    return pa.RecordBatch.from_arrays(arrays, schema=to_arrow_schema(_COUNT))
+
+
+def _deriver_of_files(
+    files: BucketFiles, failures: Failures, end_us: int | None
+) -> Callable[[Batches], Batches]:
+    buckets = list(files.files.items())
+
+    def derive_files(batches: Batches) -> Batches:
+        for number in _numbers(batches, len(buckets)):
+            bucket, own = buckets[number]
+            found = derive(RowsOfFiles(own), failures, end_us)
+            with PartWriters(files.parts, f"{bucket:05d}") as writers:
+                for table, rows in found.rows.items():
+                    writers.write(table, rows, still=True)
+            if writers.files:
+                yield OUTPUT.of_rows("file", writers.files)
+            yield from _failures(found)
+
+    return derive_files
+
+
+def _deriver_of_rows(failures: Failures, end_us: int | None) -> Callable[[Batches], Batches]:
+    def derive_rows(batches: Batches) -> Batches:
+        held: dict[str, list[pa.Table]] = {table.name: [] for table in NEEDED}
+        for batch in batches:
+            for name, parts in held.items():
+                structs = batch.column(name)
+                own = structs.filter(pc.is_valid(structs))
+                if len(own):
+                    parts.append(pa.Table.from_struct_array(own))
+        tables = {name: pa.concat_tables(parts) for name, parts in held.items() if parts}
+        if not tables:
+            return
+        found = derive(RowsInMemory(tables), failures, end_us)
+        for table, rows in found.rows.items():
+            yield from OUTPUT.of_table(table.name, rows)
+        yield from _failures(found)
+
+    return derive_rows
+
+
+def _failures(found: BucketTables) -> Batches:
+    if found.failures:
+        yield OUTPUT.of_rows(FAILURE, found.failures)
+
+
+def _numbers(batches: Batches, count: int) -> Iterator[int]:
+    for batch in batches:
+        yield from (number for number in batch.column(0).to_pylist() if number < count)

@@ -1,0 +1,64 @@
+"""What is derived of the partitions of one bucket: whole rows of tables, and parts of failures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from analytics import tables as t
+from analytics.derived.bucket_rows import ISR_CHANGE, PLACEMENT, BucketRows
+from analytics.derived.failure_parts import Failures, failure_parts
+from analytics.derived.isr_flaps import isr_flaps
+from analytics.derived.partition_order import PartitionKeys
+from analytics.derived.placement_steps import assignment_lag, directory_moves, placements
+from analytics.derived.reassignments import reassignments
+from analytics.table import Table
+
+OF_PARTITIONS = (t.MOVES, t.ASSIGNMENT_LAG, t.ISR_FLAPS)
+"""Tables whose rows are each of one partition."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketTables:
+    """What one bucket gives."""
+
+    rows: Mapping[Table, pa.Table]
+    """Rows of the tables of OF_PARTITIONS."""
+    failures: list[dict[str, object]]
+    """Rows of `failure_parts.FAILURE_PART`."""
+
+
+def derive(rows: BucketRows, failures: Failures, end_us: int | None) -> BucketTables:
+    """Derive all tables of one bucket.
+
+    Args:
+        rows: Of the bucket, all of them.
+        failures: Of log directories, with `since`.
+        end_us: End of the log, microseconds since 1970; None if it is not known.
+    """
+    keys = PartitionKeys()
+    placed = placements(rows.rows(t.REPLICA_PLACEMENT, PLACEMENT), keys)
+    found = {
+        t.MOVES: (directory_moves(placed), reassignments(rows, keys, placed)),
+        t.ASSIGNMENT_LAG: (assignment_lag(placed),),
+        t.ISR_FLAPS: (isr_flaps(rows.rows(t.ISR_CHANGES, ISR_CHANGE), keys, placed, end_us),),
+    }
+    return BucketTables(
+        rows={
+            table: pa.concat_tables(
+                [_table(columns, table) for columns in parts if columns is not None]
+                or [to_arrow_schema(table.schema, timezone="UTC").empty_table()]
+            )
+            for table, parts in found.items()
+        },
+        failures=failure_parts(rows, failures) if len(failures) else [],
+    )
+
+
+def _table(columns: Mapping[str, pa.Array], table: Table) -> pa.Table:
+    schema = to_arrow_schema(table.schema, timezone="UTC")
+    arrays = [columns[field.name].cast(field.type) for field in schema]
+    return pa.Table.from_arrays(arrays, schema=schema)
