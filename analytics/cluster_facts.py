@@ -70,13 +70,12 @@ def of_kind(folded: DataFrame, kind: str) -> DataFrame:
     return folded.where(F.col("kind") == kind).select(f"{kind}.*")
 
 
-def cluster_frames(folded: DataFrame, epochs: DataFrame) -> dict[t.Table, DataFrame]:
+def cluster_frames(folded: DataFrame, counts: DataFrame) -> dict[t.Table, DataFrame]:
     """Return the tables of brokers, directories, settings, features and controllers.
 
     Args:
         folded: Rows of `cluster_history`.
-        epochs: Columns epoch, first_offset, first_time, records: what each stretch of the log
-            holds of each epoch.
+        counts: Columns of the table of record counts, several rows for one of it.
     """
     brokers = of_kind(folded, "broker")
     return {
@@ -85,15 +84,16 @@ def cluster_frames(folded: DataFrame, epochs: DataFrame) -> dict[t.Table, DataFr
         t.BROKER_SESSIONS: of_kind(folded, "broker_session"),
         t.CONFIGS: of_kind(folded, "config"),
         t.FEATURES: of_kind(folded, "feature"),
-        t.CONTROLLER_EPOCHS: _controller_epochs(folded, epochs),
+        t.CONTROLLER_EPOCHS: _controller_epochs(folded, counts),
+        t.RECORD_COUNTS: _record_counts(counts),
     }
 
 
-def _controller_epochs(folded: DataFrame, epochs: DataFrame) -> DataFrame:
+def _controller_epochs(folded: DataFrame, counts: DataFrame) -> DataFrame:
     """Return the table of controller epochs; one row per election, so that they fit anywhere."""
     leaders = of_kind(folded, "controller_epoch").select("epoch", "controller")
     controllers: Mapping[int, int] = {row["epoch"]: row["controller"] for row in leaders.collect()}
-    per_epoch = epochs.groupBy("epoch").agg(
+    per_epoch = counts.groupBy("epoch").agg(
         F.min("first_offset").alias("first_offset"),
         F.min_by(F.unix_micros("first_time"), "first_offset").alias("first_time"),
         F.sum("records").alias("records"),
@@ -110,6 +110,18 @@ def _controller_epochs(folded: DataFrame, epochs: DataFrame) -> DataFrame:
     frame = folded.sparkSession.createDataFrame(found, raw)
     times = ("from_time", "to_time")
     return frame.withColumns({name: F.timestamp_micros(name) for name in times})
+
+
+def _record_counts(counts: DataFrame) -> DataFrame:
+    return counts.groupBy("epoch", "type").agg(
+        F.sum("records").alias("records"),
+        F.min("first_offset").alias("first_offset"),
+        F.min_by("first_time", "first_offset").alias("first_time"),
+        F.max("last_offset").alias("last_offset"),
+        F.max_by("last_time", "last_offset").alias("last_time"),
+        F.min("earliest_time").alias("earliest_time"),
+        F.max("latest_time").alias("latest_time"),
+    )
 
 
 def _key() -> Column:

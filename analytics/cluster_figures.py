@@ -16,13 +16,14 @@ LOG = Figure(
     name="log",
     title="The log",
     sql=(
-        "SELECT count(*) AS records, min(offset) AS first_offset, max(offset) AS last_offset,\n"
-        "  min(timestamp) AS first_time, max(timestamp) AS last_time,\n"
-        "  coalesce(max_by(timestamp, offset),"
+        "SELECT coalesce(sum(records), 0) AS records,\n"
+        "  min(first_offset) AS first_offset, max(last_offset) AS last_offset,\n"
+        "  min(earliest_time) AS first_time, max(latest_time) AS last_time,\n"
+        "  coalesce(max_by(last_time, last_offset),"
         " (SELECT max(valid_from_time) FROM {brokers})) AS end_time,\n"
         "  (SELECT count(*) FROM {controller_epochs}) AS epochs,\n"
-        f"  count_if(type = '{NoOpRecord.NAME}') AS no_ops\n"
-        "FROM {records}"
+        f"  coalesce(sum(records) FILTER (WHERE type = '{NoOpRecord.NAME}'), 0) AS no_ops\n"
+        "FROM {record_counts}"
     ),
     columns=figure_columns(
         [

@@ -120,6 +120,20 @@ ISR_FLAPS = Table(
     ),
     order=("topic", "partition", "broker"),
 )
+LEADERSHIP_CHURN = Table(
+    name="leadership_churn",
+    row="one partition whose leader changed at least once",
+    columns=(
+        *PARTITION_KEY,
+        *columns(
+            ("changes", LONG, "how often; the begin of the partition or of the log is no change"),
+            ("to_none", LONG, "how many of these left it without a leader"),
+            ("first_time", TIME, "when its leader changed first"),
+            ("last_time", TIME, "when its leader changed last"),
+        ),
+    ),
+    order=("topic", "partition"),
+)
 SKEW = Table(
     name="skew",
     row="one online directory or one broker, and its share of the replicas at the end of the log",
@@ -157,6 +171,7 @@ DERIVED_TABLES: tuple[Table, ...] = (
     MOVES,
     ASSIGNMENT_LAG,
     ISR_FLAPS,
+    LEADERSHIP_CHURN,
     SKEW,
     AVAILABILITY,
 )

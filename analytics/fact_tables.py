@@ -165,6 +165,23 @@ CONTROLLER_EPOCHS = Table(
     order=("epoch",),
 )
 
+RECORD_COUNTS = Table(
+    name="record_counts",
+    row="one type of records of one epoch; without the snapshots",
+    columns=columns(
+        ("epoch", INT, "epoch of the controller that wrote them"),
+        ("type", STRING, "type of the records"),
+        ("records", LONG, "how many there are"),
+        ("first_offset", LONG, "offset of the first one"),
+        ("first_time", TIME, "time of that record"),
+        ("last_offset", LONG, "offset of the last one"),
+        ("last_time", TIME, "time of that record"),
+        ("earliest_time", TIME, "least time of them; clocks are set back at times"),
+        ("latest_time", TIME, "greatest time of them"),
+    ),
+    order=("epoch", "type"),
+)
+
 FACT_TABLES: tuple[Table, ...] = (
     BROKER_SESSIONS,
     REPLICA_PLACEMENT,
@@ -173,4 +190,5 @@ FACT_TABLES: tuple[Table, ...] = (
     CONFIGS,
     FEATURES,
     CONTROLLER_EPOCHS,
+    RECORD_COUNTS,
 )

@@ -171,11 +171,8 @@ class OutputDir:
 
     def _write_table(self, table: Table, frame: DataFrame, files: int) -> None:
         conformed = conform(frame, table)
-        cut = (
-            conformed.coalesce(1)
-            if files == 1
-            else conformed.repartitionByRange(files, *table.order)
-        )
+        # Cutting a large table by ranges would compute it twice; each file is in order by itself.
+        cut = conformed.coalesce(1) if files == 1 else conformed
         ordered = cut.sortWithinPartitions(*table.order)
         ordered.write.parquet(self._url(f"{self.scratch}/{table.name}"))
 

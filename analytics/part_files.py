@@ -20,8 +20,9 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from analytics.table import Table
 
-COMPRESSION = "zstd"
-COMPRESSION_LEVEL = 1
+COMPRESSION = "snappy"
+"""What Spark writes too: every reader has it, and others take a third longer to write."""
+
 ROWS_PER_GROUP = 1 << 20
 
 BLOCKS = ".blocks"
@@ -106,7 +107,6 @@ class PartWriters:
                 path,
                 rows.schema,
                 compression=COMPRESSION,
-                compression_level=COMPRESSION_LEVEL,
                 use_dictionary=[
                     name
                     for name in dictionaries

@@ -158,10 +158,7 @@ CHURNING_PARTITIONS = Figure(
     name="churning_partitions",
     title="Partitions whose leader changed most",
     sql=(
-        "SELECT topic, partition, count(*) AS changes, count_if(leader = -1) AS to_none,\n"
-        "  max(valid_from_time) AS last_time\n"
-        f"FROM {{leadership}} WHERE {_NO_CHANGE}\n"
-        "GROUP BY topic, topic_id, partition\n"
+        "SELECT topic, partition, changes, to_none, last_time FROM {leadership_churn}\n"
         "ORDER BY changes DESC, topic, topic_id, partition"
     ),
     columns=figure_columns(

@@ -1,7 +1,7 @@
 """One run of a replay: the stages, and which table comes from where.
 
 1. `scan` reads the log once; its rows are kept on disk, for several things are made of them.
-2. Brokers, settings and epochs: few rows, folded by key.
+2. Brokers, settings, epochs and counts: few rows, folded by key.
 3. `history_stage` follows the partitions, with what became of the brokers at hand.
 4. The other tables are made of these by Spark, the derived ones of the tables as written.
 5. Everything is put in its place when all of it is there.
@@ -154,7 +154,7 @@ class _Run:
         self.progress.stage("following brokers")
         syncs = sync_points(layout)
         folded = self._keep(cluster_history(rows, syncs))
-        frames = cluster_frames(folded, of_kind(known, "epoch"))
+        frames = cluster_frames(folded, of_kind(known, "count"))
         self.progress.stage("following partitions")
         follow_plan = FollowPlan(
             syncs=syncs,
@@ -271,7 +271,7 @@ class _Run:
         if last is None or is_open or not kinds <= GOES_ON_WITH:
             remove_folder(folder)
             return
-        kept = known.where(F.col("kind").isin("row", "wide", "epoch"))
+        kept = known.where(F.col("kind").isin("row", "wide", "count"))
         kept.coalesce(1 + layout.size_bytes // BYTES_PER_FILE).write.parquet(_uri(folder / SMALL))
         of_partitions.coalesce(1).write.parquet(_uri(folder / PROBLEMS))
         save_former(

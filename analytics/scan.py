@@ -7,7 +7,7 @@ by itself where the output allows that, and gives Spark what the later stages ne
 * `block`: events of partitions, many to a row, by bucket (`analytics.history.blocks`), or where in
   a file of the task they stand;
 * `wide`: topics with so many partitions that they lie in several buckets;
-* `epoch`: how many records of which epoch there are;
+* `count`: how many records of which epoch and type there are;
 * `file`: the files that were written;
 * `end`: the last batch of the split.
 
@@ -36,9 +36,10 @@ from analytics.history.split_events import EVENT_COLUMNS, PARTITION_TYPES, parti
 from analytics.kinds import Kinds
 from analytics.layout import Split
 from analytics.part_files import PartFiles, PartWriters
+from analytics.record_counts import RecordCounts
 from analytics.source import SCHEMA, arrow_schema
 from analytics.split_rows import read_split
-from analytics.table import BINARY, BOOLEAN, INT, LONG, STRING, TIME
+from analytics.table import BINARY, BOOLEAN, INT, LONG, STRING
 from jbodlab import kafka_uuid
 from jbodlab.records.config_records import NoOpRecord
 
@@ -55,6 +56,9 @@ FILE = StructType(
 )
 """A file that a task has written; `still` if it holds what has not ended, `log_file` the file of
 the log that its rows are from, if that is one."""
+
+COUNT = t.RECORD_COUNTS.schema
+"""How many records of a type and epoch a split holds."""
 
 END = StructType(
     [
@@ -80,17 +84,7 @@ SCANNED = StructType(
         StructField(
             "wide", StructType([StructField("topic_id", BINARY), StructField("slots", INT)])
         ),
-        StructField(
-            "epoch",
-            StructType(
-                [
-                    StructField("epoch", INT),
-                    StructField("first_offset", LONG),
-                    StructField("first_time", TIME),
-                    StructField("records", LONG),
-                ]
-            ),
-        ),
+        StructField("count", COUNT),
         StructField("file", FILE),
         StructField("end", END),
         StructField("row", SCHEMA),
@@ -159,7 +153,7 @@ def _scan_split(plan: ScanPlan, number: int) -> Iterator[pa.RecordBatch]:
     schema = arrow_schema()
     records = _Records(table)
     end: tuple[int, int] | None = None
-    epochs: dict[int, list[int]] = {}
+    counts = RecordCounts()
     held: list[pa.RecordBatch] = []
     held_rows = 0
     wide: dict[bytes, int] = {}
@@ -168,7 +162,7 @@ def _scan_split(plan: ScanPlan, number: int) -> Iterator[pa.RecordBatch]:
             if writers is not None:
                 records.add(batch, writers)
             if not is_snapshot:
-                _count_epochs(batch, epochs)
+                counts.add(batch)
                 end = _later(end, batch)
             of_partition, others = _sorted_out(batch)
             if len(others):
@@ -184,8 +178,8 @@ def _scan_split(plan: ScanPlan, number: int) -> Iterator[pa.RecordBatch]:
             records.flush(writers)
     if wide:
         yield _wide(wide)
-    if epochs:
-        yield _epochs(epochs)
+    if counts.found:
+        yield _KINDS.of_rows("count", counts.rows)
     if end is not None:
         last_offset, position = end
         row = {"file": split.file, "position": position, "last_offset": last_offset}
@@ -274,32 +268,6 @@ def _later(end: tuple[int, int] | None, batch: pa.RecordBatch) -> tuple[int, int
     row = int(np.argmax(np.asarray(last)))
     found = (last[row].as_py(), position[row].as_py())
     return found if end is None else max(end, found)
-
-
-def _count_epochs(batch: pa.RecordBatch, epochs: dict[int, list[int]]) -> None:
-    known = pc.is_valid(batch.column("epoch")) if batch.column("epoch").null_count else None
-    rows = batch if known is None else batch.filter(known)
-    epoch = np.asarray(rows.column("epoch"))
-    if not len(epoch):
-        return
-    starts = np.append(0, np.nonzero(epoch[1:] != epoch[:-1])[0] + 1)
-    ends = np.append(starts[1:], len(epoch))
-    offsets = np.asarray(rows.column("offset"))
-    times = rows.column("timestamp").cast(pa.int64())
-    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-        found = epochs.setdefault(int(epoch[start]), [int(offsets[start]), times[start].as_py(), 0])
-        found[2] += end - start
-        if offsets[start] < found[0]:
-            # Control records come behind the others.
-            found[:2] = int(offsets[start]), times[start].as_py()
-
-
-def _epochs(epochs: dict[int, list[int]]) -> pa.RecordBatch:
-    rows = [
-        {"epoch": epoch, "first_offset": first, "first_time": time, "records": count}
-        for epoch, (first, time, count) in epochs.items()
-    ]
-    return _KINDS.batch("epoch", {"epoch": pa.array(rows, type=_KINDS.type_of("epoch"))})
 
 
 class _Records:

@@ -28,6 +28,7 @@ from analytics.derived_tables import (
     DERIVED_TABLES,
     DIRECTORY_FAILURES,
     ISR_FLAPS,
+    LEADERSHIP_CHURN,
     MOVES,
     SKEW,
 )
@@ -39,6 +40,7 @@ from analytics.fact_tables import (
     FEATURES,
     ISR_CHANGES,
     LEADERSHIP,
+    RECORD_COUNTS,
     REPLICA_PLACEMENT,
 )
 from analytics.table import (
@@ -85,6 +87,7 @@ __all__ = [
     "ISR_CHANGES",
     "ISR_FLAPS",
     "LEADERSHIP",
+    "LEADERSHIP_CHURN",
     "LOG_DIRS",
     "LONG",
     "MOVES",
@@ -96,6 +99,7 @@ __all__ = [
     "PROBLEMS",
     "RECORD",
     "RECORDS",
+    "RECORD_COUNTS",
     "REPLICA_PLACEMENT",
     "SKEW",
     "SNAPSHOT_RECORDS",
@@ -310,9 +314,9 @@ PROBLEMS = Table(
             "kind",
             STRING,
             "torn_tail, crc, corrupt (bytes that are no batch), gap, order (an offset that was "
-            "there before), epoch (goes back), unknown_type, undecodable, incomplete_snapshot, "
-            "unreadable, transaction, replay (a change of something unknown), disagreement (log "
-            "and snapshot tell different states)",
+            "there before), epoch (goes back, or rises without a change of the leader), "
+            "unknown_type, undecodable, incomplete_snapshot, unreadable, transaction, replay (a "
+            "change of something unknown), disagreement (log and snapshot tell different states)",
         ),
         ("message", STRING, "what was found, with the values"),
     ),

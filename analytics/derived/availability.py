@@ -1,12 +1,9 @@
 """Availability of each topic on each day.
 
-The life of a partition is the time in which it has replicas anywhere. Partitions of a topic mostly
-begin and end together, so that equal lives are counted before they are cut into days.
+Equal lives of partitions, and equal outages, are counted before they are cut into days.
 """
 
 from __future__ import annotations
-
-from collections.abc import Mapping
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
@@ -17,18 +14,16 @@ LEADERLESS = "leaderless"
 UNDER_MIN_ISR = "under_min_isr"
 
 
-def availability(tables: Mapping[str, DataFrame], end: LogEnd) -> DataFrame:
-    """Return the table of availability."""
-    lives = (
-        tables["replica_placement"]
-        .groupBy("topic", "topic_id", "partition")
-        .agg(
-            F.min("valid_from_time").alias("from_time"),
-            F.max(F.coalesce("valid_to_time", end.time)).alias("to_time"),
-        )
-        .groupBy("topic", "topic_id", "from_time", "to_time")
-        .agg(F.count("*").alias("count"))
-    )
+def availability(lives: DataFrame, outages: DataFrame, end: LogEnd) -> DataFrame:
+    """Return the table of availability.
+
+    Args:
+        lives: Of schema `lives.LIFE`, from every bucket.
+        outages: The table of outages.
+        end: End of the log.
+    """
+    same = ("topic", "topic_id", "from_time", "to_time")
+    lives = lives.groupBy(*same).agg(F.sum("count").alias("count"))
     alive = (
         _per_day(lives)
         .groupBy("topic", "topic_id", "day")
@@ -38,8 +33,9 @@ def availability(tables: Mapping[str, DataFrame], end: LogEnd) -> DataFrame:
         )
     )
     short = (
-        tables["outages"]
-        .select("topic_id", "kind", "from_time", F.coalesce("to_time", end.time).alias("to_time"))
+        outages.select(
+            "topic_id", "kind", "from_time", F.coalesce("to_time", end.time).alias("to_time")
+        )
         .groupBy("topic_id", "kind", "from_time", "to_time")
         .agg(F.count("*").alias("count"))
     )

@@ -25,7 +25,7 @@ PLACEMENT = (
     *_MOMENTS,
 )
 LEADERSHIP = (
-    *("topic_id", "partition", "leader", "previous_leader"),
+    *("topic", "topic_id", "partition", "leader", "previous_leader", "cause"),
     *("valid_from_offset", "valid_from_time"),
 )
 HISTORY = (

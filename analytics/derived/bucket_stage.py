@@ -23,12 +23,13 @@ from analytics.columns.arrays import Longs
 from analytics.derived.bucket_rows import NEEDED, RowsInMemory, RowsOfFiles
 from analytics.derived.bucket_tables import OF_PARTITIONS, BucketTables, derive
 from analytics.derived.failure_parts import FAILURE_PART, Failures, touched_counts
+from analytics.derived.lives import LIFE as LIFE_COLUMNS
 from analytics.kinds import KIND, Kinds
 from analytics.part_files import PartFiles, PartWriters
 from analytics.scan import FILE
 from analytics.table import INT, LONG, STRING, Table
 
-FAILURE = "failure"
+FAILURE, LIFE = "failure", "life"
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -38,6 +39,7 @@ OUTPUT = Kinds(
             StructField(KIND, STRING),
             StructField("file", FILE),
             StructField(FAILURE, FAILURE_PART),
+            StructField(LIFE, LIFE_COLUMNS),
             *(StructField(table.name, table.schema) for table in OF_PARTITIONS),
         ]
     )
@@ -164,7 +166,7 @@ def _deriver_of_files(
                     writers.write(table, rows, still=True)
             if writers.files:
                 yield OUTPUT.of_rows("file", writers.files)
-            yield from _failures(found)
+            yield from _small_rows(found)
 
     return derive_files
 
@@ -184,12 +186,13 @@ def _deriver_of_rows(failures: Failures, end_us: int | None) -> Callable[[Batche
         found = derive(RowsInMemory(tables), failures, end_us)
         for table, rows in found.rows.items():
             yield from OUTPUT.of_table(table.name, rows)
-        yield from _failures(found)
+        yield from _small_rows(found)
 
     return derive_rows
 
 
-def _failures(found: BucketTables) -> Batches:
+def _small_rows(found: BucketTables) -> Batches:
+    yield from OUTPUT.of_table(LIFE, found.lives)
     if found.failures:
         yield OUTPUT.of_rows(FAILURE, found.failures)
 

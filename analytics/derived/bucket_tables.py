@@ -7,17 +7,20 @@ from dataclasses import dataclass
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
 from analytics import tables as t
-from analytics.derived.bucket_rows import ISR_CHANGE, PLACEMENT, BucketRows
+from analytics.derived.bucket_rows import ISR_CHANGE, LEADERSHIP, PLACEMENT, BucketRows
 from analytics.derived.failure_parts import Failures, failure_parts
 from analytics.derived.isr_flaps import isr_flaps
+from analytics.derived.leadership_churn import leadership_churn
+from analytics.derived.lives import LIFE, lives
 from analytics.derived.partition_order import PartitionKeys
 from analytics.derived.placement_steps import assignment_lag, directory_moves, placements
 from analytics.derived.reassignments import reassignments
 from analytics.table import Table
 
-OF_PARTITIONS = (t.MOVES, t.ASSIGNMENT_LAG, t.ISR_FLAPS)
+OF_PARTITIONS = (t.MOVES, t.ASSIGNMENT_LAG, t.ISR_FLAPS, t.LEADERSHIP_CHURN)
 """Tables whose rows are each of one partition."""
 
 
@@ -27,6 +30,8 @@ class BucketTables:
 
     rows: Mapping[Table, pa.Table]
     """Rows of the tables of OF_PARTITIONS."""
+    lives: pa.Table
+    """Rows of `lives.LIFE`."""
     failures: list[dict[str, object]]
     """Rows of `failure_parts.FAILURE_PART`."""
 
@@ -45,20 +50,24 @@ def derive(rows: BucketRows, failures: Failures, end_us: int | None) -> BucketTa
         t.MOVES: (directory_moves(placed), reassignments(rows, keys, placed)),
         t.ASSIGNMENT_LAG: (assignment_lag(placed),),
         t.ISR_FLAPS: (isr_flaps(rows.rows(t.ISR_CHANGES, ISR_CHANGE), keys, placed, end_us),),
+        t.LEADERSHIP_CHURN: (leadership_churn(rows.rows(t.LEADERSHIP, LEADERSHIP), keys),),
     }
     return BucketTables(
         rows={
             table: pa.concat_tables(
-                [_table(columns, table) for columns in parts if columns is not None]
-                or [to_arrow_schema(table.schema, timezone="UTC").empty_table()]
+                [_table(columns, table.schema) for columns in parts if columns is not None]
+                or [_table(None, table.schema)]
             )
             for table, parts in found.items()
         },
+        lives=_table(lives(placed, end_us), LIFE),
         failures=failure_parts(rows, failures) if len(failures) else [],
     )
 
 
-def _table(columns: Mapping[str, pa.Array], table: Table) -> pa.Table:
-    schema = to_arrow_schema(table.schema, timezone="UTC")
+def _table(columns: Mapping[str, pa.Array] | None, struct: StructType) -> pa.Table:
+    schema = to_arrow_schema(struct, timezone="UTC")
+    if columns is None:
+        return schema.empty_table()
     arrays = [columns[field.name].cast(field.type) for field in schema]
     return pa.Table.from_arrays(arrays, schema=schema)

@@ -15,9 +15,9 @@ from pyspark.sql.types import StructField, StructType
 
 from analytics.broker_fold import OFFLINE
 from analytics.columns.arrays import Longs
-from analytics.derived.arrow_reading import FOR_EVER
 from analytics.derived.failure_parts import Failures
 from analytics.derived.log_end import milliseconds
+from analytics.history.arrow_reading import FOR_EVER
 from analytics.history.blocks import NO_TIME
 from analytics.table import INT
 

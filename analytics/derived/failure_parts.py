@@ -18,9 +18,9 @@ from pyspark.sql.types import StructField, StructType
 
 from analytics import tables as t
 from analytics.columns.arrays import Bools, Longs, spread
-from analytics.derived.arrow_reading import FOR_EVER, firsts, lengths, longs, texts, times
 from analytics.derived.bucket_rows import BucketRows
 from analytics.derived.partition_order import InOrder, PartitionKeys
+from analytics.history.arrow_reading import FOR_EVER, firsts, lengths, longs, texts, times
 from analytics.history.blocks import NO_TIME
 from analytics.table import INT, LONG, STRINGS, TIME
 from jbodlab.ids import NO_LEADER

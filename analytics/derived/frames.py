@@ -11,6 +11,7 @@ from analytics import tables as t
 from analytics.derived.availability import availability
 from analytics.derived.bucket_stage import (
     FAILURE,
+    LIFE,
     BucketFiles,
     count_touched,
     derive_buckets,
@@ -53,7 +54,7 @@ def derive_tables(tables: Tables, files: BucketFiles | None = None) -> Derived:
     frames = {
         t.DIRECTORY_FAILURES: directory_failures(failures.frame, of_kind(of_buckets, FAILURE)),
         t.SKEW: skew(tables),
-        t.AVAILABILITY: availability(tables, end),
+        t.AVAILABILITY: availability(of_kind(of_buckets, LIFE), tables["outages"], end),
     }
     if files is None:
         frames |= {table: of_kind(of_buckets, table.name) for table in OF_PARTITIONS}

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 
 from analytics.columns.arrays import Bools, Longs
-from analytics.derived.arrow_reading import elements, firsts, longs, texts, times
 from analytics.derived.partition_order import PartitionKeys
 from analytics.derived.placement_steps import Placements
 from analytics.history.arrow_columns import times as time_array
+from analytics.history.arrow_reading import elements, firsts, longs, texts, times
 from analytics.history.blocks import NO_TIME
 
 _REASSIGNMENT = frozenset(("reassignment",))

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
 
-_TAIL_RECORDS = 1000
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogEnd:
@@ -26,23 +24,12 @@ class LogEnd:
 
 def log_end(tables: Mapping[str, DataFrame]) -> LogEnd:
     """Return the end of the log; without any records, the end of the snapshot."""
-    records = tables["records"]
-    tail = F.max(F.col("from_offset") + F.col("records"))
-    # Offsets have no holes, so that this is close to the end, and most of the table is not read.
-    near_end = tables["controller_epochs"].agg(tail.alias("tail")).collect()[0]["tail"]
-    found = _last_time(records.where(F.col("offset") >= (near_end or 0) - _TAIL_RECORDS))
-    if found is None:
-        found = _last_time(records)
+    last = F.max_by(F.unix_micros("last_time"), "last_offset").alias("time")
+    found: int | None = tables["record_counts"].agg(last).collect()[0]["time"]
     if found is None:
         since = F.max(F.unix_micros("valid_from_time"))
         found = tables["brokers"].agg(since.alias("time")).collect()[0]["time"]
     return LogEnd(time_us=found)
-
-
-def _last_time(records: DataFrame) -> int | None:
-    last = F.max_by(F.unix_micros("timestamp"), "offset").alias("time")
-    found: int | None = records.agg(last).collect()[0]["time"]
-    return found
 
 
 def milliseconds(start: Column, end: Column) -> Column:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 
 from analytics.columns.arrays import Longs
-from analytics.derived.arrow_reading import firsts, longs, texts
+from analytics.history.arrow_reading import firsts, longs, texts
 
 _LARGEST = 2**62
 

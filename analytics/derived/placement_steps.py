@@ -13,12 +13,11 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 
 from analytics.columns.arrays import Bools, Longs
-from analytics.derived.arrow_reading import FOR_EVER, Texts, longs, milliseconds, texts, times
 from analytics.derived.partition_order import PartitionKeys
 from analytics.history.arrow_columns import times as time_array
 from analytics.history.arrow_columns import words
+from analytics.history.arrow_reading import FOR_EVER, Texts, longs, milliseconds, texts, times
 from analytics.history.blocks import NO_TIME
-from analytics.history.lists import combinations
 from jbodlab import directory_id as directory_ids
 from jbodlab import kafka_uuid
 
@@ -77,8 +76,7 @@ def placements(table: pa.Table, keys: PartitionKeys) -> Placements:
     """
     key = keys.of(table)
     broker, since = longs(table.column("broker")), longs(table.column("valid_from_offset"))
-    replica = combinations(key >> 32, key, broker).codes
-    order = np.lexsort((since, replica))
+    order = np.lexsort((since, broker, key))
     directory = texts(table.column("directory"))
     real = np.array([*(not text.startswith(_RESERVED_PREFIX) for text in directory.texts), False])
     directory = Texts(directory.codes[order], directory.texts)

@@ -14,7 +14,12 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from analytics import tables as t
 from analytics.columns.arrays import Bools, Longs, offsets_of, spread
-from analytics.derived.arrow_reading import (
+from analytics.derived.bucket_rows import BucketRows
+from analytics.derived.partition_order import InOrder, PartitionKeys
+from analytics.derived.placement_steps import Placements
+from analytics.history.arrow_columns import NOTHING, ints, words
+from analytics.history.arrow_columns import times as time_array
+from analytics.history.arrow_reading import (
     FOR_EVER,
     firsts,
     lengths,
@@ -23,11 +28,6 @@ from analytics.derived.arrow_reading import (
     times,
     whole,
 )
-from analytics.derived.bucket_rows import BucketRows
-from analytics.derived.partition_order import InOrder, PartitionKeys
-from analytics.derived.placement_steps import Placements
-from analytics.history.arrow_columns import NOTHING, ints, words
-from analytics.history.arrow_columns import times as time_array
 from analytics.history.blocks import NO_TIME
 from analytics.history.lists import Ragged, intern, ragged
 

@@ -14,6 +14,7 @@ from analytics.derived_tables import DERIVED_TABLES
 from analytics.fact_tables import FACT_TABLES
 from analytics.table import Table
 from analytics.tables import TABLES
+from tests.analytics.small_logs import counted
 
 Row = dict[str, object]
 
@@ -29,7 +30,9 @@ def at(seconds: float) -> datetime:
 
 
 def write_tables(folder: Path, **rows: list[Row]) -> None:
-    """Write every table below a folder; those not given are empty."""
+    """Write every table below a folder; those not given are empty, records are counted."""
+    if "records" in rows:
+        rows.setdefault("record_counts", counted(rows["records"]))
     for name, table in ALL_TABLES.items():
         schema = to_arrow_schema(table.schema, timezone="UTC")
         given = [{key: row.get(key) for key in schema.names} for row in rows.get(name, [])]
@@ -133,6 +136,10 @@ def some_of_everything() -> dict[str, list[Row]]:
             {**replica("orders", 0), "leader": -1, "cause": "directory", **interval(100, 130.25)},
             {**replica("orders", 0), "leader": 2, "cause": "recovered", **interval(130.25, None)},
             {**replica("orders", 1), "leader": 2, "cause": "broker", **interval(101, None)},
+        ],
+        "leadership_churn": [
+            {**replica("orders", n), "changes": changes, "to_none": to_none, "last_time": at(last)}
+            for n, changes, to_none, last in ((0, 2, 1, 130.25), (1, 1, 0, 101))
         ],
         "isr_changes": [
             {**replica("orders", n), "time": at(n * 150), "change": change, "cause": "broker"}

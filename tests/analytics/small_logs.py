@@ -126,6 +126,7 @@ def base_rows(batches: Sequence[Sequence[Record]], step_s: float = 1.0) -> Rows:
         {"offset": event.offset, "timestamp": _moment(event.time), "epoch": 1, "type": event.type}
         for event in events
     ]
+    found["record_counts"] = counted(found["records"])
     if events:
         found["controller_epochs"] = [
             _with_times(row)
@@ -134,6 +135,27 @@ def base_rows(batches: Sequence[Sequence[Record]], step_s: float = 1.0) -> Rows:
     for table in t.TABLES:
         found[table.name].sort(key=lambda row: tuple(str(row.get(name)) for name in table.order))
     return found
+
+
+def counted(records: Sequence[Row]) -> list[Row]:
+    """Return the rows of the table of record counts, for records with all their times."""
+    found: dict[tuple[object, object], list[Row]] = {}
+    for row in sorted(records, key=lambda row: int(str(row["offset"]))):
+        found.setdefault((row["epoch"], row["type"]), []).append(row)
+    return [
+        {
+            "epoch": epoch,
+            "type": kind,
+            "records": len(rows),
+            "first_offset": rows[0]["offset"],
+            "first_time": rows[0]["timestamp"],
+            "last_offset": rows[-1]["offset"],
+            "last_time": rows[-1]["timestamp"],
+            "earliest_time": min(row["timestamp"] for row in rows),  # type: ignore[type-var]
+            "latest_time": max(row["timestamp"] for row in rows),  # type: ignore[type-var]
+        }
+        for (epoch, kind), rows in found.items()
+    ]
 
 
 def base_tables(

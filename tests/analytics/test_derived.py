@@ -265,6 +265,20 @@ def test_a_replica_is_out_no_longer_than_its_topic_lives(spark: SparkSession) ->
     ) == [(3, 1000)]
 
 
+def test_churn_counts_changes_of_leaders_and_not_their_begin(spark: SparkSession) -> None:
+    names = ("partition", "changes", "to_none")
+
+    assert derived(
+        spark,
+        t.LEADERSHIP_CHURN,
+        names,
+        [change(0, leader=-1)],
+        [change(0, leader=2)],
+        [change(0, isr=(1, 2))],
+        [change(0, leader=1)],
+    ) == [(0, 3, 1)]
+
+
 def test_skew_compares_directories_of_a_broker_and_brokers(spark: SparkSession) -> None:
     names = ("scope", "broker", "replicas", "leaders", "preferred_leaders", "deviation")
     rows = derived(spark, t.SKEW, names, [broker_change(2, log_dirs=only(DIRECTORIES[2][0]))])
