@@ -17,10 +17,10 @@ from broker.logdirs.condition_monitor import ConditionMonitor
 from broker.logdirs.lifecycle import LogDirState
 from broker.logdirs.log_dir import LogDir
 from broker.logdirs.log_dirs import LogDirs
+from broker.replication.moving_replica import Move
 from broker.replication.partition import Partition
 from broker.replication.replica_manager import ReplicaManager
 from broker.replication.replica_move import MoveState
-from broker.replication.replica_mover import Move
 from jbodlab.metrics import Metric, counter, gauge, gauges, histograms
 
 LOG_MANAGER = "kafka_log_LogManager"

@@ -200,7 +200,7 @@ class BrokerServer:
             log_start_interval_ms=config.log_start_checkpoint_interval_ms,
             initial_delay_ms=config.initial_task_delay_ms,
         )
-        self._replicas.mover.on_swapped = self._replica_moved
+        self._replicas.mover.swap.on_swapped = self._replica_moved
         self._retention = RetentionTask(
             self._log_dirs,
             self._replicas,

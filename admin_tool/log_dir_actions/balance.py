@@ -7,7 +7,7 @@ part, and cordoned ones are left as they are; full ones only give.
 
 from __future__ import annotations
 
-from admin_tool.errors import UsageError
+from admin_tool.errors import AdminError, UsageError
 from admin_tool.log_dir_actions.move_plan import DirState, Move, balance, spread_bytes
 from admin_tool.log_dir_actions.planning import (
     begin,
@@ -15,6 +15,7 @@ from admin_tool.log_dir_actions.planning import (
     dir_states,
     shown_effect,
     shown_plan,
+    standstill,
     wait_until_moved,
 )
 from admin_tool.log_dir_actions.table import BrokerDirs, moves, render, size_text
@@ -43,13 +44,28 @@ def run(options: Parsed) -> int:
             case "cancel":
                 _cancel(connection, found)
             case action:
-                plans = [(one, *_plan(one)) for one in found]
+                plans = [(one, *_plan(one)) for one in _movable(found)]
                 print("\n\n".join(shown_plan(*plan) for plan in plans), flush=True)
                 if action == "plan":
                     print("Nothing is moved without --execute.")
                 else:
                     _execute(connection, plans, waits=options.has("wait"))
     return 0
+
+
+def _movable(found: list[BrokerDirs]) -> list[BrokerDirs]:
+    """Leave out brokers that move nothing, and say so.
+
+    Raises:
+        AdminError: there is no other one.
+    """
+    reasons = {one.broker: standstill(one) for one in found}
+    left_out = [reason for reason in reasons.values() if reason is not None]
+    if len(left_out) == len(found):
+        raise AdminError("; ".join(left_out))
+    for reason in left_out:
+        print(f"Left out: {reason}")
+    return [one for one in found if reasons[one.broker] is None]
 
 
 def _plan(one: BrokerDirs) -> tuple[list[DirState], list[Move]]:

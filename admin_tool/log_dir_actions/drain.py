@@ -13,6 +13,7 @@ from admin_tool.log_dir_actions.planning import (
     dir_states,
     shown_effect,
     shown_plan,
+    standstill,
     wait_until_moved,
 )
 from admin_tool.log_dir_actions.table import BrokerDirs, moves, state_of
@@ -30,6 +31,9 @@ def run(options: Parsed) -> int:
     with connected(options) as connection:
         (one,) = broker_dirs(connection, broker)
         _check(one, path)
+        reason = standstill(one)
+        if reason is not None:
+            raise AdminError(reason)
         dirs = dir_states(one)
         plan = [*_returning(one, path), *drain(dirs, path)]
         print(shown_plan(one, dirs, plan))

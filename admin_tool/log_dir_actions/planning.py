@@ -77,6 +77,19 @@ def dir_states(one: BrokerDirs) -> list[DirState]:
     return [_dir_state(one, log_dir, current, moving) for log_dir in online]
 
 
+def standstill(one: BrokerDirs) -> str | None:
+    """Return why a broker lets no replica move; None if it does.
+
+    What is in a directory that is offline nobody knows; so brokers refuse to copy anything.
+    """
+    offline = [log_dir.path for log_dir in one.log_dirs if log_dir.error_code]
+    if not offline:
+        return None
+    return (
+        f"broker {one.broker} moves nothing while a log directory is offline: {', '.join(offline)}"
+    )
+
+
 def _dir_state(
     one: BrokerDirs,
     log_dir: LogDir,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from admin_tool.errors import PlainError
 from admin_tool.options import Parsed
 from admin_tool.reassignment.execute import refusals
-from admin_tool.reassignment.json_form import parse_plan, read_file
+from admin_tool.reassignment.json_form import read_plan
 from admin_tool.reassignment.moves import start_moves, timeout_s
 from admin_tool.reassignment.throttles import clear_throttles
 from admin_tool.requests.connection import connected
@@ -16,7 +16,7 @@ from admin_tool.requests.reassignments import alter_reassignments, list_reassign
 def run(options: Parsed) -> int:
     """Stop what the file says; returns the exit code."""
     patience_s = timeout_s(options)
-    plan = parse_plan(read_file(options.required("reassignment-json-file")))
+    plan = read_plan(options.required("reassignment-json-file"))
     wanted = plan.replicas
     with connected(options) as connection:
         active = sorted(list_reassignments(connection, wanted)) if wanted else []

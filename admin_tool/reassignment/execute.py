@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 from admin_tool.errors import AdminError, PlainError
 from admin_tool.options import Parsed
 from admin_tool.reassignment.assignment import current_log_dirs, current_replicas
-from admin_tool.reassignment.json_form import Plan, check_plan, parse_plan, read_file, render
+from admin_tool.reassignment.json_form import Plan, check_plan, read_plan, render
 from admin_tool.reassignment.moves import start_moves, timeout_s
+from admin_tool.reassignment.target_dirs import check_log_dirs
 from admin_tool.reassignment.throttles import (
     partition_moves,
     throttle_brokers,
@@ -36,7 +37,7 @@ def run(options: Parsed) -> int:
     broker_rate = _rate(options, "throttle")
     log_dir_rate = _rate(options, "replica-alter-log-dirs-throttle")
     patience_s = timeout_s(options)
-    plan = parse_plan(read_file(options.required("reassignment-json-file")))
+    plan = read_plan(options.required("reassignment-json-file"))
     check_plan(plan)
     with connected(options) as connection:
         ongoing = list_reassignments(connection)
@@ -44,6 +45,7 @@ def run(options: Parsed) -> int:
             raise PlainError(EXISTING)
         _check_brokers(connection, plan)
         current = current_replicas(connection, plan.replicas)
+        check_log_dirs(connection, plan.log_dirs)
         _print_current(connection, current)
         if max(broker_rate, log_dir_rate) > UNLIMITED:
             print(RUN_VERIFY)

@@ -7,7 +7,7 @@ import random
 from admin_tool.errors import AdminError
 from admin_tool.options import Parsed, broker_ids
 from admin_tool.reassignment.assignment import current_log_dirs, described
-from admin_tool.reassignment.json_form import duplicates, parse_topics, read_file, render
+from admin_tool.reassignment.json_form import duplicates, read_topics, render
 from admin_tool.reassignment.proposal import propose
 from admin_tool.requests.connection import connected
 from jbodlab.ids import TopicPartition
@@ -15,7 +15,7 @@ from jbodlab.ids import TopicPartition
 
 def run(options: Parsed) -> int:
     """Print the current and a proposed assignment; returns the exit code."""
-    names = parse_topics(read_file(options.required("topics-to-move-json-file")))
+    names = read_topics(options.required("topics-to-move-json-file"))
     allowed = broker_ids(options.required("broker-list"))
     twice = duplicates(allowed)
     if twice:
@@ -24,11 +24,11 @@ def run(options: Parsed) -> int:
     rack_aware = not options.has("disable-rack-aware")
     with connected(options) as connection:
         topics = described(connection, names)
-        brokers = {
-            broker.id: broker.rack if rack_aware else None
-            for broker in connection.brokers()
-            if broker.id in allowed
-        }
+        known = {broker.id: broker.rack if rack_aware else None for broker in connection.brokers()}
+        unknown = sorted(set(allowed) - set(known))
+        if unknown:
+            raise AdminError(f"Unknown broker id {unknown[0]}")
+        brokers = {broker: known[broker] for broker in known if broker in allowed}
         current = {
             TopicPartition(topic.name, partition.index): partition.replicas
             for topic in topics.values()

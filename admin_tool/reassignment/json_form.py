@@ -26,6 +26,10 @@ ANY_LOG_DIR = "any"
 _T = TypeVar("_T")
 
 
+class NotJsonError(AdminError):
+    """A text is no JSON at all."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionPlan:
     """What a reassignment file says of one partition; a directory may be `any`."""
@@ -67,6 +71,19 @@ def read_file(path: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise AdminError(f"Unable to read file {path}: {reason}") from error
+
+
+def read_plan(path: str) -> Plan:
+    """Read a reassignment file.
+
+    Raises:
+        AdminError: it cannot be read, or is not what it should be.
+    """
+    text = read_file(path)
+    try:
+        return parse_plan(text)
+    except NotJsonError as error:
+        raise AdminError(f"{path} is {error}") from error
 
 
 def parse_plan(text: str) -> Plan:
@@ -120,6 +137,19 @@ def check_plan(plan: Plan) -> None:
         )
 
 
+def read_topics(path: str) -> list[str]:
+    """Read a file of topics.
+
+    Raises:
+        AdminError: it cannot be read, is not what it should be, or names a topic twice.
+    """
+    text = read_file(path)
+    try:
+        return parse_topics(text)
+    except NotJsonError as error:
+        raise AdminError(f"{path} is {error}") from error
+
+
 def parse_topics(text: str) -> list[str]:
     """Read a file of topics.
 
@@ -168,7 +198,7 @@ def _entries(text: str, key: str) -> list[Mapping[str, object]]:
     try:
         root = json.loads(text)
     except ValueError as error:
-        raise AdminError(f"not valid JSON: {error}") from error
+        raise NotJsonError(f"not valid JSON: {error}") from error
     if not isinstance(root, dict):
         raise AdminError(f"Expected a JSON object with the field `{key}`")
     version = root.get("version", VERSION)

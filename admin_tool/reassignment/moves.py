@@ -45,7 +45,9 @@ def start_moves(connection: Connection, targets: Mapping[Replica, str], patience
         for replica in pending:
             code = codes.get(replica, ErrorCode.REPLICA_NOT_AVAILABLE)
             if code != ErrorCode.REPLICA_NOT_AVAILABLE:
-                raise AdminError(f"Failed to alter dir for {replica}\nCaused by: {name_of(code)}")
+                raise AdminError(
+                    f"Failed to alter dir for {replica} to {pending[replica]}: {name_of(code)}"
+                )
         if time.monotonic() > deadline:
             listed = ",".join(map(str, pending))
             plural = "" if len(pending) == 1 else "s"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from admin_tool.options import Parsed
-from admin_tool.reassignment.json_form import parse_plan, read_file
+from admin_tool.reassignment.json_form import read_plan
 from admin_tool.reassignment.status import partition_status, replica_status
 from admin_tool.reassignment.throttles import clear_throttles
 from admin_tool.requests.connection import connected
@@ -14,7 +14,7 @@ from admin_tool.requests.topics import describe_topics, replicas_of
 
 def run(options: Parsed) -> int:
     """Tell how far what the file says has come; returns the exit code."""
-    plan = parse_plan(read_file(options.required("reassignment-json-file")))
+    plan = read_plan(options.required("reassignment-json-file"))
     with connected(options) as connection:
         wanted = plan.replicas
         ongoing = list_reassignments(connection)

@@ -12,9 +12,9 @@ from functools import partial
 from broker.logdirs.log_dir import LogDir
 from broker.logdirs.log_dirs import LogDirs
 from broker.replication.exchange import LogDirDescription, ReplicaDescription
+from broker.replication.moving_replica import Move
 from broker.replication.partition import Partition
 from broker.replication.partition_log import PartitionLog
-from broker.replication.replica_mover import Move
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import JbodlabError
 from jbodlab.ids import TopicPartition

@@ -56,6 +56,7 @@ class FutureCopy:
         source: The source's disk for this thread, and what to call in the end.
         target: The same of the target.
         throttle: The pace of all moves.
+        is_resumed: Whether a part of the copy was made earlier, and may not be on the disk.
 
     Attributes:
         position: Up to where the segment that is being copied was copied.
@@ -66,10 +67,13 @@ class FutureCopy:
         source: tuple[FileSystem, Callable[[], None]],
         target: tuple[FileSystem, Callable[[], None]],
         throttle: MoveThrottle,
+        *,
+        is_resumed: bool = False,
     ) -> None:
         self._source, self._leave_source = source
         self._target, self._leave_target = target
         self._throttle = throttle
+        self._is_resumed = is_resumed
         self._stop = threading.Event()
         self.position = 0
         self.is_paced = True
@@ -124,12 +128,16 @@ class FutureCopy:
 
     def sync(self, folder: Path) -> None:
         """Return when all that was copied and written so far is on the disk."""
+        if self._is_resumed:
+            found = _of(Side.TARGET, lambda: self._target.listdir(folder))
+            self._unsynced |= dict.fromkeys(found)
         if not self._unsynced:
             return
         for name in self._unsynced:
             _of(Side.TARGET, partial(self._sync, folder / name))
         _of(Side.TARGET, lambda: self._target.fsync_dir(folder))
         self._unsynced.clear()
+        self._is_resumed = False
 
     def _write(self, path: Path, data: bytes) -> None:
         self._unsynced[path.name] = None
@@ -138,11 +146,9 @@ class FutureCopy:
     def _sync(self, path: Path) -> None:
         if self._stop.is_set():
             return
-        writer = self._target.open_target(path)
-        try:
-            writer.fsync()
-        finally:
-            writer.close()
+        # The replica serves already: retention or a truncation may have taken the segment away.
+        with contextlib.suppress(FileNotFoundError):
+            self._target.fsync_file(path)
 
     def _copy(self, reader: CopySource, writer: CopyTarget, start: int, end: int) -> int:
         position = start

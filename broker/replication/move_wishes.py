@@ -91,16 +91,20 @@ class MoveWishes:
         partition = self._replicas.partition(topic_partition)
         if partition is not None and partition.state is ReplicaState.OFFLINE:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the replica is offline")
-        move = self._mover.move_of(topic_partition)
-        if move is not None and move.target is not target:
-            self._mover.cancel(topic_partition)
-            move = None
-        self._check_exists(topic_partition, partition, target)
-        assert partition is not None
-        assert partition.log is not None
-        if partition.log.log_dir is target or move is not None:
+        log = None if partition is None else partition.log
+        if partition is None or log is None:
+            self._check_open(target)
+            self._wish(topic_partition, target)
             return
+        if log.log_dir is target:
+            self._mover.cancel(topic_partition)
+            return
+        move = self._mover.move_of(topic_partition)
+        if move is not None and move.target is target:
+            return
+        # Before anything is given up: what is refused changes nothing.
         self._check_takes_replicas(target)
+        self._mover.cancel(topic_partition)
         self._mover.start(partition, target)
 
     def _target(self, path: str) -> LogDir:
@@ -111,11 +115,12 @@ class MoveWishes:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the log directory is offline")
         return found[0]
 
-    def _check_exists(
-        self, topic_partition: TopicPartition, partition: Partition | None, target: LogDir
-    ) -> None:
-        if partition is not None and partition.log is not None:
-            return
+    def _wish(self, topic_partition: TopicPartition, target: LogDir) -> None:
+        """Remember what is wanted of a replica that is not there yet.
+
+        Raises:
+            KafkaError: always; the caller may try again.
+        """
         self._placement.wish(topic_partition, target.path)
         topic = self._replicas.image.topics.by_name.get(topic_partition.topic)
         if topic is None or topic_partition.partition not in topic.partitions:
@@ -123,13 +128,15 @@ class MoveWishes:
         raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, "noted for its creation")
 
     def _check_takes_replicas(self, target: LogDir) -> None:
-        log_dirs = self._replicas.log_dirs
-        if log_dirs.any_offline:
+        if self._replicas.log_dirs.any_offline:
             raise KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR, "another log directory of this broker is offline"
             )
         if target.condition.is_full:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the log directory is full")
+        self._check_open(target)
+
+    def _check_open(self, target: LogDir) -> None:
         if target.is_cordoned:
             raise KafkaError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"Log directory {target.path} is cordoned"

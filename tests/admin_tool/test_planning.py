@@ -3,9 +3,10 @@ from __future__ import annotations
 import pytest
 
 from admin_tool.errors import AdminError
+from admin_tool.log_dir_actions.balance import _movable
 from admin_tool.log_dir_actions.drain import _check, _returning
 from admin_tool.log_dir_actions.move_plan import Move, balance, drain
-from admin_tool.log_dir_actions.planning import dir_states, shown_effect, shown_plan
+from admin_tool.log_dir_actions.planning import dir_states, shown_effect, shown_plan, standstill
 from admin_tool.log_dir_actions.table import BrokerDirs
 from admin_tool.requests.dir_details import DirDetail
 from admin_tool.requests.log_dirs import HeldReplica, LogDir
@@ -100,6 +101,28 @@ def test_only_an_online_directory_of_the_broker_is_drained() -> None:
         _check(one, "/c")
     with pytest.raises(AdminError, match="/b of broker 1 cannot be read, it is OFFLINE"):
         _check(one, "/b")
+
+
+def test_a_broker_with_an_offline_directory_moves_nothing() -> None:
+    whole = broker(log_dir("/a"), log_dir("/b"))
+    broken = broker(log_dir("/a"), log_dir("/b", error_code=56, usable=-1))
+    reason = "broker 1 moves nothing while a log directory is offline: /b"
+    assert standstill(whole) is None
+    assert standstill(broken) == reason
+    assert _movable([whole]) == [whole]
+    with pytest.raises(AdminError, match=f"^{reason}$"):
+        _movable([broken])
+
+
+def test_brokers_that_move_are_balanced_without_those_that_do_not(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    broken = broker(log_dir("/a"), log_dir("/b", error_code=56, usable=-1))
+    whole = BrokerDirs(broker=2, log_dirs=(log_dir("/a"),), details={})
+    assert _movable([broken, whole]) == [whole]
+    assert capsys.readouterr().out == (
+        "Left out: broker 1 moves nothing while a log directory is offline: /b\n"
+    )
 
 
 def test_a_plan_is_shown_with_its_effect() -> None:

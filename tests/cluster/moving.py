@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from confluent_kafka import Producer
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from kio.schema.alter_replica_log_dirs.v2.request import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
@@ -21,7 +23,9 @@ from jbodlab.error_code import ErrorCode
 from jbodlab.log import names
 from jbodlab.log.names import DirKind
 from jbodlab.protocol.api_table import ApiKey
-from tests.cluster.harness import Cluster
+from tests.cluster.harness import Cluster, wait_for
+
+MOVE_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,3 +122,51 @@ def kinds(cluster: Cluster, broker: int, topic: str) -> dict[int, list[tuple[Dir
                     (parsed.kind, path.parent.name)
                 )
     return found
+
+
+def set_move_rate(cluster: Cluster, broker: int, bytes_per_second: int | None) -> None:
+    """Change the pace of a broker's moves, and wait until it knows; None is without limit."""
+    value = None if bytes_per_second is None else str(bytes_per_second)
+    entry = ConfigEntry(
+        MOVE_RATE,
+        value,
+        incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET,
+    )
+    kind = ConfigResource.Type.BROKER
+    changed = ConfigResource(kind, str(broker), incremental_configs=[entry])
+    for future in cluster.admin().incremental_alter_configs([changed]).values():
+        future.result(20)
+
+    def known() -> bool:
+        asked = cluster.admin().describe_configs([ConfigResource(kind, str(broker))])
+        ((_, answer),) = asked.items()
+        told = answer.result(20)[MOVE_RATE]
+        return bool(told.is_default if value is None else told.value == value)
+
+    wait_for("the new rate", known)
+
+
+def fill(cluster: Cluster, topic: str, mib: int, partition: int = 0) -> None:
+    """Write so much before a `Load` begins, which counts on from these records."""
+    count = mib * 256
+    errors = []
+
+    def delivered(error: object, _message: object) -> None:
+        if error is not None:
+            errors.append(str(error))
+
+    producer = Producer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "acks": "all",
+            "batch.size": 100_000,
+            "enable.idempotence": True,
+            "log_level": 0,
+        }
+    )
+    for number in range(-count, 0):
+        producer.produce(topic, f"{number:04000d}", partition=partition, on_delivery=delivered)
+        if number % 1000 == 0:
+            producer.flush(30)
+    assert producer.flush(30) == 0
+    assert not errors

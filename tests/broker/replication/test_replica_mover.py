@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from broker.logdirs.disk_space import DiskSpace
+from broker.replication.moving_replica import Move
 from broker.replication.partition import Partition, ReplicaState
 from broker.replication.replica_move import MoveState
-from broker.replication.replica_mover import Move, ReplicaMover
+from broker.replication.replica_mover import ReplicaMover
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import TopicPartition
+from jbodlab.log.filesystem import FileSystem
 from jbodlab.protocol.record_batch import iterate_headers
 from jbodlab.records.topic_records import RemoveTopicRecord
 from tests.broker.replication.replicas import (
@@ -37,9 +39,9 @@ PER_BATCH = 3
 class Moving:
     """A broker whose replica of one partition leads, and a producer that counts."""
 
-    def __init__(self, root: Path, **properties: str) -> None:
+    def __init__(self, root: Path, fs: FileSystem | None = None, **properties: str) -> None:
         settings = {"log_segment_bytes": "4000", **properties}
-        self.host = Host(root, dir_count=3, **settings)
+        self.host = Host(root, dir_count=3, fs=fs, **settings)
         self.metadata = Metadata(self.host.manager)
         self.sent = 0
         self._producing: asyncio.Task[None] | None = None
@@ -134,10 +136,15 @@ class Moving:
         assert entry.last_sequence == PER_BATCH * self.sent - 1
 
 
-def run(root: Path, test: Callable[[Moving], Awaitable[None]], **properties: str) -> None:
+def run(
+    root: Path,
+    test: Callable[[Moving], Awaitable[None]],
+    fs: FileSystem | None = None,
+    **properties: str,
+) -> None:
     async def body() -> None:
         async with asyncio.timeout(30):
-            moving = Moving(root, **properties)
+            moving = Moving(root, fs, **properties)
             try:
                 await test(moving)
             finally:
@@ -151,7 +158,7 @@ def test_a_replica_moves_while_a_producer_writes(tmp_path: Path) -> None:
         partition = await moving.begin()
         moving.host.assignments.accepts = True
         swapped = []
-        moving.mover.on_swapped = lambda source, target: swapped.append((source, target))
+        moving.mover.swap.on_swapped = lambda source, target: swapped.append((source, target))
         moving.produce_all_the_while()
 
         assert moving.alter(1) is ErrorCode.NONE

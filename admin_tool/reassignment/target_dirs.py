@@ -1,0 +1,78 @@
+"""Whether the directories that a reassignment file names can take what it sends there.
+
+Looked at before anything is changed: a broker answers for a directory only when a move into it is
+to begin, and then the reassignment is under way already. Kafka's tool leaves it at that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from admin_tool.errors import AdminError
+from admin_tool.log_dir_actions.table import size_text
+from admin_tool.requests.connection import Connection
+from admin_tool.requests.log_dirs import LogDir, Replica, describe_log_dirs
+
+
+def check_log_dirs(connection: Connection, wanted: Mapping[Replica, str]) -> None:
+    """Insist on directories that there are, that are online, that take replicas, and have room.
+
+    Raises:
+        AdminError: one is not so; the text names it, with the replica and the broker.
+    """
+    for broker in sorted({replica.broker for replica in wanted}):
+        targets = {one: path for one, path in sorted(wanted.items()) if one.broker == broker}
+        problem = problem_of(targets, describe_log_dirs(connection, broker))
+        if problem is not None:
+            replica, reason = problem
+            raise AdminError(f"Failed to alter dir for {replica}: {reason}")
+
+
+def problem_of(
+    targets: Mapping[Replica, str], log_dirs: Sequence[LogDir]
+) -> tuple[Replica, str] | None:
+    """Return the first replica of a broker that cannot go where it should, and why; pure."""
+    known = {log_dir.path: log_dir for log_dir in log_dirs}
+    offline = [log_dir.path for log_dir in log_dirs if log_dir.error_code]
+    coming: dict[str, int] = {}
+    for replica, path in targets.items():
+        target = known.get(path)
+        where = f"{path} of broker {replica.broker}"
+        if target is None:
+            listed = ", ".join(known)
+            return replica, (
+                f"{path} is no log directory of broker {replica.broker}, which has {listed}"
+            )
+        if target.error_code:
+            return replica, f"{where} is offline"
+        if _holds(target, replica):
+            # It stays there, or is on its way there already.
+            continue
+        if offline and any(_holds(log_dir, replica) for log_dir in log_dirs):
+            return replica, (
+                f"broker {replica.broker} moves nothing while a log directory is offline: "
+                f"{', '.join(offline)}"
+            )
+        if target.is_cordoned:
+            return replica, f"{where} is cordoned"
+        coming[path] = coming.get(path, 0) + _size_bytes(log_dirs, replica)
+        if 0 <= target.usable_bytes < coming[path]:
+            return replica, (
+                f"{where} has {size_text(target.usable_bytes)} left, "
+                f"and {size_text(coming[path])} would come in"
+            )
+    return None
+
+
+def _holds(log_dir: LogDir, replica: Replica) -> bool:
+    return any((held.topic, held.partition) == replica.topic_partition for held in log_dir.replicas)
+
+
+def _size_bytes(log_dirs: Sequence[LogDir], replica: Replica) -> int:
+    """Return the size of a replica that the broker has already, 0 for one that it is to get."""
+    return sum(
+        held.size_bytes
+        for log_dir in log_dirs
+        for held in log_dir.replicas
+        if (held.topic, held.partition) == replica.topic_partition and not held.is_future
+    )

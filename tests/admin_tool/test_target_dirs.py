@@ -1,0 +1,103 @@
+"""What a reassignment file names as targets is looked at before anything begins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from admin_tool.errors import AdminError
+from admin_tool.reassignment.json_form import read_plan, read_topics
+from admin_tool.reassignment.target_dirs import problem_of
+from admin_tool.requests.log_dirs import HeldReplica, LogDir, Replica
+
+MIB = 1 << 20
+HERE = Replica(1, "foo", 0)
+OTHER = Replica(1, "foo", 1)
+NEW = Replica(1, "foo", 2)
+
+
+def held(replica: Replica, size_bytes: int = 10 * MIB, *, is_future: bool = False) -> HeldReplica:
+    return HeldReplica(
+        topic=replica.topic,
+        partition=replica.partition,
+        size_bytes=size_bytes,
+        offset_lag=0,
+        is_future=is_future,
+    )
+
+
+def log_dirs(
+    *, error_code: int = 0, usable_bytes: int = 100 * MIB, is_cordoned: bool = False
+) -> list[LogDir]:
+    return [
+        LogDir(path="/d1", error_code=0, replicas=(held(HERE), held(OTHER))),
+        LogDir(
+            path="/d2",
+            error_code=error_code,
+            replicas=(),
+            usable_bytes=usable_bytes,
+            is_cordoned=is_cordoned,
+        ),
+    ]
+
+
+def test_a_directory_that_is_there_and_has_room_is_no_problem() -> None:
+    assert problem_of({HERE: "/d2", OTHER: "/d1", NEW: "/d2"}, log_dirs()) is None
+    assert problem_of({HERE: "/d2"}, log_dirs(usable_bytes=-1)) is None
+
+
+def test_an_unknown_directory_is_named_with_those_that_there_are() -> None:
+    assert problem_of({HERE: "/d3"}, log_dirs()) == (
+        HERE,
+        "/d3 is no log directory of broker 1, which has /d1, /d2",
+    )
+
+
+def test_an_offline_directory_is_named() -> None:
+    found = problem_of({HERE: "/d1", OTHER: "/d2"}, log_dirs(error_code=56))
+    assert found == (OTHER, "/d2 of broker 1 is offline")
+
+
+def test_nothing_moves_while_another_directory_is_offline_and_new_replicas_may_come() -> None:
+    found = [
+        *log_dirs(),
+        LogDir(path="/d3", error_code=56, replicas=()),
+    ]
+    assert problem_of({HERE: "/d2"}, found) == (
+        HERE,
+        "broker 1 moves nothing while a log directory is offline: /d3",
+    )
+    assert problem_of({NEW: "/d2"}, found) is None
+    assert problem_of({HERE: "/d1"}, found) is None
+
+
+@pytest.mark.parametrize("replica", [HERE, NEW])
+def test_a_cordoned_directory_takes_nothing(replica: Replica) -> None:
+    found = problem_of({replica: "/d2"}, log_dirs(is_cordoned=True))
+    assert found == (replica, "/d2 of broker 1 is cordoned")
+
+
+def test_what_is_in_a_cordoned_directory_or_on_its_way_may_stay() -> None:
+    first, second = log_dirs(is_cordoned=True)
+    second = LogDir(
+        path="/d2", error_code=0, replicas=(held(HERE, is_future=True),), is_cordoned=True
+    )
+    assert problem_of({HERE: "/d2"}, [first, second]) is None
+
+
+def test_what_does_not_fit_is_refused_with_figures() -> None:
+    both = {HERE: "/d2", OTHER: "/d2"}
+    assert problem_of(both, log_dirs(usable_bytes=20 * MIB)) is None
+    assert problem_of(both, log_dirs(usable_bytes=15 * MIB)) == (
+        OTHER,
+        "/d2 of broker 1 has 15.0 MiB left, and 20.0 MiB would come in",
+    )
+
+
+def test_a_file_that_is_no_json_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text("{bad")
+    for read in (read_plan, read_topics):
+        with pytest.raises(AdminError, match=f"^{path} is not valid JSON: "):
+            read(str(path))
