@@ -10,7 +10,8 @@ Base offset, length, epoch and magic lie outside the CRC. They are held against 
 * an offset ahead of the expected one is a gap if the next batch confirms it. If that continues
   where the expected one would, the offset itself is damaged; so it is if nothing follows and the
   batch before lies right in front, as a log has no gaps inside a file;
-* an offset behind the expected one was there before.
+* an offset behind the expected one was there before;
+* an epoch never falls, and rises only at a control batch: a leader writes one before all else.
 """
 
 from __future__ import annotations
@@ -89,6 +90,21 @@ def header_at(data: memoryview, position: int) -> BatchHeader | None:
     return header if plausible else None
 
 
+def epoch_problem(previous: int, epoch: int, *, may_begin: bool) -> str | None:
+    """Return what is wrong with the epoch of a batch, None if nothing is.
+
+    Args:
+        previous: Epoch of the batch in front of it.
+        epoch: Its own.
+        may_begin: Whether an epoch may begin with it.
+    """
+    if epoch < previous:
+        return f"epoch {epoch} behind epoch {previous}"
+    if epoch > previous and not may_begin:
+        return f"epoch {epoch} behind epoch {previous} without a change of the leader"
+    return None
+
+
 class _Walker:
     """The state of one walk."""
 
@@ -108,7 +124,8 @@ class _Walker:
         self.following = following
         self.stretch_bytes = stretch_bytes
         self.first_offset: int | None = None
-        self.epoch = -1
+        self.epoch = 0
+        self.is_first = True
         self.stretches: list[Stretch] = []
         self.problems: list[Problem] = []
         self.start: int | None = None
@@ -144,10 +161,13 @@ class _Walker:
     def _accept(self, position: int, header: BatchHeader) -> None:
         if self.first_offset is None:
             self.first_offset = header.base_offset
-        if header.partition_leader_epoch < self.epoch:
-            epochs = f"epoch {header.partition_leader_epoch} behind epoch {self.epoch}"
-            self._problem(position, header.base_offset, "epoch", epochs)
+        # What is missing in front of a batch may have begun its epoch.
+        may_begin = header.is_control or header.base_offset != self.expected or self.is_first
+        wrong = epoch_problem(self.epoch, header.partition_leader_epoch, may_begin=may_begin)
+        if wrong is not None:
+            self._problem(position, header.base_offset, "epoch", wrong)
         self.epoch = header.partition_leader_epoch
+        self.is_first = False
         self.expected = header.next_offset
         if self.start is None:
             self.start = position

@@ -14,7 +14,7 @@ import numpy as np
 
 from analytics.columns.arrays import Bytes
 from analytics.columns.batches import MAX_OFFSET, chain, crc_is_right, headers
-from jbodlab.protocol.record_batch import HEADER_SIZE, MAGIC
+from jbodlab.protocol.record_batch import CONTROL, HEADER_SIZE, MAGIC
 
 WINDOW_BYTES = 1 << 16
 """Bytes that are looked through at once; most batches are smaller."""
@@ -37,6 +37,8 @@ class Boundary:
     base_offset: int
     epoch: int | None
     """Leader epoch; None if it was not read."""
+    begins_epoch: bool = True
+    """Whether an epoch may begin with it: whether it is a control batch."""
 
 
 def find_boundary(
@@ -61,9 +63,13 @@ def find_boundary(
         for candidate in _candidates(data, size - start, after_offset):
             found = _check(read, start + candidate, size)
             if found is not None and found[0] > after_offset:
-                base_offset, epoch = found
+                base_offset, epoch, begins_epoch = found
                 return Boundary(
-                    file=file, position=start + candidate, base_offset=base_offset, epoch=epoch
+                    file=file,
+                    position=start + candidate,
+                    base_offset=base_offset,
+                    epoch=epoch,
+                    begins_epoch=begins_epoch,
                 )
         start += len(window) - HEADER_SIZE + 1
     return None
@@ -87,8 +93,13 @@ def _candidates(data: Bytes, bytes_left: int, after_offset: int) -> list[int]:
     return possible
 
 
-def _check(read: Read, position: int, size: int) -> tuple[int, int] | None:
-    """Return base offset and epoch of the batch at a position, None if none begins there."""
+def _check(read: Read, position: int, size: int) -> tuple[int, int, bool] | None:
+    """Look at a position.
+
+    Returns:
+        Base offset and epoch of the batch there, and whether it is a control batch; None if no
+        batch begins there.
+    """
     length = int.from_bytes(read(position + 8, 4), "big") + 12
     raw = read(position, min(length + HEADER_SIZE, size - position))
     if len(raw) < length + HEADER_SIZE:
@@ -97,13 +108,19 @@ def _check(read: Read, position: int, size: int) -> tuple[int, int] | None:
     both = headers(data, np.array([0, length], dtype=np.int64))
     if not both.in_order or not crc_is_right(raw, both.select(slice(0, 1)))[0]:
         return None
-    return int(both.base_offset[0]), int(both.epoch[0])
+    return int(both.base_offset[0]), int(both.epoch[0]), bool(both.attributes[0] & CONTROL)
 
 
-def first_epoch(raw: bytes) -> int | None:
-    """Return the leader epoch of the batch that bytes begin with, None if there is none."""
+def first_epoch(raw: bytes) -> tuple[int | None, bool]:
+    """Look at the batch that bytes begin with.
+
+    Returns:
+        Its leader epoch, None if there is no batch; and whether the epoch may begin with it.
+    """
     positions, _ = chain(raw, 0, len(raw))
     if not len(positions):
-        return None
+        return None, True
     first = headers(np.frombuffer(raw, dtype=np.uint8), positions[:1])
-    return int(first.epoch[0]) if int(first.magic[0]) == MAGIC else None
+    if int(first.magic[0]) != MAGIC:
+        return None, True
+    return int(first.epoch[0]), bool(first.attributes[0] & CONTROL)

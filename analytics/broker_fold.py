@@ -14,6 +14,7 @@ from uuid import UUID
 
 from analytics.fold import Event, History, Moment, Row, Sync, interval
 from analytics.moments import duration_ms
+from analytics.state_difference import disagreement
 from jbodlab import directory_id as directory_ids
 from jbodlab import kafka_uuid
 from jbodlab.ids import BrokerId, DirectoryId
@@ -98,10 +99,11 @@ class BrokerFold:
             if isinstance(record := event.record, RegisterBrokerRecord):
                 target = BrokerRegistration.from_record(record, event.offset)
                 version = event.version
-        if _comparable(self.registration, version) == _comparable(target, version):
+        mine, other = _comparable(self.registration, version), _comparable(target, version)
+        if mine == other:
             return
         if not sync.is_base:
-            text = f"broker {self.broker_id} is {self.registration}, in the snapshot {target}"
+            text = disagreement(f"broker {self.broker_id}", mine, other)
             self.history.problem(sync.file, sync.offset, "disagreement", text)
         brokers = {} if target is None else {self.broker_id: target}
         self.cluster.become(ClusterImage(brokers=brokers))

@@ -240,12 +240,19 @@ class _LayoutReader:
                 splits = segment_splits(
                     self.source, self.files, name, 0, size, self.split_bytes, base
                 )
-                epoch = first_epoch(self.files.read(name, 0, _FIRST_BATCHES_BYTES))
+                beginning = self.files.read(name, 0, _FIRST_BATCHES_BYTES)
+                epoch, begins_epoch = first_epoch(beginning)
             except OSError as error:
                 self.problems.append(_unreadable(name, error))
                 continue
             if segments:
-                begin = Boundary(file=name, position=0, base_offset=base, epoch=epoch)
+                begin = Boundary(
+                    file=name,
+                    position=0,
+                    base_offset=base,
+                    epoch=epoch,
+                    begins_epoch=begins_epoch,
+                )
                 segments[-1][-1] = replace(segments[-1][-1], following=begin)
             segments.append(splits)
         self.splits += (split for splits in segments for split in splits)
@@ -315,6 +322,12 @@ class _LayoutReader:
         if reached != len(data) or not batches.in_order:
             text = "the snapshot is cut short"
             return _problem(name, None, "torn_tail", text, reached)
+        end_offset, epoch = parse_name(name)
+        strange = np.nonzero(batches.epoch != epoch)[0]
+        if len(strange):
+            found, position = int(batches.epoch[strange[0]]), int(batches.position[strange[0]])
+            text = f"epoch {found} in the snapshot of epoch {epoch}"
+            return _problem(name, None, "epoch", text, position)
         wrong = np.nonzero(~crc_is_right(data, batches))[0]
         if len(wrong):
             position = int(batches.position[wrong[0]])
@@ -335,7 +348,7 @@ class _LayoutReader:
             return _problem(name, None, "incomplete_snapshot", "the snapshot has no footer")
         snapshot = SnapshotFile(
             name=name,
-            end_offset=parse_name(name)[0],
+            end_offset=end_offset,
             timestamp_ms=controls[0].last_contained_log_timestamp,
         )
         return snapshot, self._snapshot_splits(snapshot, batches.end.tolist())

@@ -70,8 +70,13 @@ class _LocalFiles:
             for entry in entries:
                 try:
                     found[entry.name] = None if entry.is_dir() else entry.stat().st_size
-                except FileNotFoundError:
-                    continue  # deleted while it was listed, or a link to nothing
+                except OSError as error:
+                    if entry.is_symlink():
+                        # It leads to nothing, which is said by whoever reads it, if it has a size.
+                        found[entry.name] = 1
+                    elif not isinstance(error, FileNotFoundError):
+                        raise
+                    # Else it was deleted while it was listed.
         return found
 
     def read(self, name: str, start: int, length: int) -> bytes:

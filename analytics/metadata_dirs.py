@@ -6,12 +6,14 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from analytics.columns.batches import MAX_OFFSET
 from analytics.errors import ReplayInputError
 from analytics.log_files import child, local_path, open_files
 from jbodlab.log.names import LOG_SUFFIX, METADATA_DIR_NAME
 from jbodlab.metadata_log.snapshots import parse_name
 
 _SEGMENT = re.compile(rf"[0-9]{{20}}{re.escape(LOG_SUFFIX)}")
+_MAX_EPOCH = 2**31 - 1
 
 
 def find_metadata_dir(path: Path) -> Path:
@@ -79,16 +81,16 @@ def is_log_or_snapshot(name: str) -> bool:
 
 def is_segment(name: str) -> bool:
     """Return whether a file is a segment of the log, by its name."""
-    return bool(_SEGMENT.fullmatch(name))
+    return bool(_SEGMENT.fullmatch(name)) and base_offset_of(name) < MAX_OFFSET
 
 
 def is_snapshot(name: str) -> bool:
     """Return whether a file is a complete snapshot, by its name."""
     try:
-        parse_name(name)
+        end_offset, epoch = parse_name(name)
     except ValueError:
         return False
-    return True
+    return end_offset < MAX_OFFSET and epoch <= _MAX_EPOCH
 
 
 def base_offset_of(name: str) -> int:

@@ -12,13 +12,14 @@ import pwd
 import shutil
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
+from analytics.class_archive import archive_options
 from analytics.errors import ReplayInputError
 from analytics.source import KraftMetadataSource
 
@@ -44,13 +45,17 @@ _FEW_ROWS = {
 _JAVA_HOMES = ("/usr/lib/jvm", "/opt/java", "/Library/Java/JavaVirtualMachines")
 
 
-def start_session(size_bytes: int, *, compile_well: bool = True) -> SparkSession:
+def start_session(
+    size_bytes: int, *, compile_well: bool = True, java_options: Sequence[str] | None = None
+) -> SparkSession:
     """Return a session for a log of this size.
 
     Args:
         size_bytes: Size of the log.
         compile_well: Whether the JVM gets large amounts of rows to work on. A whole replay leaves
             those to Python's arrays; compiling well would cost it more than it saves.
+        java_options: More options of the virtual machine; those that use the archive of classes
+            where there are none.
 
     Raises:
         ReplayInputError: there is no Java runtime, the user has no name, or Spark does not start.
@@ -64,7 +69,11 @@ def start_session(size_bytes: int, *, compile_well: bool = True) -> SparkSession
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # not under spark-submit
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
         builder = builder.master(f"local[{min(os.cpu_count() or 1, 4)}]")
-        for key, value in _local_settings(size_bytes, compile_well=compile_well).items():
+        for key, value in _local_settings(
+            size_bytes,
+            compile_well=compile_well,
+            java_options=archive_options() if java_options is None else java_options,
+        ).items():
             builder = builder.config(key, value)
     try:
         spark = builder.getOrCreate()
@@ -158,13 +167,16 @@ def require_user_name() -> None:
         ) from None
 
 
-def _local_settings(size_bytes: int, *, compile_well: bool) -> dict[str, str]:
+def _local_settings(
+    size_bytes: int, *, compile_well: bool, java_options: Sequence[str]
+) -> dict[str, str]:
     small = size_bytes <= SMALL_LOG_BYTES
     log4j = Path(__file__).with_name("log4j2.properties")
     options = [
         f"-Dlog4j2.configurationFile={log4j.as_uri()}",
         "-XX:+UseSerialGC" if small else "-XX:+UseParallelGC",
         *_ARROW_OPTIONS,
+        *java_options,
     ]
     if small or not compile_well:
         options += ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=256m")

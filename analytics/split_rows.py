@@ -17,7 +17,8 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 
-from analytics.batch_walk import Problem, walk_batches
+from analytics.batch_walk import Problem, epoch_problem, walk_batches
+from analytics.boundaries import Boundary
 from analytics.columns.batches import Batches, chain, headers
 from analytics.columns.splits import ALL, Selection, arrow_rows, decode_batches
 from analytics.decode import SourceRow, problem_row
@@ -102,7 +103,7 @@ def _is_as_planned(batches: Batches, split: Split) -> bool:
             following is None
             or (
                 batches.last_offset[-1] + 1 == following.base_offset
-                and (following.epoch is None or batches.epoch[-1] <= following.epoch)
+                and _following_epoch_problem(batches, following, is_next=True) is None
             )
         )
     )
@@ -145,12 +146,20 @@ def _walk(raw: bytes, split: Split) -> tuple[Batches, list[SourceRow]]:
         offset = following.base_offset
         problems.append(_problem_row(place, following.position, offset, "order", text))
         batches = batches.select(batches.last_offset < following.base_offset)
-    if following.epoch is not None and len(batches) and batches.epoch[-1] > following.epoch:
-        text = f"epoch {following.epoch} behind epoch {int(batches.epoch[-1])}"
-        problems.append(
-            _problem_row(place, following.position, following.base_offset, "epoch", text)
-        )
+    # What is missing between the two may have begun the epoch.
+    is_next = walk.next_offset == following.base_offset
+    wrong = _following_epoch_problem(batches, following, is_next=is_next)
+    if wrong is not None:
+        offset = following.base_offset
+        problems.append(_problem_row(place, following.position, offset, "epoch", wrong))
     return batches, problems
+
+
+def _following_epoch_problem(batches: Batches, following: Boundary, *, is_next: bool) -> str | None:
+    if following.epoch is None or not len(batches):
+        return None
+    may_begin = following.begins_epoch or not is_next
+    return epoch_problem(int(batches.epoch[-1]), following.epoch, may_begin=may_begin)
 
 
 def _placed(problem: Problem, split: Split) -> Problem:

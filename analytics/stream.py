@@ -213,10 +213,15 @@ class _Follower:
         if position == size:
             return place if is_last else self._next_file(place)
         length = min(READ_BYTES, size - position, budget or READ_BYTES)
-        data = self.files.read(name, position, max(length, HEADER_SIZE))
-        needed = _batch_size(data)
-        if needed is not None and len(data) < needed <= size - position:
-            data = self.files.read(name, position, needed)
+        try:
+            data = self.files.read(name, position, max(length, HEADER_SIZE))
+            needed = _batch_size(data)
+            if needed is not None and len(data) < needed <= size - position:
+                data = self.files.read(name, position, needed)
+        except OSError:
+            # The end of the log is waited for; what lies behind another file is not kept back by
+            # it: its task says that it cannot be read.
+            return place if is_last else Place(file=name, position=size, offset=place["offset"])
         reached = chain(data, 0, len(data))[1]
         if reached:
             expected = place["offset"] if position else _base_offset(name)

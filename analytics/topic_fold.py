@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from analytics.fold import Event, History, Moment, Sync, interval
+from analytics.state_difference import disagreement
 from jbodlab.ids import NO_LEADER
 from jbodlab.image.partition_registration import PartitionRegistration
 from jbodlab.image.replay_error import ReplayError
@@ -152,9 +153,10 @@ class TopicFold:
             self._close(index, moment, "snapshot")
         for index, (state, version) in partitions.items():
             known = self.partitions.get(index)
-            if known is None or _comparable(known.state, version) != _comparable(state, version):
-                found = None if known is None else known.state
-                self._disagree(sync, f"{self.name}-{index} is {found}, in the snapshot {state}")
+            found = None if known is None else _comparable(known.state, version)
+            other = _comparable(state, version)
+            if found != other:
+                self._disagree(sync, disagreement(f"{self.name}-{index}", found, other))
                 self._put(index, state, moment)
         self.topic_min_isr = self.default_min_isr = None
         for config in configs:

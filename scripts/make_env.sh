@@ -132,6 +132,16 @@ install_project() {
   echo "$wanted" >"$stamp"
 }
 
+# Lets the Java virtual machines of replays start sooner. It takes some seconds, so that a first demo
+# does not wait for it; whatever prevents it only costs time later, and is tried once.
+keep_spark_classes() {
+  local stamp=$venv/.jbodlab-spark-classes
+  case ",$1," in *,dev,*) ;; *) return 0 ;; esac
+  [ ! -f "$stamp" ] || [ "$stamp" -ot "$venv/.jbodlab-dependencies" ] || return 0
+  (cd / && "$venv/bin/python" "$clone/scripts/keep_spark_classes.py" 2>&1 | grep -v incubator) || true
+  touch "$stamp"
+}
+
 if [ "${1:-}" = --remove ]; then
   place=$(readlink -f "$venv" || true)
   case $place in /var/lib/jbodlab/env-*) rm -rf "$place" ;; esac
@@ -156,3 +166,4 @@ fi
 venv=$(readlink -f "$venv")
 install_dependencies "$1"
 install_project
+keep_spark_classes "$1"

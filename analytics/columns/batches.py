@@ -103,7 +103,12 @@ class Batches:
             and (self.base_offset < MAX_OFFSET).all()
             and (self.last_offset >= self.base_offset).all()
             and (self.base_offset[1:] == self.last_offset[:-1] + 1).all()
-            and (self.epoch[1:] >= self.epoch[:-1]).all()
+            and (self.epoch >= 0).all()
+            and (
+                (self.epoch[1:] == self.epoch[:-1])
+                # A leader begins its epoch with a control batch.
+                | ((self.epoch[1:] > self.epoch[:-1]) & (self.attributes[1:] & CONTROL != 0))
+            ).all()
         )
 
 

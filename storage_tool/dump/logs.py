@@ -24,9 +24,10 @@ from jbodlab.protocol.record_batch import (
     iterate_records,
 )
 from storage_tool.dump import dialect as dialects
-from storage_tool.dump.contents import Contents
+from storage_tool.dump.contents import Contents, MetadataContents
 from storage_tool.dump.control import control_members, control_text
 from storage_tool.dump.dialect import Dialect
+from storage_tool.dump.header_checks import HeaderChecks
 from storage_tool.dump.legacy import legacy_batch
 from storage_tool.dump.paths import absolute
 from storage_tool.dump.reader import BatchFile, RawBatch
@@ -82,10 +83,11 @@ class LogDump:
 
     def _batches(self, shown: str, path: Path, file: BatchFile) -> None:
         gaps = _Gaps()
+        checks = self._checks(path)
         undecoded = 0
         try:
             for batch in file.batches():
-                undecoded += self._batch(shown, batch, gaps)
+                undecoded += self._batch(shown, batch, gaps, checks)
         except DecodeError as error:
             self._report.problem(
                 shown,
@@ -138,7 +140,16 @@ class LogDump:
             _require_exists(path)
             report.problem(shown, "the name has no end offset and epoch")
 
-    def _batch(self, shown: str, batch: RawBatch, gaps: _Gaps) -> int:
+    def _checks(self, path: Path) -> HeaderChecks | None:
+        if not self._options.as_json:
+            return None
+        snapshot = _SNAPSHOT_NAME.fullmatch(path.name)
+        return HeaderChecks(
+            is_metadata=isinstance(self._options.contents, MetadataContents),
+            epoch=None if snapshot is None else int(snapshot[2]),
+        )
+
+    def _batch(self, shown: str, batch: RawBatch, gaps: _Gaps, checks: HeaderChecks | None) -> int:
         """Dump one batch; returns how many of its records could not be decoded."""
         report, data = self._report, batch.data
         if batch.magic < MAGIC:
@@ -155,6 +166,15 @@ class LogDump:
         header = BatchHeader(*HEADER.unpack_from(data))
         is_valid = crc32c(data[CRC_START:]) == header.crc
         report.batch(batch.position, header, is_valid=is_valid)
+        for complaint in [] if checks is None else checks.complaints(header):
+            report.remark(
+                "problem",
+                complaint,
+                problem="header",
+                path=shown,
+                position=batch.position,
+                offset=header.base_offset,
+            )
         if not self._options.deep:
             return 0
         undecoded = 0

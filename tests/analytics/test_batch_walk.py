@@ -128,6 +128,18 @@ def test_an_epoch_that_goes_back_is_a_problem() -> None:
     assert kinds(walk(batch(0, epoch=5) + batch(1, epoch=4))) == ["epoch"]
 
 
+def test_an_epoch_begins_with_a_control_batch_only() -> None:
+    risen = walk(batch(0, epoch=1) + batch(1, epoch=4) + batch(2, epoch=4))
+
+    assert kinds(risen) == ["epoch"]
+    assert risen.problems[0].offset == 1
+    # What is missing in between may have been the change of the leader.
+    assert kinds(walk(batch(0, epoch=1) + batch(5, epoch=4) + batch(6, epoch=4))) == ["gap"]
+    # The first one is that of a log that begins late, but never negative.
+    assert kinds(walk(batch(0, epoch=9))) == []
+    assert kinds(walk(batch(0, epoch=-9))) == ["epoch"]
+
+
 def test_a_file_that_begins_late_is_a_gap_to_the_one_before() -> None:
     found = walk(batch(7) + batch(8), expected=3)
 

@@ -179,28 +179,59 @@ def test_every_cut_of_a_log_gives_its_first_records_and_says_what_is_missing(
         assert kinds == ([] if at_boundary else ["torn_tail"])
 
 
-@pytest.mark.parametrize("split_bytes", [100, 1 << 20])
+@pytest.mark.parametrize(("split_bytes", "flipped"), [(100, 0x41), (1 << 20, 0x01)])
 def test_every_changed_byte_is_noticed_and_gives_no_wrong_record(
-    tmp_path: Path, split_bytes: int
+    tmp_path: Path, split_bytes: int, flipped: int
 ) -> None:
     log = small_log(tmp_path)
     log.close()
     path = log.directory / "00000000000000000000.log"
     data = path.read_bytes()
     whole = {row.offset: row for row in rows_of(read_layout(log.directory))}
-    last_batch = max(row.position or 0 for row in whole.values())
 
     for position in range(len(data)):
         damaged = bytearray(data)
-        damaged[position] ^= 0x41
+        damaged[position] ^= flipped
         path.write_bytes(damaged)
         rows = rows_of(read_layout(log.directory, split_bytes))
         records = [row for row in rows if row.problem is None]
-        # Nothing says that the epoch of the last batch is not what it was.
-        unprotected = range(last_batch + 12, last_batch + 16)
-        assert len(records) < len(rows) or position in unprotected, position
+        assert len(records) < len(rows), position
         for row in records:
             assert row._replace(epoch=1) == whole[row.offset], position
+
+
+def test_an_epoch_that_rises_between_splits_without_a_change_of_the_leader_is_a_problem(
+    tmp_path: Path,
+) -> None:
+    log = LogBuilder(tmp_path, segment_bytes=1)
+    log.append(NoOpRecord())
+    log.new_leader()
+    log.append(NoOpRecord())
+    assert problems_of(read_layout(log.directory)) == []
+    log.epoch = 7
+    log.append(NoOpRecord())
+    log.close()
+
+    (problem,) = problems_of(read_layout(log.directory))
+
+    assert (problem.problem, problem.offset) == ("epoch", 3)
+    assert problem.message == "epoch 7 behind epoch 2 without a change of the leader"
+
+
+def test_a_snapshot_whose_batches_have_another_epoch_is_not_believed(tmp_path: Path) -> None:
+    log = small_log(tmp_path)
+    log.snapshot()
+    log.close()
+    (path,) = log.directory.glob("*.checkpoint")
+    data = bytearray(path.read_bytes())
+    for position in range(12, 16):
+        damaged = data.copy()
+        damaged[position] ^= 0x02
+        path.chmod(0o600)
+        path.write_bytes(damaged)
+        layout = read_layout(log.directory)
+        assert layout.snapshots == ()
+        assert [problem.kind for problem in layout.problems][:1] in (["epoch"], ["torn_tail"])
 
 
 @pytest.mark.parametrize("split_bytes", [100, 1 << 20])

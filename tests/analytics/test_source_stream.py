@@ -112,6 +112,27 @@ def test_a_tail_that_stays_torn_is_a_problem_once_the_next_segment_begins(log: L
     assert "torn_tail" in {row.problem for row in rows}
 
 
+@pytest.mark.parametrize("max_bytes", [None, 150])
+def test_a_segment_that_cannot_be_read_is_a_problem_and_keeps_nothing_back(
+    log: LogBuilder, max_bytes: int | None
+) -> None:
+    grow(log, 10)
+    first, second, *_ = segments(log)
+    begin, end = (int(path.stem) for path in segments(log)[1:3])
+    second.unlink()
+    second.symlink_to("nowhere")
+
+    rows = Following(log.directory).rows(max_bytes)
+
+    problems = [(row.problem, row.file, row.offset) for row in rows if row.problem is not None]
+    assert ("unreadable", second.name, None) in problems
+    assert "gap" in {kind for kind, _, _ in problems}
+    found = sorted(row.offset or 0 for row in rows if row.problem is None)
+    assert found == [offset for offset in range(30) if not begin <= offset < end]
+    assert begin > 0
+    assert first.exists()
+
+
 def test_retention_that_was_faster_is_a_gap(log: LogBuilder) -> None:
     stream = Following(log.directory)
     assert stream.offsets() == list(range(10))

@@ -121,11 +121,36 @@ def test_release_is_told_by_the_feature_level_where_nobody_registers(tmp_path: P
 
 
 def test_file_that_tells_no_release_is_of_the_one_before(tmp_path: Path) -> None:
-    first = write(tmp_path, leader_change(), registration(21, base_offset=1))
-    second = write(tmp_path, leader_change(2), name=f"{2:020d}.log")
+    first = write(tmp_path / "a", leader_change(), registration(21, base_offset=1))
+    second = write(tmp_path / "b", leader_change(2), name=f"{2:020d}.log")
 
     assert dump(DECODER, "--files", f"{first},{second}").out.count("LEADER_CHANGE(2)") == 2
     assert dump(DECODER, "--files", second).out.count("LEADER_CHANGE(2)") == 0
+
+
+@pytest.mark.parametrize("beside", [f"{0:020d}.log", f"{2:020d}-{1:010d}.checkpoint"])
+def test_segment_in_which_nobody_registers_is_of_the_release_of_the_files_beside_it(
+    tmp_path: Path, beside: str
+) -> None:
+    write(tmp_path, registration(21, base_offset=0), name=beside)
+    write(tmp_path, b"", name="notes.checkpoint")
+    segment = write(tmp_path, leader_change(3), name=f"{3:020d}.log")
+
+    assert dump(DECODER, "--files", segment).out.count("LEADER_CHANGE(2)") == 1
+
+
+def test_bootstrap_snapshot_of_an_earlier_level_is_of_the_release_that_wrote_the_log(
+    tmp_path: Path,
+) -> None:
+    feature = VersionedRecord(FeatureLevelRecord(name="metadata.version", feature_level=27), 0)
+    level = data_batch([feature], base_offset=0, epoch=0, timestamp_ms=TIME_MS)
+    bootstrap = write(tmp_path, level, name="bootstrap.checkpoint")
+    log = tmp_path / "__cluster_metadata-0"
+    options = (DECODER, "--skip-record-metadata", "--files", bootstrap)
+
+    assert dump(*options).lines[-1].startswith(" payload: ")
+    write(log, leader_change(), registration(30, base_offset=1))
+    assert dump(*options).lines[-1].startswith("| payload: ")
 
 
 def test_release_can_be_given(tmp_path: Path) -> None:

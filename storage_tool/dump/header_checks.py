@@ -1,0 +1,44 @@
+"""What a batch header says outside its CRC, held against the batches before it.
+
+Base offset, epoch and magic are not protected. Kafka's tool prints them as they stand; the JSON
+form, which other programs read, also tells where they cannot be right. Offsets are not looked at
+here: whoever prints records compares theirs.
+"""
+
+from __future__ import annotations
+
+from jbodlab.protocol.record_batch import MAGIC, BatchHeader
+
+
+class HeaderChecks:
+    """The checks of one file, batch after batch."""
+
+    def __init__(self, *, is_metadata: bool, epoch: int | None) -> None:
+        """Begin a file.
+
+        Args:
+            is_metadata: Whether it belongs to a metadata log, where epochs begin with a control
+                batch. Other logs have their epochs from whoever led then.
+            epoch: What all its batches must have, as those of a snapshot; None if they differ.
+        """
+        self._is_metadata = is_metadata
+        self._epoch = epoch
+        self._previous: int | None = None
+
+    def complaints(self, header: BatchHeader) -> list[str]:
+        """Return what is wrong with the header of the next batch."""
+        found = []
+        if header.magic != MAGIC:
+            found.append(f"magic {header.magic} is not known, the batch is read as magic {MAGIC}")
+        epoch, previous = header.partition_leader_epoch, self._previous
+        self._previous = epoch
+        if not self._is_metadata:
+            return found
+        if self._epoch is not None:
+            if epoch != self._epoch:
+                found.append(f"epoch {epoch} in a snapshot of epoch {self._epoch}")
+        elif epoch < (previous or 0):
+            found.append(f"epoch {epoch} behind epoch {previous or 0}")
+        elif previous is not None and epoch > previous and not header.is_control:
+            found.append(f"epoch {epoch} behind epoch {previous} without a change of the leader")
+        return found
