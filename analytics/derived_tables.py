@@ -134,6 +134,19 @@ LEADERSHIP_CHURN = Table(
     ),
     order=("topic", "partition"),
 )
+CHANGE_COUNTS = Table(
+    name="change_counts",
+    row="one cause of changes in one stretch of time, a two-hundredth of the log or more",
+    columns=columns(
+        ("what", STRING, "what changed: leader or isr"),
+        ("from_time", TIME, "begin of the stretch of time; null = the times are not known"),
+        ("change", STRING, "of ISRs: shrink, expand or replace; null for leaders"),
+        ("cause", STRING, "as in leadership and isr_changes"),
+        ("changes", LONG, "how many there were"),
+        ("to_none", LONG, "how many of these left a partition without a leader"),
+    ),
+    order=("what", "from_time", "change", "cause"),
+)
 SKEW = Table(
     name="skew",
     row="one online directory or one broker, and its share of the replicas at the end of the log",
@@ -172,6 +185,7 @@ DERIVED_TABLES: tuple[Table, ...] = (
     ASSIGNMENT_LAG,
     ISR_FLAPS,
     LEADERSHIP_CHURN,
+    CHANGE_COUNTS,
     SKEW,
     AVAILABILITY,
 )

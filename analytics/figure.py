@@ -1,8 +1,8 @@
 """What a figure is: one query on the tables, the meaning of its columns, and the rows it gives.
 
 A figure is SQL as Spark understands it, with the names of tables in braces. Whoever shows a figure
-shows the query beside it, so that everybody can ask the tables again and get the same. Figures that
-count the rows of a large table in several ways share a first, small count of it.
+shows the query beside it, so that everybody can ask the tables again and get the same. What would
+count the rows of a large table asks a table of counts instead.
 """
 
 from __future__ import annotations
@@ -56,14 +56,6 @@ class FigureColumn:
     unit: Unit
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SharedCount:
-    """A query with few rows that several figures are made of, under its name in braces."""
-
-    name: str
-    sql: str
-
-
 @dataclass(frozen=True, kw_only=True)
 class Figure:
     """One query on the tables.
@@ -76,15 +68,11 @@ class Figure:
     sql: str
     columns: tuple[FigureColumn, ...]
     limit: int | None = None
-    shared: SharedCount | None = None
 
     @cached_property
     def tables(self) -> tuple[str, ...]:
         """Names of the tables that are asked, in the order of their first use."""
-        if self.shared is None:
-            return names_in(self.sql)
-        inner = {name: f"{{{name}}}" for name in names_in(self.sql)}
-        return names_in(self.sql.format_map({**inner, self.shared.name: self.shared.sql}))
+        return names_in(self.sql)
 
     @property
     def query(self) -> str:
@@ -105,10 +93,7 @@ class Figure:
         return f"SELECT count(*) AS all_rows FROM (\n{self.sql}\n)"
 
     def _plain(self, sql: str) -> str:
-        names = {name: name for name in self.tables}
-        if self.shared is not None:
-            names[self.shared.name] = f"(\n{self.shared.sql.format_map(names)}\n)"
-        return sql.format_map(names)
+        return sql.format_map({name: name for name in self.tables})
 
     def ask(self, tables: Tables) -> Answer:
         """Run the query, and the one for the number of rows where the limit may hide some."""
@@ -147,11 +132,8 @@ class Answer:
 
 def ask_all(figures: Sequence[Figure], tables: Tables) -> dict[str, Answer]:
     """Run several figures, a few at a time; returns them by name, in their order."""
-    shared = {figure.shared.name: figure.shared for figure in figures if figure.shared}
     asked = {name: in_one_task(frame) for name, frame in tables.items()}
     with ThreadPoolExecutor(QUERIES_AT_ONCE) as pool:
-        counted = list(pool.map(lambda one: _counted(one, asked), shared.values()))
-        asked |= dict(zip(shared, counted, strict=True))
         jobs = [pool.submit(figure.ask, asked) for figure in figures]
         answers = [job.result() for job in jobs]
     return {answer.figure.name: answer for answer in answers}
@@ -176,12 +158,6 @@ def names_in(sql: str) -> tuple[str, ...]:
     """Return the names in braces, in the order of their first use."""
     fields = (field for _, field, _, _ in string.Formatter().parse(sql) if field)
     return tuple(dict.fromkeys(fields))
-
-
-def _counted(shared: SharedCount, tables: Tables) -> DataFrame:
-    # Not cached by Spark: it forgets what is cached when a name for it goes, see `run_sql`.
-    frame = run_sql(shared.sql, tables)
-    return frame.sparkSession.createDataFrame(frame.toArrow(), frame.schema).coalesce(1)
 
 
 def figure_columns(lines: Sequence[tuple[str, str, Unit]]) -> tuple[FigureColumn, ...]:

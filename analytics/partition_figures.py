@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from analytics.figure import Figure, SharedCount, Unit, figure_columns
+from analytics.figure import Figure, Unit, figure_columns
 from analytics.log_span import LogSpan
 
 LINES = 20
@@ -14,8 +14,6 @@ TOPICS = 20
 DAYS = 60
 
 _PARTITION = (("topic", "Topic", Unit.TEXT), ("partition", "Partition", Unit.LABEL))
-_NO_CHANGE = "cause NOT IN ('created', 'snapshot')"
-"""The begin of a partition, or of the log, is no change of its leader."""
 
 
 def outages_by_cause(span: LogSpan) -> Figure:
@@ -102,56 +100,40 @@ def longest_outages(span: LogSpan) -> Figure:
     )
 
 
-def _leader_changes(span: LogSpan) -> SharedCount:
-    return SharedCount(
-        name="leader_changes",
-        sql=(
-            f"  SELECT {span.bucket_ms_sql('valid_from_time')} AS bucket_ms, cause,\n"
-            "    count(*) AS changes, count_if(leader = -1) AS to_none\n"
-            f"  FROM {{leadership}} WHERE {_NO_CHANGE} GROUP BY bucket_ms, cause"
-        ),
-    )
+LEADERSHIP_OVER_TIME = Figure(
+    name="leadership_over_time",
+    title="Changes of leaders over time",
+    sql=(
+        "SELECT from_time AS bucket, cause, changes\n"
+        "FROM {change_counts} WHERE what = 'leader' ORDER BY bucket, cause"
+    ),
+    columns=figure_columns(
+        [
+            ("bucket", "From", Unit.TIME),
+            ("cause", "Cause", Unit.TEXT),
+            ("changes", "Changes of leaders", Unit.NUMBER),
+        ]
+    ),
+    limit=POINTS,
+)
 
 
-def leadership_over_time(span: LogSpan) -> Figure:
-    """Changes of leaders by time and cause."""
-    return Figure(
-        name="leadership_over_time",
-        title="Changes of leaders over time",
-        shared=_leader_changes(span),
-        sql=(
-            "SELECT timestamp_millis(bucket_ms) AS bucket, cause, changes\n"
-            "FROM {leader_changes} ORDER BY bucket_ms, cause"
-        ),
-        columns=figure_columns(
-            [
-                ("bucket", "From", Unit.TIME),
-                ("cause", "Cause", Unit.TEXT),
-                ("changes", "Changes of leaders", Unit.NUMBER),
-            ]
-        ),
-        limit=POINTS,
-    )
-
-
-def leadership_causes(span: LogSpan) -> Figure:
-    """Changes of leaders by cause."""
-    return Figure(
-        name="leadership_causes",
-        title="Changes of leaders by cause",
-        shared=_leader_changes(span),
-        sql=(
-            "SELECT cause, sum(changes) AS changes, sum(to_none) AS to_none\n"
-            "FROM {leader_changes} GROUP BY cause ORDER BY changes DESC, cause"
-        ),
-        columns=figure_columns(
-            [
-                ("cause", "Cause", Unit.TEXT),
-                ("changes", "Changes", Unit.NUMBER),
-                ("to_none", "Of these to no leader", Unit.NUMBER),
-            ]
-        ),
-    )
+LEADERSHIP_CAUSES = Figure(
+    name="leadership_causes",
+    title="Changes of leaders by cause",
+    sql=(
+        "SELECT cause, sum(changes) AS changes, sum(to_none) AS to_none\n"
+        "FROM {change_counts} WHERE what = 'leader'\n"
+        "GROUP BY cause ORDER BY changes DESC, cause"
+    ),
+    columns=figure_columns(
+        [
+            ("cause", "Cause", Unit.TEXT),
+            ("changes", "Changes", Unit.NUMBER),
+            ("to_none", "Of these to no leader", Unit.NUMBER),
+        ]
+    ),
+)
 
 
 CHURNING_PARTITIONS = Figure(
@@ -173,57 +155,42 @@ CHURNING_PARTITIONS = Figure(
 )
 
 
-def _isr_counts(span: LogSpan) -> SharedCount:
-    return SharedCount(
-        name="isr_counts",
-        sql=(
-            f"  SELECT {span.bucket_ms_sql('time')} AS bucket_ms, change, cause,\n"
-            "    count(*) AS changes\n"
-            "  FROM {isr_changes} GROUP BY bucket_ms, change, cause"
-        ),
-    )
+ISR_OVER_TIME = Figure(
+    name="isr_over_time",
+    title="Changes of the ISR over time",
+    sql=(
+        "SELECT from_time AS bucket, change, sum(changes) AS changes\n"
+        "FROM {change_counts} WHERE what = 'isr'\n"
+        "GROUP BY from_time, change ORDER BY bucket, change"
+    ),
+    columns=figure_columns(
+        [
+            ("bucket", "From", Unit.TIME),
+            ("change", "Change", Unit.TEXT),
+            ("changes", "Changes of ISRs", Unit.NUMBER),
+        ]
+    ),
+    limit=POINTS,
+)
 
 
-def isr_over_time(span: LogSpan) -> Figure:
-    """Changes of the ISR by time and kind."""
-    return Figure(
-        name="isr_over_time",
-        title="Changes of the ISR over time",
-        shared=_isr_counts(span),
-        sql=(
-            "SELECT timestamp_millis(bucket_ms) AS bucket, change, sum(changes) AS changes\n"
-            "FROM {isr_counts} GROUP BY bucket_ms, change ORDER BY bucket_ms, change"
-        ),
-        columns=figure_columns(
-            [
-                ("bucket", "From", Unit.TIME),
-                ("change", "Change", Unit.TEXT),
-                ("changes", "Changes of ISRs", Unit.NUMBER),
-            ]
-        ),
-        limit=POINTS,
-    )
-
-
-def isr_causes(span: LogSpan) -> Figure:
-    """Changes of the ISR by cause and kind."""
-    return Figure(
-        name="isr_causes",
-        title="Changes of the ISR by cause",
-        shared=_isr_counts(span),
-        sql=(
-            "SELECT cause, change, sum(changes) AS changes\n"
-            "FROM {isr_counts} GROUP BY cause, change ORDER BY changes DESC, cause, change"
-        ),
-        columns=figure_columns(
-            [
-                ("cause", "Cause", Unit.TEXT),
-                ("change", "Change", Unit.TEXT),
-                ("changes", "Changes", Unit.NUMBER),
-            ]
-        ),
-        limit=CAUSES,
-    )
+ISR_CAUSES = Figure(
+    name="isr_causes",
+    title="Changes of the ISR by cause",
+    sql=(
+        "SELECT cause, change, sum(changes) AS changes\n"
+        "FROM {change_counts} WHERE what = 'isr'\n"
+        "GROUP BY cause, change ORDER BY changes DESC, cause, change"
+    ),
+    columns=figure_columns(
+        [
+            ("cause", "Cause", Unit.TEXT),
+            ("change", "Change", Unit.TEXT),
+            ("changes", "Changes", Unit.NUMBER),
+        ]
+    ),
+    limit=CAUSES,
+)
 
 
 FLAPPING_REPLICAS = Figure(

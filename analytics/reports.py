@@ -46,7 +46,7 @@ def text_figures(span: LogSpan) -> tuple[Figure, ...]:
         cluster.DIRECTORY_FAILURES,
         partition.outages_by_cause(span),
         partition.longest_outages(span),
-        partition.leadership_causes(span),
+        partition.LEADERSHIP_CAUSES,
         partition.CHURNING_PARTITIONS,
         partition.FLAPPING_REPLICAS,
         partition.BROKER_SKEW,

@@ -21,8 +21,7 @@ from analytics import tables as t
 from analytics.cluster_facts import cluster_frames, cluster_history
 from analytics.derived import derive_tables
 from analytics.derived.bucket_rows import NEEDED, files_by_bucket
-from analytics.derived.bucket_stage import BucketFiles
-from analytics.derived.bucket_tables import OF_PARTITIONS
+from analytics.derived.bucket_stage import BY_TASKS, BucketFiles
 from analytics.figures import ask_figures
 from analytics.former_run import (
     GOES_ON_WITH,
@@ -197,8 +196,12 @@ class _Run:
         derived = derive_tables(made, files)
         of_buckets = self._keep(derived.of_buckets)
         if files is not None:
-            output.accept(OF_PARTITIONS, _files(of_buckets))
-        output.write(derived.frames, self.layout.size_bytes)
+            output.accept(BY_TASKS, [*_files(of_buckets), *_files(derived.of_failures)])
+        if files is None:
+            output.write(derived.frames, self.layout.size_bytes)
+            return
+        with few_rows(self.spark):
+            output.write(derived.frames, self.layout.size_bytes)
 
     def _scan_plan(self) -> ScanPlan:
         splits = self.layout.splits

@@ -95,6 +95,9 @@ SCANNED = StructType(
 
 _KINDS = Kinds(SCANNED)
 
+TASKS_PER_PROCESSOR = 6
+PIECES_PER_TASK = 4
+
 HELD_BYTES = 64 << 20
 """Rows of records that are held back to be put in order."""
 
@@ -113,10 +116,20 @@ class ScanPlan:
 
 
 def scan(spark: SparkSession, plan: ScanPlan) -> DataFrame:
-    """Return the rows of `SCANNED`, one task per split."""
+    """Return the rows of `SCANNED`; a task takes some splits, one by one."""
     count = max(1, len(plan.splits))
-    numbers = spark.range(0, count, 1, count)
+    numbers = spark.range(0, count, 1, tasks_for(spark, count))
     return numbers.mapInArrow(_scanner(plan), SCANNED)
+
+
+def tasks_for(spark: SparkSession, pieces: int) -> int:
+    """Return how many tasks pieces of work are given to.
+
+    Each later look at what they leave is as many tasks again, so that it is not one for each piece,
+    but enough for all processors to end at about the same time.
+    """
+    enough = TASKS_PER_PROCESSOR * spark.sparkContext.defaultParallelism
+    return min(pieces, max(enough, -(-pieces // PIECES_PER_TASK)))
 
 
 def buckets_of(topic_id: Column, partition: Column, buckets: int) -> Column:

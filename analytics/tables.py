@@ -25,6 +25,7 @@ from pyspark.sql.types import ArrayType, StructField, StructType
 from analytics.derived_tables import (
     ASSIGNMENT_LAG,
     AVAILABILITY,
+    CHANGE_COUNTS,
     DERIVED_TABLES,
     DIRECTORY_FAILURES,
     ISR_FLAPS,
@@ -73,6 +74,7 @@ __all__ = [
     "BROKERS",
     "BROKER_HISTORY",
     "BROKER_SESSIONS",
+    "CHANGE_COUNTS",
     "CONFIGS",
     "CONTROLLER_EPOCHS",
     "DATE",

@@ -33,16 +33,21 @@ HISTORY = (
     *("adding_replicas", "removing_replicas"),
     *_MOMENTS,
 )
-ISR_CHANGE = ("topic", "topic_id", "partition", "offset", "time", "joined", "left", "cause")
+ISR_CHANGE = (
+    *("topic", "topic_id", "partition", "offset", "time"),
+    *("change", "joined", "left", "cause"),
+)
+PARTITION = ("topic_id", "partition", "leader", "replicas", "directories")
 NEEDED: Mapping[Table, tuple[str, ...]] = {
     t.REPLICA_PLACEMENT: PLACEMENT,
     t.LEADERSHIP: LEADERSHIP,
     t.PARTITION_HISTORY: HISTORY,
     t.ISR_CHANGES: ISR_CHANGE,
+    t.PARTITIONS: PARTITION,
 }
 """The tables of partitions that others are derived from, and the columns that are read of them."""
 
-_REPEATED = ("topic", "topic_id", "directory", "ended_by", "cause")
+_REPEATED = ("topic", "topic_id", "directory", "ended_by", "cause", "change")
 _BUCKET = re.compile(r"part-\d+-(\d+)(-still)?-[0-9a-f]{12}\.parquet")
 
 

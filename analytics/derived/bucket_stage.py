@@ -13,6 +13,7 @@ from functools import reduce
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 import pyarrow.compute as pc  # type: ignore[import-untyped]
+from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -21,15 +22,19 @@ from pyspark.sql.types import StructField, StructType
 from analytics import tables as t
 from analytics.columns.arrays import Longs
 from analytics.derived.bucket_rows import NEEDED, RowsInMemory, RowsOfFiles
-from analytics.derived.bucket_tables import OF_PARTITIONS, BucketTables, derive
+from analytics.derived.bucket_tables import OF_PARTITIONS, SMALL_KINDS, BucketTables, derive
+from analytics.derived.directory_failures import Failure, failure_row
 from analytics.derived.failure_parts import FAILURE_PART, Failures, touched_counts
-from analytics.derived.lives import LIFE as LIFE_COLUMNS
-from analytics.kinds import KIND, Kinds
+from analytics.derived.log_end import LogEnd
+from analytics.kinds import KIND, Kinds, of_kind
 from analytics.part_files import PartFiles, PartWriters
 from analytics.scan import FILE
 from analytics.table import INT, LONG, STRING, Table
 
-FAILURE, LIFE = "failure", "life"
+FAILURE = "failure"
+
+BY_TASKS = (*OF_PARTITIONS, t.DIRECTORY_FAILURES)
+"""Tables that tasks write by themselves where they may."""
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -39,8 +44,8 @@ OUTPUT = Kinds(
             StructField(KIND, STRING),
             StructField("file", FILE),
             StructField(FAILURE, FAILURE_PART),
-            StructField(LIFE, LIFE_COLUMNS),
-            *(StructField(table.name, table.schema) for table in OF_PARTITIONS),
+            *(StructField(kind, columns) for kind, columns in SMALL_KINDS.items()),
+            *(StructField(table.name, table.schema) for table in BY_TASKS),
         ]
     )
 )
@@ -79,7 +84,7 @@ def count_touched(
 def derive_buckets(
     tables: Mapping[str, DataFrame],
     failures: Failures,
-    end_us: int | None,
+    end: LogEnd,
     files: BucketFiles | None,
 ) -> DataFrame:
     """Derive what each bucket gives.
@@ -87,7 +92,7 @@ def derive_buckets(
     Args:
         tables: The tables of facts as they were written.
         failures: With `since`.
-        end_us: End of the log, microseconds since 1970.
+        end: End of the log.
         files: The files of the buckets; None if there are none.
 
     Returns:
@@ -95,9 +100,29 @@ def derive_buckets(
     """
     if files is not None:
         numbers = _per_bucket(tables[t.REPLICA_PLACEMENT.name], files)
-        return numbers.mapInArrow(_deriver_of_files(files, failures, end_us), OUTPUT.schema)
+        return numbers.mapInArrow(_deriver_of_files(files, failures, end), OUTPUT.schema)
     mixed = _mixed(tables).repartition("topic_id", "partition")
-    return mixed.mapInArrow(_deriver_of_rows(failures, end_us), OUTPUT.schema)
+    return mixed.mapInArrow(_deriver_of_rows(failures, end), OUTPUT.schema)
+
+
+def sum_up_failures(
+    of_buckets: DataFrame, failures: Sequence[Failure], parts: PartFiles | None
+) -> DataFrame:
+    """Return the table of directory failures.
+
+    Args:
+        of_buckets: What `derive_buckets` returned.
+        failures: All of them, in the order of their numbers.
+        parts: Where tasks write the table by themselves; None if they do not.
+
+    Returns:
+        Rows of `OUTPUT`: the table, or the files that were written.
+    """
+    found = of_kind(of_buckets, FAILURE)
+    # Every failure has a row, also one that touched nothing.
+    numbers = found.sparkSession.range(len(failures)).select(F.col("id").cast(INT).alias("failure"))
+    rows = found.unionByName(numbers, allowMissingColumns=True).repartition("failure")
+    return rows.mapInArrow(_summer_up(failures, parts), OUTPUT.schema)
 
 
 def _per_bucket(frame: DataFrame, files: BucketFiles) -> DataFrame:
@@ -153,14 +178,14 @@ def _counts(touched: Longs) -> pa.RecordBatch:
 
 
 def _deriver_of_files(
-    files: BucketFiles, failures: Failures, end_us: int | None
+    files: BucketFiles, failures: Failures, end: LogEnd
 ) -> Callable[[Batches], Batches]:
     buckets = list(files.files.items())
 
     def derive_files(batches: Batches) -> Batches:
         for number in _numbers(batches, len(buckets)):
             bucket, own = buckets[number]
-            found = derive(RowsOfFiles(own), failures, end_us)
+            found = derive(RowsOfFiles(own), failures, end)
             with PartWriters(files.parts, f"{bucket:05d}") as writers:
                 for table, rows in found.rows.items():
                     writers.write(table, rows, still=True)
@@ -171,7 +196,7 @@ def _deriver_of_files(
     return derive_files
 
 
-def _deriver_of_rows(failures: Failures, end_us: int | None) -> Callable[[Batches], Batches]:
+def _deriver_of_rows(failures: Failures, end: LogEnd) -> Callable[[Batches], Batches]:
     def derive_rows(batches: Batches) -> Batches:
         held: dict[str, list[pa.Table]] = {table.name: [] for table in NEEDED}
         for batch in batches:
@@ -183,7 +208,7 @@ def _deriver_of_rows(failures: Failures, end_us: int | None) -> Callable[[Batche
         tables = {name: pa.concat_tables(parts) for name, parts in held.items() if parts}
         if not tables:
             return
-        found = derive(RowsInMemory(tables), failures, end_us)
+        found = derive(RowsInMemory(tables), failures, end)
         for table, rows in found.rows.items():
             yield from OUTPUT.of_table(table.name, rows)
         yield from _small_rows(found)
@@ -191,8 +216,36 @@ def _deriver_of_rows(failures: Failures, end_us: int | None) -> Callable[[Batche
     return derive_rows
 
 
+def _summer_up(
+    failures: Sequence[Failure], parts: PartFiles | None
+) -> Callable[[Batches], Batches]:
+    def sum_up(batches: Batches) -> Batches:
+        found: dict[int, list[dict[str, object]]] = {}
+        for batch in batches:
+            for row in batch.to_pylist():
+                own = found.setdefault(row["failure"], [])
+                if row["touched"] is not None:
+                    own.append(row)
+        made = [failure_row(failures[number], found[number]) for number in sorted(found)]
+        if not made:
+            return
+        table = t.DIRECTORY_FAILURES
+        if parts is None:
+            yield OUTPUT.of_rows(table.name, made)
+            return
+        schema = to_arrow_schema(table.schema, timezone="UTC")
+        task = TaskContext.get()
+        label = f"{0 if task is None else task.partitionId():05d}"
+        with PartWriters(parts, label) as writers:
+            writers.write(table, pa.Table.from_pylist(made, schema), still=True)
+        yield OUTPUT.of_rows("file", writers.files)
+
+    return sum_up
+
+
 def _small_rows(found: BucketTables) -> Batches:
-    yield from OUTPUT.of_table(LIFE, found.lives)
+    for kind, rows in found.small.items():
+        yield from OUTPUT.of_table(kind, rows)
     if found.failures:
         yield OUTPUT.of_rows(FAILURE, found.failures)
 

@@ -10,12 +10,21 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from analytics import tables as t
-from analytics.derived.bucket_rows import ISR_CHANGE, LEADERSHIP, PLACEMENT, BucketRows
+from analytics.derived.bucket_rows import (
+    ISR_CHANGE,
+    LEADERSHIP,
+    PARTITION,
+    PLACEMENT,
+    BucketRows,
+)
+from analytics.derived.change_counts import change_counts
 from analytics.derived.failure_parts import Failures, failure_parts
 from analytics.derived.isr_flaps import isr_flaps
 from analytics.derived.leadership_churn import leadership_churn
 from analytics.derived.lives import LIFE, lives
+from analytics.derived.log_end import LogEnd
 from analytics.derived.partition_order import PartitionKeys
+from analytics.derived.placed import PLACED, placed
 from analytics.derived.placement_steps import assignment_lag, directory_moves, placements
 from analytics.derived.reassignments import reassignments
 from analytics.table import Table
@@ -24,33 +33,44 @@ OF_PARTITIONS = (t.MOVES, t.ASSIGNMENT_LAG, t.ISR_FLAPS, t.LEADERSHIP_CHURN)
 """Tables whose rows are each of one partition."""
 
 
+LIVES, PLACES, CHANGES = "life", "placed", "changes"
+SMALL_KINDS: Mapping[str, StructType] = {
+    LIVES: LIFE,
+    PLACES: PLACED,
+    CHANGES: t.CHANGE_COUNTS.schema,
+}
+"""Kinds of rows that are summed up over buckets, and their columns."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketTables:
     """What one bucket gives."""
 
     rows: Mapping[Table, pa.Table]
     """Rows of the tables of OF_PARTITIONS."""
-    lives: pa.Table
-    """Rows of `lives.LIFE`."""
+    small: Mapping[str, pa.Table]
+    """Few rows of kinds that are summed up over buckets."""
     failures: list[dict[str, object]]
     """Rows of `failure_parts.FAILURE_PART`."""
 
 
-def derive(rows: BucketRows, failures: Failures, end_us: int | None) -> BucketTables:
+def derive(rows: BucketRows, failures: Failures, end: LogEnd) -> BucketTables:
     """Derive all tables of one bucket.
 
     Args:
         rows: Of the bucket, all of them.
         failures: Of log directories, with `since`.
-        end_us: End of the log, microseconds since 1970; None if it is not known.
+        end: End of the log.
     """
     keys = PartitionKeys()
-    placed = placements(rows.rows(t.REPLICA_PLACEMENT, PLACEMENT), keys)
+    where = placements(rows.rows(t.REPLICA_PLACEMENT, PLACEMENT), keys)
+    leadership = rows.rows(t.LEADERSHIP, LEADERSHIP)
+    isr = rows.rows(t.ISR_CHANGES, ISR_CHANGE)
     found = {
-        t.MOVES: (directory_moves(placed), reassignments(rows, keys, placed)),
-        t.ASSIGNMENT_LAG: (assignment_lag(placed),),
-        t.ISR_FLAPS: (isr_flaps(rows.rows(t.ISR_CHANGES, ISR_CHANGE), keys, placed, end_us),),
-        t.LEADERSHIP_CHURN: (leadership_churn(rows.rows(t.LEADERSHIP, LEADERSHIP), keys),),
+        t.MOVES: (directory_moves(where), reassignments(rows, keys, where)),
+        t.ASSIGNMENT_LAG: (assignment_lag(where),),
+        t.ISR_FLAPS: (isr_flaps(isr, keys, where, end.time_us),),
+        t.LEADERSHIP_CHURN: (leadership_churn(leadership, keys),),
     }
     return BucketTables(
         rows={
@@ -60,7 +80,11 @@ def derive(rows: BucketRows, failures: Failures, end_us: int | None) -> BucketTa
             )
             for table, parts in found.items()
         },
-        lives=_table(lives(placed, end_us), LIFE),
+        small={
+            LIVES: _table(lives(where, end.time_us), LIFE),
+            PLACES: _table(placed(rows.rows(t.PARTITIONS, PARTITION)), PLACED),
+            CHANGES: change_counts(leadership, isr, end.bucket_ms),
+        },
         failures=failure_parts(rows, failures) if len(failures) else [],
     )
 

@@ -6,61 +6,72 @@ partitions is found bucket by bucket (`failure_parts`) and summed up here.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
-from pyspark.sql.types import StructField, StructType
 
 from analytics.broker_fold import OFFLINE
 from analytics.columns.arrays import Longs
 from analytics.derived.failure_parts import Failures
-from analytics.derived.log_end import milliseconds
 from analytics.history.arrow_reading import FOR_EVER
 from analytics.history.blocks import NO_TIME
-from analytics.table import INT
 
-_FAILURE = ("broker", "directory", "detected_offset")
+Part = Mapping[str, Any]
+"""A row of `failure_parts.FAILURE_PART`; times are microseconds since 1970."""
+
+_REPLICAS_GONE = "replicas_gone"
+_BEFORE_ALL = -(2**63)
+_US_PER_MS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KnownFailures:
-    """All failures: as rows for Spark, with a number each, and as columns for tasks."""
+class Failure:
+    """One failure, as the table of log directories has it; times are microseconds since 1970."""
 
-    frame: DataFrame
-    columns: Failures
+    broker: int
+    directory: str
+    detected_offset: int
+    detected_time: int | None
+    batch: int | None
+    """First offset of the batch that tells of it."""
+    back_offset: int | None
+    """Offset at which it was over; None if it is not."""
+    back_time: int | None
+    back_by: str | None
 
 
-def known_failures(log_dirs: DataFrame) -> KnownFailures:
-    """Return the failures that the table of log directories tells of."""
-    found = log_dirs.where(F.col("state") == OFFLINE).select(
+def known_failures(log_dirs: DataFrame) -> list[Failure]:
+    """Return the failures that the table of log directories tells of, in order."""
+    rows = log_dirs.where(F.col("state") == OFFLINE).select(
         "broker",
         "directory",
         F.col("valid_from_offset").alias("detected_offset"),
-        F.col("valid_from_time").alias("detected_time"),
+        F.unix_micros("valid_from_time").alias("detected_time"),
         F.col("batch_base_offset").alias("batch"),
         F.col("valid_to_offset").alias("back_offset"),
-        F.col("valid_to_time").alias("back_time"),
+        F.unix_micros("valid_to_time").alias("back_time"),
         F.col("ended_by").alias("back_by"),
-        # A time of Spark becomes a local time of this process when it is collected.
-        F.unix_micros("valid_from_time").alias("us"),
     )
-    rows = sorted(found.collect(), key=lambda row: tuple(row[name] for name in _FAILURE))
-    offset = np.array([row["detected_offset"] for row in rows], dtype=np.int64)
-    columns = Failures(
-        broker=np.array([row["broker"] for row in rows], dtype=np.int64),
-        directory=tuple(row["directory"] for row in rows),
+    found = [Failure(**row.asDict()) for row in rows.collect()]
+    return sorted(found, key=lambda one: (one.detected_offset, one.broker, one.directory))
+
+
+def failure_columns(failures: Sequence[Failure]) -> Failures:
+    """Return failures as columns, `since` not known yet."""
+    offset = np.array([one.detected_offset for one in failures], dtype=np.int64)
+    return Failures(
+        broker=np.array([one.broker for one in failures], dtype=np.int64),
+        directory=tuple(one.directory for one in failures),
         offset=offset,
-        time=_or(offset, [row["us"] for row in rows], NO_TIME),
-        batch=np.minimum(_or(offset, [row["batch"] for row in rows], FOR_EVER), offset),
-        back=_or(offset, [row["back_offset"] for row in rows], FOR_EVER),
+        time=_or([one.detected_time for one in failures], NO_TIME),
+        batch=np.minimum(_or([one.batch for one in failures], FOR_EVER), offset),
+        back=_or([one.back_offset for one in failures], FOR_EVER),
     )
-    numbers = StructType([StructField("failure", INT), *found.select(*_FAILURE).schema])
-    numbered = log_dirs.sparkSession.createDataFrame(
-        [(number, *(row[name] for name in _FAILURE)) for number, row in enumerate(rows)], numbers
-    )
-    return KnownFailures(frame=found.drop("us").join(numbered, list(_FAILURE)), columns=columns)
 
 
 def with_begin(failures: Failures, touched: Longs) -> Failures:
@@ -73,68 +84,76 @@ def with_begin(failures: Failures, touched: Longs) -> Failures:
     return replace(failures, since=np.minimum(failures.batch, failures.offset - touched))
 
 
-def directory_failures(failures: DataFrame, parts: DataFrame) -> DataFrame:
-    """Return the table of directory failures.
+def failure_row(failure: Failure, parts: Iterable[Part]) -> dict[str, object]:
+    """Return a row of the table of directory failures.
 
     Args:
-        failures: The failures with their numbers.
-        parts: Of schema `FAILURE_PART`, at most one row for a failure and bucket.
+        failure: The failure.
+        parts: What it did to each bucket.
     """
-    summed = parts.groupBy("failure").agg(
-        F.sum("touched").alias("partitions_touched"),
-        F.sum("moved").alias("leaders_moved"),
-        F.sum("lost").alias("leaders_lost"),
-        F.max("last_leader").alias("last_leader"),
-        # The last of moments counts when there are no more to come.
-        F.when(F.sum("left") == F.sum("touched"), F.max("last_left")).alias("all_left"),
-        F.when(F.sum("done") == F.sum("touched"), F.max("last_done")).alias("all_done"),
-        F.array_sort(F.flatten(F.collect_list("partitions"))).alias("partitions"),
-    )
-    return _summed_up(failures.join(summed, "failure", "left"))
+    own = list(parts)
+    touched = _sum(own, "touched")
+    detected = (failure.detected_offset, failure.detected_time)
+    leader = _last(own, "last_leader")
+    # The last of moments counts when there are no more to come.
+    left = _last(own, "last_left") if _sum(own, "left") == touched else None
+    whole = _last(own, "last_done") if _sum(own, "done") == touched else None
+    if not touched:
+        whole = detected
+    ends: list[tuple[int, int | None, str | None]] = []
+    if failure.back_offset is not None:
+        ends.append((failure.back_offset, failure.back_time, failure.back_by))
+    if left is not None:
+        ends.append((*left, _REPLICAS_GONE))
+    closed = min(ends, key=lambda end: (*_order(end[:2]), end[2] or ""), default=None)
+    names = [name for part in own for name in json.loads(part["partitions"])]
+    return {
+        "broker": failure.broker,
+        "directory": failure.directory,
+        "detected_offset": failure.detected_offset,
+        "detected_time": failure.detected_time,
+        "partitions_touched": touched,
+        "leaders_moved": _sum(own, "moved"),
+        "leaders_lost": _sum(own, "lost"),
+        "last_leader_offset": leader and leader[0],
+        "last_leader_time": leader and leader[1],
+        "time_to_last_leader_ms": _milliseconds(detected, leader),
+        "full_isr_offset": whole and whole[0],
+        "full_isr_time": whole and whole[1],
+        "time_to_full_isr_ms": _milliseconds(detected, whole),
+        "state": "open" if closed is None else "closed",
+        "closed_offset": closed and closed[0],
+        "closed_time": closed and closed[1],
+        "closed_by": closed and closed[2],
+        "partitions": sorted(names),
+    }
 
 
-def _or(like: Longs, values: list[int | None], nothing: int) -> Longs:
-    found = [nothing if value is None else value for value in values]
-    return np.array(found, dtype=like.dtype)
+_Moment = tuple[int, int | None]
+"""Offset and time."""
 
 
-def _moment(prefix: str) -> Column:
-    return F.struct(
-        F.col(f"{prefix}_offset").alias("offset"), F.col(f"{prefix}_time").alias("time")
-    )
+def _or(values: Sequence[int | None], nothing: int) -> Longs:
+    return np.array([nothing if value is None else value for value in values], dtype=np.int64)
 
 
-def _summed_up(found: DataFrame) -> DataFrame:
-    back = F.struct(
-        F.col("back_offset").alias("offset"),
-        F.col("back_time").alias("time"),
-        F.col("back_by").alias("by"),
-    )
-    left = F.struct("all_left.offset", "all_left.time", F.lit("replicas_gone").alias("by"))
-    closed = F.least(
-        F.when(F.col("back_offset").isNotNull(), back),
-        F.when(F.col("all_left").isNotNull(), left),
-    )
-    none = F.coalesce("partitions_touched", F.lit(0)) == 0
-    whole = F.when(none, _moment("detected")).otherwise(F.col("all_done"))
-    return found.withColumns({"closed": closed, "whole": whole}).select(
-        *_FAILURE,
-        "detected_time",
-        *(
-            F.coalesce(name, F.lit(0)).alias(name)
-            for name in ("partitions_touched", "leaders_moved", "leaders_lost")
-        ),
-        F.col("last_leader.offset").alias("last_leader_offset"),
-        F.col("last_leader.time").alias("last_leader_time"),
-        milliseconds(F.col("detected_time"), F.col("last_leader.time")).alias(
-            "time_to_last_leader_ms"
-        ),
-        F.col("whole.offset").alias("full_isr_offset"),
-        F.col("whole.time").alias("full_isr_time"),
-        milliseconds(F.col("detected_time"), F.col("whole.time")).alias("time_to_full_isr_ms"),
-        F.when(F.col("closed").isNull(), "open").otherwise("closed").alias("state"),
-        F.col("closed.offset").alias("closed_offset"),
-        F.col("closed.time").alias("closed_time"),
-        F.col("closed.by").alias("closed_by"),
-        F.coalesce("partitions", F.array().cast("array<string>")).alias("partitions"),
-    )
+def _sum(parts: Sequence[Part], name: str) -> int:
+    return sum(int(part[name]) for part in parts)
+
+
+def _last(parts: Sequence[Part], name: str) -> _Moment | None:
+    moments = [
+        (int(part[name]["offset"]), part[name]["time"]) for part in parts if part[name] is not None
+    ]
+    return max(moments, key=_order, default=None)
+
+
+def _order(moment: _Moment) -> tuple[int, int]:
+    offset, time = moment
+    return offset, _BEFORE_ALL if time is None else time
+
+
+def _milliseconds(start: _Moment, end: _Moment | None) -> int | None:
+    if end is None or start[1] is None or end[1] is None:
+        return None
+    return end[1] // _US_PER_MS - start[1] // _US_PER_MS

@@ -6,13 +6,11 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 
 from analytics.columns.arrays import Longs
+from analytics.derived.change_counts import is_change
 from analytics.derived.partition_order import InOrder, PartitionKeys
 from analytics.history.arrow_columns import times as time_array
 from analytics.history.arrow_reading import firsts, longs, texts, times
 from jbodlab.ids import NO_LEADER
-
-_NO_CHANGE = frozenset(("created", "snapshot"))
-"""The begin of a partition, or of the log, is no change of its leader."""
 
 
 def leadership_churn(rows: pa.Table, keys: PartitionKeys) -> dict[str, pa.Array] | None:
@@ -22,8 +20,7 @@ def leadership_churn(rows: pa.Table, keys: PartitionKeys) -> dict[str, pa.Array]
         rows: All intervals of leaders of the bucket.
         keys: Numbers of partitions.
     """
-    cause = texts(rows.column("cause"))
-    changes = np.nonzero(~cause.where_in(_NO_CHANGE) & (cause.codes >= 0))[0]
+    changes = np.nonzero(is_change(texts(rows.column("cause"))))[0]
     if not len(changes):
         return None
     offset = longs(rows.column("valid_from_offset"))[changes]

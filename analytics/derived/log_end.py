@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
 
+from analytics.log_span import LogSpan
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogEnd:
@@ -15,6 +17,8 @@ class LogEnd:
 
     time_us: int | None
     """Microseconds since 1970."""
+    bucket_ms: int
+    """Length of the stretches of time that changes are counted by."""
 
     @property
     def time(self) -> Column:
@@ -24,12 +28,21 @@ class LogEnd:
 
 def log_end(tables: Mapping[str, DataFrame]) -> LogEnd:
     """Return the end of the log; without any records, the end of the snapshot."""
-    last = F.max_by(F.unix_micros("last_time"), "last_offset").alias("time")
-    found: int | None = tables["record_counts"].agg(last).collect()[0]["time"]
+    (row,) = (
+        tables["record_counts"]
+        .agg(
+            F.max_by(F.unix_micros("last_time"), "last_offset").alias("last"),
+            F.unix_millis(F.min("earliest_time")).alias("earliest_ms"),
+            F.unix_millis(F.max("latest_time")).alias("latest_ms"),
+        )
+        .collect()
+    )
+    found: int | None = row["last"]
     if found is None:
         since = F.max(F.unix_micros("valid_from_time"))
         found = tables["brokers"].agg(since.alias("time")).collect()[0]["time"]
-    return LogEnd(time_us=found)
+    span = LogSpan(first_ms=row["earliest_ms"], last_ms=row["latest_ms"], end_ms=None)
+    return LogEnd(time_us=found, bucket_ms=span.bucket_ms)
 
 
 def milliseconds(start: Column, end: Column) -> Column:

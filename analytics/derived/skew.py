@@ -8,33 +8,25 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
 
 from analytics.broker_fold import ONLINE
+from analytics.derived.placed import COUNTS
 
-_COUNTS = ("replicas", "leaders", "preferred_leaders")
 
+def skew(tables: Mapping[str, DataFrame], placed: DataFrame) -> DataFrame:
+    """Return the table of skew: a row per registered broker and per online directory.
 
-def skew(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """Return the table of skew: a row per registered broker and per online directory."""
-    replica = F.posexplode(F.arrays_zip("replicas", "directories")).alias("position", "replica")
-    placed = (
-        tables["partitions"]
-        .select("leader", replica)
-        .groupBy(
-            F.col("replica.replicas").alias("broker"),
-            F.col("replica.directories").alias("directory"),
-        )
-        .agg(
-            F.count("*").alias("replicas"),
-            F.count_if(F.col("leader") == F.col("replica.replicas")).alias("leaders"),
-            F.count_if(F.col("position") == 0).alias("preferred_leaders"),
-        )
-    )
+    Args:
+        tables: The tables of facts.
+        placed: Of schema `placed.PLACED`, from every bucket.
+    """
+    counts = (F.sum(name).alias(name) for name in COUNTS)
+    placed = placed.groupBy("broker", "directory").agg(*counts)
     online = (
         tables["log_dirs"]
         .where((F.col("state") == ONLINE) & F.col("valid_to_offset").isNull())
         .select("broker", "directory")
     )
     directories = _counted(online, placed, ["broker", "directory"])
-    per_broker = placed.groupBy("broker").agg(*(F.sum(name).alias(name) for name in _COUNTS))
+    per_broker = placed.groupBy("broker").agg(*(F.sum(name).alias(name) for name in COUNTS))
     brokers = _counted(tables["brokers"].select("broker"), per_broker, ["broker"]).withColumn(
         "directory", F.lit(None).cast("string")
     )
@@ -46,7 +38,7 @@ def skew(tables: Mapping[str, DataFrame]) -> DataFrame:
 
 
 def _counted(things: DataFrame, placed: DataFrame, keys: list[str]) -> DataFrame:
-    counts = (F.coalesce(name, F.lit(0)).alias(name) for name in _COUNTS)
+    counts = (F.coalesce(name, F.lit(0)).alias(name) for name in COUNTS)
     return things.join(placed, keys, "left").select(*keys, *counts)
 
 
@@ -60,7 +52,7 @@ def _compared(frame: DataFrame, scope: str) -> DataFrame:
         F.lit(scope).alias("scope"),
         "broker",
         "directory",
-        *_COUNTS,
+        *COUNTS,
         F.when(total > 0, replicas / total).alias("share_of_replicas"),
         mean,
         F.when(mean > 0, replicas / mean - 1).alias("deviation"),
