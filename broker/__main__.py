@@ -18,6 +18,9 @@ from jbodlab import log_lines
 from jbodlab.command_line import Parser
 from jbodlab.errors import JbodlabError
 
+SWITCH_INTERVAL_S = 0.0005
+"""So long one thread may keep the others from running Python; clients wait for the event loop."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -39,6 +42,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     log_lines.set_up()
     # gRPC would write to standard error what is said there in one line already.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     try:
         config = load(Path(options.config))
         if options.health:

@@ -150,6 +150,11 @@ class FencedDisk:
         self._fence.check()
         self._disk.fsync_file(path)
 
+    def write_back(self, path: Path, position: int, size: int) -> int:
+        """Return when a part of a file was handed to the disk."""
+        self._fence.check()
+        return self._disk.write_back(path, position, size)
+
     def fsync_dir(self, path: Path) -> None:
         """Return when the names in a directory are on the disk."""
         self._fence.check()

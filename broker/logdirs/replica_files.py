@@ -108,6 +108,10 @@ class ReplicaFiles:
         """Return when the content of a file is on the disk."""
         self._guarded(path, self.disk.fsync_file, path)
 
+    def write_back(self, path: Path, position: int, size: int) -> int:
+        """Return when a part of a file was handed to the disk."""
+        return self._guarded(path, self.disk.write_back, path, position, size)
+
     def fsync_dir(self, path: Path) -> None:
         """Return when the names in a directory are on the disk."""
         self._guarded(path, self.disk.fsync_dir, path)

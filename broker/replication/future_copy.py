@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import time
 from collections.abc import Callable
 from enum import Enum, auto
 from functools import partial
@@ -24,6 +25,9 @@ from jbodlab.log.filesystem import CopySource, CopyTarget, FileSystem
 from jbodlab.log.replica_copy import SegmentFiles
 
 T = TypeVar("T")
+
+WRITE_BACK_BYTES = 4 << 20
+"""Pieces in which a copy is written to the disk after the swap."""
 
 NICENESS = 5
 """The threads of moves stand back where processors are few: clients wait for the others."""
@@ -148,7 +152,22 @@ class FutureCopy:
             return
         # The replica serves already: retention or a truncation may have taken the segment away.
         with contextlib.suppress(FileNotFoundError):
+            self._write_back(path)
             self._target.fsync_file(path)
+
+    def _write_back(self, path: Path) -> None:
+        """Hand a file to the disk in pieces, with as much time between them as each takes.
+
+        Appends to other files of that disk would wait behind all that is queued.
+        """
+        position = 0
+        while not self._stop.is_set():
+            begun_s = time.monotonic()
+            written = self._target.write_back(path, position, WRITE_BACK_BYTES)
+            if not written:
+                return
+            position += written
+            self._stop.wait(time.monotonic() - begun_s)
 
     def _copy(self, reader: CopySource, writer: CopyTarget, start: int, end: int) -> int:
         position = start
