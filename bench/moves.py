@@ -45,6 +45,7 @@ class Moves:
         cp_mb_s: The same of `cp`.
         cp_synced_mb_s: Of `cp` and a `sync` of what it wrote: a move ends on the disk.
         quiet_p99_ms: From sending to acknowledgement of messages to other partitions of the broker.
+        cp_p99_ms: The same while `cp` copies, a process of its own.
         moving_p99_ms: The same while the replica moves.
     """
 
@@ -55,6 +56,7 @@ class Moves:
     cp_synced_mb_s: list[float]
     quiet_p50_ms: float
     quiet_p99_ms: float
+    cp_p99_ms: float
     moving_p50_ms: float
     moving_p99_ms: float
 
@@ -109,12 +111,13 @@ def moves(file_system: str, megabytes: int, runs: int) -> Moves:
         begin = time.monotonic()
         time.sleep(QUIET_S)
         quiet = latency.between([(begin, time.monotonic())])
-        spans, speeds, copied, synced = [], [], [], []
+        spans, copying, speeds, copied, synced = [], [], [], [], []
         for _ in range(runs):
             source = cluster.directory_of(1, TOPIC, 0)
             target = next(path for path in cluster.log_dirs(1) if path != source)
             size = sum(file.stat().st_size for file in (source / f"{TOPIC}-0").glob("*.log"))
-            plain_s, synced_s = cp(source / f"{TOPIC}-0", target)
+            begin, plain_s, synced_s = cp(source / f"{TOPIC}-0", target)
+            copying.append((begin, begin + plain_s))
             copied.append(size / plain_s / 1e6)
             synced.append(size / synced_s / 1e6)
             time.sleep(1)
@@ -126,7 +129,7 @@ def moves(file_system: str, megabytes: int, runs: int) -> Moves:
             speeds.append(size / (end - begin) / 1e6)
             wait_for("the old copy removed", lambda source=source: not _left(source))
             time.sleep(1)
-        moving = latency.between(spans)
+        moving, beside_cp = latency.between(spans), latency.between(copying)
         latency.stop()
         return Moves(
             file_system=file_system,
@@ -136,13 +139,14 @@ def moves(file_system: str, megabytes: int, runs: int) -> Moves:
             cp_synced_mb_s=synced,
             quiet_p50_ms=median(quiet),
             quiet_p99_ms=percentile(quiet, 0.99),
+            cp_p99_ms=percentile(beside_cp, 0.99),
             moving_p50_ms=median(moving),
             moving_p99_ms=percentile(moving, 0.99),
         )
 
 
-def cp(source: Path, target: Path) -> tuple[float, float]:
-    """Copy a folder with `cp`; returns the seconds without and with a sync behind it."""
+def cp(source: Path, target: Path) -> tuple[float, float, float]:
+    """Copy a folder with `cp`; returns when, and the seconds without and with a sync behind it."""
     copy = target.parent / "cp"
     subprocess.run(["sync"], check=True)
     begin = time.monotonic()
@@ -152,7 +156,7 @@ def cp(source: Path, target: Path) -> tuple[float, float]:
     synced_s = time.monotonic() - begin
     shutil.rmtree(copy)
     subprocess.run(["sync"], check=True)
-    return plain_s, synced_s
+    return begin, plain_s, synced_s
 
 
 def fill(cluster: Cluster, megabytes: int) -> None:

@@ -19,7 +19,7 @@ from jbodlab.log import names
 from jbodlab.log.replica_copy import CopyPoint, SegmentFiles, align
 from jbodlab.log.replica_log import ReplicaLog
 
-PIECE_BYTES = 64 << 20
+PIECE_BYTES = 256 << 20
 """Room in the target is asked for by pieces of this size; a thread copies one after the other."""
 
 CLOSE_BYTES = 1 << 20

@@ -29,7 +29,7 @@ T = TypeVar("T")
 WRITE_BACK_BYTES = 4 << 20
 """Pieces in which a copy is written to the disk after the swap."""
 
-NICENESS = 5
+NICENESS = 19
 """The threads of moves stand back where processors are few: clients wait for the others."""
 
 
