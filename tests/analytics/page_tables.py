@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -12,6 +13,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from analytics.derived_tables import DERIVED_TABLES
 from analytics.fact_tables import FACT_TABLES
+from analytics.log_span import LogSpan
 from analytics.table import Table
 from analytics.tables import TABLES
 from tests.analytics.small_logs import counted
@@ -33,12 +35,49 @@ def write_tables(folder: Path, **rows: list[Row]) -> None:
     """Write every table below a folder; those not given are empty, records are counted."""
     if "records" in rows:
         rows.setdefault("record_counts", counted(rows["records"]))
+    if "leadership" in rows or "isr_changes" in rows:
+        rows.setdefault("change_counts", changes_of(rows))
     for name, table in ALL_TABLES.items():
         schema = to_arrow_schema(table.schema, timezone="UTC")
         given = [{key: row.get(key) for key in schema.names} for row in rows.get(name, [])]
         assert all(set(row) <= set(schema.names) for row in rows.get(name, [])), name
         (folder / name).mkdir(parents=True)
         pq.write_table(pa.Table.from_pylist(given, schema), folder / name / "part.parquet")
+
+
+def changes_of(rows: Mapping[str, list[Row]]) -> list[Row]:
+    """Return the rows of the table of change counts, counted one by one."""
+    times = [row["timestamp"] for row in rows.get("records", [])]
+    ends = (min(times), max(times)) if times else (None, None)  # type: ignore[type-var]
+    first_ms, last_ms = (_milliseconds(time) for time in ends)
+    width = LogSpan(first_ms=first_ms, last_ms=last_ms, end_ms=None).bucket_ms
+    found: Counter[tuple[object, ...]] = Counter()
+    to_none: Counter[tuple[object, ...]] = Counter()
+    changes = [
+        ("leader", row["valid_from_time"], None, row["cause"], row["leader"] == -1)
+        for row in rows.get("leadership", [])
+        if row["cause"] not in ("created", "snapshot")
+    ] + [
+        ("isr", row["time"], row["change"], row["cause"], False)
+        for row in rows.get("isr_changes", [])
+    ]
+    for what, time, change, cause, is_none in changes:
+        ms = _milliseconds(time)
+        begin = None if ms is None else datetime.fromtimestamp((ms - ms % width) / 1000, UTC)
+        found[what, begin, change, cause] += 1
+        to_none[what, begin, change, cause] += is_none
+    names = ("what", "from_time", "change", "cause")
+    return [
+        {**dict(zip(names, key, strict=True)), "changes": count, "to_none": to_none[key]}
+        for key, count in found.items()
+    ]
+
+
+def _milliseconds(time: object) -> int | None:
+    if time is None:
+        return None
+    assert isinstance(time, datetime)
+    return (time - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
 
 
 def interval(start: float, end: float | None) -> Row:

@@ -279,6 +279,25 @@ def test_churn_counts_changes_of_leaders_and_not_their_begin(spark: SparkSession
     ) == [(0, 3, 1)]
 
 
+def test_changes_are_counted_by_time_and_cause(spark: SparkSession) -> None:
+    names = ("what", "change", "cause", "changes", "to_none")
+
+    # Ten batches, one second each: stretches of less than that hold one change each.
+    found = derived(
+        spark,
+        t.CHANGE_COUNTS,
+        names,
+        [change(0, leader=-1)],
+        [change(0, leader=2)],
+        [change(0, isr=(1, 2))],
+        [change(0, isr=(1, 2, 3))],
+    )
+
+    assert sum(row[3] for row in found if row[0] == "leader") == 2  # type: ignore[misc]
+    assert sum(row[4] for row in found) == 1  # type: ignore[misc]
+    assert sorted(str(row[1]) for row in found if row[0] == "isr") == ["expand", "shrink"]
+
+
 def test_skew_compares_directories_of_a_broker_and_brokers(spark: SparkSession) -> None:
     names = ("scope", "broker", "replicas", "leaders", "preferred_leaders", "deviation")
     rows = derived(spark, t.SKEW, names, [broker_change(2, log_dirs=only(DIRECTORIES[2][0]))])
