@@ -31,6 +31,16 @@ BLOCKS = ".blocks"
 _LONG_TEXTS = ("payload", "raw", "value", "message")
 """Columns whose values hardly repeat: a dictionary of them would cost and save nothing."""
 
+_SKIPPED_BY = frozenset(
+    (
+        *("offset", "timestamp", "time", "batch_base_offset"),
+        *("valid_from_offset", "valid_from_time", "valid_to_offset", "valid_to_time"),
+        *("from_offset", "from_time", "to_offset", "to_time"),
+        *("type", "topic", "topic_id", "partition", "broker", "directory"),
+    )
+)
+"""Columns by whose range of values readers skip parts of a file; no others are worth it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartFiles:
@@ -114,6 +124,7 @@ class PartWriters:
                     or not pa.types.is_int64(rows.schema.field(name).type)
                 ],
                 store_schema=False,
+                write_statistics=[name for name in rows.column_names if name in _SKIPPED_BY],
             )
             self.rows[key] = 0
         writer.write_table(rows, row_group_size=ROWS_PER_GROUP)

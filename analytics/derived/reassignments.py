@@ -16,7 +16,7 @@ from analytics import tables as t
 from analytics.columns.arrays import Bools, Longs, offsets_of, spread
 from analytics.derived.bucket_rows import BucketRows
 from analytics.derived.partition_order import InOrder, PartitionKeys
-from analytics.derived.placement_steps import Placements
+from analytics.derived.placement_steps import Placements, next_rows
 from analytics.history.arrow_columns import NOTHING, ints, words
 from analytics.history.arrow_columns import times as time_array
 from analytics.history.arrow_reading import (
@@ -82,7 +82,15 @@ def reassignments(
     )
     to_row = came.last(meanwhile)
     assigned = came.first(meanwhile & (came.since >= queued[came.pair]))
-    arrived = came.any((came.since <= ended[came.pair]) & (came.until > ended[came.pair])) & is_over
+    at_end = (came.since <= ended[came.pair]) & (came.until > ended[came.pair])
+    arrived = came.any(at_end) & is_over
+    # A short one may be over before the broker has said where it put the replica.
+    after = next_rows(placed)[came.row]
+    said_later = at_end & ~placed.real[came.row] & (after >= 0) & placed.real[after]
+    later = came.last(said_later)
+    later[later >= 0] = next_rows(placed)[later[later >= 0]]
+    to_row = np.where(to_row < 0, later, to_row)
+    assigned = np.where(assigned < 0, later, assigned)
 
     done = np.where(to_broker != NOTHING, arrived, ~stayed)
     outcome = np.where(

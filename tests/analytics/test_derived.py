@@ -208,6 +208,31 @@ def test_a_reassignment_is_completed_by_the_state_without_it(spark: SparkSession
     )
 
 
+def test_a_reassignment_may_be_over_before_its_directory_is_named(spark: SparkSession) -> None:
+    target = DIRECTORIES[4][0]
+
+    assert (
+        derived(
+            spark,
+            t.MOVES,
+            ("kind", "to_directory", "assigned_offset", "ended_offset", "outcome"),
+            [reassigning(4)],  # 7
+            [
+                change(
+                    0,
+                    replicas=(4, 1, 2),
+                    isr=(4, 1, 2),
+                    adding_replicas=(),
+                    removing_replicas=(),
+                    directories=(UNASSIGNED, *FIRST[:2]),
+                )
+            ],  # 8
+            [change(0, directories=(target, *FIRST[:2]))],  # 9
+        )
+        == [("reassignment", text(target), 9, 8, "completed")]
+    )
+
+
 def test_a_reassignment_that_is_taken_back_is_cancelled(spark: SparkSession) -> None:
     back = change(
         0, replicas=(1, 2, 3), adding_replicas=(), removing_replicas=(), directories=FIRST
