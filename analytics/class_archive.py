@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -20,6 +21,8 @@ import pyspark
 from pyspark import StorageLevel
 from pyspark.sql import SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
+
+from analytics.errors import ReplayInputError
 
 _QUIET = ("-XX:+IgnoreUnrecognizedVMOptions", "-Xlog:disable", "-Xlog:all=error:stderr")
 """An archive that does not fit is passed over; nobody needs to read about it."""
@@ -64,7 +67,11 @@ def make_archive() -> Path | None:
         spark.stop()
         # It writes the archive when it ends, and it ends with its input.
         machine.stdin.close()
-        machine.wait(_WAIT_S)
+        try:
+            machine.wait(_WAIT_S)
+        except subprocess.TimeoutExpired as error:
+            machine.kill()
+            raise ReplayInputError(f"Java did not end within {_WAIT_S} s") from error
     unfinished.replace(path)
     return path
 

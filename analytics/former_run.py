@@ -24,8 +24,14 @@ from analytics.log_files import open_files
 from jbodlab.errors import DecodeError
 from jbodlab.protocol.record_batch import HEADER_SIZE, read_header
 
-FORMAT = 1
+FORMAT = 2
 """Of the folder; a run leaves the one of another format alone and reads everything."""
+
+BYTES_PER_BUCKET = 32 << 20
+"""Of the log; a bucket of partitions is the work of one task."""
+
+GROWTH_MAX = 4
+"""A log that has grown more than so many times is read anew, into more buckets."""
 
 STATE = "_state"
 OPEN = "open"
@@ -96,6 +102,7 @@ def load_former(output: Path, layout: Layout) -> FormerRun | None:
         and former.start_offset == layout.start_offset
         and former.replay_from == layout.replay_from
         and layout.end_offset >= former.next_offset
+        and layout.size_bytes <= GROWTH_MAX * former.buckets * BYTES_PER_BUCKET
         and all(snapshot.end_offset >= former.next_offset for snapshot in new)
         and (names >= set(former.snapshots) or not former.disagreed)
         and read_last_batch(layout.source, former.last.file, former.last.position) == former.last

@@ -24,6 +24,7 @@ from analytics.derived.bucket_rows import NEEDED, files_by_bucket
 from analytics.derived.bucket_stage import BY_TASKS, BucketFiles
 from analytics.figures import ask_figures
 from analytics.former_run import (
+    BYTES_PER_BUCKET,
     GOES_ON_WITH,
     OPEN,
     PROBLEMS,
@@ -54,9 +55,6 @@ from analytics.scan import SCANNED, ScanPlan, scan
 from analytics.session import few_rows
 from analytics.table import Table
 from analytics.transactions import Dropped
-
-BYTES_PER_BUCKET = 32 << 20
-"""Of the log; the events of a bucket are followed by one task, in steps."""
 
 RECORD_TABLES = (t.RECORDS, t.SNAPSHOT_RECORDS)
 OF_CLUSTER: Mapping[Table, Source] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from analytics.errors import ReplayInputError
-from analytics.former_run import load_former, remaining_splits
+from analytics.former_run import BYTES_PER_BUCKET, load_former, remaining_splits
 from analytics.job import answer, main, replay
 from analytics.layout import read_layout
 from analytics.tables import TABLES
@@ -125,6 +125,8 @@ def test_a_run_goes_on_only_if_nothing_before_has_changed(runs: Runs) -> None:
     finally:
         last.write_bytes(data)
     assert load_former(runs.at_once, layout) == former
+    grown = replace(layout, size_bytes=layout.size_bytes + 5 * BYTES_PER_BUCKET * former.buckets)
+    assert load_former(runs.at_once, grown) is None
     assert load_former(runs.by_spark, layout) is None
 
 
