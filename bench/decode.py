@@ -29,6 +29,16 @@ from jbodlab.log.names import METADATA_DIR_NAME
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 WARM_UP_RECORDS = 1_000_000
 """As many as the virtual machine needs to have compiled what is hot."""
+READS = (
+    ("all columns", "true", None),
+    ("without payload", "false", None),
+    (
+        "six columns",
+        "false",
+        "offset LONG, timestamp TIMESTAMP, type STRING, topic_id STRING, partition INT, broker INT",
+    ),
+)
+"""What is read: its name, the option `payload`, the schema; None for all columns."""
 SAMPLE_S = 1.0
 """Asking for memory costs time of the processors that are measured."""
 
@@ -88,18 +98,19 @@ def _source_runs(root: Path, count: int, runs: int) -> list[Run]:
         _read(spark, root / "small", "true")
         found = []
         for number in range(1, runs + 1):
-            for payload in ("true", "false"):
-                name = f"data source, payload {payload}, run {number}"
+            for what, payload, schema in READS:
+                name = f"data source, {what}, run {number}"
                 with _measured(Run(name=name, records=count)) as run:
-                    _read(spark, root / "log", payload)
+                    _read(spark, root / "log", payload, schema)
                 found.append(run)
         return found
     finally:
         spark.stop()
 
 
-def _read(spark: SparkSession, path: Path, payload: str) -> None:
-    rows = spark.read.format("kraft-metadata").option("payload", payload).load(str(path))
+def _read(spark: SparkSession, path: Path, payload: str, schema: str | None = None) -> None:
+    reader = spark.read.format("kraft-metadata").option("payload", payload)
+    rows = (reader if schema is None else reader.schema(schema)).load(str(path))
     rows.write.format("noop").mode("overwrite").save()
 
 
