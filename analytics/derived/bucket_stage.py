@@ -121,7 +121,9 @@ def sum_up_failures(
     found = of_kind(of_buckets, FAILURE)
     # Every failure has a row, also one that touched nothing.
     numbers = found.sparkSession.range(len(failures)).select(F.col("id").cast(INT).alias("failure"))
-    rows = found.unionByName(numbers, allowMissingColumns=True).repartition("failure")
+    rows = found.unionByName(numbers, allowMissingColumns=True)
+    # The numbers have the order of the table, and the files of tasks follow one another.
+    rows = rows.repartitionByRange("failure")
     return rows.mapInArrow(_summer_up(failures, parts), OUTPUT.schema)
 
 
