@@ -17,6 +17,7 @@ from pyspark.sql.types import StructField, StructType
 
 from analytics import tables as t
 from analytics.fold import Event, Sync, fold
+from analytics.kinds import of_kind
 from analytics.setting_folds import KRAFT_VERSION, RESOURCE_TYPES
 from analytics.small_folds import (
     KINDS,
@@ -63,11 +64,6 @@ def cluster_history(rows: DataFrame, syncs: tuple[Sync, ...]) -> DataFrame:
         .sortWithinPartitions("key", "replay_offset", F.col("snapshot").desc(), "offset")
     )
     return in_order.mapInArrow(_folder(syncs), HISTORY)
-
-
-def of_kind(folded: DataFrame, kind: str) -> DataFrame:
-    """Return the rows of one kind, with its columns."""
-    return folded.where(F.col("kind") == kind).select(f"{kind}.*")
 
 
 def cluster_frames(folded: DataFrame, counts: DataFrame) -> dict[t.Table, DataFrame]:

@@ -25,7 +25,7 @@ from analytics.history.open_files import load_open, save_open
 from analytics.history.table_rows import RowMaker, Rows
 from analytics.kinds import ROWS_PER_BATCH, Kinds
 from analytics.part_files import PartFiles, PartWriters, read_block
-from analytics.scan import FILE
+from analytics.scan import BLOCK, FILE
 from analytics.table import BINARY, BOOLEAN, INT, LONG, STRING, VALID_FROM, VALID_TO, struct
 from analytics.transactions import Dropped
 from jbodlab import kafka_uuid
@@ -50,15 +50,7 @@ assert Event._fields == ("key", *EVENT.names)
 
 INPUT = StructType(
     [
-        StructField("bucket", INT),
-        StructField("first", LONG),
-        StructField("last", LONG),
-        StructField("snapshot_end", LONG),
-        StructField("file_name", STRING),
-        StructField("blob", BINARY),
-        StructField("blob_file", STRING),
-        StructField("blob_start", LONG),
-        StructField("blob_size", LONG),
+        *BLOCK,
         StructField("topic_id", STRING),
         StructField("is_first", BOOLEAN),
         StructField("event", EVENT),

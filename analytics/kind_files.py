@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 import pyarrow.compute as pc  # type: ignore[import-untyped]
-from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from analytics.kinds import task_label
 from analytics.part_files import PartFiles, PartWriters
 from analytics.scan import FILE
 from analytics.table import Table
@@ -73,9 +73,7 @@ def _writer(
                     own = own.filter(pc.is_null(pc.struct_field(own, ["valid_to_offset"])))
                 if len(own):
                     found[table].append(table_rows(own, table))
-        task = TaskContext.get()
-        label = f"{0 if task is None else task.partitionId():05d}"
-        with PartWriters(parts, label) as writers:
+        with PartWriters(parts, task_label()) as writers:
             for table, pieces in found.items():
                 if pieces:
                     rows = in_order(pa.concat_tables(pieces), table)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
+from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -65,3 +66,9 @@ class Kinds:
 def of_kind(rows: DataFrame, kind: str) -> DataFrame:
     """Return the rows of one kind, with its columns."""
     return rows.where(F.col(KIND) == kind).select(f"{kind}.*")
+
+
+def task_label() -> str:
+    """Return a label for the files of the task that asks, in the order of tasks."""
+    task = TaskContext.get()
+    return f"{0 if task is None else task.partitionId():05d}"

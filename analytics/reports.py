@@ -8,11 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
-from analytics import cluster_figures as cluster
-from analytics import partition_figures as partition
-from analytics.figure import Answer, Figure, Tables, Value, ask_all
-from analytics.figures import Figures, log_span
-from analytics.log_span import LogSpan
+from analytics.figure import Answer, Value
+from analytics.figures import Figures
 
 MAX_LINES = 20
 """Of each section; the tables have the rest."""
@@ -24,39 +21,6 @@ Render = Callable[[Row], str]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TITLE_CHARS = 12
-
-
-def report_text(tables: Tables) -> str:
-    """Ask the tables for what the text shows, and return it.
-
-    Args:
-        tables: Every table of `analytics.tables` by its name, from one replay.
-    """
-    log = cluster.LOG.ask(tables)
-    span = log_span(log)
-    answers = {cluster.LOG.name: log} | ask_all(text_figures(span), tables)
-    return text_of(Figures(span=span, answers=answers))
-
-
-def text_figures(span: LogSpan) -> tuple[Figure, ...]:
-    """Return the figures that the text shows, but for that of the log."""
-    return (
-        cluster.TOPICS_NOW,
-        cluster.BROKERS_NOW,
-        cluster.DIRECTORY_FAILURES,
-        partition.outages_by_cause(span),
-        partition.longest_outages(span),
-        partition.LEADERSHIP_CAUSES,
-        partition.CHURNING_PARTITIONS,
-        partition.FLAPPING_REPLICAS,
-        partition.BROKER_SKEW,
-        partition.DIRECTORY_SKEW,
-        partition.slowest_moves(span, "reassignment", ""),
-        partition.MOVES_BY_OUTCOME,
-        partition.ASSIGNMENT_LAG,
-        partition.TOPIC_AVAILABILITY,
-        cluster.PROBLEM_KINDS,
-    )
 
 
 def text_of(figures: Figures) -> str:

@@ -69,18 +69,23 @@ END = StructType(
 )
 """The last batch of a split: its file, where it begins, its last offset."""
 
+BLOCK = (
+    StructField("bucket", INT),
+    StructField("first", LONG),
+    StructField("last", LONG),
+    StructField("snapshot_end", LONG),
+    StructField("file_name", STRING),
+    StructField("blob", BINARY),
+    StructField("blob_file", STRING),
+    StructField("blob_start", LONG),
+    StructField("blob_size", LONG),
+)
+"""Columns of a block of events: its bucket, its first and last position, and where it stands."""
+
 SCANNED = StructType(
     [
         StructField("kind", STRING),
-        StructField("bucket", INT),
-        StructField("first", LONG),
-        StructField("last", LONG),
-        StructField("snapshot_end", LONG),
-        StructField("file_name", STRING),
-        StructField("blob", BINARY),
-        StructField("blob_file", STRING),
-        StructField("blob_start", LONG),
-        StructField("blob_size", LONG),
+        *BLOCK,
         StructField(
             "wide", StructType([StructField("topic_id", BINARY), StructField("slots", INT)])
         ),

@@ -28,11 +28,12 @@ LEADERSHIP = (
     *("topic", "topic_id", "partition", "leader", "previous_leader", "cause"),
     *("valid_from_offset", "valid_from_time"),
 )
-HISTORY = (
-    *("topic", "topic_id", "partition", "leader", "replicas", "isr"),
-    *("adding_replicas", "removing_replicas"),
+REASSIGNING = (
+    *("topic", "topic_id", "partition", "adding_replicas", "removing_replicas"),
     *_MOMENTS,
 )
+HISTORY = (*REASSIGNING, "leader", "replicas", "isr")
+"""What failures need to know besides; their lists are most of what there is to read."""
 ISR_CHANGE = (
     *("topic", "topic_id", "partition", "offset", "time"),
     *("change", "joined", "left", "cause"),

@@ -13,7 +13,6 @@ from functools import reduce
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 import pyarrow.compute as pc  # type: ignore[import-untyped]
-from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -24,9 +23,14 @@ from analytics.columns.arrays import Longs
 from analytics.derived.bucket_rows import NEEDED, RowsInMemory, RowsOfFiles
 from analytics.derived.bucket_tables import OF_PARTITIONS, SMALL_KINDS, BucketTables, derive
 from analytics.derived.directory_failures import Failure, failure_row
-from analytics.derived.failure_parts import FAILURE_PART, Failures, touched_counts
+from analytics.derived.failure_parts import (
+    FAILURE_PART,
+    TOUCHED_BY,
+    Failures,
+    touched_counts,
+)
 from analytics.derived.log_end import LogEnd
-from analytics.kinds import KIND, Kinds, of_kind
+from analytics.kinds import KIND, Kinds, of_kind, task_label
 from analytics.part_files import PartFiles, PartWriters
 from analytics.scan import FILE
 from analytics.table import INT, LONG, STRING, Table
@@ -72,7 +76,7 @@ def count_touched(
         return counts
     placement = tables[t.REPLICA_PLACEMENT.name]
     if files is None:
-        needed = placement.select(*NEEDED[t.REPLICA_PLACEMENT])
+        needed = placement.select(*TOUCHED_BY)
         found = needed.mapInArrow(_counter_of_rows(failures), _COUNT)
     else:
         found = _per_bucket(placement, files).mapInArrow(_counter_of_files(files, failures), _COUNT)
@@ -157,8 +161,7 @@ def _needed(table: Table) -> StructType:
 def _counter_of_rows(failures: Failures) -> Callable[[Batches], Batches]:
     def count(batches: Batches) -> Batches:
         for batch in batches:
-            rows = RowsInMemory({t.REPLICA_PLACEMENT.name: pa.Table.from_batches([batch])})
-            yield _counts(touched_counts(rows, failures))
+            yield _counts(touched_counts(pa.Table.from_batches([batch]), failures))
 
     return count
 
@@ -168,7 +171,8 @@ def _counter_of_files(files: BucketFiles, failures: Failures) -> Callable[[Batch
 
     def count(batches: Batches) -> Batches:
         for number in _numbers(batches, len(buckets)):
-            yield _counts(touched_counts(RowsOfFiles(buckets[number]), failures))
+            rows = RowsOfFiles(buckets[number]).rows(t.REPLICA_PLACEMENT, TOUCHED_BY)
+            yield _counts(touched_counts(rows, failures))
 
     return count
 
@@ -236,9 +240,7 @@ def _summer_up(
             yield OUTPUT.of_rows(table.name, made)
             return
         schema = to_arrow_schema(table.schema, timezone="UTC")
-        task = TaskContext.get()
-        label = f"{0 if task is None else task.partitionId():05d}"
-        with PartWriters(parts, label) as writers:
+        with PartWriters(parts, task_label()) as writers:
             writers.write(table, pa.Table.from_pylist(made, schema), still=True)
         yield OUTPUT.of_rows("file", writers.files)
 

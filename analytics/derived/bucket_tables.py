@@ -11,10 +11,12 @@ from pyspark.sql.types import StructType
 
 from analytics import tables as t
 from analytics.derived.bucket_rows import (
+    HISTORY,
     ISR_CHANGE,
     LEADERSHIP,
     PARTITION,
     PLACEMENT,
+    REASSIGNING,
     BucketRows,
 )
 from analytics.derived.change_counts import change_counts
@@ -63,11 +65,13 @@ def derive(rows: BucketRows, failures: Failures, end: LogEnd) -> BucketTables:
         end: End of the log.
     """
     keys = PartitionKeys()
-    where = placements(rows.rows(t.REPLICA_PLACEMENT, PLACEMENT), keys)
+    placement = rows.rows(t.REPLICA_PLACEMENT, PLACEMENT)
+    where = placements(placement, keys)
+    history = rows.rows(t.PARTITION_HISTORY, HISTORY if len(failures) else REASSIGNING)
     leadership = rows.rows(t.LEADERSHIP, LEADERSHIP)
     isr = rows.rows(t.ISR_CHANGES, ISR_CHANGE)
     found = {
-        t.MOVES: (directory_moves(where), reassignments(rows, keys, where)),
+        t.MOVES: (directory_moves(where), reassignments(history, keys, where)),
         t.ASSIGNMENT_LAG: (assignment_lag(where),),
         t.ISR_FLAPS: (isr_flaps(isr, keys, where, end.time_us),),
         t.LEADERSHIP_CHURN: (leadership_churn(leadership, keys),),
@@ -85,7 +89,9 @@ def derive(rows: BucketRows, failures: Failures, end: LogEnd) -> BucketTables:
             PLACES: _table(placed(rows.rows(t.PARTITIONS, PARTITION)), PLACED),
             CHANGES: change_counts(leadership, isr, end.bucket_ms),
         },
-        failures=failure_parts(rows, failures) if len(failures) else [],
+        failures=failure_parts(placement, leadership, history, keys, failures)
+        if len(failures)
+        else [],
     )
 
 

@@ -17,14 +17,15 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 from pyspark.sql.types import StructField, StructType
 
-from analytics import tables as t
 from analytics.columns.arrays import Bools, Longs, spread
-from analytics.derived.bucket_rows import BucketRows
 from analytics.derived.partition_order import InOrder, PartitionKeys
 from analytics.history.arrow_reading import FOR_EVER, firsts, lengths, longs, texts, times
 from analytics.history.blocks import NO_TIME
 from analytics.table import INT, LONG, STRING
 from jbodlab.ids import NO_LEADER
+
+TOUCHED_BY = ("broker", "directory", "valid_from_offset", "valid_to_offset")
+"""Columns of placements that tell whether a failure touched them."""
 
 _GONE = frozenset(("replica_removed", "topic_deleted"))
 
@@ -83,10 +84,14 @@ class Touched(NamedTuple):
     """The row of the placement."""
 
 
-def touched_counts(rows: BucketRows, failures: Failures) -> Longs:
-    """Return how many replicas of a bucket each failure touched."""
-    columns = ("broker", "directory", "valid_from_offset", "valid_to_offset")
-    touched = find_touched(rows.rows(t.REPLICA_PLACEMENT, columns), failures)
+def touched_counts(placement: pa.Table, failures: Failures) -> Longs:
+    """Return how many replicas each failure touched.
+
+    Args:
+        placement: TOUCHED_BY of some placements.
+        failures: All of them.
+    """
+    touched = find_touched(placement, failures)
     counts: Longs = np.bincount(touched.failure, minlength=len(failures))
     return counts
 
@@ -123,33 +128,34 @@ def find_touched(placement: pa.Table, failures: Failures) -> Touched:
     )
 
 
-def failure_parts(rows: BucketRows, failures: Failures) -> list[dict[str, object]]:
+def failure_parts(
+    placement: pa.Table,
+    leadership: pa.Table,
+    history: pa.Table,
+    keys: PartitionKeys,
+    failures: Failures,
+) -> list[dict[str, object]]:
     """Return what failures did to a bucket, as rows of FAILURE_PART.
 
     Args:
-        rows: Of the bucket.
+        placement: Where its replicas were.
+        leadership: Who led its partitions.
+        history: The states of its partitions.
+        keys: Numbers of partitions.
         failures: With `since`.
     """
-    placement = rows.rows(
-        t.REPLICA_PLACEMENT,
-        (
-            *("topic", "topic_id", "partition", "broker", "directory", "ended_by"),
-            *("valid_from_offset", "valid_to_offset", "valid_to_time"),
-        ),
-    )
     touched = find_touched(placement, failures)
     if not len(touched.row):
         return []
     assert failures.since is not None
-    keys = PartitionKeys()
     key = keys.of(placement)[touched.row]
     until = longs(placement.column("valid_to_offset"), FOR_EVER)[touched.row]
     left = _Moments(until, times(placement.column("valid_to_time"))[touched.row])
     gone_by = texts(placement.column("ended_by")).where_in(_GONE)[touched.row]
     gone = left.only(gone_by)
-    whole = _whole_again(rows, keys, touched, key, failures)
+    whole = _whole_again(history, keys, touched, key, failures)
     done = whole.or_earlier(gone)
-    leaders = _leaders(rows, keys, touched, key, failures)
+    leaders = _leaders(leadership, keys, touched, key, failures)
     names = _names(placement, touched.row)
     return _summed_up(touched, left, done, leaders, names)
 
@@ -200,11 +206,9 @@ class _Leaders:
 
 
 def _leaders(
-    rows: BucketRows, keys: PartitionKeys, touched: Touched, key: Longs, failures: Failures
+    table: pa.Table, keys: PartitionKeys, touched: Touched, key: Longs, failures: Failures
 ) -> _Leaders:
     assert failures.since is not None
-    names = ("topic_id", "partition", "leader", "previous_leader")
-    table = rows.rows(t.LEADERSHIP, (*names, "valid_from_offset", "valid_from_time"))
     previous = longs(table.column("previous_leader"), FOR_EVER)
     changes = np.nonzero(previous != FOR_EVER)[0]
     offset = longs(table.column("valid_from_offset"))[changes]
@@ -238,16 +242,9 @@ def _leaders(
 
 
 def _whole_again(
-    rows: BucketRows, keys: PartitionKeys, touched: Touched, key: Longs, failures: Failures
+    table: pa.Table, keys: PartitionKeys, touched: Touched, key: Longs, failures: Failures
 ) -> _Moments:
     """Return when each touched partition had a leader and its full ISR."""
-    table = rows.rows(
-        t.PARTITION_HISTORY,
-        (
-            *("topic_id", "partition", "leader", "replicas", "isr"),
-            *("valid_from_offset", "valid_from_time", "valid_to_offset"),
-        ),
-    )
     is_whole = (longs(table.column("leader")) != NO_LEADER) & (
         lengths(table.column("isr")) >= lengths(table.column("replicas"))
     )

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 
 from analytics.columns.arrays import Longs
-from analytics.history.arrow_reading import firsts, longs, texts
+from analytics.history.arrow_reading import longs, texts
 
 _LARGEST = 2**62
 
@@ -64,15 +64,6 @@ class InOrder:
         found = np.searchsorted(self._joined, rank * self._span + self._place(offset))
         place = np.minimum(found, len(self.rows) - 1)
         return np.where((found < len(self.rows)) & (self.key[place] == key), place, -1)
-
-    def bounds(self, key: Longs) -> tuple[Longs, Longs]:
-        """Return where the rows of a key begin and end in the order."""
-        return np.searchsorted(self.key, key), np.searchsorted(self.key, key, side="right")
-
-    @property
-    def begins(self) -> Longs:
-        """Places at which a key begins."""
-        return np.nonzero(firsts(self.key))[0]
 
     def _place(self, offset: Longs) -> Longs:
         if self._offsets is not None:

@@ -12,9 +12,7 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-from analytics import tables as t
 from analytics.columns.arrays import Bools, Longs, offsets_of, spread
-from analytics.derived.bucket_rows import BucketRows
 from analytics.derived.partition_order import InOrder, PartitionKeys
 from analytics.derived.placement_steps import Placements, next_rows
 from analytics.history.arrow_columns import NOTHING, ints, words
@@ -52,16 +50,16 @@ class _Runs:
 
 
 def reassignments(
-    rows: BucketRows, keys: PartitionKeys, placed: Placements
+    history: pa.Table, keys: PartitionKeys, placed: Placements
 ) -> dict[str, pa.Array] | None:
     """Return the columns of the table of moves for those to other brokers; None if there are none.
 
     Args:
-        rows: Of the bucket.
+        history: The states of the partitions of the bucket.
         keys: Numbers of partitions.
         placed: The placements of the bucket.
     """
-    runs = _runs(rows, keys)
+    runs = _runs(history, keys)
     if runs is None:
         return None
     counts = np.maximum(runs.adding.lengths, runs.removing.lengths)
@@ -120,14 +118,7 @@ def reassignments(
     }
 
 
-def _runs(rows: BucketRows, keys: PartitionKeys) -> _Runs | None:
-    table = rows.rows(
-        t.PARTITION_HISTORY,
-        (
-            *("topic", "topic_id", "partition", "adding_replicas", "removing_replicas"),
-            *("valid_from_offset", "valid_from_time", "valid_to_offset", "valid_to_time"),
-        ),
-    )
+def _runs(table: pa.Table, keys: PartitionKeys) -> _Runs | None:
     changing = (lengths(table.column("adding_replicas")) > 0) | (
         lengths(table.column("removing_replicas")) > 0
     )

@@ -82,11 +82,6 @@ class Cluster:
     configs: ConfigsImage = field(default_factory=ConfigsImage)
     features: FeaturesImage = field(default_factory=FeaturesImage)
 
-    def registration_at(self, broker: BrokerId, offset: int) -> BrokerRegistration | None:
-        """Return a broker's registration after an offset."""
-        found = self.change_at(broker, offset)
-        return None if found is None else found.after
-
     def change_at(self, broker: BrokerId, offset: int) -> BrokerChange | None:
         """Return the last change of a broker at or before an offset."""
         own = self.changes.get(broker, ())

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from analytics.class_archive import archive_options
+from analytics.class_archive import archive_options, archive_path
 
 
 @pytest.fixture
@@ -25,9 +25,7 @@ def test_without_an_archive_java_is_started_as_ever(java_home: Path) -> None:
 def test_an_archive_is_used_by_the_java_that_made_it_only(
     java_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from analytics import class_archive
-
-    path = class_archive._archive()
+    path = archive_path()
     assert path is not None
     path.parent.mkdir(parents=True)
     path.write_bytes(b"classes")

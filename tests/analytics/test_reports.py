@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame, SparkSession
 from analytics import tables as t
 from analytics.derived import derive_tables
 from analytics.figures import ask_figures
-from analytics.reports import report_text, text_of
+from analytics.reports import text_of
 from jbodlab import directory_id as directory_ids
 from jbodlab import kafka_uuid
 from jbodlab.ids import DirectoryId, TopicId
@@ -44,6 +44,10 @@ def all_tables(spark: SparkSession, batches: list[list[Record]]) -> dict[str, Da
     rows["problems"] = [{"kind": "gap", "message": "offsets 4 to 5 are missing"}] if batches else []
     base = {table.name: frame_of(spark, table, rows[table.name]) for table in t.TABLES}
     return base | {table.name: frame for table, frame in derive_tables(base).frames.items()}
+
+
+def report_text(tables: dict[str, DataFrame]) -> str:
+    return text_of(ask_figures(tables))
 
 
 def test_the_text_says_what_the_tables_say(spark: SparkSession) -> None:
