@@ -10,6 +10,9 @@ from typing import NoReturn
 from jbodlab import properties
 from jbodlab.errors import FormatError
 
+INTERRUPTED = 130
+"""Exit code of a program that Ctrl-C has ended."""
+
 
 class Parser(argparse.ArgumentParser):
     """A parser that ends with exit code 1, as Kafka's tools do, where Python's own uses 2."""

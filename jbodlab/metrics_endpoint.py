@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 
-from jbodlab.config_table import Values
+from jbodlab.config.key_table import Values
 from jbodlab.errors import ConfigError
 from jbodlab.metrics import Metric, render
 

@@ -525,18 +525,64 @@ class AlterConfigsResponse:
     metadata_offset: Offset = Offset(-1)
 
 
-# DescribeQuorum, API 55, reduced
+# UpdateFeatures, API 57, version 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureUpdate:
+    """The level that a feature shall have; 1 upgrade, 2 safe downgrade, 3 unsafe downgrade."""
+
+    feature: str
+    max_version_level: int
+    upgrade_type: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateFeaturesRequest:
+    """Features to raise or lower, all of them or none."""
+
+    feature_updates: tuple[FeatureUpdate, ...]
+    timeout_ms: int = 60_000
+    validate_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateFeaturesResponse:
+    """Whether the levels are set; the text names the first feature that could not be."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str = ""
+
+
+# DescribeQuorum, API 55, version 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeQuorumRequest:
+    """Asks for the quorum of the metadata log."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumReplica:
+    """A node with the metadata log; times are ms since 1970, -1 if unknown."""
+
+    replica_id: BrokerId
+    log_end_offset: Offset
+    last_fetch_timestamp_ms: int = -1
+    last_caught_up_timestamp_ms: int = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeQuorumResponse:
-    """Who leads the metadata log, and how far it is committed."""
+    """Who leads the metadata log, how far it is committed, and how far it has reached."""
 
     error_code: ErrorCode = ErrorCode.NONE
     cluster_id: str = ""
     leader_id: BrokerId = NO_LEADER
     leader_epoch: LeaderEpoch = LeaderEpoch(0)
     high_watermark: Offset = Offset(0)
+    current_voters: tuple[QuorumReplica, ...] = ()
+    observers: tuple[QuorumReplica, ...] = ()
 
 
 # MetadataStream
@@ -544,12 +590,17 @@ class DescribeQuorumResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataStreamRequest:
-    """From where on a broker wants committed metadata."""
+    """From where on a broker wants committed metadata.
+
+    `last_fetched_crc` is the CRC of the batch that ends before `fetch_offset`, None if unknown. By
+    it a log is recognised that has taken the place of another one, and has the same offsets.
+    """
 
     broker_id: BrokerId
     cluster_id: str
     fetch_offset: Offset
     last_fetched_epoch: LeaderEpoch
+    last_fetched_crc: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

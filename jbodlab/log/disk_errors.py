@@ -1,8 +1,9 @@
 """Which `OSError` takes a log directory offline, and which is the process's own fault.
 
-After broker-rules: any I/O error of a directory counts, running out of space too. Exceptions are
-those that would hit every directory alike, such as no free file descriptor or no memory; taking
-directories offline for them would turn one fault of the process into the loss of all its disks.
+After broker-rules any I/O error of a directory counts. Exceptions are those that would hit every
+directory alike, such as no free file descriptor or no memory; taking directories offline for them
+would turn one fault of the process into the loss of all its disks. Where there is something better
+to do about a full disk than to give it up, `is_no_space` is asked first.
 """
 
 from __future__ import annotations
@@ -22,6 +23,19 @@ PROCESS_FAULTS = frozenset(
         errno.ENAMETOOLONG,  # a name that this process made up
     }
 )
+
+
+NO_SPACE = frozenset(
+    {
+        errno.ENOSPC,  # no blocks, or no inodes
+        errno.EDQUOT,  # a quota of either
+    }
+)
+
+
+def is_no_space(error: OSError) -> bool:
+    """Return whether the disk took no more; what lies there is as good as before."""
+    return error.errno in NO_SPACE
 
 
 def is_directory_failure(error: OSError) -> bool:

@@ -121,8 +121,11 @@ class FileSystem(Protocol):
     def write_bytes(self, path: Path, data: bytes, *, sync: bool) -> None:
         """Write a whole file in place; on the disk at return if `sync`."""
 
-    def write_atomically(self, path: Path, data: bytes) -> None:
-        """Replace a file as a whole, durably: a crash leaves the old or the new content."""
+    def write_atomically(self, path: Path, data: bytes, *, sync: bool = True) -> None:
+        """Replace a file as a whole: a crash of the process leaves the old or the new content.
+
+        With `sync` a loss of power does so too, and what was written is durable at return.
+        """
 
     def fsync_file(self, path: Path) -> None:
         """Return when the content of a file is on the disk."""
@@ -138,6 +141,9 @@ class FileSystem(Protocol):
 
     def fsync_dir(self, path: Path) -> None:
         """Return when the names in a directory are on the disk."""
+
+    def rmdir(self, path: Path) -> None:
+        """Remove an empty directory."""
 
     def rmtree(self, path: Path) -> None:
         """Remove a directory and all below it."""
@@ -346,17 +352,18 @@ class PosixFileSystem:
         finally:
             os.close(fd)
 
-    def write_atomically(self, path: Path, data: bytes) -> None:
-        """Replace a file as a whole, durably, by way of a `.tmp` file beside it."""
+    def write_atomically(self, path: Path, data: bytes, *, sync: bool = True) -> None:
+        """Replace a file as a whole, by way of a `.tmp` file beside it."""
         tmp = path.with_name(path.name + TMP_SUFFIX)
-        self.write_bytes(tmp, data, sync=True)
+        self.write_bytes(tmp, data, sync=sync)
         try:
             tmp.replace(path)
         except OSError:
             with contextlib.suppress(OSError):
                 tmp.unlink()
             raise
-        self.fsync_dir(path.parent)
+        if sync:
+            self.fsync_dir(path.parent)
 
     def fsync_file(self, path: Path) -> None:
         """Return when the content of a file is on the disk."""
@@ -374,6 +381,10 @@ class PosixFileSystem:
     def fsync_dir(self, path: Path) -> None:
         """Return when the names in a directory are on the disk."""
         _fsync(path, os.O_RDONLY | os.O_DIRECTORY)
+
+    def rmdir(self, path: Path) -> None:
+        """Remove an empty directory."""
+        path.rmdir()
 
     def rmtree(self, path: Path) -> None:
         """Remove a directory and all below it."""

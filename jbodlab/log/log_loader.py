@@ -1,10 +1,16 @@
 """Opening the files of a partition directory, and making them whole again after a crash.
 
-After a clean shutdown the files are trusted: indexes are read, and only the tail of each segment is
-looked at. Otherwise every segment from the one with the recovery point on is read and checked; the
-log ends before the first byte that is not right, whatever comes behind it is deleted, and indexes,
-leader epochs and producer state are made anew from what was read. A process may die at any moment,
-also in here; the next start then does the same again.
+What lies below the recovery point is known to be on the disk and is not read: of each closed
+segment only its ends are looked at, whether they join on to the next one, and its size. From the
+segment with the recovery point on every batch is read and checked, and indexes, leader epochs,
+producer state and aborted transactions are made anew from what was read. After a clean shutdown
+the recovery point is the end of the log, and of the last segment the indexes are read.
+
+The log ends before the first byte that is not right. Behind a write that was torn by a crash there
+is nothing; where there is, records were lost: that is said, with their offsets, and what lies
+behind is kept aside as `.damaged`. A replica that has others copies it from them.
+
+A process may die at any moment, also in here; the next start then does the same again.
 
 Source: `org.apache.kafka.storage.internals.log.LogLoader`, `ProducerStateManager`.
 """
@@ -13,325 +19,413 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
-from jbodlab.log import names
+from jbodlab.errors import CorruptRecordError, DecodeError
+from jbodlab.log import damage, names
+from jbodlab.log.checkpoints import render_frame
+from jbodlab.log.directory_files import DirectoryFiles
 from jbodlab.log.filesystem import FileSystem
-from jbodlab.log.leader_epochs import LeaderEpochs, read_leader_epochs, write_leader_epochs
+from jbodlab.log.instructions import CloseSegment, CreateSegment, WriteAborted, WriteSnapshot
+from jbodlab.log.leader_epochs import LeaderEpochs, read_leader_epochs
+from jbodlab.log.leftovers import remove_leftovers
+from jbodlab.log.loaded_log import LoadedLog
 from jbodlab.log.log_config import LogConfig
-from jbodlab.log.producer_snapshots import ProducerSnapshots
+from jbodlab.log.log_files import LogFiles
+from jbodlab.log.log_state import LogState
+from jbodlab.log.names import DirKind
+from jbodlab.log.partition_metadata import read_topic_id
+from jbodlab.log.places import Place
+from jbodlab.log.producer_replay import ProducerReplay
 from jbodlab.log.producer_state import ProducerState
-from jbodlab.log.segment import Segment
-from jbodlab.protocol.record_batch import BatchHeader
+from jbodlab.log.segment_ends import closed_segment, has_batch_behind, last_segment
+from jbodlab.log.segments import ActiveSegment, ClosedSegment
+from jbodlab.log.transactions import AbortedTransaction, read_marker
+from jbodlab.protocol.record_batch import crc_is_valid
 
 logger = logging.getLogger(__name__)
 
-_CHECKPOINT_DELETED_SUFFIX = ".checkpoint" + names.DELETED_SUFFIX
-"""Metadata snapshots on their way out; not ours to remove."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadedFiles:
-    """The parts of an open log; there is at least one segment."""
-
-    segments: list[Segment]
-    log_start_offset: int
-    recovery_point: int
-    epochs: LeaderEpochs
-    producers: ProducerState
-    snapshots: ProducerSnapshots
-
-
-def load_files(
+def load_log(
     fs: FileSystem,
     directory: Path,
     config: LogConfig,
+    shared: DirectoryFiles,
     *,
     clean: bool,
     recovery_point: int,
     log_start_offset: int,
-) -> LoadedFiles:
-    """Open the files of one partition directory.
+) -> LoadedLog:
+    """Open the log in a partition directory, and make it whole if the shutdown was not clean.
 
     Args:
         fs: The disk.
-        directory: The partition directory.
+        directory: The partition directory, of any kind but `-delete`.
         config: Settings of the log.
+        shared: Open files and indexes of the log directory.
         clean: Whether the log directory was shut down cleanly.
-        recovery_point: Offset up to which data is known to be on the disk.
-        log_start_offset: The checkpointed log start, 0 if none.
+        recovery_point: From `recovery-point-offset-checkpoint`, 0 if it has none.
+        log_start_offset: From `log-start-offset-checkpoint`, 0 if it has none.
 
     Raises:
         OSError: a file cannot be read, written or removed.
-        CorruptRecordError: a small file of the directory is malformed.
+        ValueError: the directory's name is no partition directory's.
+        CorruptRecordError: `partition.metadata` is malformed; damaged batches are no error.
     """
-    listed = _remove_leftovers(fs, directory)
-    segments: list[Segment] = []
+    assert names.parse_partition_dir(directory.name).kind is not DirKind.DELETE
+    topic_id = read_topic_id(fs, directory / names.PARTITION_METADATA_FILE)
+    files = LogFiles(fs, directory, topic_id, shared, config.index_interval_bytes)
     try:
-        for name in names.with_suffix(listed, names.LOG_SUFFIX):
-            segments.append(Segment(fs, directory, names.parse_offset(name)))  # noqa: PERF401
-        offsets = map(names.parse_offset, names.with_suffix(listed, names.SNAPSHOT_SUFFIX))
-        return _load(
-            segments,
-            ProducerSnapshots(fs, directory, offsets),
-            fs,
-            directory,
-            config,
-            clean,
-            recovery_point,
-            log_start_offset,
-        )
+        loader = _Loader(files, config, clean, recovery_point)
+        return LoadedLog(loader.load(log_start_offset), files)
     except BaseException:
-        for segment in segments:
-            with contextlib.suppress(OSError):
-                segment.close()
+        files.abandon()
         raise
 
 
-def _load(
-    segments: list[Segment],
-    snapshots: ProducerSnapshots,
-    fs: FileSystem,
-    directory: Path,
-    config: LogConfig,
-    clean: bool,
-    recovery_point: int,
-    log_start_offset: int,
-) -> LoadedFiles:
-    epochs_path = directory / names.LEADER_EPOCH_FILE
-    epochs = read_leader_epochs(fs, epochs_path)
-    epochs_before = epochs.entries
-    first_unchecked = len(segments) if clean else max(0, _floor(segments, recovery_point))
-    for segment in segments[:first_unchecked]:
-        _trust(segment, config)
-    producers: ProducerState | None = None
-    if first_unchecked < len(segments):
-        producers = _recover(fs, segments, first_unchecked, config, epochs, snapshots)
+class _Loader:
+    """One load of one log."""
 
-    if segments and segments[-1].next_offset < log_start_offset:
-        delete_segments(fs, segments, snapshots, 0)
-        epochs.clear()
-        producers = None
-    if not segments:
-        snapshots.delete_above(-1)
-        segments.append(Segment.create(fs, directory, log_start_offset))
-    log_end_offset = segments[-1].next_offset
-    log_start_offset = max(log_start_offset, segments[0].base_offset)
-    epochs.truncate_to(log_end_offset)
-    epochs.truncate_from(log_start_offset)
-    if epochs.entries != epochs_before:
-        write_leader_epochs(fs, epochs_path, epochs)
-    if producers is None:
-        producers = rebuild_producers(snapshots, segments)
-    snapshots.delete_strays(segment.base_offset for segment in segments)
-    return LoadedFiles(
-        segments=segments,
-        log_start_offset=log_start_offset,
-        recovery_point=log_end_offset if clean else min(recovery_point, log_end_offset),
-        epochs=epochs,
-        producers=producers,
-        snapshots=snapshots,
-    )
+    def __init__(
+        self, files: LogFiles, config: LogConfig, clean: bool, recovery_point: int
+    ) -> None:
+        self._files = files
+        self._fs = files.fs
+        self._config = config
+        self._clean = clean
+        self._recovery_point = recovery_point
+        listed = remove_leftovers(files.fs, files.directory)
+        self._bases = [
+            names.parse_offset(name) for name in names.with_suffix(listed, names.LOG_SUFFIX)
+        ]
+        self._snapshots = [
+            names.parse_offset(name) for name in names.with_suffix(listed, names.SNAPSHOT_SUFFIX)
+        ]
+        self._aborted_in = [
+            names.parse_offset(name) for name in names.with_suffix(listed, names.TXN_INDEX_SUFFIX)
+        ]
+        self._closed: list[ClosedSegment] = []
+        self._active: ActiveSegment | None = None
+        self._epochs = LeaderEpochs()
+        self._producers: ProducerState | None = None
 
-
-def _trust(segment: Segment, config: LogConfig) -> None:
-    """Take a segment as it is; its batches are read only if its indexes are not usable."""
-    if not segment.load_indexes():
-        segment.rebuild(
-            check_crc=True,
-            index_interval_bytes=config.index_interval_bytes,
-            on_batch=_ignore,
+    def load(self, log_start_offset: int) -> LogState:
+        files, config = self._files, self._config
+        first_unchecked = len(self._bases)
+        if not self._clean:
+            floors = [n for n, base in enumerate(self._bases) if base <= self._recovery_point]
+            first_unchecked = floors[-1] if floors else 0
+        trusted = self._trust(first_unchecked)
+        epochs_before = self._read_epochs(trusted)
+        if trusted == first_unchecked and first_unchecked < len(self._bases):
+            self._recover(first_unchecked)
+        active = self._active
+        if active is not None and active.next_offset < log_start_offset:
+            for base in (*(each.base_offset for each in self._closed), active.base_offset):
+                self._delete(base)
+            active = None
+        if active is None:
+            self._closed, self._aborted_in = [], []
+            self._producers = ProducerState()
+            self._epochs.clear()
+            self._remove_snapshots(self._snapshots)
+            active = ActiveSegment(log_start_offset)
+            files.carry_out((CreateSegment(log_start_offset),))
+        end_offset = active.next_offset
+        first = self._closed[0].base_offset if self._closed else active.base_offset
+        log_start_offset = max(log_start_offset, first)
+        self._epochs.truncate_to(end_offset)
+        self._epochs.truncate_from(log_start_offset)
+        if self._epochs.entries != epochs_before:
+            path = files.directory / names.LEADER_EPOCH_FILE
+            self._fs.write_atomically(path, render_frame(self._epochs.entries), sync=False)
+        self._remove_snapshots([each for each in self._snapshots if each > end_offset])
+        if self._producers is None:
+            self._producers = self._replayed(active, end_offset)
+        self._remove_stray_snapshots(active)
+        return LogState(
+            config,
+            closed=self._closed,
+            active=active,
+            start_offset=log_start_offset,
+            recovery_point=end_offset if self._clean else min(self._recovery_point, end_offset),
+            epochs=self._epochs,
+            producers=self._producers,
+            snapshots=self._snapshots,
+            names_unsynced=not self._clean,
+            aborted_in=[base for base in self._aborted_in if base < active.base_offset],
         )
-        segment.finish()
-        segment.write_indexes(sync=False)
 
+    # Segments that need not be read
 
-def rebuild_producers(snapshots: ProducerSnapshots, segments: Sequence[Segment]) -> ProducerState:
-    """Return the producer state at the end of the segments: newest snapshot, then the batches.
+    def _trust(self, count: int) -> int:
+        """Take the first segments as they are, as far as they join on.
 
-    Snapshots above the end are deleted. Where there is none at all everything is read, also after a
-    clean shutdown: Kafka assumes that no producer was idempotent then, and would let a repeated
-    batch in if the file was lost.
-    """
-    snapshots.delete_above(segments[-1].next_offset)
-    state, offset = snapshots.load_newest(segments[-1].next_offset)
-    for segment in segments:
-        if segment.next_offset <= offset:
-            continue
-        position = segment.position_of(offset) if offset > segment.base_offset else 0
-        for _, header, _ in segment.scan(position):
-            if header.next_offset > offset:
-                state.update(header)
-    return state
+        Returns:
+            How many were taken. Fewer than wanted if one is damaged: the log ends there, and what
+            lies behind was set aside.
+        """
+        has_gaps = self._config.compacts
+        for number in range(count):
+            base_offset = self._bases[number]
+            is_last = number + 1 == len(self._bases)
+            next_base = None if is_last else self._bases[number + 1]
+            found = None
+            if next_base is not None:
+                found = closed_segment(self._files, base_offset, next_base, has_gaps)
+            elif (active := last_segment(self._files, base_offset, has_gaps)) is not None:
+                self._active = active
+                return count
+            if found is not None:
+                self._closed.append(found)
+                continue
+            # Its indexes are not usable, or it is damaged: only reading all of it tells.
+            active, lost_from = self._read(base_offset, None)
+            if lost_from is None and (is_last or self._joins_on(active, next_base)):
+                self._write_indexes(active)
+                if is_last:
+                    self._active = active
+                else:
+                    self._closed.append(active.bounds())
+                continue
+            self._active = active
+            self._damaged(number, active, is_known=True)
+            return number + 1
+        return count
 
+    def _joins_on(self, segment: ActiveSegment, next_base: int | None) -> bool:
+        """Return whether the next segment begins where one ends; compaction leaves gaps."""
+        if next_base is None or self._config.compacts:
+            return next_base is None or segment.next_offset <= next_base
+        return segment.next_offset == next_base
 
-def delete_segments(
-    fs: FileSystem, segments: list[Segment], snapshots: ProducerSnapshots, first: int
-) -> None:
-    """Delete the segments from index `first` on, the last one first.
+    # Segments that have to be read
 
-    In this order a crash in between leaves a log without a gap.
-    """
-    while len(segments) > first:
-        segment = segments.pop()
-        segment.close()
-        snapshots.delete(segment.base_offset)
-        delete_segment_files(fs, segment)
+    def _recover(self, first: int) -> None:
+        """Read and check the segments from number `first` on."""
+        base_offset = self._bases[first]
+        self._remove_snapshots([each for each in self._snapshots if each > base_offset])
+        self._epochs.truncate_to(base_offset)
+        places = [_place(each) for each in self._closed]
+        self._producers = self._replay(places, base_offset)
+        for number in range(first, len(self._bases)):
+            base_offset = self._bases[number]
+            if number > first:
+                previous = self._active
+                assert previous is not None
+                # A file may have lost its end exactly between two batches; then nothing was cut,
+                # but what follows does not join on.
+                if not self._joins_on(previous, base_offset):
+                    self._damaged(number - 1, previous, is_known=False)
+                    return
+                self._close(previous)
+                self._take_snapshot(base_offset)
+            self._active, lost_from = self._read(base_offset, self._producers)
+            if lost_from is not None:
+                self._damaged(number, self._active, is_known=False)
+                return
 
+    def _read(
+        self, base_offset: int, producers: ProducerState | None
+    ) -> tuple[ActiveSegment, int | None]:
+        """Read all batches of a segment, up to the first one that is not right.
 
-def delete_segment_files(fs: FileSystem, segment: Segment) -> None:
-    """Remove the files of a segment; indexes without a log would be removed at the next start."""
-    fs.unlink(segment.path, missing_ok=True)
-    for suffix in names.INDEX_SUFFIXES:
-        name = names.offset_text(segment.base_offset) + suffix
-        fs.unlink(segment.directory / name, missing_ok=True)
+        Args:
+            base_offset: Of the segment.
+            producers: Follow the batches, as do the leader epochs and the aborted transactions;
+                None if only the segment itself is wanted.
 
+        Returns:
+            The segment as far as it is right, and where that ends if it is not all of the file.
+        """
+        path = self._files.path(base_offset)
+        size = self._fs.size(path)
+        segment = ActiveSegment(base_offset)
+        if producers is None:
+            segment.aborted = self._read_aborted(base_offset)
+        reader = self._files.reader(Place(base_offset, size, -1, 0))
+        # Whatever it is that cannot be a batch: the log ends in front of it.
+        with contextlib.suppress(CorruptRecordError, DecodeError):
+            for _, header, data in reader.scan():
+                if not segment.may_follow(header) or not crc_is_valid(data, 0, header):
+                    break
+                if producers is not None:
+                    marker = read_marker(data, 0, header) if header.is_control else None
+                    completed = producers.update(header, marker)
+                    if completed is not None and completed.is_aborted:
+                        stable = producers.last_stable_offset_at(completed)
+                        segment.aborted.append(completed.aborted(stable))
+                    if header.partition_leader_epoch > self._epochs.latest_epoch:
+                        self._epochs.assign(header.partition_leader_epoch, header.base_offset)
+                segment.note(header, self._config.index_interval_bytes)
+        if producers is not None and (segment.aborted or base_offset in self._aborted_in):
+            self._files.carry_out((WriteAborted(base_offset, tuple(segment.aborted)),))
+            if base_offset not in self._aborted_in:
+                self._aborted_in.append(base_offset)
+        return segment, segment.size if segment.size < size else None
 
-def _recover(
-    fs: FileSystem,
-    segments: list[Segment],
-    first: int,
-    config: LogConfig,
-    epochs: LeaderEpochs,
-    snapshots: ProducerSnapshots,
-) -> ProducerState:
-    """Read and check the segments from index `first` on; returns the producer state at the end."""
-    snapshots.delete_above(segments[first].base_offset)
-    if first > 0:
-        producers = rebuild_producers(snapshots, segments[:first])
-    else:
-        producers, offset = snapshots.load_newest(segments[0].base_offset)
-        assert offset <= segments[0].base_offset
-    epochs.truncate_to(segments[first].base_offset)
-    on_batch = _replay(epochs, producers)
-    number = first
-    while number < len(segments):
-        segment = segments[number]
-        if number > first:
-            # A file may have lost its end exactly between two batches; then nothing was cut, but
-            # what follows does not join on.
-            joins_on = segments[number - 1].next_offset == segment.base_offset
-            if not joins_on and not config.compacts:
-                break
-            snapshots.take(segment.base_offset, producers, sync=False)
-        cut = segment.rebuild(
-            check_crc=True,
-            index_interval_bytes=config.index_interval_bytes,
-            on_batch=on_batch,
+    def _read_aborted(self, base_offset: int) -> list[AbortedTransaction]:
+        with contextlib.suppress(CorruptRecordError):
+            return self._files.read_aborted(base_offset)
+        return []
+
+    # Damage
+
+    def _damaged(self, number: int, active: ActiveSegment, *, is_known: bool) -> None:
+        """Let the log end in the segment of a number; what lies behind is set aside.
+
+        Args:
+            number: Of the segment that is damaged.
+            active: What is right of it.
+            is_known: Whether it was known to be on the disk, so that this is no torn write.
+        """
+        base_offset = active.base_offset
+        path = self._files.path(base_offset)
+        size = self._fs.size(path)
+        behind = self._bases[number + 1 :]
+        # A copy may end anywhere: it is gone on with, and its log has all there is.
+        keeps = not self._files.is_future and (
+            is_known or bool(behind) or self._has_batches_behind(active, size)
         )
-        number += 1
-        if cut:
+        if keeps:
+            damage.report_loss(self._files, active, size, behind)
+            if size > active.size:
+                damage.keep_tail(self._files, active, size)
+        elif size > active.size:
             logger.warning(
                 "segment was cut at its first invalid byte",
-                extra={"path": str(segment.path), "size": segment.size},
+                extra={"path": str(path), "size": active.size},
             )
-            break
-        if number < len(segments):
-            segment.finish()
-            segment.write_indexes(sync=False)
-    if number < len(segments):
-        logger.warning(
-            "segments behind the end of the recovered log are deleted",
-            extra={"path": str(segments[number].path), "count": len(segments) - number},
+        for later in reversed(behind):
+            if keeps:
+                self._set_aside_damaged(later)
+            else:
+                self._delete(later)
+        if size > active.size:
+            reader = self._files.reader(Place(base_offset, active.size, -1, 0))
+            reader.file.truncate(active.size)
+        self._bases = self._bases[: number + 1]
+
+    def _has_batches_behind(self, active: ActiveSegment, size: int) -> bool:
+        """Return whether a valid batch lies behind the first invalid byte of the last segment."""
+        file = self._files.reader(Place(active.base_offset, size, -1, 0)).file
+        return has_batch_behind(file, active.size, size, active.next_offset)
+
+    def _set_aside_damaged(self, base_offset: int) -> None:
+        """Keep a segment behind damage under another name."""
+        damage.set_aside(self._files, base_offset)
+        if base_offset in self._snapshots:
+            self._remove_snapshots([base_offset])
+        self._aborted_in = [base for base in self._aborted_in if base != base_offset]
+
+    # Leader epochs
+
+    def _read_epochs(self, trusted: int) -> tuple[tuple[int, int], ...]:
+        """Read the leader epochs; made anew from the batches if the file is not usable.
+
+        It is replaced without a sync, so a loss of power may have taken it.
+
+        Returns:
+            The entries of the file.
+        """
+        path = self._files.directory / names.LEADER_EPOCH_FILE
+        entries: tuple[tuple[int, int], ...] = ()
+        try:
+            self._epochs = read_leader_epochs(self._fs, path)
+            entries = self._epochs.entries
+        except CorruptRecordError as error:
+            logger.warning("leader epochs are made anew from the batches: %s", error)
+        if not entries and trusted:
+            segments: list[ClosedSegment | ActiveSegment] = list(self._closed)
+            if self._active is not None:
+                segments.append(self._active)
+            for segment in segments[:trusted]:
+                self._epochs_of(segment, segments)
+        return entries
+
+    def _epochs_of(
+        self,
+        segment: ClosedSegment | ActiveSegment,
+        segments: Sequence[ClosedSegment | ActiveSegment],
+    ) -> None:
+        """Take the epochs of one segment; it is read only if there is more than one in it."""
+        reader = self._files.reader(_place(segment))
+        first = reader.first_header()
+        if first is None:
+            return
+        if first.partition_leader_epoch > self._epochs.latest_epoch:
+            self._epochs.assign(first.partition_leader_epoch, first.base_offset)
+        number = segments.index(segment)
+        if number + 1 < len(segments):
+            following = self._files.reader(_place(segments[number + 1])).first_header()
+            if following is not None and (
+                following.partition_leader_epoch == first.partition_leader_epoch
+            ):
+                return
+        for _, header, _ in reader.scan():
+            if header.partition_leader_epoch > self._epochs.latest_epoch:
+                self._epochs.assign(header.partition_leader_epoch, header.base_offset)
+
+    # Producers
+
+    def _replayed(self, active: ActiveSegment, end_offset: int) -> ProducerState:
+        """Return the producer state at the end: newest snapshot, then the batches.
+
+        Where there is no snapshot at all everything is read, also after a clean shutdown: Kafka
+        assumes that no producer was idempotent then, and would let a repeated batch in if the file
+        was lost.
+        """
+        places = [*map(_place, self._closed), _place(active)]
+        return self._replay(places, end_offset)
+
+    def _replay(self, places: Sequence[Place], end_offset: int) -> ProducerState:
+        usable = [each for each in sorted(self._snapshots, reverse=True) if each <= end_offset]
+        replay = ProducerReplay(self._files, usable, places, end_offset)
+        while not replay.step():
+            pass
+        self._remove_snapshots(replay.damaged)
+        return replay.state
+
+    def _take_snapshot(self, offset: int) -> None:
+        assert self._producers is not None
+        if offset not in self._snapshots:
+            self._files.carry_out((WriteSnapshot(offset, self._producers),))
+            self._snapshots.append(offset)
+
+    def _remove_snapshots(self, offsets: Sequence[int]) -> None:
+        for offset in offsets:
+            path = self._files.directory / names.snapshot_file(offset)
+            self._fs.unlink(path, missing_ok=True)
+        self._snapshots = [each for each in self._snapshots if each not in set(offsets)]
+
+    def _remove_stray_snapshots(self, active: ActiveSegment) -> None:
+        """Remove what belongs to no segment, but keep the one of the log's end."""
+        bases = {each.base_offset for each in self._closed} | {active.base_offset}
+        strays = [each for each in self._snapshots if each not in bases]
+        end = max(strays, default=-1)
+        self._remove_snapshots(
+            [each for each in strays if each != end or each < active.base_offset]
         )
-        delete_segments(fs, segments, snapshots, number)
-    return producers
+
+    # Small things
+
+    def _close(self, segment: ActiveSegment) -> None:
+        self._write_indexes(segment)
+        self._closed.append(segment.bounds())
+
+    def _write_indexes(self, segment: ActiveSegment) -> None:
+        segment.finish()
+        self._files.carry_out(
+            (CloseSegment(segment.base_offset, segment.index, segment.time_index),)
+        )
+
+    def _delete(self, base_offset: int) -> None:
+        self._files.forget(base_offset)
+        for suffix in (names.LOG_SUFFIX, *names.INDEX_SUFFIXES):
+            self._fs.unlink(self._files.path(base_offset, suffix), missing_ok=True)
 
 
-def _replay(epochs: LeaderEpochs, producers: ProducerState) -> Callable[[BatchHeader], None]:
-    """Return a listener that makes epochs and producer state follow the batches."""
-
-    def on_batch(header: BatchHeader) -> None:
-        if header.partition_leader_epoch > epochs.latest_epoch:
-            epochs.assign(header.partition_leader_epoch, header.base_offset)
-        producers.update(header)
-
-    return on_batch
-
-
-def _remove_leftovers(fs: FileSystem, directory: Path) -> list[str]:
-    """Finish or undo what was under way: deletions, compactions, splits.
-
-    Returns:
-        The names in the directory afterwards.
-    """
-    listed = fs.listdir(directory)
-    cleaned = names.with_suffix(listed, names.CLEANED_SUFFIX)
-    lowest_cleaned = min(map(names.parse_offset, cleaned), default=None)
-    changed = bool(cleaned)
-    for name in listed:
-        if name.endswith(names.TMP_SUFFIX) or (
-            name.endswith(names.DELETED_SUFFIX) and not name.endswith(_CHECKPOINT_DELETED_SUFFIX)
-        ):
-            fs.unlink(directory / name)
-            changed = True
-    swaps: list[str] = []
-    for name in names.with_suffix(listed, names.SWAP_SUFFIX):
-        # A swap that began while its clean copies were not complete is undone.
-        if lowest_cleaned is not None and names.parse_offset(name) >= lowest_cleaned:
-            fs.unlink(directory / name)
-        else:
-            swaps.append(name)
-    for name in cleaned:
-        fs.unlink(directory / name)
-    if swaps:
-        _complete_swaps(fs, directory, swaps)
-    if swaps or changed:
-        listed = fs.listdir(directory)
-    orphans = _orphan_indexes(listed)
-    for name in orphans:
-        fs.unlink(directory / name)
-    return [name for name in listed if name not in orphans] if orphans else listed
-
-
-def _complete_swaps(fs: FileSystem, directory: Path, swaps: Sequence[str]) -> None:
-    """Put the replacing files in the place of the segments that they replace."""
-    low: int | None = None
-    high = -1
-    for name in swaps:
-        if name.endswith(names.LOG_SUFFIX + names.SWAP_SUFFIX):
-            base_offset = names.parse_offset(name)
-            low = base_offset if low is None else min(low, base_offset)
-            high = max(high, _swap_end(fs, directory, name))
-    if low is not None:
-        for name in names.with_suffix(
-            fs.listdir(directory), (names.LOG_SUFFIX, *names.INDEX_SUFFIXES)
-        ):
-            if low <= names.parse_offset(name) < high:
-                fs.unlink(directory / name)
-    for name in swaps:
-        fs.rename(directory / name, directory / name.removesuffix(names.SWAP_SUFFIX))
-
-
-def _swap_end(fs: FileSystem, directory: Path, name: str) -> int:
-    segment = Segment(fs, directory, names.parse_offset(name), file_name=name)
-    try:
-        for _, header, _ in segment.scan():
-            segment.next_offset = header.next_offset
-        return segment.next_offset
-    finally:
-        segment.close()
-
-
-def _orphan_indexes(listed: Sequence[str]) -> set[str]:
-    """Return the index files without a segment."""
-    return {
-        name
-        for name in names.with_suffix(listed, names.INDEX_SUFFIXES)
-        if names.log_file(names.parse_offset(name)) not in listed
-    }
-
-
-def _floor(segments: Sequence[Segment], offset: int) -> int:
-    """Return the number of the segment that contains an offset, -1 if all begin behind it."""
-    found = -1
-    for number, segment in enumerate(segments):
-        if segment.base_offset <= offset:
-            found = number
-    return found
-
-
-def _ignore(_header: BatchHeader) -> None:
-    """Take no notice of a batch."""
+def _place(segment: ClosedSegment | ActiveSegment) -> Place:
+    position = 0 if isinstance(segment, ActiveSegment) else None
+    return Place(segment.base_offset, segment.size, segment.next_offset, position)

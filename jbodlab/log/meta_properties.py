@@ -16,7 +16,7 @@ Source: `org.apache.kafka.metadata.properties.MetaProperties`, `MetaPropertiesEn
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from jbodlab import directory_id, kafka_uuid, properties
@@ -172,6 +172,37 @@ def read_ensemble(
     )
 
 
+def without_lost_disks(ensemble: Ensemble) -> Ensemble:
+    """Count directories as failed that look as disks look at boot that are gone, or were torn.
+
+    An unmounted disk is an empty mount point, or not even that; a file that was being replaced when
+    the machine lost power is empty, cut short, or full of zeros. Only a file without its
+    last line, `version=1`, has neither a broker nor a node id. The metadata directory stays among
+    the empty ones, as a server cannot be without it.
+    """
+    metadata_dir = ensemble.metadata_log_dir
+    failed, normal = dict(ensemble.failed), dict(ensemble.normal)
+    for directory in ensemble.empty:
+        if directory != metadata_dir:
+            failed[directory] = (
+                f"No `{META_PROPERTIES_FILE}` found in {directory}: its disk is not mounted, or it "
+                "was never formatted"
+            )
+    for directory, meta in ensemble.normal.items():
+        missing = _missing_id(meta)
+        if missing:
+            del normal[directory]
+            failed[directory] = (
+                f"{directory / META_PROPERTIES_FILE} is damaged: {missing} not found"
+            )
+    return replace(
+        ensemble,
+        empty=tuple(each for each in ensemble.empty if each == metadata_dir),
+        failed=failed,
+        normal=normal,
+    )
+
+
 def verify_ensemble(
     ensemble: Ensemble,
     *,
@@ -259,11 +290,16 @@ def _verify_complete(ensemble: Ensemble) -> None:
                 f"No `meta.properties` found in {directory} "
                 "(have you run `kafka-storage.sh` to format the directory?)"
             )
-        meta = ensemble.normal[directory]
-        if meta.node_id is None:
-            raise FormatError(f"Error: node ID not found in {directory}")
-        if meta.cluster_id is None:
-            raise FormatError(f"Error: cluster ID not found in {directory}")
+        missing = _missing_id(ensemble.normal[directory])
+        if missing:
+            raise FormatError(f"Error: {missing} not found in {directory}")
+
+
+def _missing_id(meta: MetaProperties) -> str:
+    """Return what a directory does not say of its node, as operators read it."""
+    if meta.node_id is None:
+        return "node ID"
+    return "cluster ID" if meta.cluster_id is None else ""
 
 
 def _version(text: str) -> int:

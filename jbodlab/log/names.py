@@ -49,6 +49,8 @@ INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 DELETED_SUFFIX = ".deleted"
 CLEANED_SUFFIX = ".cleaned"
 SWAP_SUFFIX = ".swap"
+DAMAGED_SUFFIX = ".damaged"
+"""What was found behind damage, kept for people to look at."""
 TMP_SUFFIX = ".tmp"
 """A small file that is being replaced."""
 

@@ -43,10 +43,10 @@ def read_topic_id(fs: FileSystem, path: Path) -> UUID | None:
     return topic_id
 
 
-def write_topic_id(fs: FileSystem, path: Path, topic_id: UUID) -> None:
-    """Replace the file, durably."""
+def write_topic_id(fs: FileSystem, path: Path, topic_id: UUID, *, sync: bool = True) -> None:
+    """Replace the file, durably if `sync`."""
     text = f"version: {VERSION}\ntopic_id: {kafka_uuid.to_text(topic_id)}"
-    fs.write_atomically(path, text.encode("ascii"))
+    fs.write_atomically(path, text.encode("ascii"), sync=sync)
 
 
 def _value(path: Path, lines: list[str], number: int, key: str) -> str:

@@ -1,8 +1,8 @@
 """What a log remembers of each idempotent producer, and the `.snapshot` files that keep it.
 
-Of every producer id: its epoch, its last five batches (in memory; a snapshot has only the last),
-the start of its open transaction and its last timestamp. From that a leader tells a repeated batch
-from a new one, and a gap from a batch in sequence. Sequences wrap from 2^31-1 to 0.
+Of every producer id: its epoch, its last five batches, the start of its open transaction and its
+last timestamp. From that a leader tells a repeated batch from a new one, and a gap from a batch in
+sequence. Sequences wrap from 2^31-1 to 0.
 
 A snapshot file, big-endian:
 
@@ -12,6 +12,12 @@ A snapshot file, big-endian:
     per entry, 46 bytes: int64 producer id, int16 epoch, int32 last sequence, int64 last offset,
     int32 offset delta, int64 timestamp, int32 coordinator epoch, int64 first offset of the open
     transaction or -1
+    per earlier batch that is remembered, 32 bytes, oldest first: int64 producer id, int32 last
+    sequence, int64 last offset, int32 offset delta, int64 timestamp
+
+An entry tells only the last batch. Kafka stops reading behind the last entry and knows no more
+after a restart; a client that repeats five batches then has the first four refused. The earlier
+batches stand behind what Kafka reads, within what the CRC covers.
 
 Source: `org.apache.kafka.storage.internals.log.ProducerStateManager`, `ProducerStateEntry`.
 """
@@ -24,6 +30,7 @@ from pathlib import Path
 
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import CorruptRecordError, KafkaError
+from jbodlab.log.transactions import ABORT, COMMIT, CompletedTransaction, Marker
 from jbodlab.protocol.crc32c import crc32c
 from jbodlab.protocol.record_batch import MAX_SEQUENCE, BatchHeader
 
@@ -32,6 +39,7 @@ BATCHES_REMEMBERED_MAX = 5
 SNAPSHOT_VERSION = 1
 _HEAD = struct.Struct(">hIi")
 _ENTRY = struct.Struct(">qhiqiqiq")
+_EARLIER = struct.Struct(">qiqiq")
 _CRC_START = 6
 """The first byte that the CRC of a snapshot covers."""
 
@@ -90,10 +98,12 @@ class ProducerEntry:
 class ProducerState:
     """All producers of one log."""
 
-    __slots__ = ("_entries",)
+    __slots__ = ("_entries", "_open")
 
     def __init__(self) -> None:
         self._entries: dict[int, ProducerEntry] = {}
+        self._open: dict[int, int] = {}
+        """First offset of each open transaction by producer id, in the order of these offsets."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -102,6 +112,16 @@ class ProducerState:
         return isinstance(other, ProducerState) and self._entries == other._entries
 
     __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def first_open_offset(self) -> int | None:
+        """First offset of the oldest open transaction; None if none is open."""
+        return next(iter(self._open.values()), None)
+
+    @property
+    def open_count(self) -> int:
+        """How many transactions are open."""
+        return len(self._open)
 
     def entry(self, producer_id: int) -> ProducerEntry | None:
         """Return what is known of a producer."""
@@ -135,11 +155,23 @@ class ProducerState:
         _check_sequence(header, entry)
         return None
 
-    def update(self, header: BatchHeader) -> None:
-        """Take over a batch that is in the log; sequence and epoch are not questioned."""
+    def update(
+        self, header: BatchHeader, marker: Marker | None = None
+    ) -> CompletedTransaction | None:
+        """Take over a batch that is in the log; sequence and epoch are not questioned.
+
+        Args:
+            header: Of the batch.
+            marker: What a control batch says.
+
+        Returns:
+            The transaction that the batch ended, if any.
+        """
         producer_id = header.producer_id
         if producer_id < 0:
-            return
+            return None
+        if header.is_control:
+            return self._end(header, marker)
         known = self._entries.get(producer_id)
         batches: tuple[ProducerBatch, ...] = ()
         coordinator_epoch = NO_EPOCH
@@ -149,18 +181,16 @@ class ProducerState:
             transaction_start = known.transaction_start
             if known.epoch == header.producer_epoch:
                 batches = known.batches
-        if header.is_control:
-            transaction_start = NO_OFFSET
-        else:
-            batch = ProducerBatch(
-                last_sequence=header.last_sequence,
-                last_offset=header.last_offset,
-                offset_delta=header.last_offset_delta,
-                timestamp=header.max_timestamp,
-            )
-            batches = (*batches[-BATCHES_REMEMBERED_MAX + 1 :], batch)
-            if header.is_transactional and transaction_start == NO_OFFSET:
-                transaction_start = header.base_offset
+        batch = ProducerBatch(
+            last_sequence=header.last_sequence,
+            last_offset=header.last_offset,
+            offset_delta=header.last_offset_delta,
+            timestamp=header.max_timestamp,
+        )
+        batches = (*batches[-BATCHES_REMEMBERED_MAX + 1 :], batch)
+        if header.is_transactional and transaction_start == NO_OFFSET:
+            transaction_start = header.base_offset
+            self._open[producer_id] = transaction_start
         self._entries[producer_id] = ProducerEntry(
             epoch=header.producer_epoch,
             batches=batches,
@@ -168,6 +198,69 @@ class ProducerState:
             coordinator_epoch=coordinator_epoch,
             transaction_start=transaction_start,
         )
+        return None
+
+    def _end(self, header: BatchHeader, marker: Marker | None) -> CompletedTransaction | None:
+        """Take over a control batch; one that compaction has emptied says nothing any more."""
+        if not header.records_count or (marker is not None and marker.type not in (ABORT, COMMIT)):
+            return None
+        known = self._entries.get(header.producer_id)
+        same = known is not None and known.epoch == header.producer_epoch
+        self._entries[header.producer_id] = ProducerEntry(
+            epoch=header.producer_epoch,
+            batches=known.batches if known is not None and same else (),
+            last_timestamp=header.max_timestamp,
+            coordinator_epoch=NO_EPOCH if marker is None else marker.coordinator_epoch,
+        )
+        started = self._open.pop(header.producer_id, None)
+        if started is None:
+            return None
+        return CompletedTransaction(
+            header.producer_id,
+            started,
+            header.last_offset,
+            marker is not None and marker.type == ABORT,
+        )
+
+    def last_stable_offset_at(self, completed: CompletedTransaction) -> int:
+        """Return the last stable offset right behind the marker of a transaction."""
+        return next(iter(self._open.values()), completed.last_offset + 1)
+
+    def can_go_back_to(self, end_offset: int) -> bool:
+        """Return whether `go_back_to` would leave the state that there was at an offset.
+
+        It would not where all remembered batches of a producer lie behind the offset, and there
+        may have been earlier ones; only the log knows them.
+        """
+        for entry in self._entries.values():
+            if not entry.batches or entry.batches[-1].last_offset < end_offset:
+                continue
+            oldest = entry.batches[0]
+            if oldest.last_offset >= end_offset and oldest.first_sequence != 0:
+                return False
+        return True
+
+    def go_back_to(self, end_offset: int) -> None:
+        """Forget the batches behind an offset; see `can_go_back_to`."""
+        for producer_id, entry in list(self._entries.items()):
+            if not entry.batches or entry.batches[-1].last_offset < end_offset:
+                continue
+            left = tuple(batch for batch in entry.batches if batch.last_offset < end_offset)
+            if not left:
+                del self._entries[producer_id]
+                self._open.pop(producer_id, None)
+                continue
+            start = entry.transaction_start
+            if start >= end_offset:
+                start = NO_OFFSET
+                self._open.pop(producer_id, None)
+            self._entries[producer_id] = ProducerEntry(
+                epoch=entry.epoch,
+                batches=left,
+                last_timestamp=left[-1].timestamp,
+                coordinator_epoch=entry.coordinator_epoch,
+                transaction_start=start,
+            )
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
         """Forget producers without an open transaction that were silent too long.
@@ -188,15 +281,21 @@ class ProducerState:
     def clear(self) -> None:
         """Forget all."""
         self._entries.clear()
+        self._open.clear()
 
     def copy(self) -> ProducerState:
         """Return an independent copy."""
         other = ProducerState()
         other._entries = dict(self._entries)
+        other._open = dict(self._open)
         return other
 
-    def encode(self) -> bytes:
-        """Return the content of a snapshot file."""
+    def encode(self, *, with_earlier: bool = False) -> bytes:
+        """Return the content of a snapshot file.
+
+        Args:
+            with_earlier: Whether the earlier batches stand behind what Kafka knows.
+        """
         body = bytearray()
         for producer_id, entry in self._entries.items():
             last = entry.batches[-1] if entry.batches else None
@@ -210,6 +309,15 @@ class ProducerState:
                 entry.coordinator_epoch,
                 entry.transaction_start,
             )
+        for producer_id, entry in self._entries.items() if with_earlier else ():
+            for batch in entry.batches[:-1]:
+                body += _EARLIER.pack(
+                    producer_id,
+                    batch.last_sequence,
+                    batch.last_offset,
+                    batch.offset_delta,
+                    batch.timestamp,
+                )
         count = struct.pack(">i", len(self._entries))
         return struct.pack(">hI", SNAPSHOT_VERSION, crc32c(count + body)) + count + body
 
@@ -227,11 +335,29 @@ class ProducerState:
             raise CorruptRecordError(path, 0, f"producer snapshot has version {version}")
         if crc32c(data[_CRC_START:]) != crc:
             raise CorruptRecordError(path, 2, "producer snapshot has a wrong CRC")
-        if len(data) != _HEAD.size + count * _ENTRY.size:
+        end = _HEAD.size + count * _ENTRY.size
+        if count < 0 or len(data) < end or (len(data) - end) % _EARLIER.size:
             raise CorruptRecordError(path, _CRC_START, f"producer snapshot counts {count} entries")
+        earlier: dict[int, list[ProducerBatch]] = {}
+        for producer_id, sequence, offset, delta, timestamp in _EARLIER.iter_unpack(data[end:]):
+            earlier.setdefault(producer_id, []).append(
+                ProducerBatch(
+                    last_sequence=sequence,
+                    last_offset=offset,
+                    offset_delta=delta,
+                    timestamp=timestamp,
+                )
+            )
         state = cls()
-        for fields in _ENTRY.iter_unpack(data[_HEAD.size :]):
-            state._entries[fields[0]] = _entry(*fields[1:])
+        for producer_id, *fields in _ENTRY.iter_unpack(data[_HEAD.size : end]):
+            before = tuple(earlier.get(producer_id, ()))
+            state._entries[producer_id] = _entry(*fields, earlier=before)
+        started = (
+            (entry.transaction_start, producer_id)
+            for producer_id, entry in state._entries.items()
+            if entry.transaction_start != NO_OFFSET
+        )
+        state._open = {producer_id: start for start, producer_id in sorted(started)}
         return state
 
 
@@ -272,10 +398,13 @@ def _entry(
     timestamp: int,
     coordinator_epoch: int,
     transaction_start: int,
+    *,
+    earlier: tuple[ProducerBatch, ...],
 ) -> ProducerEntry:
     batches: tuple[ProducerBatch, ...] = ()
     if last_offset >= 0:
         batches = (
+            *earlier[-BATCHES_REMEMBERED_MAX + 1 :],
             ProducerBatch(
                 last_sequence=last_sequence,
                 last_offset=last_offset,

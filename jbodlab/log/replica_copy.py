@@ -1,11 +1,10 @@
 """What it takes to make a copy of a replica's log in another log directory.
 
 The copy mirrors the log: segments of the same base offsets with the same bytes at the same
-positions. So nothing has to be read by this process: the bytes go from file to file, and what a
-segment knows of them (`SegmentState`) is handed over. At any moment the copy is a log of its own
-that ends at a batch, the `CopyPoint`s tell what is still missing, and `align` puts right what the
-two do not have in common (any more): records that were truncated, segments that were deleted, or
-whatever a crash left.
+positions. So nothing has to be read by this process: the bytes go from file to file, and the state
+of the copy is that of the log at a `CopyPoint`, as far as its segments were copied. At any moment
+the copy is a log of its own that ends at a batch. What the two do not have in common (any more),
+because records were truncated, segments were deleted, or whatever a crash left, is cut off first.
 
 Source: KIP-113. Apache Kafka fetches the log's batches and appends them to the copy.
 """
@@ -13,33 +12,14 @@ Source: KIP-113. Apache Kafka fetches the log's batches and appends them to the 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
 
+from jbodlab.log.instructions import Instructions
 from jbodlab.log.leader_epochs import LeaderEpochs
+from jbodlab.log.log_state import LogState
+from jbodlab.log.offset_index import OffsetIndex
 from jbodlab.log.producer_state import ProducerState
-from jbodlab.log.segment import SegmentState
-
-if TYPE_CHECKING:
-    from jbodlab.log.replica_log import ReplicaLog
-
-
-class SegmentExtent(NamedTuple):
-    """How far a segment reached at some moment."""
-
-    base_offset: int
-    size: int
-    next_offset: int
-
-
-class SegmentFiles(NamedTuple):
-    """What a copy of a segment needs beside its bytes.
-
-    `cut_to` is as in `CopyPoint`, but stays to be told again.
-    """
-
-    state: SegmentState
-    snapshot: bytes | None
-    cut_to: int | None
+from jbodlab.log.segments import ActiveSegment, ClosedSegment
+from jbodlab.log.time_index import TimeIndex
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,72 +27,99 @@ class CopyPoint:
     """What a log consists of at one moment.
 
     Attributes:
-        extents: All segments, ascending.
-        active: State of the last one.
+        segments: Bounds of all segments, ascending.
+        active: A copy of the last one.
         cut_to: The smallest offset to which the log was cut since the last point, None if it was
             not: what lies behind it may have been other batches then.
+        cut_count: How often it had been cut in all.
     """
 
-    log_start_offset: int
-    log_end_offset: int
-    extents: tuple[SegmentExtent, ...]
-    active: SegmentState
+    start_offset: int
+    end_offset: int
+    segments: tuple[ClosedSegment, ...]
+    active: ActiveSegment
     epochs: LeaderEpochs
     producers: ProducerState
     cut_to: int | None
+    cut_count: int
+
+    @classmethod
+    def of(cls, log: LogState) -> CopyPoint:
+        """Return what there is to copy at this moment, and what was cut since the last one."""
+        return cls(
+            start_offset=log.start_offset,
+            end_offset=log.end_offset,
+            segments=(*log.segments.closed, log.active.bounds()),
+            active=log.active.copy(),
+            epochs=log.epochs.copy(),
+            producers=log.producers.copy(),
+            cut_to=log.take_cut_to(),
+            cut_count=log.disk.cut_count,
+        )
 
     @property
     def size(self) -> int:
         """Bytes of all segments."""
-        return sum(extent.size for extent in self.extents)
+        return sum(segment.size for segment in self.segments)
 
 
-def align(copy: ReplicaLog, point: CopyPoint, cut_to: int | None) -> None:
-    """Cut a copy to what it has in common with its log; on the thread of the copy's directory.
+def common_end(copy: LogState, point: CopyPoint, cut_to: int | None) -> int:
+    """Return up to where a copy has the same batches as its log.
 
     Args:
-        copy: Afterwards it ends inside, or at the end, of one of the log's segments.
+        copy: The copy.
         point: What the log consists of.
         cut_to: Where it was cut since the copy was made, None if it was not.
     """
-    first = point.extents[0].base_offset
-    start = max(point.log_start_offset, copy.log_start_offset)
-    end = min(point.log_end_offset, copy.log_end_offset)
+    start = max(point.start_offset, copy.start_offset)
+    end = min(point.end_offset, copy.end_offset)
     if start <= end:
         mine, theirs = copy.epochs.copy(), point.epochs.copy()
         mine.truncate_from(start)
         theirs.truncate_from(start)
         end = mine.common_end(theirs, end)
-    if cut_to is not None:
-        end = min(end, cut_to)
-    if end < max(first, copy.segment_base_offsets[0]):
-        copy.truncate_fully_to(first)
-        return
-    copy.truncate_to(end)
-    copy.drop_before(first)
-    if not _mirrors(copy, point):
-        copy.truncate_fully_to(first)
-    copy.advance_start_to(min(point.log_start_offset, copy.log_end_offset))
+    return end if cut_to is None else min(end, cut_to)
 
 
-def is_complete(copy: ReplicaLog, point: CopyPoint) -> bool:
-    """Return whether a copy that is aligned has all that the log has."""
-    return copy.log_end_offset == point.log_end_offset
-
-
-def _mirrors(copy: ReplicaLog, point: CopyPoint) -> bool:
-    """Return whether the copy has the segments of the log, as far as it goes."""
-    theirs = point.extents
-    mine = copy.copy_point().extents
-    if len(mine) > len(theirs):
+def mirrors(copy: LogState, point: CopyPoint) -> bool:
+    """Return whether a copy has the segments of its log, as far as it goes."""
+    theirs = point.segments
+    if len(copy.segments.closed) >= len(theirs):
         return False
-    *whole, last = mine
-    if any(a != b for a, b in zip(whole, theirs, strict=False)):
+    bounds = [each[:3] for each in copy.segments.closed]
+    if any(mine != other[:3] for mine, other in zip(bounds, theirs, strict=False)):
         return False
-    other = theirs[len(whole)]
+    last, other = copy.active, theirs[len(copy.segments.closed)]
     return (
         last.base_offset == other.base_offset
         and last.size <= other.size
         and last.next_offset <= other.next_offset
         and (last.size == other.size) == (last.next_offset == other.next_offset)
     )
+
+
+def mirror(copy: LogState, point: CopyPoint, count: int) -> Instructions:
+    """Let a copy be what its log was at a point, up to a segment whose bytes were all copied.
+
+    Args:
+        copy: The copy.
+        point: What the log consisted of.
+        count: How many of its segments were copied.
+    """
+    *closed, last = point.segments[:count]
+    is_whole = count == len(point.segments)
+    if is_whole:
+        active = point.active.copy()
+    else:
+        # Nobody reads from it, and its index files were copied: none are needed here.
+        base_offset = last.base_offset
+        active = ActiveSegment.loaded(
+            last, OffsetIndex(base_offset), TimeIndex(base_offset), first_timestamp=-1, aborted=[]
+        )
+    epochs = point.epochs.copy()
+    if active.next_offset < epochs.last_start:
+        epochs.truncate_to(active.next_offset)
+    first = max(copy.start_offset, point.segments[0].base_offset)
+    epochs.truncate_from(first)
+    producers = point.producers.copy() if is_whole else None
+    return copy.become(closed, active, epochs, producers)

@@ -45,6 +45,7 @@ class MetadataBatch:
     records: tuple[tuple[int, VersionedRecord | ControlRecord], ...]
     size: int
     """Bytes in the log."""
+    crc: int
 
     @property
     def data_records(self) -> tuple[tuple[int, VersionedRecord], ...]:
@@ -127,6 +128,7 @@ def decode_batch(
         is_control=header.is_control,
         records=records,
         size=header.size,
+        crc=header.crc,
     )
 
 

@@ -1,11 +1,15 @@
-"""The metadata log on disk: append, sync, read, cut.
+"""The metadata log on disk: append, sync, read.
 
 Everything blocks, an `OSError` goes through, and one thread uses it. A failure of this directory
-is fatal for its process, so no state survives an error on purpose.
+is fatal for its process, so no state survives an error on purpose. What was not flushed can already
+be read.
 
 A kill leaves a torn or missing tail, never a gap: segments are synced before they are rolled, and
-removed from the newest to the oldest. Opening cuts whatever is not a valid continuation. What was
-not flushed can already be read.
+removed from the newest to the oldest. Opening cuts a tail that nothing valid follows. Any other
+damage has hit records that were acknowledged; what happens then depends on whose log it is:
+
+    controller's    nobody else has it: it is not opened, and not changed
+    broker's copy   it is cut at the damage, as the controller sends the rest again
 
 Source: `org.apache.kafka.raft.internals.KafkaRaftLog`, `org.apache.kafka.storage.internals.log`.
 """
@@ -23,14 +27,15 @@ from jbodlab.log import names
 from jbodlab.log.filesystem import FileSystem, PosixFileSystem
 from jbodlab.log.leader_epochs import LeaderEpochs, read_leader_epochs, write_leader_epochs
 from jbodlab.log.partition_metadata import write_topic_id
-from jbodlab.metadata_log.segment import MetadataSegment, delete_files
+from jbodlab.metadata_log.opening import open_segments
+from jbodlab.metadata_log.segment import MetadataSegment
 from jbodlab.metadata_log.snapshots import (
     is_complete,
     parse_name,
     remove_leftovers,
     snapshot_paths,
 )
-from jbodlab.protocol.record_batch import iterate_headers
+from jbodlab.protocol.record_batch import iterate_headers, read_header
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +56,7 @@ class MetadataLog:
         segment_bytes: int,
         segment_ms: int,
     ) -> None:
+        assert segments
         self.directory = directory
         self.fs = fs
         self._segments = segments
@@ -66,18 +72,27 @@ class MetadataLog:
         fs: FileSystem | None = None,
         segment_bytes: int = SEGMENT_BYTES,
         segment_ms: int = SEGMENT_MS,
+        is_copy: bool = False,
+        epoch_max: int | None = None,
     ) -> MetadataLog:
         """Open the log of a node, or begin one.
 
-        Behind the last valid batch everything is cut, with a warning. If then a whole snapshot
-        reaches further than the log, the log begins anew at the snapshot's end. What a killed
-        writer of a snapshot left behind is removed.
+        If a whole snapshot reaches further than the log, the log begins anew at the snapshot's end.
+        What a killed writer of a snapshot left behind is removed.
 
         Args:
             metadata_dir: `metadata.log.dir`, or the first of `log.dirs`.
             fs: The disk.
             segment_bytes: Size from which a segment is not appended to any more.
             segment_ms: Age of its first batch from which it is not, either.
+            is_copy: Whether its records can be had again from a controller. Otherwise the last
+                segment is written and synced anew, so that no record is believed for which a sync
+                has failed before, and a tail that is cut is kept beside it as `.damaged`.
+            epoch_max: Highest leader epoch that there was; None if unknown.
+
+        Raises:
+            CorruptRecordError: valid records follow damaged or missing ones, and it is no copy. No
+                record was touched.
         """
         fs = PosixFileSystem() if fs is None else fs
         directory = metadata_dir / names.METADATA_DIR_NAME
@@ -88,10 +103,17 @@ class MetadataLog:
         if not fs.exists(metadata_path):
             write_topic_id(fs, metadata_path, METADATA_TOPIC_ID)
         remove_leftovers(directory)
-        log = cls(fs, directory, _open_segments(fs, directory), segment_bytes, segment_ms)
+        segments = open_segments(fs, directory, is_copy, epoch_max)
+        log = cls(fs, directory, segments, segment_bytes, segment_ms)
         log._load_epochs()
         further = _snapshot_beyond(directory, log.end_offset)
         if further is not None:
+            if not is_copy:
+                # A controller makes snapshots of what its log has on the disk.
+                logger.error(
+                    "metadata log ends before its newest snapshot; what came behind it is lost",
+                    extra={"end_offset": log.end_offset, "snapshot_end_offset": further[0]},
+                )
             log.reset_to(*further)
         fs.fsync_dir(directory)
         return log
@@ -121,6 +143,7 @@ class MetadataLog:
         headers = list(iterate_headers(data))
         assert headers
         assert headers[0][1].base_offset == self.end_offset
+        assert headers[0][1].partition_leader_epoch >= self._segments[-1].last_epoch
         assert headers[-1][0] + headers[-1][1].size == len(data)
         assert all(one.next_offset == two.base_offset for (_, one), (_, two) in pairwise(headers))
         active = self._segments[-1]
@@ -168,18 +191,6 @@ class MetadataLog:
         )
         return segment.read(from_offset, max_bytes)
 
-    def truncate(self, end_offset: int) -> None:
-        """Drop the batch that contains an offset and everything behind it, durably."""
-        if end_offset >= self.end_offset:
-            return
-        assert end_offset >= self.start_offset
-        while len(self._segments) > 1 and self._segments[-1].base_offset >= end_offset:
-            self._segments.pop().delete()
-        self._segments[-1].truncate(end_offset)
-        self._epochs.truncate_to(self.end_offset)
-        self._write_epochs()
-        self.fs.fsync_dir(self.directory)
-
     def reset_to(self, end_offset: int, epoch: int = -1) -> None:
         """Drop everything and go on at an offset, after a snapshot was received.
 
@@ -214,6 +225,16 @@ class MetadataLog:
         """
         return self._epochs.end_offset_for(epoch, self.end_offset)[1]
 
+    def crc_before(self, offset: int) -> int | None:
+        """Return the CRC of the batch with the offset before this one; None if the log has it not.
+
+        In two copies of one log it is the same, as all batches are. Where a batch here goes on
+        beyond the offset and one there ends with it, they are of different logs, and so is the CRC.
+        """
+        if not self.start_offset < offset <= self.end_offset:
+            return None
+        return read_header(self.read(offset - 1, 1)).crc
+
     def close(self) -> None:
         """Sync and close the files; an error of the sync goes through, they are closed anyway."""
         try:
@@ -226,7 +247,9 @@ class MetadataLog:
         """Begin a new segment at the end of the log."""
         self._segments[-1].flush()
         self._segments[-1].seal()
-        self._segments.append(MetadataSegment(self.fs, self.directory, self.end_offset))
+        self._segments.append(
+            MetadataSegment(self.fs, self.directory, self.end_offset, epoch=self.last_epoch)
+        )
         self.fs.fsync_dir(self.directory)
         return self._segments[-1]
 
@@ -247,36 +270,6 @@ class MetadataLog:
 
     def _write_epochs(self) -> None:
         write_leader_epochs(self.fs, self.directory / names.LEADER_EPOCH_FILE, self._epochs)
-
-
-def _open_segments(fs: FileSystem, directory: Path) -> list[MetadataSegment]:
-    """Open the segments up to the first damage; what comes behind it is removed."""
-    segments: list[MetadataSegment] = []
-    offsets = _base_offsets(fs, directory)
-    for position, offset in enumerate(offsets):
-        if segments and (segments[-1].cut_bytes or segments[-1].end_offset != offset):
-            logger.warning(
-                "metadata segments behind a damaged one are removed",
-                extra={"directory": str(directory), "offsets": offsets[position:]},
-            )
-            for lost in reversed(offsets[position:]):
-                delete_files(fs, directory, lost)
-            break
-        if segments:
-            segments[-1].seal()
-        segments.append(MetadataSegment(fs, directory, offset))
-    return segments or [MetadataSegment(fs, directory, 0)]
-
-
-def _base_offsets(fs: FileSystem, directory: Path) -> list[int]:
-    found = []
-    for name in fs.listdir(directory):
-        if name.endswith(names.LOG_SUFFIX):
-            try:
-                found.append(names.parse_offset(name))
-            except ValueError:
-                logger.warning("file is no segment", extra={"path": str(directory / name)})
-    return sorted(found)
 
 
 def _snapshot_beyond(directory: Path, end_offset: int) -> tuple[int, int] | None:

@@ -8,54 +8,61 @@ The index files are for Kafka's tools; this code finds positions in memory, from
 entries. They are neither preallocated nor synced, and written anew at open if they differ from what
 the log file says.
 
-Opening reads the whole file and cuts it behind the last batch that is valid, which undoes a torn
-append. Source: `org.apache.kafka.storage.internals.log.LogSegment`.
+Opening reads the whole file. What it finds behind the last valid batch stays until `rewrite`.
+Source: `org.apache.kafka.storage.internals.log.LogSegment`.
 """
 
 from __future__ import annotations
 
-import logging
 import struct
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 from jbodlab.errors import CorruptRecordError, DecodeError
 from jbodlab.log import names
 from jbodlab.log.filesystem import AppendFile, FileSystem
-from jbodlab.metadata_log.batches import MAX_BATCH_BYTES
-from jbodlab.protocol.record_batch import (
-    HEADER_SIZE,
-    BatchHeader,
-    crc_is_valid,
-    iterate_headers,
-    read_header,
-)
-
-logger = logging.getLogger(__name__)
+from jbodlab.metadata_log.segment_scan import SegmentScan
+from jbodlab.metadata_log.snapshots import DAMAGED_SUFFIX
+from jbodlab.protocol.record_batch import HEADER_SIZE, BatchHeader, iterate_headers, read_header
 
 INDEX_INTERVAL_BYTES = 4096
-_SCAN_CHUNK_BYTES = 2 * MAX_BATCH_BYTES
-"""Twice the largest batch, so that the first batch of a chunk is always whole."""
+COPY_CHUNK_BYTES = 8 << 20
 
 _INDEX_ENTRY = struct.Struct(">ii")
 _TIME_INDEX_ENTRY = struct.Struct(">qi")
 
 
 class MetadataSegment:
-    """An open segment; blocking, for one thread."""
+    """An open segment; blocking, for one thread.
 
-    def __init__(self, fs: FileSystem, directory: Path, base_offset: int) -> None:
+    Args:
+        fs: The disk.
+        directory: Of the log.
+        base_offset: Its first offset.
+        epoch: Leader epoch of the batch before it; -1 without one.
+        epoch_max: Highest leader epoch that there was; None if unknown.
+    """
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        directory: Path,
+        base_offset: int,
+        *,
+        epoch: int = -1,
+        epoch_max: int | None = None,
+    ) -> None:
         self.base_offset = base_offset
         self.path = directory / names.log_file(base_offset)
         self.end_offset = base_offset
         """Offset behind the last record."""
         self.size = 0
-        """Bytes of valid batches, which is the size of the file."""
+        """Bytes of valid batches; also of the file, unless that is damaged."""
         self.epoch_starts: list[tuple[int, int]] = []
         """Leader epochs that begin in this segment, with their first offset here."""
-        self.cut_bytes = 0
-        """Damaged bytes that were cut off when it was opened."""
+        self.last_epoch = epoch
+        """Leader epoch of the last batch, also if that is one of an earlier segment."""
         self.first_timestamp_ms = -1
         """Append time of its first batch; -1 without one."""
         self._fs = fs
@@ -64,8 +71,11 @@ class MetadataSegment:
         self._file: AppendFile = fs.open_append(self.path)
         self._index: AppendFile | None = None
         self._time_index: AppendFile | None = None
+        scan = SegmentScan(self._file, base_offset, epoch=epoch, epoch_max=epoch_max)
         try:
-            self._load()
+            self._load(scan)
+            self.damage = scan.damage()
+            """What is behind the valid batches; None once it is gone."""
         except BaseException:
             self.close()
             raise
@@ -107,18 +117,41 @@ class MetadataSegment:
             raise CorruptRecordError(self.path, position, "batch is cut short")
         return data[:end]
 
-    def truncate(self, end_offset: int) -> None:
-        """Drop the batch that contains an offset and all behind it, durably."""
-        if end_offset >= self.end_offset:
-            return
-        position, _ = self._locate(end_offset)
-        self._file.truncate(position)
-        self._file.fsync()
-        self._load()
-
     def flush(self) -> None:
         """Return when everything appended is on the disk."""
         self._file.fsync()
+
+    def set_damage_aside(self) -> Path:
+        """Copy what is behind the valid batches into a file of its own; returns its path."""
+        assert self.damage is not None
+        name = f"{self.path.name}.{self.size}{DAMAGED_SUFFIX}"
+        path, number = self.path.with_name(name), 1
+        while self._fs.exists(path):
+            number += 1
+            path = self.path.with_name(f"{name}.{number}")
+        file = self._fs.open_append(path)
+        try:
+            self._copy_to(file, self.size, self._file.size())
+        finally:
+            file.close()
+        return path
+
+    def rewrite(self) -> None:
+        """Write the valid batches into a new file, which takes the place of this one, durably.
+
+        This cuts off what is damaged. It also makes what can be read something to believe: after a
+        sync that failed, the system goes on showing bytes that it never writes again.
+        """
+        path = self.path.with_name(self.path.name + names.TMP_SUFFIX)
+        self._fs.unlink(path, missing_ok=True)
+        file = self._fs.open_append(path)
+        try:
+            self._copy_to(file, 0, self.size)
+        finally:
+            file.close()
+        self._fs.rename(path, self.path)
+        self._file.close()
+        self._file, self.damage = self._fs.open_append(self.path), None
 
     def seal(self) -> None:
         """Finish the time index: nothing will be appended any more."""
@@ -136,33 +169,20 @@ class MetadataSegment:
         self.close()
         delete_files(self._fs, self._directory, self.base_offset)
 
-    def _load(self) -> None:
-        """Read the whole file, cut a damaged end, and build the index files anew."""
-        self._entries = _SparseIndex(self.base_offset)
-        self.epoch_starts = []
-        self.end_offset = self.base_offset
-        self.size = 0
-        file_size = self._file.size()
-        index_bytes, time_index_bytes = self._note(
-            _valid_batches(self._file, self.base_offset, file_size)
-        )
-        self.cut_bytes = file_size - self.size
-        if self.cut_bytes:
-            logger.warning(
-                "metadata segment is cut behind its last valid batch",
-                extra={"path": str(self.path), "size": self.size, "cut_bytes": self.cut_bytes},
-            )
-            self._file.truncate(self.size)
-            self._file.fsync()
-        self._index = self._rebuilt(self._index, names.index_file(self.base_offset), index_bytes)
-        self._time_index = self._rebuilt(
-            self._time_index, names.time_index_file(self.base_offset), time_index_bytes
-        )
+    def _copy_to(self, file: AppendFile, start: int, end: int) -> None:
+        """Append a part of this file to another one, and sync that."""
+        for position in range(start, end, COPY_CHUNK_BYTES):
+            file.write(self._file.pread(min(COPY_CHUNK_BYTES, end - position), position))
+        file.fsync()
 
-    def _rebuilt(self, old: AppendFile | None, name: str, content: bytes) -> AppendFile:
+    def _load(self, scan: SegmentScan) -> None:
+        """Read the whole file, and build the index files anew."""
+        index_bytes, time_index_bytes = self._note(scan.batches())
+        self._index = self._rebuilt(names.index_file(self.base_offset), index_bytes)
+        self._time_index = self._rebuilt(names.time_index_file(self.base_offset), time_index_bytes)
+
+    def _rebuilt(self, name: str, content: bytes) -> AppendFile:
         path = self._directory / name
-        if old is not None:
-            old.close()
         if not self._fs.exists(path) or self._fs.read_bytes(path) != content:
             self._fs.write_bytes(path, content, sync=False)
         return self._fs.open_append(path)
@@ -176,7 +196,7 @@ class MetadataSegment:
             entry, time_entry = self._entries.add(position, header)
             index_bytes += entry
             time_index_bytes += time_entry
-            epoch = header.partition_leader_epoch
+            epoch = self.last_epoch = header.partition_leader_epoch
             if epoch > (self.epoch_starts[-1][0] if self.epoch_starts else -1):
                 self.epoch_starts.append((epoch, header.base_offset))
             self.end_offset = header.next_offset
@@ -240,26 +260,3 @@ class _SparseIndex:
     def position_before(self, offset: int) -> int:
         """Return the position of a batch that begins at or before an offset."""
         return self._positions[bisect_right(self._offsets, offset) - 1]
-
-
-def _valid_batches(
-    file: AppendFile, base_offset: int, size: int
-) -> Iterator[tuple[int, BatchHeader]]:
-    """Yield position and header of each batch up to the first that is damaged or out of place."""
-    position, expected = 0, base_offset
-    while position < size:
-        data = file.pread(_SCAN_CHUNK_BYTES, position)
-        consumed = 0
-        try:
-            for at, header in iterate_headers(data):
-                in_place = header.base_offset == expected and header.last_offset_delta >= 0
-                if not in_place or not crc_is_valid(data, at, header):
-                    return
-                yield position + at, header
-                expected = header.next_offset
-                consumed = at + header.size
-        except DecodeError:
-            return
-        if not consumed:
-            return
-        position += consumed

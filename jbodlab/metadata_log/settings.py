@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jbodlab.config_table import Values
+from jbodlab.config.key_table import Values
 
 SEGMENTS_PER_RETENTION = 4
 """Segments that fit into `metadata.max.retention.bytes`. Only whole segments can be removed, so

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from jbodlab.errors import KafkaError
+from jbodlab.errors import KafkaError, LogDirError
 from jbodlab.image.metadata_image import MetadataImage
 from jbodlab.log import disk_errors
 from jbodlab.log.filesystem import FileSystem
@@ -34,8 +34,8 @@ LONG_PIECE_S = 0.05
 class Run(Protocol):
     """Runs blocking calls in order on the thread where snapshots are written."""
 
-    def __call__(self, function: Callable[[], T], /, *, is_long: bool = False) -> Awaitable[T]:
-        """Run a function; `is_long` announces one that waits for much to reach the disk."""
+    def __call__(self, function: Callable[[], T], /) -> Awaitable[T]:
+        """Run a function."""
 
 
 class SnapshotTrigger:
@@ -135,11 +135,16 @@ class Snapshotter:
             try:
                 if await self._write(image):
                     await self._clean()
+            except LogDirError:
+                raise
             except (KafkaError, OSError) as error:
                 if isinstance(error, OSError) and disk_errors.is_directory_failure(error):
                     raise
                 # Too many open files, for instance: the next snapshot is another chance.
                 logger.warning("metadata snapshot failed: %s", error)
+            except Exception:
+                # Without one the log grows and the next start takes longer; nothing else is wrong.
+                logger.exception("metadata snapshot failed")
 
     async def _wait_until_due(self) -> None:
         while True:
@@ -162,7 +167,9 @@ class Snapshotter:
         try:
             if not await self._write_pieces(writer):
                 return False
-        except KafkaError:
+        except LogDirError:
+            raise
+        except Exception:
             await self._run(writer.abandon)
             raise
         self.latest_bytes, self.latest_ms = writer.size_bytes, _monotonic_ms()
@@ -186,7 +193,7 @@ class Snapshotter:
             if self._life != life:
                 await self._run(writer.abandon)
                 return False
-        await self._run(writer.finish, is_long=True)
+        await self._run(writer.finish)
         return True
 
 

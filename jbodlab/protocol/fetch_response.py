@@ -12,7 +12,8 @@ Versions 12 to 18, after the size:
             high_watermark          int64
             last_stable_offset      int64
             log_start_offset        int64
-            aborted_transactions    compact nullable array, always null here
+            aborted_transactions    compact nullable array: producer id int64, first offset int64,
+                                    tags; null unless the reader wants committed records only
             preferred_read_replica  int32, -1
             records                 compact bytes
             tags                    0: diverging_epoch, 1: current_leader
@@ -56,6 +57,9 @@ _HEAD = struct.Struct(">ihi")
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _FLEXIBLE_PARTITION = struct.Struct(">ihqqqBi")
+_FLEXIBLE_OFFSETS = struct.Struct(">ihqqq")
+_FLEXIBLE_ABORTED = struct.Struct(">qqB")
+_ABORTED = struct.Struct(">qq")
 _DIVERGING_EPOCH = struct.Struct(">iqB")
 
 
@@ -73,6 +77,8 @@ class FetchedPartition(NamedTuple):
     diverging_epoch: tuple[int, int] | None = None
     """Largest common epoch and its end offset; for followers only."""
     current_leader: CurrentLeader | None = None
+    aborted_transactions: Sequence[tuple[int, int]] | None = None
+    """Producer id and first offset of each; None unless they were asked for."""
 
 
 class FetchedTopic(NamedTuple):
@@ -145,7 +151,14 @@ def _flexible(pieces: _Pieces, version: int, topics: Sequence[FetchedTopic]) -> 
             pieces.tail += compact_string(topic.name)
         pieces.tail += uvarint(len(topic.partitions) + 1)
         for partition in topic.partitions:
-            pieces.tail += _FLEXIBLE_PARTITION.pack(*partition[:5], 0, NO_REPLICA)
+            if partition.aborted_transactions is None:
+                pieces.tail += _FLEXIBLE_PARTITION.pack(*partition[:5], 0, NO_REPLICA)
+            else:
+                pieces.tail += _FLEXIBLE_OFFSETS.pack(*partition[:5])
+                pieces.tail += uvarint(len(partition.aborted_transactions) + 1)
+                for aborted in partition.aborted_transactions:
+                    pieces.tail += _FLEXIBLE_ABORTED.pack(*aborted, 0)
+                pieces.tail += _INT32.pack(NO_REPLICA)
             pieces.tail += uvarint(partition.records_size + 1)
             pieces.records(partition)
             pieces.tail += _partition_tags(partition)
@@ -163,16 +176,18 @@ def _partition_tags(partition: FetchedPartition) -> bytes:
 
 
 def _plain(pieces: _Pieces, version: int, topics: Sequence[FetchedTopic]) -> None:
-    fields = ">ihqq" + ("q" if version >= 5 else "") + "i" + ("i" if version >= 11 else "") + "i"
-    layout = struct.Struct(fields)
+    offsets = struct.Struct(">ihqq" + ("q" if version >= 5 else ""))
+    rest = struct.Struct(">" + ("i" if version >= 11 else "") + "i")
     pieces.tail += _INT32.pack(len(topics))
     for topic in topics:
         name = topic.name.encode()
         pieces.tail += _INT16.pack(len(name)) + name + _INT32.pack(len(topic.partitions))
         for partition in topic.partitions:
-            values = list(partition[: 5 if version >= 5 else 4])
-            values.append(-1)  # aborted transactions: null
-            if version >= 11:
-                values.append(NO_REPLICA)
-            pieces.tail += layout.pack(*values, partition.records_size)
+            pieces.tail += offsets.pack(*partition[: 5 if version >= 5 else 4])
+            aborted = partition.aborted_transactions
+            pieces.tail += _INT32.pack(-1 if aborted is None else len(aborted))
+            for each in aborted or ():
+                pieces.tail += _ABORTED.pack(*each)
+            replica = (NO_REPLICA,) if version >= 11 else ()
+            pieces.tail += rest.pack(*replica, partition.records_size)
             pieces.records(partition)

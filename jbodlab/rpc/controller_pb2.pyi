@@ -646,35 +646,81 @@ class AlterConfigsResponse(_message.Message):
     metadata_offset: int
     def __init__(self, throttle_time_ms: _Optional[int] = ..., responses: _Optional[_Iterable[_Union[AlterConfigsResponse.Response, _Mapping]]] = ..., metadata_offset: _Optional[int] = ...) -> None: ...
 
+class UpdateFeaturesRequest(_message.Message):
+    __slots__ = ("feature_updates", "timeout_ms", "validate_only")
+    class FeatureUpdate(_message.Message):
+        __slots__ = ("feature", "max_version_level", "upgrade_type")
+        FEATURE_FIELD_NUMBER: _ClassVar[int]
+        MAX_VERSION_LEVEL_FIELD_NUMBER: _ClassVar[int]
+        UPGRADE_TYPE_FIELD_NUMBER: _ClassVar[int]
+        feature: str
+        max_version_level: int
+        upgrade_type: int
+        def __init__(self, feature: _Optional[str] = ..., max_version_level: _Optional[int] = ..., upgrade_type: _Optional[int] = ...) -> None: ...
+    FEATURE_UPDATES_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    feature_updates: _containers.RepeatedCompositeFieldContainer[UpdateFeaturesRequest.FeatureUpdate]
+    timeout_ms: int
+    validate_only: bool
+    def __init__(self, feature_updates: _Optional[_Iterable[_Union[UpdateFeaturesRequest.FeatureUpdate, _Mapping]]] = ..., timeout_ms: _Optional[int] = ..., validate_only: _Optional[bool] = ...) -> None: ...
+
+class UpdateFeaturesResponse(_message.Message):
+    __slots__ = ("throttle_time_ms", "error_code", "error_message")
+    THROTTLE_TIME_MS_FIELD_NUMBER: _ClassVar[int]
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    throttle_time_ms: int
+    error_code: int
+    error_message: str
+    def __init__(self, throttle_time_ms: _Optional[int] = ..., error_code: _Optional[int] = ..., error_message: _Optional[str] = ...) -> None: ...
+
 class DescribeQuorumRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
 class DescribeQuorumResponse(_message.Message):
-    __slots__ = ("error_code", "cluster_id", "leader_id", "leader_epoch", "high_watermark")
+    __slots__ = ("error_code", "cluster_id", "leader_id", "leader_epoch", "high_watermark", "current_voters", "observers")
+    class Replica(_message.Message):
+        __slots__ = ("replica_id", "log_end_offset", "last_fetch_timestamp_ms", "last_caught_up_timestamp_ms")
+        REPLICA_ID_FIELD_NUMBER: _ClassVar[int]
+        LOG_END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+        LAST_FETCH_TIMESTAMP_MS_FIELD_NUMBER: _ClassVar[int]
+        LAST_CAUGHT_UP_TIMESTAMP_MS_FIELD_NUMBER: _ClassVar[int]
+        replica_id: int
+        log_end_offset: int
+        last_fetch_timestamp_ms: int
+        last_caught_up_timestamp_ms: int
+        def __init__(self, replica_id: _Optional[int] = ..., log_end_offset: _Optional[int] = ..., last_fetch_timestamp_ms: _Optional[int] = ..., last_caught_up_timestamp_ms: _Optional[int] = ...) -> None: ...
     ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     LEADER_ID_FIELD_NUMBER: _ClassVar[int]
     LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
+    CURRENT_VOTERS_FIELD_NUMBER: _ClassVar[int]
+    OBSERVERS_FIELD_NUMBER: _ClassVar[int]
     error_code: int
     cluster_id: str
     leader_id: int
     leader_epoch: int
     high_watermark: int
-    def __init__(self, error_code: _Optional[int] = ..., cluster_id: _Optional[str] = ..., leader_id: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., high_watermark: _Optional[int] = ...) -> None: ...
+    current_voters: _containers.RepeatedCompositeFieldContainer[DescribeQuorumResponse.Replica]
+    observers: _containers.RepeatedCompositeFieldContainer[DescribeQuorumResponse.Replica]
+    def __init__(self, error_code: _Optional[int] = ..., cluster_id: _Optional[str] = ..., leader_id: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., high_watermark: _Optional[int] = ..., current_voters: _Optional[_Iterable[_Union[DescribeQuorumResponse.Replica, _Mapping]]] = ..., observers: _Optional[_Iterable[_Union[DescribeQuorumResponse.Replica, _Mapping]]] = ...) -> None: ...
 
 class MetadataStreamRequest(_message.Message):
-    __slots__ = ("broker_id", "cluster_id", "fetch_offset", "last_fetched_epoch")
+    __slots__ = ("broker_id", "cluster_id", "fetch_offset", "last_fetched_epoch", "last_fetched_crc")
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     FETCH_OFFSET_FIELD_NUMBER: _ClassVar[int]
     LAST_FETCHED_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    LAST_FETCHED_CRC_FIELD_NUMBER: _ClassVar[int]
     broker_id: int
     cluster_id: str
     fetch_offset: int
     last_fetched_epoch: int
-    def __init__(self, broker_id: _Optional[int] = ..., cluster_id: _Optional[str] = ..., fetch_offset: _Optional[int] = ..., last_fetched_epoch: _Optional[int] = ...) -> None: ...
+    last_fetched_crc: int
+    def __init__(self, broker_id: _Optional[int] = ..., cluster_id: _Optional[str] = ..., fetch_offset: _Optional[int] = ..., last_fetched_epoch: _Optional[int] = ..., last_fetched_crc: _Optional[int] = ...) -> None: ...
 
 class MetadataStreamResponse(_message.Message):
     __slots__ = ("records", "snapshot", "diverging", "high_watermark")

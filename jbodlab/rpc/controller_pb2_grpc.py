@@ -104,6 +104,11 @@ class ControllerStub:
                 request_serializer=jbodlab_dot_rpc_dot_controller__pb2.AlterConfigsRequest.SerializeToString,
                 response_deserializer=jbodlab_dot_rpc_dot_controller__pb2.AlterConfigsResponse.FromString,
                 _registered_method=True)
+        self.UpdateFeatures = channel.unary_unary(
+                '/jbodlab.rpc.Controller/UpdateFeatures',
+                request_serializer=jbodlab_dot_rpc_dot_controller__pb2.UpdateFeaturesRequest.SerializeToString,
+                response_deserializer=jbodlab_dot_rpc_dot_controller__pb2.UpdateFeaturesResponse.FromString,
+                _registered_method=True)
         self.DescribeQuorum = channel.unary_unary(
                 '/jbodlab.rpc.Controller/DescribeQuorum',
                 request_serializer=jbodlab_dot_rpc_dot_controller__pb2.DescribeQuorumRequest.SerializeToString,
@@ -203,6 +208,12 @@ class ControllerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def UpdateFeatures(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def DescribeQuorum(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -288,6 +299,11 @@ def add_ControllerServicer_to_server(servicer, server):
                     servicer.AlterConfigs,
                     request_deserializer=jbodlab_dot_rpc_dot_controller__pb2.AlterConfigsRequest.FromString,
                     response_serializer=jbodlab_dot_rpc_dot_controller__pb2.AlterConfigsResponse.SerializeToString,
+            ),
+            'UpdateFeatures': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdateFeatures,
+                    request_deserializer=jbodlab_dot_rpc_dot_controller__pb2.UpdateFeaturesRequest.FromString,
+                    response_serializer=jbodlab_dot_rpc_dot_controller__pb2.UpdateFeaturesResponse.SerializeToString,
             ),
             'DescribeQuorum': grpc.unary_unary_rpc_method_handler(
                     servicer.DescribeQuorum,
@@ -678,6 +694,33 @@ class Controller:
             '/jbodlab.rpc.Controller/AlterConfigs',
             jbodlab_dot_rpc_dot_controller__pb2.AlterConfigsRequest.SerializeToString,
             jbodlab_dot_rpc_dot_controller__pb2.AlterConfigsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UpdateFeatures(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/jbodlab.rpc.Controller/UpdateFeatures',
+            jbodlab_dot_rpc_dot_controller__pb2.UpdateFeaturesRequest.SerializeToString,
+            jbodlab_dot_rpc_dot_controller__pb2.UpdateFeaturesResponse.FromString,
             options,
             channel_credentials,
             insecure,

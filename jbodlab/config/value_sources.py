@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from jbodlab import config_dynamic, config_topics
-from jbodlab.config_table import INT_MAX, Key, Kind
+from jbodlab.config import dynamic_keys, topic_keys
+from jbodlab.config.key_table import INT_MAX, Key, Kind
 
 SOURCE_TOPIC = 1
 SOURCE_BROKER = 2
@@ -71,7 +71,7 @@ def describe_topic(configs: Mapping[str, str], layers: BrokerLayers) -> tuple[De
     """Return all settings of a topic, by name."""
     return tuple(
         _described(key, _topic_values(key, configs, layers), is_read_only=False)
-        for _, key in sorted(config_topics.TOPIC_CONFIGS.items())
+        for _, key in sorted(topic_keys.TOPIC_CONFIGS.items())
     )
 
 
@@ -84,9 +84,9 @@ def describe_broker(layers: BrokerLayers) -> tuple[Described, ...]:
                 *(Synonym(name=name, value=value, source=at) for value, at in layers.of(name)),
                 *_default(name, key.default),
             ],
-            is_read_only=config_dynamic.is_read_only(name),
+            is_read_only=dynamic_keys.is_read_only(name),
         )
-        for name, key in sorted(config_dynamic.BROKER_TABLE.items())
+        for name, key in sorted(dynamic_keys.BROKER_TABLE.items())
     )
 
 
@@ -94,12 +94,12 @@ def describe_all_brokers(configs: Mapping[str, str]) -> tuple[Described, ...]:
     """Return what is set for all brokers, and nothing else."""
     return tuple(
         _described(
-            config_dynamic.BROKER_TABLE[name],
+            dynamic_keys.BROKER_TABLE[name],
             [Synonym(name=name, value=value, source=SOURCE_ALL_BROKERS)],
-            is_read_only=config_dynamic.is_read_only(name),
+            is_read_only=dynamic_keys.is_read_only(name),
         )
         for name, value in sorted(configs.items())
-        if name in config_dynamic.BROKER_TABLE
+        if name in dynamic_keys.BROKER_TABLE
     )
 
 
@@ -107,7 +107,7 @@ def _topic_values(key: Key, configs: Mapping[str, str], layers: BrokerLayers) ->
     found = []
     if key.name in configs:
         found.append(Synonym(name=key.name, value=configs[key.name], source=SOURCE_TOPIC))
-    for name, factor in config_topics.synonyms(key.name):
+    for name, factor in topic_keys.synonyms(key.name):
         found += [
             Synonym(name=name, value=_scaled(value, factor), source=source)
             for value, source in layers.of(name)

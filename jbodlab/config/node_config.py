@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from jbodlab import config_keys, config_table
-from jbodlab.config_table import Values
+from jbodlab.config import key_table, node_keys
+from jbodlab.config.key_table import Values
 from jbodlab.errors import ConfigError
 from jbodlab.ids import BrokerId
 from jbodlab.requests import Listener
@@ -65,7 +65,7 @@ def read_values(properties: Mapping[str, str]) -> tuple[Values, list[str]]:
     Raises:
         ConfigError: a value is of the wrong kind or out of range.
     """
-    return config_table.read(config_keys.TABLE, properties)
+    return key_table.read(node_keys.TABLE, properties)
 
 
 def node_config(values: Values) -> NodeConfig:

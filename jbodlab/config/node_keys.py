@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from jbodlab.config_table import INT_MAX, LONG_MAX, Key, Kind
+from jbodlab.config.key_table import INT_MAX, LONG_MAX, Key, Kind
 
 _INT, _NUM, _FLAG, _TEXT, _LIST = Kind.INTEGER, Kind.NUMBER, Kind.FLAG, Kind.TEXT, Kind.LIST
 
@@ -144,7 +144,7 @@ KEYS: tuple[Key, ...] = (
         choices=("CreateTime", "LogAppendTime"),
     ),
     _long("log.message.timestamp.before.max.ms", LONG_MAX, "oldest accepted timestamp", 0),
-    _long("log.message.timestamp.after.max.ms", LONG_MAX, "newest accepted timestamp", 0),
+    _long("log.message.timestamp.after.max.ms", 3_600_000, "newest accepted timestamp", 0),
     _integer("producer.id.expiration.ms", 86_400_000, "silence that forgets a producer", 1),
     Key(
         "compression.type",

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from jbodlab import config_table
-from jbodlab.config_table import INT_MAX, LONG_MAX, Key, Kind
+from jbodlab.config import key_table
+from jbodlab.config.key_table import INT_MAX, LONG_MAX, Key, Kind
 from jbodlab.errors import ConfigError
 
 LEADER_THROTTLED = "leader.replication.throttled.replicas"
@@ -79,7 +79,7 @@ _KEYS = (
     ),
     _long("max.compaction.lag.ms", LONG_MAX, "accepted; belongs to compaction", 1),
     _integer("max.message.bytes", 1_048_588, "largest batch that is accepted", 0),
-    _long("message.timestamp.after.max.ms", LONG_MAX, "newest accepted timestamp", 0),
+    _long("message.timestamp.after.max.ms", 3_600_000, "newest accepted timestamp", 0),
     _long("message.timestamp.before.max.ms", LONG_MAX, "oldest accepted timestamp", 0),
     Key(
         "message.timestamp.type",
@@ -143,7 +143,7 @@ def check(configs: Mapping[str, str]) -> None:
         ConfigError: a setting is unknown, a value is not permitted, or two contradict each other.
     """
     check_cleanup_policy("cleanup.policy", configs)
-    values, unknown = config_table.read(TOPIC_CONFIGS, configs)
+    values, unknown = key_table.read(TOPIC_CONFIGS, configs)
     if unknown:
         raise ConfigError(unknown[0], configs[unknown[0]], "Unknown topic config name")
     for name in (LEADER_THROTTLED, FOLLOWER_THROTTLED):

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from jbodlab import config_keys, config_table, config_topics
-from jbodlab.config_table import LONG_MAX, Key, Kind
+from jbodlab.config import key_table, node_keys, topic_keys
+from jbodlab.config.key_table import LONG_MAX, Key, Kind
 from jbodlab.errors import ConfigError
 
 CORDONED_LOG_DIRS = "cordoned.log.dirs"
@@ -37,7 +37,7 @@ DYNAMIC_ONLY: tuple[Key, ...] = (
 """Settings that a property file does not have."""
 
 BROKER_TABLE: Mapping[str, Key] = {
-    **config_keys.TABLE,
+    **node_keys.TABLE,
     **{key.name: key for key in DYNAMIC_ONLY},
 }
 """All settings of a broker."""
@@ -101,8 +101,8 @@ def check(configs: Mapping[str, str], *, all_brokers: bool) -> None:
         names = sorted(filter(refused, configs))
         if names:
             raise ConfigError(",".join(names), configs[names[0]], problem)
-    config_topics.check_cleanup_policy("log.cleanup.policy", configs)
-    config_table.read(BROKER_TABLE, configs)
+    topic_keys.check_cleanup_policy("log.cleanup.policy", configs)
+    key_table.read(BROKER_TABLE, configs)
     directories = words(configs.get(CORDONED_LOG_DIRS, ""))
     if ALL_LOG_DIRS in directories and len(directories) > 1:
         raise ConfigError(

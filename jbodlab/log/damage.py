@@ -1,0 +1,74 @@
+"""What becomes of bytes behind damage in a log: said with their offsets, and kept as `.damaged`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from jbodlab.log import names
+from jbodlab.log.log_files import SEGMENT_SUFFIXES, LogFiles
+from jbodlab.log.segments import ActiveSegment
+
+logger = logging.getLogger(__name__)
+
+COPY_BYTES = 8 << 20
+
+
+def report_loss(files: LogFiles, right: ActiveSegment, size: int, behind: Sequence[int]) -> None:
+    """Say which offsets are lost.
+
+    Args:
+        files: Of the log.
+        right: What is right of the damaged segment.
+        size: Of its file.
+        behind: Base offsets of the segments behind it.
+    """
+    path = files.path(right.base_offset)
+    logger.error(
+        "%s: damaged at byte %d of %d, offsets from %d on are lost here; %s",
+        path,
+        right.size,
+        size,
+        right.next_offset,
+        f"{len(behind)} segments behind it, from offset {behind[0]} on, are kept as .damaged"
+        if behind
+        else "no segment is behind it",
+        extra={
+            "path": str(path),
+            "position": right.size,
+            "first_lost_offset": right.next_offset,
+            "segments_set_aside": len(behind),
+        },
+    )
+
+
+def keep_tail(files: LogFiles, right: ActiveSegment, size: int) -> None:
+    """Keep what is cut off a damaged segment, for people to look at; durable at return.
+
+    It stands at the same positions as before: the front of the file is a hole that takes no room.
+    """
+    fs, path = files.fs, files.path(right.base_offset)
+    source = fs.open_source(path)
+    try:
+        target = fs.open_target(path.with_name(path.name + names.DAMAGED_SUFFIX))
+        try:
+            position = right.size
+            while position < size:
+                copied = target.copy_from(source, position, min(size - position, COPY_BYTES))
+                if not copied:
+                    break
+                position += copied
+            target.fsync()
+        finally:
+            target.close()
+    finally:
+        source.close()
+
+
+def set_aside(files: LogFiles, base_offset: int) -> None:
+    """Keep a segment behind damage under another name."""
+    files.forget(base_offset)
+    for suffix in SEGMENT_SUFFIXES:
+        path = files.path(base_offset, suffix)
+        if files.fs.exists(path):
+            files.fs.rename(path, path.with_name(path.name + names.DAMAGED_SUFFIX), sync=False)

@@ -1,0 +1,115 @@
+"""What `LogState` wants done to the files of its log: plain values, carried out in their order.
+
+They name segments by base offset, files by name, positions and sizes in bytes. Nobody decides
+anything while carrying them out; see `carry_out`. None of them makes anything durable: what is to
+be synced is told by a `SyncRequest`, which may be carried out beside all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from jbodlab.log.offset_index import OffsetIndex
+from jbodlab.log.producer_state import ProducerState
+from jbodlab.log.time_index import TimeIndex
+from jbodlab.log.transactions import AbortedTransaction
+
+if TYPE_CHECKING:
+    from jbodlab.log.filesystem import Buffer
+
+
+class CreateSegment(NamedTuple):
+    """Make the files of an empty segment; leftovers under its name are emptied."""
+
+    base_offset: int
+
+
+class WriteAt(NamedTuple):
+    """Write at the end of a segment, which is at this position."""
+
+    base_offset: int
+    position: int
+    buffers: Sequence[Buffer]
+
+
+class CutSegment(NamedTuple):
+    """Let a segment end at this size; what is known of positions in it is void."""
+
+    base_offset: int
+    size: int
+
+
+class CloseSegment(NamedTuple):
+    """Nothing is appended any more: write the index files."""
+
+    base_offset: int
+    offset_index: OffsetIndex
+    time_index: TimeIndex
+
+
+class SetAside(NamedTuple):
+    """Rename the files of a segment to `.deleted`; open ones go on being read."""
+
+    base_offset: int
+
+
+class WriteSnapshot(NamedTuple):
+    """Write the producer state as of an offset."""
+
+    offset: int
+    producers: ProducerState
+
+
+class RemoveSnapshots(NamedTuple):
+    """Remove the snapshots of these offsets."""
+
+    offsets: tuple[int, ...]
+
+
+class WriteEpochs(NamedTuple):
+    """Replace the leader epochs: epoch and start offset of each entry."""
+
+    entries: tuple[tuple[int, int], ...]
+
+
+class WriteAborted(NamedTuple):
+    """Replace a segment's index of aborted transactions; without entries there is none."""
+
+    base_offset: int
+    entries: tuple[AbortedTransaction, ...]
+
+
+Instruction = (
+    CreateSegment
+    | WriteAt
+    | CutSegment
+    | CloseSegment
+    | SetAside
+    | WriteSnapshot
+    | RemoveSnapshots
+    | WriteEpochs
+    | WriteAborted
+)
+Instructions = tuple[Instruction, ...]
+
+
+class SyncRequest(NamedTuple):
+    """What must be on the disk before the recovery point may be `end_offset`.
+
+    Attributes:
+        segments: Base offset and size of each, ascending.
+        closed: Base offsets of those whose index files count as well.
+        snapshots: Offsets of producer snapshots.
+        epochs: Whether the file with the leader epochs has to be synced.
+        names: Whether the names in the partition directory, and its own, have to be.
+        cut_count: How often the log had been cut when this was asked for.
+    """
+
+    segments: tuple[tuple[int, int], ...]
+    closed: tuple[int, ...]
+    snapshots: tuple[int, ...]
+    epochs: bool
+    names: bool
+    end_offset: int
+    cut_count: int

@@ -1,0 +1,450 @@
+"""The files of one replica's log: does what `LogState` asks for, reads, and decides nothing.
+
+Everything here blocks and lets `OSError` pass to the caller, which takes the directory offline.
+Methods run on the thread of the log's directory, in the order in which they were asked for, except
+those that are given a file system: these touch only what nobody appends to or cuts just then, or
+what may be gone without harm, and run beside the others.
+
+Source: `org.apache.kafka.storage.internals.log.LogSegment`, `LocalLog`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import assert_never
+from uuid import UUID
+
+from jbodlab.errors import CorruptRecordError
+from jbodlab.ids import TopicPartition
+from jbodlab.log import names
+from jbodlab.log.checkpoints import render_frame
+from jbodlab.log.directory_files import DirectoryFiles, SegmentIndexes
+from jbodlab.log.filesystem import AppendFile, Buffer, FileSystem
+from jbodlab.log.instructions import (
+    CloseSegment,
+    CreateSegment,
+    CutSegment,
+    Instruction,
+    RemoveSnapshots,
+    SetAside,
+    SyncRequest,
+    WriteAborted,
+    WriteAt,
+    WriteEpochs,
+    WriteSnapshot,
+)
+from jbodlab.log.offset_index import OffsetIndex
+from jbodlab.log.places import CutRequest, Place
+from jbodlab.log.segment_reader import SegmentReader
+from jbodlab.log.segments import ActiveSegment, ClosedSegment
+from jbodlab.log.time_index import TimeIndex
+from jbodlab.log.transactions import (
+    AbortedTransaction,
+    aborted_between,
+    decode_aborted,
+    encode_aborted,
+)
+
+POSITIONS_REMEMBERED_MAX = 64
+"""Places where a reader is expected next; followers and consumers read in sequence."""
+
+WRITE_BACK_BYTES = 8 << 20
+"""A sync hands a file to the disk in pieces of this size first, so that each call is short."""
+
+SEGMENT_SUFFIXES = (names.LOG_SUFFIX, *names.INDEX_SUFFIXES)
+
+logger = logging.getLogger(__name__)
+
+
+class LogFiles:
+    """The partition directory of one log.
+
+    Args:
+        fs: The disk.
+        directory: The partition directory.
+        topic_id: From `partition.metadata`; None if there is none.
+        shared: Open files and indexes of all logs of the log directory.
+        index_interval_bytes: Of indexes that have to be made anew.
+    """
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        directory: Path,
+        topic_id: UUID | None,
+        shared: DirectoryFiles,
+        index_interval_bytes: int = 4096,
+    ) -> None:
+        self.fs = fs
+        self.directory = directory
+        self.topic_id = topic_id
+        self.topic_partition: TopicPartition = names.parse_partition_dir(
+            directory.name
+        ).topic_partition
+        self._shared = shared
+        self._index_interval_bytes = index_interval_bytes
+        self._positions: dict[int, tuple[int, int]] = {}
+
+    @property
+    def is_future(self) -> bool:
+        """Whether this is a copy being built by a move between directories."""
+        return names.parse_partition_dir(self.directory.name).kind is names.DirKind.FUTURE
+
+    @property
+    def is_moved(self) -> bool:
+        """Whether this is what a move between directories has left in its source."""
+        return names.parse_partition_dir(self.directory.name).is_moved
+
+    def path(self, base_offset: int, suffix: str = names.LOG_SUFFIX) -> Path:
+        """Return one of the files of a segment."""
+        return self.directory / (names.offset_text(base_offset) + suffix)
+
+    # Doing what the state asks for
+
+    def carry_out(self, instructions: Sequence[Instruction]) -> None:
+        """Carry instructions out in their order; writes that follow each other are one call."""
+        count, number = len(instructions), 0
+        while number < count:
+            instruction = instructions[number]
+            number += 1
+            if not isinstance(instruction, WriteAt):
+                self._change(instruction)
+                continue
+            base_offset, position, buffers = instruction
+            if number < count:
+                joined = list(buffers)
+                while number < count:
+                    following = instructions[number]
+                    if not isinstance(following, WriteAt) or following.base_offset != base_offset:
+                        break
+                    joined += following.buffers
+                    number += 1
+                buffers = joined
+            self._write(base_offset, position, buffers)
+
+    def _change(self, instruction: Instruction) -> None:
+        match instruction:
+            case WriteAt():
+                raise AssertionError("writes are joined before")
+            case WriteEpochs():
+                path = self.directory / names.LEADER_EPOCH_FILE
+                self.fs.write_atomically(path, render_frame(instruction.entries), sync=False)
+            case CreateSegment():
+                self._create(instruction.base_offset)
+            case CloseSegment():
+                self._close(instruction)
+            case CutSegment():
+                self._cut(instruction.base_offset, instruction.size)
+            case SetAside():
+                self._set_aside(instruction.base_offset)
+            case WriteSnapshot():
+                path = self.directory / names.snapshot_file(instruction.offset)
+                data = instruction.producers.encode(with_earlier=True)
+                self.fs.write_bytes(path, data, sync=False)
+            case RemoveSnapshots():
+                for offset in instruction.offsets:
+                    path = self.directory / names.snapshot_file(offset)
+                    self.fs.unlink(path, missing_ok=True)
+            case WriteAborted():
+                self._write_aborted(instruction.base_offset, instruction.entries)
+            case _:
+                assert_never(instruction)
+
+    def rename_to(self, name: str, *, sync: bool = True) -> None:
+        """Rename the partition directory, durably if `sync`; open files go on being used."""
+        target = self.directory.with_name(name)
+        self.fs.rename(self.directory, target, sync=sync)
+        self.directory = target
+
+    def forget(self, base_offset: int) -> None:
+        """Close the file of a segment that is not this log's any more."""
+        self._shared.forget((self, base_offset))
+
+    def abandon(self) -> None:
+        """Give the files back without a write and without an error."""
+        self._shared.forget_all(self)
+
+    # Reading
+
+    def read(
+        self,
+        places: Sequence[Place],
+        offset: int,
+        max_bytes: int,
+        max_offset: int | None = None,
+        *,
+        at_least_one: bool = True,
+        read_ahead: int = 4096,
+    ) -> bytes:
+        """Read whole batches from the one that contains an offset, out of one segment.
+
+        Args:
+            places: Where to begin, from `SegmentList.places`.
+            offset: The first offset wanted; the batch may begin before it.
+            max_bytes: Most bytes to return.
+            max_offset: Only batches entirely below it, such as the high watermark; None for all.
+            at_least_one: Whether a first batch larger than `max_bytes` is returned all the same.
+            read_ahead: Bytes that probably lie between a position from an index and the batch.
+
+        Raises:
+            CorruptRecordError: bytes where a batch should begin are none.
+        """
+        for place in places:
+            known = self._positions.get(offset)
+            if known is not None and known[0] == place.base_offset and known[1] <= place.size:
+                position, ahead = known[1], 0
+            elif place.position is not None:
+                position, ahead = place.position, read_ahead
+            else:
+                position, ahead = self.indexes(place).offset_index.lookup(offset), read_ahead
+            if position >= place.size:
+                continue
+            found = self.reader(place).read(
+                offset,
+                position,
+                max_bytes=max_bytes,
+                max_offset=max_offset,
+                at_least_one=at_least_one,
+                read_ahead=ahead,
+            )
+            if found.data:
+                self._remember(found.next_offset, place.base_offset, found.next_position)
+                return found.data
+            if found.next_position < place.size:
+                return b""
+            # The rest of this segment was compacted away.
+        return b""
+
+    def first_record_at(
+        self, places: Sequence[Place], timestamp: int, start_offset: int
+    ) -> tuple[int, int] | None:
+        """Return timestamp and offset of the first record that is not older than `timestamp`.
+
+        Timestamps need not ascend in a log: the first such record in the order of offsets counts.
+
+        Args:
+            places: Segments that may hold it, from `SegmentList.places_by_time`.
+            timestamp: In ms.
+            start_offset: Records below are not counted.
+
+        Raises:
+            CorruptRecordError: the batch that should hold it is damaged.
+        """
+        for place in places:
+            position = place.position
+            if position is None:
+                indexes = self.indexes(place)
+                position = indexes.offset_index.lookup(indexes.time_index.lookup(timestamp))
+            reader = self.reader(place)
+            for batch in reader.scan(position):
+                header = batch.header
+                if header.max_timestamp < timestamp or header.last_offset < start_offset:
+                    continue
+                found = reader.first_record_in(batch, timestamp, start_offset)
+                if found is not None:
+                    return found
+        return None
+
+    def aborted(
+        self, base_offsets: Sequence[int], fetch_offset: int, upper_offset: int
+    ) -> list[AbortedTransaction]:
+        """Return the aborted transactions with records in a range, out of closed segments.
+
+        Args:
+            base_offsets: Segments that have an index of them, from that of `fetch_offset` on.
+            fetch_offset: First offset of the range.
+            upper_offset: Behind the range.
+        """
+        found: list[AbortedTransaction] = []
+        for base_offset in base_offsets:
+            entries = self.read_aborted(base_offset)
+            found += aborted_between(entries, fetch_offset, upper_offset)
+            if entries and entries[-1].last_stable_offset >= upper_offset:
+                break
+        return found
+
+    def read_aborted(self, base_offset: int) -> list[AbortedTransaction]:
+        """Return what the index of aborted transactions of a segment says."""
+        path = self.path(base_offset, names.TXN_INDEX_SUFFIX)
+        try:
+            return decode_aborted(path, self.fs.read_bytes(path))
+        except FileNotFoundError:
+            return []
+
+    # Cuts
+
+    def cut_point(self, request: CutRequest) -> ActiveSegment:
+        """Find the place of a cut: what its segment is up to there."""
+        place, offset = request.place, request.offset
+        if request.active is not None:
+            index, times = request.active.index, request.active.time_index
+            aborted = request.active.aborted
+        else:
+            indexes = self.indexes(place)
+            index, times = indexes.offset_index.copy(), indexes.time_index.copy()
+            aborted = self.read_aborted(place.base_offset)
+        index.truncate_to(offset)
+        times.truncate_to(offset)
+        position, next_offset = index.last_position(), place.base_offset
+        max_timestamp, max_timestamp_offset = times.last
+        reader = self.reader(place)
+        for found in reader.scan(position):
+            header = found.header
+            if header.next_offset > offset:
+                break
+            position, next_offset = found.position + header.size, header.next_offset
+            if header.max_timestamp > max_timestamp:
+                max_timestamp, max_timestamp_offset = header.max_timestamp, header.last_offset
+        first = reader.first_header() if position else None
+        return ActiveSegment.loaded(
+            ClosedSegment(
+                place.base_offset, next_offset, position, max_timestamp, max_timestamp_offset
+            ),
+            index,
+            times,
+            first_timestamp=-1 if first is None else first.max_timestamp,
+            aborted=[entry for entry in aborted if entry.last_offset < next_offset],
+        )
+
+    # Beside the directory's thread
+
+    def sync(self, fs: FileSystem, request: SyncRequest) -> None:
+        """Return when what is asked for is on the disk."""
+        for base_offset, size in request.segments:
+            self._sync_file(fs, self.path(base_offset), size)
+        for base_offset in request.closed:
+            for suffix in names.INDEX_SUFFIXES:
+                self._sync_file(fs, self.path(base_offset, suffix), 0)
+        for offset in request.snapshots:
+            self._sync_file(fs, self.directory / names.snapshot_file(offset), 0)
+        if request.epochs:
+            self._sync_file(fs, self.directory / names.LEADER_EPOCH_FILE, 0)
+        if request.names:
+            fs.fsync_file(self.directory / names.PARTITION_METADATA_FILE)
+            fs.fsync_dir(self.directory)
+            fs.fsync_dir(self.directory.parent)
+
+    def remove_set_aside(self, fs: FileSystem, base_offsets: Sequence[int]) -> None:
+        """Remove the files of segments that were set aside."""
+        for base_offset in base_offsets:
+            for suffix in SEGMENT_SUFFIXES:
+                fs.unlink(self.path(base_offset, suffix + names.DELETED_SUFFIX), missing_ok=True)
+
+    # Inside
+
+    def _write(self, base_offset: int, position: int, buffers: Sequence[Buffer]) -> None:
+        file = self._shared.file((self, base_offset), lambda: self._opened(base_offset, position))
+        try:
+            file.writev(buffers)
+        except OSError:
+            with contextlib.suppress(OSError):
+                file.truncate(position)
+            raise
+
+    def _opened(self, base_offset: int, size: int) -> AppendFile:
+        path = self.path(base_offset)
+        # Opening must not make a file anew that somebody took away.
+        try:
+            self.fs.size(path)
+        except FileNotFoundError as error:
+            raise CorruptRecordError(path, 0, "segment is missing") from error
+        file = self.fs.open_append(path)
+        found = file.size()
+        if found < size:
+            file.close()
+            raise CorruptRecordError(path, found, f"segment ends before {size}")
+        return file
+
+    def reader(self, place: Place) -> SegmentReader:
+        """Return a reader of a segment."""
+        base_offset, size = place.base_offset, place.size
+        file = self._shared.file((self, base_offset), lambda: self._opened(base_offset, size))
+        return SegmentReader(file, self.path(base_offset), size, place.next_offset)
+
+    def indexes(self, place: Place) -> SegmentIndexes:
+        """Return the indexes of a closed segment."""
+        return self._shared.indexes((self, place.base_offset), lambda: self._load_indexes(place))
+
+    def _load_indexes(self, place: Place) -> SegmentIndexes:
+        """Read the index files; if they are not usable they are made anew from the batches."""
+        base_offset = place.base_offset
+        path = self.path(base_offset, names.INDEX_SUFFIX)
+        times_path = self.path(base_offset, names.TIME_INDEX_SUFFIX)
+        try:
+            index = OffsetIndex.decode(path, self.fs.read_bytes(path), base_offset)
+            times = TimeIndex.decode(times_path, self.fs.read_bytes(times_path), base_offset)
+        except (FileNotFoundError, CorruptRecordError) as error:
+            logger.warning("index is made anew: %s", error)
+            segment = ActiveSegment(base_offset)
+            for _, header, _ in self.reader(place).scan():
+                segment.note(header, self._index_interval_bytes)
+            segment.finish()
+            self._write_indexes(base_offset, segment.index, segment.time_index)
+            return SegmentIndexes(segment.index, segment.time_index)
+        return SegmentIndexes(index, times)
+
+    def _create(self, base_offset: int) -> None:
+        key = (self, base_offset)
+        self._shared.forget(key)
+        file = self._shared.file(key, lambda: self.fs.open_append(self.path(base_offset)))
+        if file.size():
+            file.truncate(0)
+        for suffix in (names.INDEX_SUFFIX, names.TIME_INDEX_SUFFIX):
+            self.fs.write_bytes(self.path(base_offset, suffix), b"", sync=False)
+
+    def _close(self, instruction: CloseSegment) -> None:
+        base_offset = instruction.base_offset
+        index, times = instruction.offset_index, instruction.time_index
+        self._write_indexes(base_offset, index, times)
+        self._shared.put_indexes((self, base_offset), SegmentIndexes(index, times))
+
+    def _write_indexes(self, base_offset: int, index: OffsetIndex, times: TimeIndex) -> None:
+        self.fs.write_bytes(self.path(base_offset, names.INDEX_SUFFIX), index.encode(), sync=False)
+        self.fs.write_bytes(
+            self.path(base_offset, names.TIME_INDEX_SUFFIX), times.encode(), sync=False
+        )
+
+    def _cut(self, base_offset: int, size: int) -> None:
+        self._positions.clear()
+        self._shared.forget_indexes((self, base_offset))
+        file = self._shared.file((self, base_offset), lambda: self._opened(base_offset, size))
+        file.truncate(size)
+
+    def _set_aside(self, base_offset: int) -> None:
+        self._positions.clear()
+        self._shared.forget((self, base_offset))
+        for suffix in SEGMENT_SUFFIXES:
+            path = self.path(base_offset, suffix)
+            # Somebody may have taken it away by hand, and few segments have aborted transactions.
+            if suffix == names.LOG_SUFFIX or self.fs.exists(path):
+                target = path.with_name(path.name + names.DELETED_SUFFIX)
+                self.fs.rename(path, target, sync=False)
+
+    def _write_aborted(self, base_offset: int, entries: Sequence[AbortedTransaction]) -> None:
+        path = self.path(base_offset, names.TXN_INDEX_SUFFIX)
+        if entries:
+            self.fs.write_bytes(path, encode_aborted(entries), sync=False)
+        else:
+            self.fs.unlink(path, missing_ok=True)
+
+    def _remember(self, offset: int, base_offset: int, position: int) -> None:
+        """Note where the batch at an offset begins, or will begin."""
+        positions = self._positions
+        if len(positions) >= POSITIONS_REMEMBERED_MAX:
+            del positions[next(iter(positions))]
+        positions[offset] = (base_offset, position)
+
+    @staticmethod
+    def _sync_file(fs: FileSystem, path: Path, size: int) -> None:
+        """Sync a file that may have gone since it was asked for; then nothing of it is missing."""
+        with contextlib.suppress(FileNotFoundError):
+            position = 0
+            while position + WRITE_BACK_BYTES < size:
+                written = fs.write_back(path, position, WRITE_BACK_BYTES)
+                if not written:
+                    break
+                position += written
+            fs.fsync_file(path)

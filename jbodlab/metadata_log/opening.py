@@ -1,0 +1,107 @@
+"""Opens the segments of a metadata log, and decides what becomes of damaged ones.
+
+A tail that nothing valid follows is cut. Any other damage has hit records that were acknowledged: a
+controller's log is left as it is, a broker's copy is cut there.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from jbodlab.errors import CorruptRecordError
+from jbodlab.log import names
+from jbodlab.log.filesystem import FileSystem
+from jbodlab.metadata_log.segment import MetadataSegment, delete_files
+from jbodlab.metadata_log.segment_scan import Damage
+
+logger = logging.getLogger(__name__)
+
+
+def open_segments(
+    fs: FileSystem, directory: Path, is_copy: bool, epoch_max: int | None
+) -> list[MetadataSegment]:
+    """Open the segments, at least one.
+
+    Args:
+        fs: The disk.
+        directory: Of the log.
+        is_copy: Whether the records can be had again; see `MetadataLog.open`.
+        epoch_max: Highest leader epoch that there was; None if unknown.
+
+    Raises:
+        CorruptRecordError: valid records follow damaged or missing ones, and it is no copy.
+    """
+    segments: list[MetadataSegment] = []
+    offsets = _base_offsets(fs, directory) or [0]
+    try:
+        for position, offset in enumerate(offsets):
+            epoch = segments[-1].last_epoch if segments else -1
+            segments.append(
+                MetadataSegment(fs, directory, offset, epoch=epoch, epoch_max=epoch_max)
+            )
+            later = offsets[position + 1 :]
+            damage = _damage(segments[-1], later)
+            if damage is not None:
+                _cut(segments[-1], damage, later, is_copy)
+                for lost in reversed(later):
+                    delete_files(fs, directory, lost)
+                break
+            if later:
+                segments[-1].seal()
+            elif not is_copy and segments[-1].size:
+                segments[-1].rewrite()
+    except BaseException:
+        for segment in segments:
+            segment.close()
+        raise
+    return segments
+
+
+def _damage(segment: MetadataSegment, later: list[int]) -> Damage | None:
+    """Return what is wrong with a segment, given the base offsets of those behind it."""
+    if segment.damage is not None or not later or segment.end_offset == later[0]:
+        return segment.damage
+    reason = f"its records reach beyond offset {later[0] - 1}"
+    if segment.end_offset < later[0]:
+        reason = f"offsets {segment.end_offset} to {later[0] - 1} are missing"
+    return Damage(position=segment.size, reason=reason, valid_after=None)
+
+
+def _cut(segment: MetadataSegment, damage: Damage, later: list[int], is_copy: bool) -> None:
+    """Cut a segment at its damage.
+
+    Raises:
+        CorruptRecordError: that would take away records that were acknowledged.
+    """
+    follows = ""
+    if damage.valid_after is not None:
+        follows = f"; a valid batch follows at position {damage.valid_after}"
+    elif later:
+        follows = f"; the log goes on with {names.log_file(later[0])}"
+    if follows and not is_copy:
+        raise CorruptRecordError(segment.path, damage.position, damage.reason + follows)
+    values = {
+        "path": str(segment.path),
+        "size": segment.size,
+        "end_offset": segment.end_offset,
+        "reason": damage.reason + follows,
+    }
+    if follows:
+        logger.error("copy of the metadata log is damaged and is cut there", extra=values)
+    else:
+        if not is_copy:
+            values["set_aside"] = str(segment.set_damage_aside())
+        logger.warning("metadata segment is cut behind its last valid batch", extra=values)
+    segment.rewrite()
+
+
+def _base_offsets(fs: FileSystem, directory: Path) -> list[int]:
+    found = []
+    for name in fs.listdir(directory):
+        if name.endswith(names.LOG_SUFFIX):
+            try:
+                found.append(names.parse_offset(name))
+            except ValueError:
+                logger.warning("file is no segment", extra={"path": str(directory / name)})
+    return sorted(found)

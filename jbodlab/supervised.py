@@ -1,0 +1,71 @@
+"""Tasks that do not end unnoticed, and news that reach everybody.
+
+A task that ends by an exception which nobody expected leaves whoever relies on it waiting, and
+asyncio says so when the task is collected, if ever. Here such an end is logged with its traceback
+when it happens, and then the work begins anew, or somebody is told who ends the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any
+
+RESTART_S = 0.1
+RESTART_S_MAX = 5.0
+"""Pauses before work begins anew; doubled while it goes on failing at once."""
+
+logger = logging.getLogger(__name__)
+
+
+def supervised(
+    work: Callable[[], Coroutine[Any, Any, None]],
+    *,
+    name: str,
+    on_end: Callable[[str], None] | None = None,
+) -> asyncio.Task[None]:
+    """Run work as a task of the running loop, until it returns or is cancelled.
+
+    Args:
+        work: Begins the work; called again after an exception, unless there is `on_end`.
+        name: Of the task, for the log.
+        on_end: Called with one line when the work has ended by an exception, in place of a new
+            beginning: for what cannot go on from where it broke, such as by ending the process.
+
+    Returns:
+        The task; it ends with the work, and never by an exception.
+    """
+    return asyncio.get_running_loop().create_task(_supervise(work, name, on_end), name=name)
+
+
+def call_each(callbacks: Iterable[Callable[[], object]], what: str) -> None:
+    """Call all of them; what one raises is logged, and keeps the news from none of the others."""
+    for callback in callbacks:
+        try:
+            callback()
+        except Exception:
+            logger.exception("%s was not taken in by one who waited", what)
+
+
+async def _supervise(
+    work: Callable[[], Coroutine[Any, Any, None]], name: str, on_end: Callable[[str], None] | None
+) -> None:
+    loop = asyncio.get_running_loop()
+    pause_s = RESTART_S
+    while True:
+        begun_s = loop.time()
+        try:
+            await work()
+        except Exception as error:
+            if on_end is not None:
+                logger.exception("%s ended unexpectedly", name)
+                on_end(f"{name} ended unexpectedly: {error!r}")
+                return
+            logger.exception("%s ended unexpectedly, it begins anew", name)
+        else:
+            return
+        if loop.time() - begun_s > RESTART_S_MAX:
+            pause_s = RESTART_S
+        await asyncio.sleep(pause_s)
+        pause_s = min(2 * pause_s, RESTART_S_MAX)
