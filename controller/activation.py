@@ -3,7 +3,7 @@
     empty log                    Begin, bootstrap records, End; from metadata.version 13 on as one
                                  transaction, else as one batch
     log ends in a transaction    Abort; then as for an empty log if nothing else is in it
-    else                         nothing
+    else                         levels of features that are not supported are lowered
 
 Then, in a batch of its own, the controller registers itself.
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
-from controller.features import check_levels, supported_features
+from controller.features import level_records, levels_to_lower, supported_features
 from jbodlab.errors import FormatError
 from jbodlab.ids import BrokerId
 from jbodlab.image.metadata_image import MetadataImage
@@ -50,15 +50,15 @@ def activation_records(
         bootstrap: The records of `bootstrap.checkpoint`; empty if there is no such file.
 
     Raises:
-        FormatError: a feature has a level that is not supported, or the bootstrap records do not
-            set metadata.version.
+        FormatError: a feature has a level that is not supported and cannot be lowered, or the
+            bootstrap records do not set metadata.version.
     """
     records = []
     if transaction_is_open:
         records.append(VersionedRecord(AbortTransactionRecord(reason=ABORT_REASON), 0))
     if FEATURE_NAME in image.features.levels:
-        check_levels(image.features.levels)
-        return records
+        lower = levels_to_lower(image.features.levels)
+        return records + level_records(lower, image.features.metadata_version)
     first = list(bootstrap) or [
         VersionedRecord(FeatureLevelRecord(name=FEATURE_NAME, feature_level=LATEST), 0)
     ]
@@ -69,7 +69,13 @@ def activation_records(
     }
     if FEATURE_NAME not in levels:
         raise FormatError(f"the bootstrap records do not set {FEATURE_NAME}")
-    check_levels(levels)
+    lower = levels_to_lower(levels)
+    # Nothing was written at these levels yet, so they need not appear at all.
+    first = [
+        each
+        for each in first
+        if not (isinstance(each.record, FeatureLevelRecord) and each.record.name in lower)
+    ]
     if levels[FEATURE_NAME] < TRANSACTION_LEVEL:
         return records + first
     begin = VersionedRecord(BeginTransactionRecord(name=TRANSACTION_NAME), 0)

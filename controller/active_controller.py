@@ -1,9 +1,10 @@
 """The one queue of the active controller.
 
-An operation is a decision bound to its request. One round takes everything that is queued, runs
-each operation on the state that the one before left, and replays its records at once. Then all
-records of the round are appended and synced *once*, on the log's thread, and only then are the
-callers answered and the brokers told: nothing leaves the process before it is on the disk.
+An operation is a decision bound to its request. One round takes what is queued, runs each operation
+on the state that the one before left, and replays its records at once. Then all records of the
+round are appended and synced *once*, on the log's thread, and only then are the callers answered
+and the brokers told: nothing leaves the process before it is on the disk. That holds for refusals
+as well, as what an operation was refused for may have been decided a moment before.
 
 There is no way back from a failed append, as the state is ahead of the log by then. The process
 ends instead: a controller without its metadata directory is none.
@@ -47,6 +48,11 @@ RECORD_OVERHEAD_BYTES = 24
 """More than a batch adds to the value of a record."""
 OPERATIONS_PER_ROUND_MAX = 1_000
 """Most operations that wait for each other's fsync."""
+ROUND_MS_MAX = 500
+"""Time after which a round begins no further operation: half of what a heartbeat may wait."""
+QUEUED_OPERATIONS_MAX = 2_000
+QUEUED_BYTES_MAX = 128 << 20
+"""What the requests in the queue may have; a single one is never too large."""
 
 
 class CommitListener(Protocol):
@@ -63,6 +69,7 @@ class _Operation(Generic[T]):
     enqueued_ms: int
     deadline_ms: int | None
     late: Decision[T] | None
+    size_bytes: int
 
 
 @dataclass(slots=True)
@@ -74,12 +81,14 @@ class OperationCounts:
         timed_out: Those that had waited too long and were not run.
         late: Heartbeats that had waited too long; they count as a sign of life and no more.
         failed: Operations that failed in a way nobody thought of.
+        refused: Operations for which the queue had no room.
     """
 
     started: int = 0
     timed_out: int = 0
     late: int = 0
     failed: int = 0
+    refused: int = 0
 
 
 class _Round:
@@ -144,6 +153,7 @@ class ActiveController:
         self._log_thread = log_thread
         self._listeners = [listener]
         self._queue: deque[_Operation[Any]] = deque()
+        self._queued_bytes = 0
         self._wakeup = asyncio.Event()
 
     def add_listener(self, listener: CommitListener) -> None:
@@ -156,6 +166,7 @@ class ActiveController:
         *,
         deadline_ms: int | None = None,
         late: Decision[T] | None = None,
+        size_bytes: int = 0,
     ) -> T:
         """Run an operation; returns its response when everything it caused is on the disk.
 
@@ -163,15 +174,23 @@ class ActiveController:
             decide: The operation.
             deadline_ms: Longest time in the queue; None for any.
             late: Runs instead of the operation when that time is over, even if the caller has given
-                up by then.
+                up by then. Such an operation is always let into the queue: it is a heartbeat, of
+                which each broker has one, and a controller that is asked too much must not take
+                its brokers for dead.
+            size_bytes: What its request has in memory.
 
         Raises:
-            KafkaError: REQUEST_TIMED_OUT: too long in the queue, and there is no `late`.
+            KafkaError: REQUEST_TIMED_OUT: too long in the queue, and there is no `late`; or the
+                queue is full.
                 UNKNOWN_SERVER_ERROR: the operation failed in a way nobody thought of; it has
                 changed nothing.
         """
+        if late is None and self._is_full(size_bytes):
+            self.counts.refused += 1
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the controller's queue is full")
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._queue.append(_Operation(decide, future, now_ms(), deadline_ms, late))
+        self._queue.append(_Operation(decide, future, now_ms(), deadline_ms, late, size_bytes))
+        self._queued_bytes += size_bytes
         self._wakeup.set()
         return await future
 
@@ -187,26 +206,39 @@ class ActiveController:
             while self._queue:
                 await self._run_round()
 
+    def _is_full(self, size_bytes: int) -> bool:
+        return len(self._queue) >= QUEUED_OPERATIONS_MAX or (
+            bool(self._queue) and self._queued_bytes + size_bytes > QUEUED_BYTES_MAX
+        )
+
     async def _run_round(self) -> None:
-        answers: list[tuple[asyncio.Future[Any], object]] = []
+        outcomes: list[tuple[asyncio.Future[Any], object]] = []
         new = _Round(self.state.next_offset)
+        end_ms = now_ms() + ROUND_MS_MAX
         for _ in range(min(len(self._queue), OPERATIONS_PER_ROUND_MAX)):
             operation = self._queue.popleft()
+            self._queued_bytes -= operation.size_bytes
             if operation.future.done() and operation.late is None:
                 # The caller has gone, and what it wanted with it.
                 continue
             try:
-                response = self._run_operation(operation, new)
+                outcomes.append((operation.future, self._run_operation(operation, new)))
             except KafkaError as error:
-                if not operation.future.done():
-                    operation.future.set_exception(error)
-            else:
-                answers.append((operation.future, response))
+                outcomes.append((operation.future, error))
+            if now_ms() >= end_ms:
+                break
         if new.batches:
             await self._commit(new)
-        for future, response in answers:
-            if not future.done():
-                future.set_result(response)
+        else:
+            # Nothing to wait for; everybody else shall get a turn all the same.
+            await asyncio.sleep(0)
+        for future, outcome in outcomes:
+            if future.done():
+                continue
+            if isinstance(outcome, KafkaError):
+                future.set_exception(outcome)
+            else:
+                future.set_result(outcome)
 
     def _run_operation(self, operation: _Operation[Any], new: _Round) -> object:
         now = now_ms()
@@ -231,6 +263,7 @@ class ActiveController:
             ):
                 result = self._in_transaction(result)
                 values = [frame.encode(record, version) for record, version in result.records]
+            state = self._replayed(result)
         except KafkaError:
             raise
         except Exception as error:
@@ -239,7 +272,7 @@ class ActiveController:
             raise KafkaError(
                 ErrorCode.UNKNOWN_SERVER_ERROR, "unexpected error in the controller"
             ) from error
-        self._replay(result)
+        self.state = state
         new.add(values, atomic=result.atomic)
         return result.response
 
@@ -258,8 +291,8 @@ class ActiveController:
         end = VersionedRecord(EndTransactionRecord(), 0)
         return replace(result, records=(begin, *result.records, end), atomic=False)
 
-    def _replay(self, result: ControllerResult[Any]) -> None:
-        """Change the state as a result says; what it cannot replay must not reach the log."""
+    def _replayed(self, result: ControllerResult[Any]) -> ControllerState:
+        """Return the state after a result; what cannot be replayed must not reach the log."""
         state = self.state
         if result.heartbeats is not None:
             state = replace(state, heartbeats=result.heartbeats)
@@ -268,9 +301,9 @@ class ActiveController:
             for offset, (record, _) in enumerate(result.records, start=state.next_offset):
                 delta.replay(record, offset)
             next_offset = Offset(state.next_offset + len(result.records))
-            image = delta.apply(next_offset - 1, self.epoch, _wall_ms())
+            image = delta.apply(next_offset - 1, self.epoch, wall_ms())
             state = replace(state, image=image, next_offset=next_offset)
-        self.state = state
+        return state
 
     async def _commit(self, new: _Round) -> None:
         try:
@@ -316,7 +349,8 @@ def now_ms() -> int:
     return time.monotonic_ns() // 1_000_000
 
 
-def _wall_ms() -> int:
+def wall_ms() -> int:
+    """Return ms since 1970."""
     return time.time_ns() // 1_000_000
 
 

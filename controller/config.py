@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from jbodlab import node_config
+from jbodlab.config import node_config
+from jbodlab.config.node_config import NodeConfig
 from jbodlab.errors import ConfigError
 from jbodlab.metadata_log.settings import MetadataLogSettings, metadata_log_settings
 from jbodlab.metrics_endpoint import Address, metrics_address
-from jbodlab.node_config import NodeConfig
 from jbodlab.requests import Listener
 
 

@@ -21,8 +21,8 @@ from controller.state import (
     ControllerState,
     RecordList,
 )
-from jbodlab import config_dynamic, config_topics
-from jbodlab.config_table import Kind
+from jbodlab.config import dynamic_keys, topic_keys
+from jbodlab.config.key_table import Kind
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import ConfigError, KafkaError
 from jbodlab.ids import BrokerId, Offset
@@ -116,7 +116,7 @@ def _alter(
 def _elect_uncleanly(records: RecordList, state: ControllerState, now_ms: int) -> None:
     """Append the elections that a config permits from now on; more of them come periodically."""
     if not any(
-        isinstance(record, ConfigRecord) and record.name == config_topics.UNCLEAN_ELECTION
+        isinstance(record, ConfigRecord) and record.name == topic_keys.UNCLEAN_ELECTION
         for record, _ in records.as_tuple()
     ):
         return
@@ -203,9 +203,9 @@ def _apply(
         case Operation.APPEND | Operation.SUBTRACT:
             operation = Operation(change.operation)
             table = (
-                config_topics.TOPIC_CONFIGS
+                topic_keys.TOPIC_CONFIGS
                 if resource_type == TOPIC_RESOURCE
-                else config_dynamic.BROKER_TABLE
+                else dynamic_keys.BROKER_TABLE
             )
             key = table.get(change.name)
             if key is None or key.kind is not Kind.LIST:
@@ -214,8 +214,8 @@ def _apply(
                     f"Can't {operation.name} to key {change.name} because its type is not LIST.",
                 )
             below = _in_file(change.name, resource_type, state.settings.static_configs)
-            old = config_dynamic.words(configs.get(change.name, below or key.default or ""))
-            given = config_dynamic.words(value)
+            old = dynamic_keys.words(configs.get(change.name, below or key.default or ""))
+            given = dynamic_keys.words(value)
             if operation is Operation.APPEND:
                 new = [*old, *(word for word in dict.fromkeys(given) if word not in old)]
             else:
@@ -229,7 +229,7 @@ def _in_file(name: str, resource_type: int, static_configs: Mapping[str, str]) -
     """Return what a config that is not set has from the property file."""
     names = [name]
     if resource_type == TOPIC_RESOURCE:
-        names = [each for each, _ in config_topics.synonyms(name)]
+        names = [each for each, _ in topic_keys.synonyms(name)]
     return next((static_configs[each] for each in names if each in static_configs), None)
 
 
@@ -248,21 +248,21 @@ def _check(
         if resource.resource_type == TOPIC_RESOURCE:
             if not configs.keys().isdisjoint(_TOGETHER):
                 configs |= {name: after[name] for name in _TOGETHER if name in after}
-            config_topics.check(configs)
+            topic_keys.check(configs)
         else:
-            config_dynamic.check(configs, all_brokers=not resource.resource_name)
+            dynamic_keys.check(configs, all_brokers=not resource.resource_name)
     except ConfigError as error:
         code = ErrorCode.INVALID_CONFIG
-        if error.reason.startswith(config_dynamic.NOT_DYNAMIC):
+        if error.reason.startswith(dynamic_keys.NOT_DYNAMIC):
             code = ErrorCode.INVALID_REQUEST
         raise KafkaError(code, config_error_text(error)) from error
     if (
-        configs.get(config_dynamic.CORDONED_LOG_DIRS)
+        configs.get(dynamic_keys.CORDONED_LOG_DIRS)
         and state.metadata_version < CORDONED_DIRECTORIES_LEVEL
     ):
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
-            f"The {config_dynamic.CORDONED_LOG_DIRS} configuration value cannot be set because it "
+            f"The {dynamic_keys.CORDONED_LOG_DIRS} configuration value cannot be set because it "
             f"requires metadata.version {CORDONED_DIRECTORIES_LEVEL} (4.3-IV0); that of this "
             f"cluster is {state.metadata_version}.",
         )

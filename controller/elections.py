@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from controller.leader_and_isr import electable
-from controller.partition_change import KEEP, Election, partition_change
+from controller.partition_change import KEEP, partition_change
 from controller.state import (
     ControllerResult,
     ControllerState,
@@ -18,6 +18,7 @@ from controller.state import (
     leader_test,
     partitions,
 )
+from jbodlab.election import Election
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import NO_LEADER
 from jbodlab.requests import ElectionResult, ElectLeadersRequest, ElectLeadersResponse

@@ -1,6 +1,6 @@
 """Features and the levels of them that this controller works with.
 
-Features whose behaviour is not there have no entry: only level 0 of them is supported.
+Source: `org.apache.kafka.controller.FeatureControlManager`, KIP-584, KIP-778.
 """
 
 from __future__ import annotations
@@ -8,33 +8,67 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from jbodlab.errors import FormatError
+from jbodlab.records import metadata_version
 from jbodlab.records.cluster_records import BrokerFeature
-from jbodlab.records.metadata_version import FEATURE_NAME, LATEST
+from jbodlab.records.config_records import FeatureLevelRecord
+from jbodlab.records.features import METADATA_VERSION_MINIMUM, NOTHING, SUPPORTED
+from jbodlab.records.frame import VersionedRecord
+from jbodlab.records.metadata_version import ELR_LEVEL, FEATURE_NAME, LATEST
+from jbodlab.records.topic_records import ClearElrRecord
 
-METADATA_VERSION_MINIMUM = 7
-
-SUPPORTED: Mapping[str, tuple[int, int]] = {FEATURE_NAME: (METADATA_VERSION_MINIMUM, LATEST)}
-"""Lowest and highest supported level by feature."""
+ELR_FEATURE = "eligible.leader.replicas.version"
 
 
 def supported_features() -> tuple[BrokerFeature, ...]:
     """Return what a controller's registration says of its features."""
     return tuple(
         BrokerFeature(name=name, min_supported_version=low, max_supported_version=high)
-        for name, (low, high) in SUPPORTED.items()
+        for name, (low, high) in sorted(SUPPORTED.items())
     )
 
 
-def check_levels(levels: Mapping[str, int]) -> None:
-    """Check the finalized levels of a log, or those that its bootstrap records will set.
+def levels_to_lower(levels: Mapping[str, int]) -> dict[str, int]:
+    """Return the features of a log, or of its bootstrap records, that must be lowered, and to what.
+
+    Kafka formats with levels that stand for behaviour which is not built here. They can be taken
+    back, as Kafka's own tool would do it.
 
     Raises:
-        FormatError: one of them is not supported.
+        FormatError: a level is not supported and cannot be lowered here; with what to do.
     """
+    lower = {}
     for name, level in levels.items():
-        low, high = SUPPORTED.get(name, (0, 0))
-        if not low <= level <= high:
+        low, high = SUPPORTED.get(name, NOTHING)
+        if low <= level <= high:
+            continue
+        if name == FEATURE_NAME or name not in SUPPORTED:
             raise FormatError(
                 f"finalized level {level} of feature {name} is not supported by this controller, "
-                f"which knows {low} to {high}"
+                f"which knows {low} to {high}; {_remedy(name, level)}"
             )
+        lower[name] = high
+    return lower
+
+
+def level_records(levels: Mapping[str, int], metadata_level: int) -> list[VersionedRecord]:
+    """Return the records that set features to these levels, and forget what needs a higher one."""
+    records = [
+        VersionedRecord(FeatureLevelRecord(name=name, feature_level=level), 0)
+        for name, level in levels.items()
+    ]
+    if levels.get(ELR_FEATURE) == 0 and metadata_level >= ELR_LEVEL:
+        records.append(VersionedRecord(ClearElrRecord(topic_name=""), 0))
+    return records
+
+
+def _remedy(name: str, level: int) -> str:
+    """Return what an operator can do about a level that is too high."""
+    release = metadata_version.name_of(LATEST)
+    if name != FEATURE_NAME:
+        return f"set it to 0 with Kafka's kafka-features.sh downgrade --feature {name}=0"
+    if level < METADATA_VERSION_MINIMUM:
+        return "raise it with Kafka's kafka-features.sh upgrade"
+    known = {each.level for each in metadata_version.LEVELS}
+    if level in known and metadata_version.downgrade_is_safe(level, LATEST):
+        return f"lower it with Kafka's kafka-features.sh downgrade --metadata {release}"
+    return f"it cannot be lowered: format anew with --release-version {release}"

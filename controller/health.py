@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import grpc
 
+from jbodlab.config.node_config import NodeConfig
 from jbodlab.error_code import ErrorCode
-from jbodlab.node_config import NodeConfig
 from jbodlab.rpc import controller_pb2, controller_pb2_grpc
 
 TIMEOUT_S = 3.0

@@ -15,6 +15,7 @@ from uuid import UUID
 
 from controller.activation import activation_records, registration_records
 from controller.config import ControllerConfig
+from controller.features import levels_to_lower
 from jbodlab.errors import CorruptRecordError, FormatError
 from jbodlab.ids import LeaderEpoch
 from jbodlab.image.loader import MetadataLoader
@@ -26,8 +27,11 @@ from jbodlab.metadata_log.batches import control_batch, data_batch, read_batches
 from jbodlab.metadata_log.cleaning import clean
 from jbodlab.metadata_log.metadata_log import MetadataLog
 from jbodlab.metadata_log.quorum_state import QuorumState
+from jbodlab.records.config_records import FeatureLevelRecord
 from jbodlab.records.control_records import LeaderChangeMessage, Voter
+from jbodlab.records.features import NOT_BUILT
 from jbodlab.records.frame import VersionedRecord
+from jbodlab.records.metadata_version import FEATURE_NAME
 
 logger = logging.getLogger(__name__)
 
@@ -56,19 +60,24 @@ def open_metadata_dir(config: ControllerConfig, incarnation_id: UUID) -> OpenedD
     Raises:
         FormatError: the directory is not formatted for this node, another process uses it, or the
             log has a feature level that is not supported.
-        CorruptRecordError, ReplayError, DecodeError: the log is damaged beyond its end.
+        CorruptRecordError: the log is damaged where valid records follow; see `MetadataLog.open`.
+        ReplayError, DecodeError: its records are none that lead to a state.
         OSError: the disk.
     """
     directory = Path(config.node.metadata_log_dir)
     cluster_id = _cluster_id(config, directory)
     lock_fd = lock(directory)
     settings = config.metadata_log
+    # It is written before the first batch of an epoch is.
+    old = quorum_state.read_quorum_state(directory / names.METADATA_DIR_NAME)
     log = MetadataLog.open(
         directory,
         segment_bytes=settings.effective_segment_bytes,
         segment_ms=settings.segment_ms,
+        epoch_max=old.leader_epoch if old is not None else None,
     )
-    epoch, image, replayed_bytes = _lead(config, incarnation_id, directory, log)
+    epoch = LeaderEpoch(max(old.leader_epoch if old is not None else 0, log.last_epoch, 0) + 1)
+    image, replayed_bytes = _lead(config, incarnation_id, directory, log, epoch)
     clean(log, settings, _wall_ms())
     return OpenedDir(
         cluster_id=cluster_id,
@@ -122,17 +131,19 @@ def _cluster_id(config: ControllerConfig, directory: Path) -> str:
 
 
 def _lead(
-    config: ControllerConfig, incarnation_id: UUID, directory: Path, log: MetadataLog
-) -> tuple[LeaderEpoch, MetadataImage, int]:
+    config: ControllerConfig,
+    incarnation_id: UUID,
+    directory: Path,
+    log: MetadataLog,
+    epoch: LeaderEpoch,
+) -> tuple[MetadataImage, int]:
     """Replay the log, then write the first records of a new leader epoch.
 
     Returns:
-        The epoch, the state, and how many bytes were replayed.
+        The state, and how many bytes were replayed.
     """
     loader, replayed_bytes, replayed_records = _load(log)
     node_id = config.node.node_id
-    old = quorum_state.read_quorum_state(log.directory)
-    epoch = LeaderEpoch(max(old.leader_epoch if old is not None else 0, log.last_epoch, 0) + 1)
     quorum_state.write_quorum_state(
         log.directory, QuorumState(leader_id=node_id, leader_epoch=epoch, voters=(node_id,))
     )
@@ -153,9 +164,11 @@ def _lead(
     voters = (Voter(voter_id=node_id),)
     change = LeaderChangeMessage(leader_id=node_id, voters=voters, granting_voters=voters)
     append(control_batch(change, base_offset=log.end_offset, epoch=epoch, timestamp_ms=_wall_ms()))
-    append_records(
-        activation_records(loader.image, loader.transaction_is_open, _bootstrap(directory))
-    )
+    # Later it counts for nothing, whatever has become of it.
+    is_fresh = FEATURE_NAME not in loader.image.features.levels
+    bootstrap = _bootstrap(directory) if is_fresh else []
+    _warn_of_lowered(loader.image, bootstrap)
+    append_records(activation_records(loader.image, loader.transaction_is_open, bootstrap))
     level = loader.image.features.metadata_version
     append_records(registration_records(level, node_id, incarnation_id, config.listener))
     log.flush()
@@ -169,7 +182,22 @@ def _lead(
             "replayed_records": replayed_records,
         },
     )
-    return epoch, loader.image, replayed_bytes
+    return loader.image, replayed_bytes
+
+
+def _warn_of_lowered(image: MetadataImage, bootstrap: list[VersionedRecord]) -> None:
+    """Say which features another program has finalized that this one does not have."""
+    levels = dict(image.features.levels) or {
+        record.name: record.feature_level
+        for record, _ in bootstrap
+        if isinstance(record, FeatureLevelRecord)
+    }
+    for name, level in levels_to_lower(levels).items():
+        logger.warning(
+            "feature is lowered, %s not supported",
+            NOT_BUILT[name],
+            extra={"feature": name, "from_level": levels[name], "to_level": level},
+        )
 
 
 def _load(log: MetadataLog) -> tuple[MetadataLoader, int, int]:

@@ -13,6 +13,8 @@ from collections import deque
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from typing import BinaryIO
 
 from controller.log_thread import LogThread
 from jbodlab.ids import UNKNOWN_LEADER_EPOCH, LeaderEpoch, Offset
@@ -81,10 +83,9 @@ class MetadataStream:
                 continue
             found = await self._next(offset)
             if found is None:
-                snapshot = await self._log_thread.run(self._latest_snapshot)
-                for piece in _pieces(*snapshot):
+                async for piece in self._snapshot():
                     yield MetadataStreamResponse(high_watermark=self._end_offset, snapshot=piece)
-                offset = snapshot[0]
+                    offset = piece.end_offset
                 continue
             data, offset = found
             yield MetadataStreamResponse(high_watermark=self._end_offset, records=data)
@@ -121,7 +122,8 @@ class MetadataStream:
     def _diverging_end_offset(self, request: MetadataStreamRequest) -> Offset | None:
         """Return where a broker's log must be cut; None if it is a beginning of this one.
 
-        A log that ends before this one begins gets a snapshot, whatever it was.
+        A log that ends before this one begins gets a snapshot, whatever it was. One whose last
+        batch is another one than here is that of a controller that was lost: all of it must go.
         """
         if request.fetch_offset < self._log.start_offset:
             return None
@@ -131,27 +133,36 @@ class MetadataStream:
         if end_offset < 0:
             # An epoch that never was: the broker's log is not of this cluster's present life.
             return Offset(0)
-        return Offset(end_offset) if end_offset < request.fetch_offset else None
+        if end_offset < request.fetch_offset:
+            return Offset(end_offset)
+        crc = self._log.crc_before(request.fetch_offset)
+        is_known = crc is not None and request.last_fetched_crc is not None
+        return Offset(0) if is_known and crc != request.last_fetched_crc else None
 
-    def _latest_snapshot(self) -> tuple[Offset, LeaderEpoch, bytes]:
+    async def _snapshot(self) -> AsyncIterator[SnapshotPiece]:
+        """Yield the newest snapshot, with no more than one piece of it in memory."""
+        path, file = await self._log_thread.run(self._open_snapshot)
+        try:
+            end_offset, epoch = snapshots.parse_name(path.name)
+            content = await self._log_thread.run(partial(file.read, PIECE_BYTES))
+            while content:
+                behind = await self._log_thread.run(partial(file.read, PIECE_BYTES))
+                yield SnapshotPiece(
+                    end_offset=Offset(end_offset),
+                    epoch=LeaderEpoch(epoch),
+                    content=content,
+                    last=not behind,
+                )
+                content = behind
+        finally:
+            file.close()
+
+    def _open_snapshot(self) -> tuple[Path, BinaryIO]:
+        """Open the newest snapshot; it stays readable when a newer one takes its place."""
         path = snapshots.latest_snapshot(self._log.directory)
         # The log's start only moves to a snapshot's end.
         assert path is not None
-        end_offset, epoch = snapshots.parse_name(path.name)
-        return Offset(end_offset), LeaderEpoch(epoch), path.read_bytes()
-
-
-def _pieces(end_offset: Offset, epoch: LeaderEpoch, content: bytes) -> list[SnapshotPiece]:
-    starts = range(0, len(content), PIECE_BYTES)
-    return [
-        SnapshotPiece(
-            end_offset=end_offset,
-            epoch=epoch,
-            content=content[start : start + PIECE_BYTES],
-            last=start == starts[-1],
-        )
-        for start in starts
-    ]
+        return path, path.open("rb", buffering=0)
 
 
 def _committed(data: bytes, end_offset: Offset) -> tuple[bytes, Offset]:

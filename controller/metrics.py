@@ -114,6 +114,11 @@ class ControllerMetrics:
                 "operations that waited too long in the queue",
                 counts.timed_out + counts.late,
             ),
+            (
+                "EventQueueOperationsRefusedCount",
+                "operations for which the queue had no room; beyond Kafka",
+                counts.refused,
+            ),
             ("MetadataErrorCount", "operations that failed unexpectedly", counts.failed),
         ):
             # As in Kafka gauges that only grow, under names without an ending.

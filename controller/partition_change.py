@@ -1,15 +1,12 @@
 """From the wanted state of a partition to the record that brings it about.
 
-The only place that elects leaders. The steps and their order are those of the field's
+Who leads is decided by `jbodlab.election`. The steps and their order are those of the field's
 `PartitionChangeBuilder`, as far as eligible leader replicas are off, as they always are here: an
 ELR found in a log is cleared by the first change, and an ISR is never written empty.
 
 How to read it: `Wanted` says how ISR and replicas shall look. `partition_change` completes a
 reassignment that has become complete, elects, and then writes down only what differs from the
 current state. Nothing differs: no record.
-
-Beyond Kafka, every election passes over replicas in degraded directories as long as somebody else
-of the ISR may lead, and a leader that should leave such a directory is treated so, too.
 
 Source: `org.apache.kafka.controller.PartitionChangeBuilder`, KIP-455, KIP-858.
 """
@@ -18,12 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum, auto
 
 from controller.degraded import NOTHING_DEGRADED, Degraded
 from controller.state import LeaderTest, Partition
 from jbodlab.directory_id import MIGRATING
-from jbodlab.ids import NO_LEADER, BrokerId, DirectoryId
+from jbodlab.election import Candidates, Election, Members, completed, elect
+from jbodlab.ids import BrokerId, DirectoryId
 from jbodlab.image.partition_registration import PartitionRegistration
 from jbodlab.records.metadata_version import JBOD_LEVEL
 from jbodlab.records.topic_records import (
@@ -36,17 +33,6 @@ from jbodlab.records.topic_records import (
 RECOVERY_STATE_LEVEL = 3
 NO_BUMP_FOR_SHRINK_LEVEL = 12
 """From this metadata.version on an ISR that shrinks does not raise the leader epoch."""
-
-
-class Election(Enum):
-    """Who is preferred, and who may win."""
-
-    ONLINE = auto()
-    """The current leader if it still may lead, else the first of the ISR that may."""
-    PREFERRED = auto()
-    """The first replica if it may lead and its directory is not degraded, else as ONLINE."""
-    UNCLEAN = auto()
-    """As ONLINE; if nobody of the ISR may lead, any replica that may."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,13 +90,9 @@ def partition_change(
     current = partition.state
     target = _completed(_filled_in(wanted, current))
     directories = _directories(current, wanted, target.replicas, new_directory)
-    leader, is_unclean = _Election(
-        current,
-        target,
-        dict(zip(target.replicas, directories, strict=True)),
-        may_lead,
-        degraded,
-    ).winner(election)
+    leader, is_unclean = elect(
+        _candidates(current, target, directories, may_lead, degraded), election
+    )
     new_leader = NO_LEADER_CHANGE
     new_isr: tuple[BrokerId, ...] | None = None
     recovery_state = wanted.leader_recovery_state
@@ -169,11 +151,28 @@ def _completed(target: _Target) -> _Target:
     """Complete a reassignment if every replica that shall stay is in the ISR."""
     if not target.removing and not target.adding:
         return target
-    isr = tuple(member for member in target.isr if member not in target.removing)
-    replicas = tuple(replica for replica in target.replicas if replica not in target.removing)
-    if not isr or not replicas or any(replica not in isr for replica in replicas):
+    done = completed(Members(target.isr, target.replicas), target.removing)
+    if done is None:
         return target
-    return _Target(isr=isr, replicas=replicas, removing=(), adding=())
+    return _Target(isr=done.isr, replicas=done.replicas, removing=(), adding=())
+
+
+def _candidates(
+    current: PartitionRegistration,
+    target: _Target,
+    directories: tuple[DirectoryId, ...],
+    may_lead: LeaderTest,
+    degraded: Degraded,
+) -> Candidates:
+    of = dict(zip(target.replicas, directories, strict=True))
+    return Candidates(
+        leader=current.leader,
+        replicas=target.replicas,
+        isr=target.isr,
+        may_lead=lambda replica: may_lead(replica, of[replica]),
+        is_degraded=lambda replica: degraded.is_degraded(replica, of[replica]),
+        should_leave=lambda replica: degraded.should_leave(replica, of[replica]),
+    )
 
 
 def _directories(
@@ -187,51 +186,6 @@ def _directories(
     known = dict(zip(current.replicas, current.directories, strict=True))
     known.update(wanted.directories)
     return tuple(known[each] if each in known else new_directory(each) for each in replicas)
-
-
-@dataclass(frozen=True, slots=True)
-class _Election:
-    current: PartitionRegistration
-    target: _Target
-    directories: Mapping[BrokerId, DirectoryId]
-    may_lead: LeaderTest
-    degraded: Degraded
-
-    def winner(self, kind: Election) -> tuple[BrokerId, bool]:
-        """Return the leader, or NO_LEADER, and whether the election was unclean."""
-        replicas, leader = self.target.replicas, self.current.leader
-        if kind is Election.PREFERRED and replicas and self._is_good(replicas[0]):
-            return replicas[0], False
-        may_stay = leader != NO_LEADER and self._is_valid(leader)
-        if may_stay and not self.degraded.should_leave(leader, self.directories[leader]):
-            return leader, False
-        for replica in replicas:
-            if self._is_good(replica):
-                return replica, False
-        if may_stay:
-            return leader, False
-        for replica in replicas:
-            if self._is_valid(replica):
-                return replica, False
-        if kind is Election.UNCLEAN:
-            able = [each for each in replicas if self.may_lead(each, self.directories[each])]
-            if able:
-                return min(able, key=self._is_degraded), True
-        return NO_LEADER, False
-
-    def _is_valid(self, replica: BrokerId) -> bool:
-        directory = self.directories.get(replica)
-        return (
-            directory is not None
-            and replica in self.target.isr
-            and self.may_lead(replica, directory)
-        )
-
-    def _is_good(self, replica: BrokerId) -> bool:
-        return self._is_valid(replica) and not self._is_degraded(replica)
-
-    def _is_degraded(self, replica: BrokerId) -> bool:
-        return self.degraded.is_degraded(replica, self.directories[replica])
 
 
 def _if_changed(

@@ -1,5 +1,7 @@
 """What an active controller does without being asked.
 
+Whoever starts these tasks has them begun anew when one raises: see `jbodlab.supervised`.
+
 Source: `QuorumController` and `PeriodicTask` with its users.
 """
 

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator
 
 from controller.directories import with_state
 from controller.initial_partitions import check_assignment
-from controller.partition_change import Election, Wanted, election_for, partition_change
+from controller.partition_change import Wanted, election_for, partition_change
 from controller.state import (
     ControllerResult,
     ControllerState,
@@ -30,6 +30,7 @@ from controller.state import (
     leader_test,
     partitions,
 )
+from jbodlab.election import Election
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
 from jbodlab.ids import BrokerId

@@ -9,7 +9,6 @@ import logging
 import os
 import random
 import socket
-from collections.abc import Coroutine
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,10 +33,14 @@ from jbodlab.ids import Offset
 from jbodlab.metrics_endpoint import MetricsEndpoint
 from jbodlab.requests import Listener
 from jbodlab.rpc.controller_pb2_grpc import add_ControllerServicer_to_server
+from jbodlab.supervised import supervised
 
 logger = logging.getLogger(__name__)
 
 MESSAGE_SIZE_BYTES_MAX = 64 << 20
+CALLS_MAX = 5_000
+"""Calls in progress, streams included; above what the queue holds, so that heartbeats get past a
+full one. Others are refused with RESOURCE_EXHAUSTED."""
 STOP_GRACE_S = 1.0
 """Time for answers on their way when the controller stops."""
 CLOSE_DEADLINE_S = 5.0
@@ -117,10 +120,7 @@ class ControllerServer:
             randomness=random.Random(),
             new_id=partial(kafka_uuid.random_uuid, os.urandom),
         )
-        server = grpc.aio.server(options=OPTIONS)
-        add_ControllerServicer_to_server(service, server)  # type: ignore[no-untyped-call]
-        for address in addresses:
-            _bind(server, address)
+        server = _bound_server(service, addresses)
         metrics = None
         if config.metrics is not None:
             collect = ControllerMetrics(controller, snapshotter.snapshots)
@@ -132,40 +132,61 @@ class ControllerServer:
             log_thread,
             interval_ms=config.probe_interval_ms,
         )
-        work = (*self._work(controller), snapshotter.run(), watch)
-        tasks = [asyncio.create_task(each) for each in work]
+        tasks = [asyncio.create_task(each) for each in (controller.run(), snapshotter.run(), watch)]
+        periodic_tasks = start_periodic(config, controller)
         await server.start()
         logger.info("serves brokers", extra={"addresses": ", ".join(addresses)})
-        stopping = asyncio.create_task(stop.wait())
         try:
-            await asyncio.wait([*tasks, stopping], return_when=asyncio.FIRST_COMPLETED)
-            for task in tasks:
-                # None of them ever ends by itself, unless by an error.
-                if task.done():
-                    task.result()
+            await _until_one_ends(tasks, stop)
         finally:
             if metrics is not None:
                 await metrics.close()
             await server.stop(STOP_GRACE_S if stop.is_set() else None)
-            for each in (*tasks, stopping):
+            for each in (*tasks, *periodic_tasks):
                 each.cancel()
-            await asyncio.gather(*tasks, stopping, return_exceptions=True)
+            await asyncio.gather(*tasks, *periodic_tasks, return_exceptions=True)
 
-    def _work(self, controller: ActiveController) -> list[Coroutine[Any, Any, None]]:
-        config = self._config
-        work = [
-            controller.run(),
-            periodic.fence_stale_brokers(
-                controller, config.session_timeout_ms, config.heartbeat_interval_ms
+
+async def _until_one_ends(tasks: list[asyncio.Task[None]], stop: asyncio.Event) -> None:
+    """Wait until a stop is asked for; a task only ever ends by an error, which goes through."""
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait([*tasks, stopping], return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            if task.done():
+                task.result()
+    finally:
+        stopping.cancel()
+
+
+def start_periodic(
+    config: ControllerConfig, controller: ActiveController
+) -> list[asyncio.Task[None]]:
+    """Start what a controller does without being asked; what one run raises ends no task."""
+    tasks = [
+        supervised(
+            partial(
+                periodic.fence_stale_brokers,
+                controller,
+                config.session_timeout_ms,
+                config.heartbeat_interval_ms,
             ),
-            periodic.elect_uncleanly(controller, config.unclean_election_interval_ms),
-        ]
-        if config.idle_interval_ms > 0:
-            work.append(periodic.write_no_ops(controller, config.idle_interval_ms))
-        if config.auto_leader_rebalance_enable:
-            interval_ms = config.leader_imbalance_check_interval_ms
-            work.append(periodic.balance_leaders(controller, interval_ms))
-        return work
+            name="fencing",
+        ),
+        supervised(
+            partial(periodic.elect_uncleanly, controller, config.unclean_election_interval_ms),
+            name="unclean elections",
+        ),
+    ]
+    if config.idle_interval_ms > 0:
+        write_no_ops = partial(periodic.write_no_ops, controller, config.idle_interval_ms)
+        tasks.append(supervised(write_no_ops, name="records of an idle controller"))
+    if config.auto_leader_rebalance_enable:
+        balance = partial(
+            periodic.balance_leaders, controller, config.leader_imbalance_check_interval_ms
+        )
+        tasks.append(supervised(balance, name="balancing of leaders"))
+    return tasks
 
 
 def initial_state(config: ControllerConfig, opened: OpenedDir) -> ControllerState:
@@ -227,6 +248,14 @@ def _try(family: int, address: Any) -> None:
         if family == socket.AF_INET6:
             probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         probe.bind(address)
+
+
+def _bound_server(service: ControllerService, addresses: list[str]) -> grpc.aio.Server:
+    server = grpc.aio.server(options=OPTIONS, maximum_concurrent_rpcs=CALLS_MAX)
+    add_ControllerServicer_to_server(service, server)  # type: ignore[no-untyped-call]
+    for address in addresses:
+        _bind(server, address)
+    return server
 
 
 def _bind(server: grpc.aio.Server, address: str) -> None:

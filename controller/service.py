@@ -7,21 +7,24 @@ operation is answered in the response, at its top where it has a code there, els
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
 import grpc
 import grpc.aio
 
-from controller.active_controller import ActiveController, Decision
+from controller.active_controller import ActiveController, Decision, now_ms, wall_ms
 from controller.added_partitions import create_partitions
 from controller.brokers import heartbeat, late_heartbeat
 from controller.configs import alter_configs, incremental_alter_configs
 from controller.directories import assign_replicas_to_dirs
 from controller.elections import elect_leaders
+from controller.feature_updates import update_features
 from controller.isr import alter_partition
 from controller.metadata_stream import MetadataStream
 from controller.producer_ids import allocate_producer_ids
+from controller.quorum import describe_quorum
 from controller.reassignments import (
     alter_partition_reassignments,
     list_partition_reassignments,
@@ -33,11 +36,14 @@ from jbodlab import requests
 from jbodlab.errors import DecodeError, KafkaError
 from jbodlab.rpc import controller_pb2 as pb
 from jbodlab.rpc.controller_pb2_grpc import ControllerServicer
-from jbodlab.rpc.translate import from_proto, timeout_ms, to_proto
+from jbodlab.rpc.translate import from_proto, to_proto
 
 RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
 Context = grpc.aio.ServicerContext[Any, Any]
+
+STREAMS_MAX = 500
+"""Streams of metadata at the same time, each of which keeps up to two pieces in memory."""
 
 
 class ControllerService(ControllerServicer):
@@ -65,6 +71,7 @@ class ControllerService(ControllerServicer):
         self._heartbeat_deadline_ms = heartbeat_interval_ms // 2
         self._randomness = randomness
         self._new_id = new_id
+        self._streams = 0
 
     async def BrokerRegistration(  # noqa: N802 - named as in the proto file
         self, message: pb.BrokerRegistrationRequest, context: Context
@@ -84,7 +91,6 @@ class ControllerService(ControllerServicer):
             heartbeat,
             _top_level(requests.BrokerHeartbeatResponse),
             late=late_heartbeat,
-            deadline_ms=self._heartbeat_deadline_ms,
         )
 
     async def UnregisterBroker(  # noqa: N802
@@ -119,26 +125,20 @@ class ControllerService(ControllerServicer):
     ) -> Any:
         """Topics are created."""
         decide = partial(create_topics, randomness=self._randomness, new_id=self._new_id)
-        return await self._run(
-            message, context, decide, _failed_creation, deadline_ms=timeout_ms(message)
-        )
+        return await self._run(message, context, decide, _failed_creation)
 
     async def DeleteTopics(  # noqa: N802
         self, message: pb.DeleteTopicsRequest, context: Context
     ) -> Any:
         """Topics are deleted."""
-        return await self._run(
-            message, context, delete_topics, _failed_deletion, deadline_ms=timeout_ms(message)
-        )
+        return await self._run(message, context, delete_topics, _failed_deletion)
 
     async def CreatePartitions(  # noqa: N802
         self, message: pb.CreatePartitionsRequest, context: Context
     ) -> Any:
         """Topics grow."""
         decide = partial(create_partitions, randomness=self._randomness)
-        return await self._run(
-            message, context, decide, _failed_growth, deadline_ms=timeout_ms(message)
-        )
+        return await self._run(message, context, decide, _failed_growth)
 
     async def ElectLeaders(  # noqa: N802
         self, message: pb.ElectLeadersRequest, context: Context
@@ -149,7 +149,6 @@ class ControllerService(ControllerServicer):
             context,
             elect_leaders,
             _top_level(requests.ElectLeadersResponse),
-            deadline_ms=timeout_ms(message),
         )
 
     async def AlterPartitionReassignments(  # noqa: N802
@@ -161,7 +160,6 @@ class ControllerService(ControllerServicer):
             context,
             alter_partition_reassignments,
             _top_level(requests.AlterPartitionReassignmentsResponse),
-            deadline_ms=timeout_ms(message),
         )
 
     async def ListPartitionReassignments(  # noqa: N802
@@ -195,17 +193,26 @@ class ControllerService(ControllerServicer):
         """All configs of some resources are replaced."""
         return await self._run(message, context, alter_configs, _failed_configs)
 
+    async def UpdateFeatures(  # noqa: N802
+        self, message: pb.UpdateFeaturesRequest, context: Context
+    ) -> Any:
+        """Finalized levels of features are raised or lowered."""
+        return await self._run(
+            message, context, update_features, _top_level(requests.UpdateFeaturesResponse)
+        )
+
     async def DescribeQuorum(  # noqa: N802
         self, message: pb.DescribeQuorumRequest, context: Context
     ) -> Any:
-        """Who leads, and how far the log is committed."""
+        """Who leads, how far the log is committed, and how far it has reached."""
         controller = self._controller
         return to_proto(
-            requests.DescribeQuorumResponse(
-                cluster_id=controller.state.settings.cluster_id,
-                leader_id=controller.state.settings.node_id,
-                leader_epoch=controller.epoch,
-                high_watermark=controller.committed_end_offset,
+            describe_quorum(
+                replace(controller.state, image=controller.committed_image),
+                controller.epoch,
+                controller.committed_end_offset,
+                now_ms(),
+                wall_ms(),
             )
         )
 
@@ -220,8 +227,16 @@ class ControllerService(ControllerServicer):
                 grpc.StatusCode.FAILED_PRECONDITION,
                 f"INCONSISTENT_CLUSTER_ID: expected {cluster_id}, but got {request.cluster_id}",
             )
-        async for response in self._stream.subscribe(request):
-            yield to_proto(response)
+        if self._streams >= STREAMS_MAX:
+            await context.abort(
+                grpc.StatusCode.RESOURCE_EXHAUSTED, f"{STREAMS_MAX} streams are open already"
+            )
+        self._streams += 1
+        try:
+            async for response in self._stream.subscribe(request):
+                yield to_proto(response)
+        finally:
+            self._streams -= 1
 
     async def _run(
         self,
@@ -231,19 +246,33 @@ class ControllerService(ControllerServicer):
         failed: Callable[[RequestT, KafkaError], ResponseT],
         *,
         late: Callable[[RequestT, ControllerState, int], ControllerResult[ResponseT]] | None = None,
-        deadline_ms: int | None = None,
     ) -> Any:
         request: RequestT = await _translated(message, context)
         late_decision: Decision[ResponseT] | None = None
+        deadline_ms = _queue_deadline_ms(request)
         if late is not None:
             late_decision = partial(late, request)
+            deadline_ms = self._heartbeat_deadline_ms
         try:
             response = await self._controller.submit(
-                partial(decide, request), deadline_ms=deadline_ms, late=late_decision
+                partial(decide, request),
+                deadline_ms=deadline_ms,
+                late=late_decision,
+                size_bytes=message.ByteSize(),
             )
         except KafkaError as error:
             response = failed(request, error)
         return to_proto(response)
+
+
+def _queue_deadline_ms(request: object) -> int | None:
+    """Return how long a request may wait for its turn; None for any time.
+
+    A client whose timeout is 0 does not want to wait for the effect of what it asks for. Its
+    request is carried out like any other.
+    """
+    timeout_ms: int = getattr(request, "timeout_ms", 0)
+    return timeout_ms if timeout_ms > 0 else None
 
 
 async def _translated(message: Any, context: Context) -> Any:

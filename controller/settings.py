@@ -1,15 +1,15 @@
 """Topic configs as the controller checks and shows them.
 
 Which configs there are, and what a topic's effective ones are, is defined in
-`jbodlab.config_topics` and `jbodlab.config_sources`, for brokers as well.
+`jbodlab.config.topic_keys` and `jbodlab.config.value_sources`, for brokers as well.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from jbodlab import config_dynamic, config_topics
-from jbodlab.config_sources import BrokerLayers, describe_topic
+from jbodlab.config import dynamic_keys, topic_keys
+from jbodlab.config.value_sources import BrokerLayers, describe_topic
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import ConfigError, KafkaError
 from jbodlab.requests import TopicConfigEntry
@@ -29,7 +29,7 @@ def check_topic_configs(configs: Iterable[tuple[str, str | None]]) -> dict[str, 
             )
         values[name] = value
     try:
-        config_topics.check(values)
+        topic_keys.check(values)
     except ConfigError as error:
         raise KafkaError(ErrorCode.INVALID_CONFIG, config_error_text(error)) from error
     return values
@@ -37,7 +37,7 @@ def check_topic_configs(configs: Iterable[tuple[str, str | None]]) -> dict[str, 
 
 def config_error_text(error: ConfigError) -> str:
     """Return what a client is told of a wrong config: its name, its value, the reason."""
-    if error.reason.startswith(("Unknown", config_dynamic.NOT_DYNAMIC)):
+    if error.reason.startswith(("Unknown", dynamic_keys.NOT_DYNAMIC)):
         return f"{error.reason}: {error.key}"
     return f"Invalid value {error.value} for configuration {error.key}: {error.reason}"
 

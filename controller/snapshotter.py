@@ -84,8 +84,7 @@ class ControllerSnapshotter:
         is_whole = image.offset + 1 == self._controller.committed_end_offset
         return image if is_whole else None
 
-    def _run(self, function: Callable[[], T], /, *, is_long: bool = False) -> Awaitable[T]:
-        del is_long
+    def _run(self, function: Callable[[], T], /) -> Awaitable[T]:
         return self._thread.run(function)
 
     async def _clean(self) -> None:

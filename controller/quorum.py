@@ -1,0 +1,56 @@
+"""DescribeQuorum: the one voter, and the brokers that follow its log.
+
+A broker tells with each heartbeat how far it is, so what is said of it is as old as that. When it
+had everything last is not known.
+
+Source: `org.apache.kafka.raft.LeaderState`, KIP-595, KIP-836.
+"""
+
+from __future__ import annotations
+
+from controller.heartbeats import UNKNOWN_OFFSET
+from controller.state import ControllerState
+from jbodlab.ids import LeaderEpoch, Offset
+from jbodlab.requests import DescribeQuorumResponse, QuorumReplica
+
+
+def describe_quorum(
+    state: ControllerState, epoch: LeaderEpoch, end_offset: Offset, now_ms: int, wall_ms: int
+) -> DescribeQuorumResponse:
+    """Describe the quorum of the metadata log.
+
+    Args:
+        state: The controller's state.
+        epoch: Its leader epoch.
+        end_offset: Up to where the log is committed.
+        now_ms: On the clock of the sessions.
+        wall_ms: Milliseconds since 1970.
+    """
+    settings, contacts = state.settings, state.heartbeats.contacts
+    leader = QuorumReplica(
+        replica_id=settings.node_id,
+        log_end_offset=end_offset,
+        last_fetch_timestamp_ms=wall_ms,
+        last_caught_up_timestamp_ms=wall_ms,
+    )
+    followers = {
+        broker_id: contacts[broker_id]
+        for broker_id in sorted(state.image.cluster.brokers)
+        if broker_id in contacts and contacts[broker_id].metadata_offset != UNKNOWN_OFFSET
+    }
+    return DescribeQuorumResponse(
+        cluster_id=settings.cluster_id,
+        leader_id=settings.node_id,
+        leader_epoch=epoch,
+        high_watermark=end_offset,
+        current_voters=(leader,),
+        observers=tuple(
+            QuorumReplica(
+                replica_id=broker_id,
+                # A broker may have applied what this state does not know to be committed yet.
+                log_end_offset=Offset(min(contact.metadata_offset + 1, end_offset)),
+                last_fetch_timestamp_ms=wall_ms - (now_ms - contact.last_contact_ms),
+            )
+            for broker_id, contact in followers.items()
+        ),
+    )
