@@ -66,7 +66,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _health(config: BrokerConfig) -> int:
     from broker.health import serves_clients
-    from jbodlab.node_config import node_config
+    from jbodlab.config.node_config import node_config
 
     serves, line = serves_clients(node_config(config.values))
     print(line)  # noqa: T201 - what was asked for

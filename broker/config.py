@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from jbodlab import config_dynamic
 from jbodlab.command_line import read_properties
-from jbodlab.config_dynamic import CORDONED_LOG_DIRS
-from jbodlab.config_table import Values
+from jbodlab.config import dynamic_keys
+from jbodlab.config.dynamic_keys import CORDONED_LOG_DIRS
+from jbodlab.config.key_table import Values
+from jbodlab.config.node_config import Voter, node_config, read_values
 from jbodlab.errors import ConfigError
 from jbodlab.ids import BrokerId
-from jbodlab.node_config import Voter, node_config, read_values
 from jbodlab.requests import Listener
 
 logger = logging.getLogger(__name__)
@@ -187,9 +187,9 @@ def from_properties(found: Mapping[str, str]) -> tuple[BrokerConfig, list[str]]:
 
 def _check(config: BrokerConfig) -> None:
     cordoned = config.values.optional_text(CORDONED_LOG_DIRS) or ""
-    config_dynamic.check({CORDONED_LOG_DIRS: cordoned}, all_brokers=False)
-    unknown = set(config_dynamic.words(cordoned)) - {
-        config_dynamic.ALL_LOG_DIRS,
+    dynamic_keys.check({CORDONED_LOG_DIRS: cordoned}, all_brokers=False)
+    unknown = set(dynamic_keys.words(cordoned)) - {
+        dynamic_keys.ALL_LOG_DIRS,
         *map(str, config.log_dirs),
     }
     if unknown:

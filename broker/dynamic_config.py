@@ -11,11 +11,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 
-from broker.logdirs.cordon import check_paths
-from jbodlab import config_dynamic
-from jbodlab.config_dynamic import CORDONED_LOG_DIRS
-from jbodlab.config_sources import BrokerLayers
-from jbodlab.config_table import Values
+from broker.disk.cordon import check_paths
+from jbodlab.config import dynamic_keys
+from jbodlab.config.dynamic_keys import CORDONED_LOG_DIRS
+from jbodlab.config.key_table import Values
+from jbodlab.config.value_sources import BrokerLayers
 from jbodlab.errors import ConfigError
 from jbodlab.ids import BrokerId
 from jbodlab.image.metadata_delta import MetadataDelta
@@ -39,7 +39,7 @@ class DynamicConfig:
     def __init__(self, broker_id: BrokerId, static: Values, log_dirs: Iterable[object]) -> None:
         self.layers = BrokerLayers(broker={}, all_brokers={}, static=static.properties)
         """What is set where."""
-        self.values = Values(config_dynamic.BROKER_TABLE, static.properties)
+        self.values = Values(dynamic_keys.BROKER_TABLE, static.properties)
         """What is in force."""
         self._broker_id = broker_id
         self._log_dirs = tuple(map(str, log_dirs))
@@ -68,7 +68,7 @@ class DynamicConfig:
             **_sound(self.layers.all_brokers, all_brokers=True),
             **_sound(self.layers.broker, all_brokers=False),
         }
-        self.values = Values(config_dynamic.BROKER_TABLE, merged)
+        self.values = Values(dynamic_keys.BROKER_TABLE, merged)
         for listener in self._listeners:
             try:
                 listener(self.values)
@@ -82,7 +82,7 @@ class DynamicConfig:
             ConfigError: the value is not permitted here.
         """
         if name == CORDONED_LOG_DIRS:
-            check_paths(config_dynamic.words(value), value, self._log_dirs)
+            check_paths(dynamic_keys.words(value), value, self._log_dirs)
 
 
 def _sound(configs: Mapping[str, str], *, all_brokers: bool) -> dict[str, str]:
@@ -90,7 +90,7 @@ def _sound(configs: Mapping[str, str], *, all_brokers: bool) -> dict[str, str]:
     sound = {}
     for name, value in configs.items():
         try:
-            config_dynamic.check({name: value}, all_brokers=all_brokers)
+            dynamic_keys.check({name: value}, all_brokers=all_brokers)
         except ConfigError as error:
             logger.warning("a dynamic setting is passed over: %s", error)
         else:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import socket
 import struct
 
-from jbodlab.node_config import NodeConfig
+from jbodlab.config.node_config import NodeConfig
 
 TIMEOUT_S = 3.0
 METADATA_KEY, METADATA_VERSION = 3, 1

@@ -12,15 +12,15 @@ from collections.abc import Iterator, Sequence
 from broker.controller_link.assignment_sender import AssignmentSender
 from broker.controller_link.heartbeat import BrokerLifecycle
 from broker.controller_link.metadata_feed import MetadataFeed
-from broker.logdirs.condition import is_hung
-from broker.logdirs.condition_monitor import ConditionMonitor
-from broker.logdirs.lifecycle import LogDirState
-from broker.logdirs.log_dir import LogDir
-from broker.logdirs.log_dirs import LogDirs
-from broker.replication.moving_replica import Move
-from broker.replication.partition import Partition
-from broker.replication.replica_manager import ReplicaManager
-from broker.replication.replica_move import MoveState
+from broker.disk.condition import is_hung
+from broker.disk.condition_monitor import ConditionMonitor
+from broker.disk.lifecycle import LogDirState
+from broker.disk.log_dir import LogDir
+from broker.disk.log_dirs import LogDirs
+from broker.moves.move import Move
+from broker.moves.replica_move import MoveState
+from broker.replica.partition import Partition
+from broker.replica_manager import ReplicaManager
 from jbodlab.metrics import Metric, counter, gauge, gauges, histograms
 
 LOG_MANAGER = "kafka_log_LogManager"
@@ -177,7 +177,7 @@ class BrokerMetrics:
         )
 
     def _replica_counts(self) -> Iterator[Metric]:
-        partitions = list(self._replicas.partitions())
+        partitions = list(self._replicas.registry.partitions())
         led = [partition for partition in partitions if partition.leader is not None]
         for name, meaning, value in (
             ("PartitionCount", "replicas of this broker, offline ones included", len(partitions)),
@@ -222,7 +222,7 @@ class BrokerMetrics:
         )
 
     def _moves(self) -> Iterator[Metric]:
-        mover = self._replicas.mover
+        mover = self._replicas.moves
         moves = list(mover.moves())
         for name, meaning, value in (
             ("MaxLag", "most offsets that a future replica is behind", max_lag(moves)),

@@ -5,20 +5,25 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from broker.api.answer import RequestContext, Response
 from broker.api.request_handler import Buffers
+from broker.metadata_cache import MetadataCache
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
 from jbodlab.protocol.api_table import APIS, ApiKey
+from jbodlab.records.features import SUPPORTED
 
 if TYPE_CHECKING:
     from kio.schema.api_versions.v4.request import ApiVersionsRequest
 
 SOFTWARE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?")
 """What a client may call its software and its version."""
+
+ZERO_SINCE_VERSION = 4
+"""Since when features with 0 as the lowest level are told (KIP-1022)."""
 
 _ERROR_BODY = struct.Struct(">iihihhh")
 
@@ -33,21 +38,40 @@ class ApiVersion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SupportedFeatureKey:
+    """The levels of a feature that this broker supports, both inclusive."""
+
+    name: str
+    min_version: int
+    max_version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinalizedFeatureKey:
+    """The level of a feature in this cluster; both fields are the same."""
+
+    name: str
+    max_version_level: int
+    min_version_level: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ApiVersionsResponse(Response):
-    """Every API served; features are not told, which clients take for none."""
+    """Every API served, and features as of an offset of the metadata log."""
 
     error_code: ErrorCode = ErrorCode.NONE
     api_keys: tuple[ApiVersion, ...] = ()
-    supported_features: tuple[()] = ()
+    supported_features: tuple[SupportedFeatureKey, ...] = ()
     finalized_features_epoch: int = -1
-    finalized_features: tuple[()] = ()
+    finalized_features: tuple[FinalizedFeatureKey, ...] = ()
     zk_migration_ready: bool = False
 
 
 class ApiVersionsApi:
-    """Answers with the ranges of `jbodlab.protocol.api_table`."""
+    """Answers with the ranges of `jbodlab.protocol.api_table`, and with features."""
 
-    def __init__(self, api_keys: Iterable[ApiKey]) -> None:
+    def __init__(self, api_keys: Iterable[ApiKey], cache: MetadataCache) -> None:
+        self._cache = cache
         self._response = ApiVersionsResponse(
             api_keys=tuple(
                 ApiVersion(
@@ -60,12 +84,26 @@ class ApiVersionsApi:
         )
 
     def answer(self, request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
-        """Return the ranges, always the same."""
+        """Return the ranges, which are always the same, and the features of the moment."""
         if context.version >= 3:
             names = (request.client_software_name, request.client_software_version)
             if not all(SOFTWARE.fullmatch(name) for name in names):
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "malformed client software name")
-        return self._response
+        image = self._cache.image
+        return replace(
+            self._response,
+            supported_features=tuple(
+                SupportedFeatureKey(name=name, min_version=low, max_version=high)
+                for name, (low, high) in SUPPORTED.items()
+                # Clients of older versions take 0 for a mistake.
+                if context.version >= ZERO_SINCE_VERSION or low > 0
+            ),
+            finalized_features_epoch=image.offset,
+            finalized_features=tuple(
+                FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+                for name, level in image.features.levels.items()
+            ),
+        )
 
     def failure(
         self, request: ApiVersionsRequest, context: RequestContext, error: KafkaError

@@ -1,6 +1,6 @@
 """Fetch: record batches from the replicas, for consumers and for following brokers.
 
-Followers fetch in sessions (KIP-227): see `broker.replication.fetch_sessions`. Consumers get none:
+Followers fetch in sessions (KIP-227): see `broker.serving.fetch_sessions`. Consumers get none:
 their answers name session 0 and contain every partition that was asked for, as clients expect of a
 full response.
 """
@@ -15,7 +15,8 @@ from broker.api.answer import Answer, Encoded, Later, RequestContext, millisecon
 from broker.api.leader_hints import LeaderHints
 from broker.api.ports import Replicas
 from broker.metadata_cache import MetadataCache
-from broker.replication.exchange import (
+from broker.replica.client_requests import (
+    READ_COMMITTED,
     FetchEntry,
     FetchParams,
     FetchResult,
@@ -48,6 +49,7 @@ each connection; smaller answers are asked for more often and arrive no later.
 
 NO_REPLICA = -1
 UNKNOWN = -1
+LONG_MAX = 2**63 - 1
 
 
 class FetchApi:
@@ -194,6 +196,7 @@ def _params(request: FetchRequest) -> FetchParams:
         # More than an answer holds cannot be waited for.
         min_bytes=min(request.min_bytes, max_bytes),
         max_bytes=max_bytes,
+        read_committed=replica_id < 0 and request.isolation_level == READ_COMMITTED,
     )
 
 
@@ -207,7 +210,14 @@ def _entry(name: str, topic: FetchTopic, wanted: FetchPartition, version: int) -
         current_leader_epoch=getattr(wanted, "current_leader_epoch", UNKNOWN),
         last_fetched_epoch=getattr(wanted, "last_fetched_epoch", UNKNOWN),
         log_start_offset=getattr(wanted, "log_start_offset", UNKNOWN),
+        high_watermark=_known_high_watermark(wanted),
     )
+
+
+def _known_high_watermark(wanted: FetchPartition) -> int:
+    """Return what a follower knows; the default of the field says that it does not know of it."""
+    known: int = getattr(wanted, "high_watermark", LONG_MAX)
+    return UNKNOWN if known == LONG_MAX else known
 
 
 def _fetched(
@@ -228,6 +238,7 @@ def _partition(result: FetchResult, hints: LeaderHints) -> FetchedPartition:
         result.records_size,
         None if diverging is None else (diverging.epoch, diverging.end_offset),
         hints.hint(result.topic_partition, result.error_code, result.leader_hint),
+        result.aborted_transactions,
     )
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from broker.api.answer import RequestContext, Response
 from broker.metadata_cache import MetadataCache
+from broker.replica.client_requests import NO_TRANSACTIONS
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
 from jbodlab.ids import BrokerId
@@ -78,9 +79,7 @@ class FindCoordinatorApi:
         """Find the coordinator of every key."""
         key_type = getattr(request, "key_type", GROUP)
         if key_type == TRANSACTION:
-            raise KafkaError(
-                ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not served"
-            )
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, NO_TRANSACTIONS)
         if key_type != GROUP:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"unknown key type {key_type}")
         brokers = self._cache.live_brokers(context.listener_name)

@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from broker.api.alter_configs import AlterConfigsApi, IncrementalAlterConfigsApi
 from broker.api.alter_log_dirs import AlterReplicaLogDirsApi
 from broker.api.answer import Api
 from broker.api.api_versions import ApiVersionsApi
 from broker.api.cluster import DescribeClusterApi
-from broker.api.configs import (
-    AlterConfigsApi,
-    DescribeConfigsApi,
-    IncrementalAlterConfigsApi,
-    ListConfigResourcesApi,
-    OwnConfigs,
-)
+from broker.api.describe_configs import DescribeConfigsApi, ListConfigResourcesApi
 from broker.api.dispatch import Dispatcher
+from broker.api.features import UpdateFeaturesApi
 from broker.api.fetch import FetchApi
 from broker.api.groups import (
     FindCoordinatorApi,
@@ -29,10 +25,12 @@ from broker.api.list_offsets import ListOffsetsApi
 from broker.api.log_dir_states import DescribeLogDirStatesApi
 from broker.api.log_dirs import DescribeLogDirsApi
 from broker.api.metadata import MetadataApi
+from broker.api.own_configs import OwnConfigs
 from broker.api.partitions import CreatePartitionsApi, ElectLeadersApi
 from broker.api.ports import Controller, Replicas, Revival
 from broker.api.produce import ProduceApi
 from broker.api.producer_ids import InitProducerIdApi, ProducerIds
+from broker.api.quorum import DescribeQuorumApi
 from broker.api.reassignments import (
     AlterPartitionReassignmentsApi,
     ListPartitionReassignmentsApi,
@@ -41,7 +39,8 @@ from broker.api.revival import ReviveLogDirApi
 from broker.api.topic_creator import TopicCreator
 from broker.api.topic_partitions import DescribeTopicPartitionsApi
 from broker.api.topics import CreateTopicsApi, DeleteTopicsApi
-from broker.logdirs.log_dir import LogDir
+from broker.api.unregister import UnregisterBrokerApi
+from broker.disk.log_dir import LogDir
 from broker.metadata_cache import MetadataCache
 from jbodlab.ids import BrokerEpoch, BrokerId
 from jbodlab.protocol.api_table import ApiKey
@@ -76,7 +75,7 @@ class ClientApis:
         self._topic_creator = TopicCreator(parts.controller) if parts.auto_create_topics else None
         self._producer_ids = ProducerIds(parts.controller, parts.broker_id, parts.broker_epoch)
         apis = _apis(parts, self._topic_creator, self._producer_ids)
-        apis[ApiKey.API_VERSIONS] = ApiVersionsApi({*apis, ApiKey.API_VERSIONS})
+        apis[ApiKey.API_VERSIONS] = ApiVersionsApi({*apis, ApiKey.API_VERSIONS}, parts.cache)
         self.dispatcher = Dispatcher(apis)
 
     async def close(self) -> None:
@@ -118,6 +117,9 @@ def _apis(
         ApiKey.ELECT_LEADERS: ElectLeadersApi(controller, cache),
         ApiKey.ALTER_PARTITION_REASSIGNMENTS: AlterPartitionReassignmentsApi(controller, cache),
         ApiKey.LIST_PARTITION_REASSIGNMENTS: ListPartitionReassignmentsApi(controller),
+        ApiKey.DESCRIBE_QUORUM: DescribeQuorumApi(controller, cache),
+        ApiKey.UPDATE_FEATURES: UpdateFeaturesApi(controller, cache),
+        ApiKey.UNREGISTER_BROKER: UnregisterBrokerApi(controller, cache),
         ApiKey.DESCRIBE_CLUSTER: DescribeClusterApi(cache, parts.cluster_id),
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: DescribeTopicPartitionsApi(cache),
         ApiKey.REVIVE_LOG_DIR: ReviveLogDirApi(parts.revival),

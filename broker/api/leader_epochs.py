@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from broker.api.answer import RequestContext, Response
 from broker.api.ports import Replicas
-from broker.replication.exchange import EpochAnswer, EpochQuery
+from broker.replica.client_requests import EpochAnswer, EpochQuery
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
 from jbodlab.ids import TopicPartition

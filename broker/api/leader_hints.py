@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.metadata_cache import MetadataCache
-from broker.replication.exchange import LeaderHint
+from broker.replica.client_requests import LeaderHint
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import NO_LEADER, BrokerId, TopicPartition
 from jbodlab.protocol.leader_hints import CurrentLeader, NodeEndpoint

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from broker.api.answer import Answer, Later, RequestContext, Response
 from broker.api.ports import Replicas
-from broker.replication.exchange import OffsetAnswer, OffsetQuery
+from broker.replica.client_requests import OffsetAnswer, OffsetQuery
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
 from jbodlab.ids import BrokerId, TopicPartition

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from broker.api.answer import RequestContext, Response
-from broker.logdirs.log_dir import LogDir
+from broker.disk.log_dir import LogDir
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
 from jbodlab.ids import DirectoryId

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from broker.api.answer import Later, RequestContext, Response
 from broker.api.ports import Replicas
-from broker.replication.exchange import LogDirDescription, ReplicaDescription
+from broker.replica.client_requests import LogDirDescription, ReplicaDescription
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
 

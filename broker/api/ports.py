@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from broker.logdirs.revival import Revived
-from broker.replication.exchange import (
+from broker.disk.revival import Revived
+from broker.replica.client_requests import (
     AppendEntry,
     AppendResult,
     EpochAnswer,
@@ -36,11 +36,17 @@ from jbodlab.requests import (
     CreateTopicsResponse,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
     ElectLeadersRequest,
     ElectLeadersResponse,
     IncrementalAlterConfigsRequest,
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
 )
 
 
@@ -123,6 +129,21 @@ class Controller(Protocol):
         self, request: ListPartitionReassignmentsRequest, timeout_s: float
     ) -> ListPartitionReassignmentsResponse:
         """Ask for the reassignments under way."""
+
+    async def update_features(
+        self, request: UpdateFeaturesRequest, timeout_s: float
+    ) -> UpdateFeaturesResponse:
+        """Raise or lower finalized levels of features."""
+
+    async def unregister_broker(
+        self, request: UnregisterBrokerRequest, timeout_s: float
+    ) -> UnregisterBrokerResponse:
+        """Remove a broker from the cluster."""
+
+    async def describe_quorum(
+        self, request: DescribeQuorumRequest, timeout_s: float
+    ) -> DescribeQuorumResponse:
+        """Ask who leads the metadata log, and how far it has reached."""
 
     async def incremental_alter_configs(
         self, request: IncrementalAlterConfigsRequest, timeout_s: float

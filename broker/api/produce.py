@@ -14,7 +14,7 @@ from broker.api.leader_hints import LeaderHints
 from broker.api.ports import Replicas
 from broker.api.request_handler import CloseConnectionError
 from broker.metadata_cache import MetadataCache
-from broker.replication.exchange import AppendEntry, AppendResult
+from broker.replica.client_requests import NO_TRANSACTIONS, AppendEntry, AppendResult
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
 from jbodlab.ids import BrokerId, TopicPartition
@@ -41,9 +41,7 @@ class ProduceApi:
         if acks not in (ALL, LEADER, NONE):
             raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks is {acks}, not -1, 0 or 1")
         if request.transactional_id is not None:
-            raise KafkaError(
-                ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not served"
-            )
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, NO_TRANSACTIONS)
         entries = [
             AppendEntry(
                 topic_partition=TopicPartition(topic.name, data.index), records=data.records

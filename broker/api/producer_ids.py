@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from broker.api.answer import Later, RequestContext, Response, in_background
 from broker.api.ports import Controller
+from broker.replica.client_requests import NO_TRANSACTIONS
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import ControllerUnavailableError, KafkaError
 from jbodlab.ids import BrokerEpoch, BrokerId
@@ -99,7 +100,7 @@ class InitProducerIdApi:
     def answer(self, request: InitProducerIdRequest, context: RequestContext) -> Later:
         """Return a fresh id with epoch 0; without transactions a producer never resumes one."""
         if request.transactional_id is not None:
-            raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, NO_TRANSACTIONS)
         return in_background(self._respond())
 
     def failure(

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+from functools import partial
 
 from broker.api.ports import Controller
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import ControllerUnavailableError
 from jbodlab.ids import METADATA_TOPIC
 from jbodlab.requests import CreateTopicsRequest, NewTopic
+from jbodlab.supervised import supervised
 
 logger = logging.getLogger(__name__)
 
@@ -47,8 +49,12 @@ class TopicCreator:
         if name not in self._in_progress:
             if len(self._in_progress) >= MAX_IN_PROGRESS:
                 return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            task = asyncio.get_running_loop().create_task(self._create(name))
-            self._in_progress[name] = task
+            self._in_progress[name] = supervised(
+                partial(self._create, name),
+                name=f"create topic {name}",
+                # The next request for it tries again.
+                on_end=lambda _line: None,
+            )
         return ErrorCode.LEADER_NOT_AVAILABLE
 
     async def close(self) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from broker.controller_link.assignments import Assignment, AssignmentQueue
 from broker.controller_link.channel import ControllerChannel
@@ -19,7 +20,9 @@ from jbodlab.ids import (
     TopicId,
     TopicIdPartition,
 )
+from jbodlab.loop_clock import call_at_ms, loop_ms
 from jbodlab.requests import AssignReplicasToDirsRequest, DirectoryAssignment
+from jbodlab.supervised import call_each, supervised
 
 logger = logging.getLogger(__name__)
 
@@ -90,7 +93,7 @@ class AssignmentSender:
             directory_id=directory_id,
             on_accepted=callback,
         )
-        self._queue.submit(assignment, self._now_ms())
+        self._queue.submit(assignment, loop_ms())
         self._set_timer()
 
     async def stop(self) -> None:
@@ -108,13 +111,13 @@ class AssignmentSender:
             self._timer = None
         send_ms = self._queue.next_send_ms
         if send_ms is not None and not self._is_stopped:
-            self._timer = asyncio.get_running_loop().call_at(send_ms / 1000, self._send)
+            self._timer = call_at_ms(send_ms, self._send)
 
     def _send(self) -> None:
         self._timer = None
         taken = self._queue.take(lambda assignment: self._is_replica(assignment.partition))
         if taken:
-            self._task = asyncio.create_task(self._communicate(taken), name="assign replicas")
+            self._task = supervised(partial(self._communicate, taken), name="assign replicas")
         else:
             self._set_timer()
 
@@ -123,14 +126,15 @@ class AssignmentSender:
             accepted = await self._request(taken)
         except (ControllerUnavailableError, DecodeError) as error:
             self._complain(str(error))
-            self._queue.failed(self._now_ms())
+            self._queue.failed(loop_ms())
             accepted = ()
         else:
             self._last_complaint = ""
         self._set_timer()
-        for assignment in accepted:
-            if assignment.on_accepted is not None:
-                assignment.on_accepted()
+        call_each(
+            [each.on_accepted for each in accepted if each.on_accepted is not None],
+            "an accepted directory",
+        )
 
     def _complain(self, text: str) -> None:
         """Log a failure once, not with every retry."""
@@ -164,7 +168,4 @@ class AssignmentSender:
             (TopicIdPartition(each.topic_id, each.partition), each.directory): code
             for each, code in response.results
         }
-        return self._queue.answered(results, self._now_ms())
-
-    def _now_ms(self) -> int:
-        return int(asyncio.get_running_loop().time() * 1000)
+        return self._queue.answered(results, loop_ms())

@@ -186,6 +186,24 @@ class ControllerChannel:
         )
         return response
 
+    async def update_features(
+        self, request: requests.UpdateFeaturesRequest, timeout_s: float
+    ) -> requests.UpdateFeaturesResponse:
+        """Raise or lower finalized levels of features."""
+        response: requests.UpdateFeaturesResponse = await self._call(
+            "UpdateFeatures", request, timeout_s
+        )
+        return response
+
+    async def describe_quorum(
+        self, request: requests.DescribeQuorumRequest, timeout_s: float
+    ) -> requests.DescribeQuorumResponse:
+        """Ask who leads the metadata log, and how far it has reached."""
+        response: requests.DescribeQuorumResponse = await self._call(
+            "DescribeQuorum", request, timeout_s
+        )
+        return response
+
     async def metadata_stream(
         self, request: requests.MetadataStreamRequest
     ) -> AsyncGenerator[requests.MetadataStreamResponse, None]:

@@ -13,22 +13,21 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Protocol, assert_never
 
-from broker.controller_link import lifecycle
+from broker.controller_link import conversation
 from broker.controller_link.channel import ControllerChannel
-from broker.controller_link.lifecycle import (
-    BrokerState,
-    Lifecycle,
-    LifecycleSettings,
+from broker.controller_link.conversation import (
     News,
     RequireShutdown,
     SendHeartbeat,
     SendRegistration,
 )
+from broker.controller_link.lifecycle import BrokerState, Lifecycle, LifecycleSettings
 from jbodlab import kafka_uuid
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import ControllerUnavailableError, DecodeError, LogDirError
 from jbodlab.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId, DirectoryId, Offset
-from jbodlab.records import metadata_version
+from jbodlab.loop_clock import call_at_ms, loop_ms
+from jbodlab.records.features import SUPPORTED
 from jbodlab.requests import (
     BrokerHeartbeatRequest,
     BrokerRegistrationRequest,
@@ -38,16 +37,10 @@ from jbodlab.requests import (
 
 logger = logging.getLogger(__name__)
 
-SUPPORTED_FEATURES: tuple[Feature, ...] = (
-    Feature(name="group.version", min_supported_version=0, max_supported_version=1),
-    Feature(name="kraft.version", min_supported_version=0, max_supported_version=1),
-    Feature(
-        name="metadata.version",
-        min_supported_version=7,
-        max_supported_version=metadata_version.LATEST,
-    ),
+SUPPORTED_FEATURES = tuple(
+    Feature(name=name, min_supported_version=low, max_supported_version=high)
+    for name, (low, high) in sorted(SUPPORTED.items())
 )
-"""Every feature that may be finalized above 0 must be named, or the controller refuses us."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +55,7 @@ class BrokerIdentity:
 
 
 class FormerLogDir(Protocol):
-    """A directory that failed; `broker.logdirs.log_dir.LogDir` is one."""
+    """A directory that failed; `broker.disk.log_dir.LogDir` is one."""
 
     @property
     def directory_id(self) -> DirectoryId | None:
@@ -127,37 +120,37 @@ class BrokerLifecycle:
 
     def start(self) -> None:
         """Begin to register; on the running loop."""
-        self._handle(lifecycle.Started())
+        self._handle(conversation.Started())
 
     def ready_to_unfence(self) -> None:
         """Ask to be unfenced from now on: caught up, and the replicas run."""
-        self._handle(lifecycle.ReadyToUnfence())
+        self._handle(conversation.ReadyToUnfence())
 
     def log_dir_failed(self, log_dir: object, error: LogDirError) -> None:
         """Tell the controller at once that a directory is gone."""
         if error.directory_id is None:
             logger.error("a directory without an id cannot be reported: %s", error)
         else:
-            self._handle(lifecycle.DirectoryFailed(error.directory_id))
+            self._handle(conversation.DirectoryFailed(error.directory_id))
 
     def log_dir_returned(
         self, former: FormerLogDir, log_dir: object, logs: Sequence[object]
     ) -> None:
         """Register once more, with a directory that was revived."""
         del log_dir, logs
-        self._handle(lifecycle.DirectoryRevived(former.directory_id))
+        self._handle(conversation.DirectoryRevived(former.directory_id))
 
-    def directories_degraded(self, degraded: lifecycle.DirectoriesDegraded) -> None:
+    def directories_degraded(self, degraded: conversation.DirectoriesDegraded) -> None:
         """Tell the controller at once which online directories are full or slow."""
         self._handle(degraded)
 
     def directories_cordoned(self, cordoned: tuple[DirectoryId, ...]) -> None:
         """Tell the controller at once which directories get no new replicas."""
-        self._handle(lifecycle.DirectoriesCordoned(cordoned))
+        self._handle(conversation.DirectoriesCordoned(cordoned))
 
     def register_again(self) -> None:
         """Say anew who we are, in the same epoch: the registration lacks something."""
-        self._handle(lifecycle.RegistrationOutdated())
+        self._handle(conversation.RegistrationOutdated())
 
     async def wait_registered(self) -> None:
         """Return when a registration was accepted."""
@@ -177,13 +170,13 @@ class BrokerLifecycle:
         Returns:
             Whether the controller let it go within the time.
         """
-        self._handle(lifecycle.ShutdownBegun(controlled=True))
+        self._handle(conversation.ShutdownBegun(controlled=True))
         try:
             async with asyncio.timeout(timeout_s):
                 await self._news[News.SHUTDOWN_ALLOWED].wait()
         except TimeoutError:
             logger.warning("controlled shutdown was not granted within %s s", timeout_s)
-            self._handle(lifecycle.ShutdownBegun(controlled=False))
+            self._handle(conversation.ShutdownBegun(controlled=False))
             return False
         return True
 
@@ -192,7 +185,7 @@ class BrokerLifecycle:
 
         Without it the others would wait for the session timeout before they take over.
         """
-        self._handle(lifecycle.ShutdownBegun(controlled=False))
+        self._handle(conversation.ShutdownBegun(controlled=False))
         if self.broker_epoch != UNKNOWN_BROKER_EPOCH:
             last_word = SendHeartbeat(want_fence=True, want_shut_down=True, offline_log_dirs=())
             try:
@@ -202,21 +195,21 @@ class BrokerLifecycle:
 
     async def stop(self) -> None:
         """End without a further word."""
-        self._handle(lifecycle.ShutdownBegun(controlled=False))
+        self._handle(conversation.ShutdownBegun(controlled=False))
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    def _handle(self, event: lifecycle.Event) -> None:
+    def _handle(self, event: conversation.Event) -> None:
         before = self._core.state
-        for instruction in self._core.handle(event, self._now_ms()):
+        for instruction in self._core.handle(event, loop_ms()):
             self._carry_out(instruction)
         if self._core.state is not before:
             logger.info("broker state is %s", self._core.state.name)
         self._set_timer()
 
-    def _carry_out(self, instruction: lifecycle.Instruction) -> None:
+    def _carry_out(self, instruction: conversation.Instruction) -> None:
         match instruction:
             case SendRegistration():
                 self._communicate(self._register(), "broker registration")
@@ -247,8 +240,7 @@ class BrokerLifecycle:
             self._timer = None
         wakeup_ms = self._core.next_wakeup_ms
         if wakeup_ms is not None:
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_at(wakeup_ms / 1000, self._handle, lifecycle.Tick())
+            self._timer = call_at_ms(wakeup_ms, self._handle, conversation.Tick())
 
     async def _register(self) -> None:
         request = BrokerRegistrationRequest(
@@ -266,17 +258,17 @@ class BrokerLifecycle:
             response = await self._channel.broker_registration(request, self._timeout_s)
         except (ControllerUnavailableError, DecodeError) as error:
             self._complain("registration", str(error))
-            self._handle(lifecycle.NoAnswer())
+            self._handle(conversation.NoAnswer())
             return
         if response.error_code is not ErrorCode.NONE:
             self._complain("registration", f"{response.error_code.name}: {response.error_message}")
-            self._handle(lifecycle.RegistrationRefused(response.error_code))
+            self._handle(conversation.RegistrationRefused(response.error_code))
             return
         self._last_complaint = ""
         # What a later registration of this process follows is no clean shutdown.
         self._previous_broker_epoch = UNKNOWN_BROKER_EPOCH
         logger.info("registered with broker epoch %d", response.broker_epoch)
-        self._handle(lifecycle.Registered(response.broker_epoch))
+        self._handle(conversation.Registered(response.broker_epoch))
 
     async def _send_heartbeat(self, heartbeat: SendHeartbeat) -> None:
         request = self._heartbeat(heartbeat)
@@ -284,15 +276,15 @@ class BrokerLifecycle:
             response = await self._channel.broker_heartbeat(request, self._timeout_s)
         except (ControllerUnavailableError, DecodeError) as error:
             self._complain("heartbeat", str(error))
-            self._handle(lifecycle.NoAnswer())
+            self._handle(conversation.NoAnswer())
             return
         if response.error_code is not ErrorCode.NONE:
             self._complain("heartbeat", f"{response.error_code.name}: {response.error_message}")
-            self._handle(lifecycle.HeartbeatRefused(response.error_code))
+            self._handle(conversation.HeartbeatRefused(response.error_code))
             return
         self._last_complaint = ""
         self._handle(
-            lifecycle.HeartbeatAnswered(
+            conversation.HeartbeatAnswered(
                 is_caught_up=response.is_caught_up,
                 is_fenced=response.is_fenced,
                 should_shut_down=response.should_shut_down,
@@ -319,6 +311,3 @@ class BrokerLifecycle:
         level = logging.DEBUG if complaint == self._last_complaint else logging.WARNING
         self._last_complaint = complaint
         logger.log(level, "no success with the controller, trying again: %s", complaint)
-
-    def _now_ms(self) -> int:
-        return int(asyncio.get_running_loop().time() * 1000)

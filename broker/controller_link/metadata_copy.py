@@ -38,6 +38,7 @@ class MetadataCopy:
             fs=fs,
             segment_bytes=settings.effective_segment_bytes,
             segment_ms=settings.segment_ms,
+            is_copy=True,
         )
 
     @property
@@ -61,6 +62,10 @@ class MetadataCopy:
             DecodeError: a batch is damaged.
         """
         return list(read_batches(self._log.read(offset, READ_BYTES)))
+
+    def crc_before(self, offset: int) -> int | None:
+        """Return the CRC of the batch that ends where an offset begins, None without one."""
+        return self._log.crc_before(offset)
 
     def append(self, data: bytes) -> None:
         """Append whole batches at the end; not synced."""

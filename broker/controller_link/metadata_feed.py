@@ -77,12 +77,12 @@ class MetadataLostError(JbodlabError):
 
 
 class MetadataDir(Protocol):
-    """The metadata directory and its thread; `broker.logdirs.log_dir.LogDir` is one."""
+    """The metadata directory and its thread; `broker.disk.log_dir.LogDir` is one."""
 
     path: Path
     fs: FileSystem
 
-    def run(self, function: Callable[[], T], *, is_long: bool = False) -> asyncio.Future[T]:
+    def run(self, function: Callable[[], T]) -> asyncio.Future[T]:
         """Run `function` on the thread; `LogDirError` when the directory fails."""
 
 
@@ -128,6 +128,7 @@ class MetadataFeed:
         self._copy: MetadataCopy | None = None
         self._snapshots: Snapshotter | None = None
         self._last_epoch = LeaderEpoch(-1)
+        self._last_crc: int | None = None
         # Where the copy ends once everything queued is written.
         self._copy_end = 0
         self._unwritten_bytes = 0
@@ -155,7 +156,6 @@ class MetadataFeed:
         """
         self._copy = await self._log_dir.run(
             partial(MetadataCopy, self._log_dir.path, self._log_dir.fs, self._settings),
-            is_long=True,
         )
         await self._replay_copy()
         self._snapshots = Snapshotter(
@@ -188,7 +188,7 @@ class MetadataFeed:
         await asyncio.gather(*tasks, return_exceptions=True)
         if self._copy is not None:
             with contextlib.suppress(LogDirError, KafkaError):
-                await self._log_dir.run(self._copy.close, is_long=True)
+                await self._log_dir.run(self._copy.close)
 
     async def _replay_copy(self) -> None:
         """Bring a fresh loader to the end of the copy; an unusable copy is dropped."""
@@ -196,24 +196,24 @@ class MetadataFeed:
         copy = self._copy
         self._replayed_bytes = 0
         self._loader = MetadataLoader()
-        self._last_epoch = LeaderEpoch(-1)
+        self._last_epoch, self._last_crc = LeaderEpoch(-1), None
         try:
-            snapshot = await self._log_dir.run(copy.latest_snapshot, is_long=True)
+            snapshot = await self._log_dir.run(copy.latest_snapshot)
             if snapshot is not None:
                 self._loader.load_snapshot(
                     snapshot.records, snapshot.end_offset, snapshot.epoch, snapshot.timestamp_ms
                 )
                 self._last_epoch = LeaderEpoch(snapshot.epoch)
-            while batches := await self._log_dir.run(
-                partial(copy.read, self._loader.next_offset), is_long=True
-            ):
+                crc_before = partial(copy.crc_before, snapshot.end_offset)
+                self._last_crc = await self._log_dir.run(crc_before)
+            while batches := await self._log_dir.run(partial(copy.read, self._loader.next_offset)):
                 self._replayed_bytes += sum(batch.size for batch in batches)
                 await self._load(batches)
         except (DecodeError, CorruptRecordError, ReplayError, KafkaError) as error:
             logger.warning("copy of the metadata log is dropped: %s", error)
             self._loader = MetadataLoader()
-            self._last_epoch = LeaderEpoch(-1)
-            await self._log_dir.run(copy.drop, is_long=True)
+            self._last_epoch, self._last_crc = LeaderEpoch(-1), None
+            await self._log_dir.run(copy.drop)
         self._copy_end = self._loader.next_offset
         logger.info(
             "metadata replayed up to offset %d",
@@ -241,6 +241,7 @@ class MetadataFeed:
             cluster_id=self._cluster_id,
             fetch_offset=Offset(self._loader.next_offset),
             last_fetched_epoch=self._last_epoch,
+            last_fetched_crc=self._last_crc,
         )
         self._snapshot.clear()
         async with contextlib.aclosing(self._channel.metadata_stream(request)) as stream:
@@ -278,7 +279,7 @@ class MetadataFeed:
         size = 0
         for batch in batches:
             delta = self._loader.load(batch)
-            self._last_epoch = LeaderEpoch(batch.epoch)
+            self._last_epoch, self._last_crc = LeaderEpoch(batch.epoch), batch.crc
             if delta is not None:
                 self._publish(delta)
             size += batch.size
@@ -325,12 +326,11 @@ class MetadataFeed:
         self._give_up_snapshot()
         snapshot = await self._log_dir.run(
             partial(self._copy.replace_by_snapshot, data, piece.end_offset, piece.epoch),
-            is_long=True,
         )
         delta = self._loader.load_snapshot(
             snapshot.records, snapshot.end_offset, snapshot.epoch, snapshot.timestamp_ms
         )
-        self._last_epoch = piece.epoch
+        self._last_epoch, self._last_crc = piece.epoch, None
         self._copy_end = piece.end_offset
         logger.info("metadata snapshot received up to offset %d", piece.end_offset)
         self._publish(delta)
@@ -357,7 +357,7 @@ class MetadataFeed:
     async def _clean(self) -> None:
         assert self._copy is not None
         now_ms = time.time_ns() // 1_000_000
-        await self._log_dir.run(partial(self._copy.clean, now_ms), is_long=True)
+        await self._log_dir.run(partial(self._copy.clean, now_ms))
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()

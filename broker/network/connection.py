@@ -80,6 +80,7 @@ class Connection(asyncio.BufferedProtocol):
         self._in_progress_bytes = 0
         self._out: list[bytes | bytearray | memoryview] = []
         self._write_blocked = False
+        self._is_serving = True
         self._reading_paused = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -132,6 +133,11 @@ class Connection(asyncio.BufferedProtocol):
         self._write_blocked = False
         self._pump()
 
+    def stop_serving(self) -> None:
+        """Start no request any more, and read none; those in progress are answered."""
+        self._is_serving = False
+        self._update_reading()
+
     def close(self) -> None:
         """Send what is answered, drop what waits, and close."""
         self._send()
@@ -172,7 +178,7 @@ class Connection(asyncio.BufferedProtocol):
                 hurry()
 
     def _may_start(self, frame: memoryview) -> bool:
-        if self._write_blocked:
+        if self._write_blocked or not self._is_serving:
             return False
         if not self._in_progress:
             return True
@@ -235,6 +241,7 @@ class Connection(asyncio.BufferedProtocol):
         assert self._transport is not None
         pause = (
             self._write_blocked
+            or not self._is_serving
             or len(self._queue) >= MAX_QUEUED_REQUESTS
             or self._queued_bytes >= MAX_QUEUED_BYTES
         )

@@ -83,6 +83,12 @@ class Listener:
             self._server.close()
             self._server = None
 
+    def stop_serving(self) -> None:
+        """Start no request any more; those in progress are answered as ever."""
+        self.stop_accepting()
+        for connection in tuple(self._connections):
+            connection.stop_serving()
+
     async def close(self) -> None:
         """Stop accepting and end every connection; waiting requests are dropped."""
         self.stop_accepting()

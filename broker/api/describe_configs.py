@@ -1,0 +1,224 @@
+"""DescribeConfigs and ListConfigResources.
+
+Settings are described by the broker that is asked; those of a broker by that very broker, as only
+it knows its property file.
+
+Source: `kafka.server.ConfigHelper`, KIP-133, KIP-1142.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from broker.api.answer import RequestContext, Response
+from broker.api.own_configs import OwnConfigs, check_broker
+from broker.metadata_cache import MetadataCache
+from jbodlab.config import value_sources
+from jbodlab.config.value_sources import Described
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError
+from jbodlab.ids import BrokerId
+from jbodlab.records.config_records import BROKER_RESOURCE, TOPIC_RESOURCE
+
+if TYPE_CHECKING:
+    from kio.schema.describe_configs.v4.request import DescribeConfigsRequest
+    from kio.schema.describe_configs.v4.request import (
+        DescribeConfigsResource as KafkaDescribedResource,
+    )
+    from kio.schema.list_config_resources.v1.request import ListConfigResourcesRequest
+
+BROKER_LOGGER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE = 8, 16, 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeConfigsSynonym:
+    """A value that a setting has somewhere."""
+
+    name: str
+    value: str | None
+    source: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeConfigsResourceResult:
+    """One setting."""
+
+    name: str
+    value: str | None
+    read_only: bool
+    config_source: int
+    is_sensitive: bool
+    synonyms: tuple[DescribeConfigsSynonym, ...]
+    config_type: int
+    documentation: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeConfigsResult:
+    """One topic or broker."""
+
+    error_code: ErrorCode
+    error_message: str | None
+    resource_type: int
+    resource_name: str
+    configs: tuple[DescribeConfigsResourceResult, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeConfigsResponse(Response):
+    """One entry for each resource asked for."""
+
+    results: tuple[DescribeConfigsResult, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedConfigResource:
+    """A resource that may have settings."""
+
+    resource_name: str
+    resource_type: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListConfigResourcesResponse(Response):
+    """All resources of the types asked for."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    config_resources: tuple[ListedConfigResource, ...] = ()
+
+
+class DescribeConfigsApi:
+    """Describes from this broker's metadata and property file."""
+
+    def __init__(self, cache: MetadataCache, broker_id: BrokerId, configs: OwnConfigs) -> None:
+        self._cache = cache
+        self._broker_id = broker_id
+        self._configs = configs
+
+    def answer(
+        self, request: DescribeConfigsRequest, context: RequestContext
+    ) -> DescribeConfigsResponse:
+        """Describe every resource asked for."""
+        documented = getattr(request, "include_documentation", False)
+        return DescribeConfigsResponse(
+            results=tuple(
+                self._result(resource, request.include_synonyms, documented)
+                for resource in request.resources
+            )
+        )
+
+    def failure(
+        self, request: DescribeConfigsRequest, context: RequestContext, error: KafkaError
+    ) -> DescribeConfigsResponse:
+        """Return the error for every resource."""
+        return DescribeConfigsResponse(
+            results=tuple(_failed(resource, error) for resource in request.resources)
+        )
+
+    def _result(
+        self, resource: KafkaDescribedResource, with_synonyms: bool, documented: bool
+    ) -> DescribeConfigsResult:
+        try:
+            found = self._describe(resource.resource_type, resource.resource_name)
+        except KafkaError as error:
+            return _failed(resource, error)
+        keys = set(resource.configuration_keys or ())
+        return DescribeConfigsResult(
+            error_code=ErrorCode.NONE,
+            error_message=None,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+            configs=tuple(
+                _described(each, with_synonyms, documented)
+                for each in found
+                if not keys or each.name in keys
+            ),
+        )
+
+    def _describe(self, resource_type: int, name: str) -> tuple[Described, ...]:
+        if resource_type == TOPIC_RESOURCE:
+            if self._cache.topic_id(name) is None:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            topic = self._cache.image.configs.topic(name)
+            return value_sources.describe_topic(topic, self._configs.layers)
+        if resource_type != BROKER_RESOURCE:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource_type}"
+            )
+        if not name:
+            return value_sources.describe_all_brokers(self._configs.layers.all_brokers)
+        check_broker(name, self._broker_id)
+        return value_sources.describe_broker(self._configs.layers)
+
+
+class ListConfigResourcesApi:
+    """Lists what may have settings: topics and brokers; there are no others here."""
+
+    def __init__(self, cache: MetadataCache) -> None:
+        self._cache = cache
+
+    def answer(
+        self, request: ListConfigResourcesRequest, context: RequestContext
+    ) -> ListConfigResourcesResponse:
+        """List the resources of the types asked for; version 0 asks for client metrics only."""
+        asked = set(getattr(request, "resource_types", (CLIENT_METRICS_RESOURCE,)))
+        known = {
+            TOPIC_RESOURCE,
+            BROKER_RESOURCE,
+            BROKER_LOGGER_RESOURCE,
+            CLIENT_METRICS_RESOURCE,
+            GROUP_RESOURCE,
+        }
+        if not asked <= known:
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+        image = self._cache.image
+        names: dict[int, Iterable[str]] = {
+            TOPIC_RESOURCE: sorted(image.topics.by_name),
+            BROKER_RESOURCE: [str(each) for each in sorted(image.cluster.brokers)],
+        }
+        return ListConfigResourcesResponse(
+            config_resources=tuple(
+                ListedConfigResource(resource_name=name, resource_type=kind)
+                for kind in sorted(asked or known)
+                for name in names.get(kind, ())
+            )
+        )
+
+    def failure(
+        self, request: ListConfigResourcesRequest, context: RequestContext, error: KafkaError
+    ) -> ListConfigResourcesResponse:
+        """Return the error."""
+        return ListConfigResourcesResponse(error_code=error.code)
+
+
+def _described(
+    each: Described, with_synonyms: bool, documented: bool
+) -> DescribeConfigsResourceResult:
+    return DescribeConfigsResourceResult(
+        name=each.name,
+        value=each.value,
+        read_only=each.is_read_only,
+        config_source=each.source,
+        is_sensitive=False,
+        synonyms=(
+            tuple(
+                DescribeConfigsSynonym(name=one.name, value=one.value, source=one.source)
+                for one in each.synonyms
+            )
+            if with_synonyms
+            else ()
+        ),
+        config_type=each.config_type,
+        documentation=each.documentation if documented else None,
+    )
+
+
+def _failed(resource: KafkaDescribedResource, error: KafkaError) -> DescribeConfigsResult:
+    return DescribeConfigsResult(
+        error_code=error.code,
+        error_message=error.message or None,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )

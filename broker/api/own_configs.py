@@ -1,0 +1,38 @@
+"""The settings of this very broker, which nobody else can describe or check."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from jbodlab.config.value_sources import BrokerLayers
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError
+from jbodlab.ids import BrokerId
+
+
+class OwnConfigs(Protocol):
+    """The settings of this broker."""
+
+    @property
+    def layers(self) -> BrokerLayers:
+        """What is set where."""
+
+    def check_own(self, name: str, value: str) -> None:
+        """Check what only this broker can know; raises ConfigError."""
+
+
+def check_broker(name: str, broker_id: BrokerId) -> None:
+    """Check that a broker's settings are asked of that broker.
+
+    Raises:
+        KafkaError: INVALID_REQUEST.
+    """
+    if not (name.isascii() and name.isdecimal()):
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}"
+        )
+    if name != str(broker_id):
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"Unexpected broker id, expected {broker_id} or empty string, but received {name}",
+        )

@@ -1,0 +1,145 @@
+"""DescribeQuorum: who keeps the metadata log, as the controller says."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from broker.api.answer import Later, RequestContext, Response, in_background
+from broker.api.controller_call import Deadline
+from broker.api.ports import Controller
+from broker.metadata_cache import MetadataCache
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError
+from jbodlab.ids import METADATA_TOPIC, NO_LEADER
+from jbodlab.records.cluster_records import BrokerEndpoint
+from jbodlab.requests import DescribeQuorumRequest, QuorumReplica
+from jbodlab.requests import DescribeQuorumResponse as Quorum
+
+if TYPE_CHECKING:
+    from kio.schema.describe_quorum.v2.request import (
+        DescribeQuorumRequest as KafkaDescribeQuorumRequest,
+    )
+
+TIMEOUT = datetime.timedelta(seconds=30)
+"""The request has no timeout of its own; clients wait this long by default."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaState:
+    """A node with the metadata log; a quorum that is configured knows no directory ids."""
+
+    replica_id: int
+    replica_directory_id: UUID | None = None
+    log_end_offset: int
+    last_fetch_timestamp: int
+    last_caught_up_timestamp: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionData:
+    """The quorum of one partition; there is only that of the metadata log."""
+
+    partition_index: int
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+    leader_id: int = NO_LEADER
+    leader_epoch: int = -1
+    high_watermark: int = -1
+    current_voters: tuple[ReplicaState, ...] = ()
+    observers: tuple[ReplicaState, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicData:
+    """The partitions of one topic."""
+
+    topic_name: str
+    partitions: tuple[PartitionData, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A controller and where it listens."""
+
+    node_id: int
+    listeners: tuple[BrokerEndpoint, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeQuorumResponse(Response):
+    """What is known of each partition that was asked for."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+    topics: tuple[TopicData, ...] = ()
+    nodes: tuple[Node, ...] = ()
+
+
+class DescribeQuorumApi:
+    """Describes the quorum of the metadata log; any broker takes the request."""
+
+    def __init__(self, controller: Controller, cache: MetadataCache) -> None:
+        self._controller = controller
+        self._cache = cache
+
+    def answer(self, request: KafkaDescribeQuorumRequest, context: RequestContext) -> Later:
+        """Ask the controller."""
+        return in_background(self._describe(request))
+
+    def failure(
+        self, request: KafkaDescribeQuorumRequest, context: RequestContext, error: KafkaError
+    ) -> DescribeQuorumResponse:
+        """Return the error for the whole request."""
+        return DescribeQuorumResponse(error_code=error.code, error_message=error.message or None)
+
+    async def _describe(self, request: KafkaDescribeQuorumRequest) -> DescribeQuorumResponse:
+        quorum = await Deadline(TIMEOUT).call(
+            self._controller.describe_quorum, DescribeQuorumRequest()
+        )
+        return DescribeQuorumResponse(
+            topics=tuple(
+                TopicData(
+                    topic_name=topic.topic_name,
+                    partitions=tuple(
+                        _described(topic.topic_name, each.partition_index, quorum)
+                        for each in topic.partitions
+                    ),
+                )
+                for topic in request.topics
+            ),
+            nodes=tuple(
+                Node(node_id=controller.controller_id, listeners=controller.end_points)
+                for controller in self._cache.image.cluster.controllers.values()
+            ),
+        )
+
+
+def _described(topic: str, partition: int, quorum: Quorum) -> PartitionData:
+    if (topic, partition) != (METADATA_TOPIC, 0):
+        return PartitionData(
+            partition_index=partition, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        )
+    return PartitionData(
+        partition_index=partition,
+        leader_id=quorum.leader_id,
+        leader_epoch=quorum.leader_epoch,
+        high_watermark=quorum.high_watermark,
+        current_voters=_states(quorum.current_voters),
+        observers=_states(quorum.observers),
+    )
+
+
+def _states(replicas: Iterable[QuorumReplica]) -> tuple[ReplicaState, ...]:
+    return tuple(
+        ReplicaState(
+            replica_id=replica.replica_id,
+            log_end_offset=replica.log_end_offset,
+            last_fetch_timestamp=replica.last_fetch_timestamp_ms,
+            last_caught_up_timestamp=replica.last_caught_up_timestamp_ms,
+        )
+        for replica in replicas
+    )

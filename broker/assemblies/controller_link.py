@@ -1,0 +1,143 @@
+"""What this broker and the controller tell each other, and the metadata that comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from broker.config import BrokerConfig
+from broker.controller_link.assignment_sender import AssignmentSender
+from broker.controller_link.channel import ControllerChannel
+from broker.controller_link.conversation import DirectoriesDegraded
+from broker.controller_link.heartbeat import BrokerIdentity, BrokerLifecycle
+from broker.controller_link.lifecycle import LifecycleSettings
+from broker.controller_link.metadata_feed import MetadataFeed, MetadataListener
+from broker.controller_link.registration_check import RegistrationCheck
+from broker.disk.condition import DegradedLogDirs
+from broker.disk.startup import OpenedLogDirs
+from broker.metadata_cache import MetadataCache
+from broker.metadata_publisher import MetadataPublisher
+from jbodlab.ids import BrokerEpoch, DirectoryId
+from jbodlab.metadata_log.settings import metadata_log_settings
+from jbodlab.requests import AlterPartitionRequest, AlterPartitionResponse
+
+LAST_WORD_TIMEOUT_S = 1.0
+
+
+class ControllerLink:
+    """One broker's conversation with the controller.
+
+    Args:
+        config: The broker's.
+        opened: Its directories.
+        on_fatal: Called with a line when the process has lost what it cannot be without.
+        on_shutdown_required: Called with a reason when the process must stop.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        opened: OpenedLogDirs,
+        *,
+        on_fatal: Callable[[str], None],
+        on_shutdown_required: Callable[[str], None],
+    ) -> None:
+        self._config = config
+        log_dirs = opened.log_dirs
+        self.cache = MetadataCache(config.node_id, config.inter_broker_listener_name)
+        self.channel = ControllerChannel(config.controller_address)
+        self.lifecycle = BrokerLifecycle(
+            identity=BrokerIdentity(
+                broker_id=config.node_id,
+                cluster_id=opened.cluster_id,
+                listeners=config.advertised_listeners,
+                rack=config.rack,
+            ),
+            settings=LifecycleSettings(
+                heartbeat_interval_ms=config.heartbeat_interval_ms,
+                session_timeout_ms=config.session_timeout_ms,
+                initial_registration_timeout_ms=config.initial_registration_timeout_ms,
+                log_dir_failure_timeout_ms=config.log_dir_failure_timeout_ms,
+            ),
+            channel=self.channel,
+            online_directories=log_dirs.online_ids,
+            applied_offset=lambda: self.feed.applied_offset,
+            leads_in=self._leads_in,
+            previous_broker_epoch=opened.previous_broker_epoch,
+            on_shutdown_required=on_shutdown_required,
+        )
+        self.assignments = AssignmentSender(
+            channel=self.channel,
+            broker_id=config.node_id,
+            broker_epoch=self.broker_epoch,
+            is_replica=self.cache.is_replica,
+        )
+        self.registration = RegistrationCheck(
+            config.node_id,
+            broker_epoch=self.broker_epoch,
+            directory_count=len(config.log_dirs),
+            online_directories=log_dirs.online_ids,
+            register_again=self.lifecycle.register_again,
+        )
+        self._publisher = MetadataPublisher(self.cache)
+        self.feed = MetadataFeed(
+            channel=self.channel,
+            metadata_dir=log_dirs.metadata_dir,
+            broker_id=config.node_id,
+            cluster_id=opened.cluster_id,
+            listener=self._publisher,
+            on_fatal=on_fatal,
+            settings=metadata_log_settings(config.values),
+        )
+
+    def publish_to(
+        self, before: Sequence[MetadataListener], after: Sequence[MetadataListener]
+    ) -> None:
+        """Name who follows the metadata, before and after clients are told of it, in order."""
+        self._publisher.publish_to(before, after)
+
+    async def start(self) -> None:
+        """Register, and learn the metadata up to there.
+
+        The controller may have to be waited for; the copy of the metadata is read meanwhile.
+        """
+        self.lifecycle.start()
+        await self.feed.start()
+
+    async def unfence(self) -> None:
+        """Ask to be unfenced, and return when that is done."""
+        self.lifecycle.ready_to_unfence()
+        await self.lifecycle.wait_unfenced()
+
+    async def stop(self) -> None:
+        """Say and hear nothing more."""
+        await self.feed.stop()
+        await self.assignments.stop()
+        await self.lifecycle.stop()
+        await self.channel.close()
+
+    async def leave_at_once(self) -> None:
+        """Say the last word of a process that cannot go on."""
+        await self.lifecycle.leave_at_once(LAST_WORD_TIMEOUT_S)
+
+    def broker_epoch(self) -> BrokerEpoch:
+        """Return the epoch of the current registration; -1 before the first."""
+        return self.lifecycle.broker_epoch
+
+    async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
+        """Propose ISRs; raises ControllerUnavailableError."""
+        return await self.channel.alter_partition(request, self._config.request_timeout_ms / 1000)
+
+    def tell_degraded(self, degraded: DegradedLogDirs) -> None:
+        """Tell the controller which online directories are full or slow."""
+        self.lifecycle.directories_degraded(
+            DirectoriesDegraded(
+                degraded=degraded.degraded, full=degraded.full, tolerated=degraded.tolerated
+            )
+        )
+
+    def _leads_in(self, directory: DirectoryId) -> bool:
+        """Return whether this broker leads something in a directory that has failed."""
+        return self.cache.leads_in(directory) or any(
+            # The controller has not heard yet that the replica was in there.
+            map(self.cache.leads, self.assignments.pending_in(directory))
+        )

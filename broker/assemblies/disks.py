@@ -1,0 +1,137 @@
+"""The log directories with everything that looks after them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from broker.config import BrokerConfig
+from broker.disk.checkpoints import CheckpointWriter
+from broker.disk.condition import DegradedLogDirs
+from broker.disk.condition_monitor import ConditionMonitor, ConditionSettings
+from broker.disk.cordon import Cordon
+from broker.disk.loading import close_log_dirs
+from broker.disk.log_dir import LogDir
+from broker.disk.logs_in_use import LogsInUse
+from broker.disk.probe import LogDirProbe
+from broker.disk.retention import DirectoryRemover, RetentionTask
+from broker.disk.revival import LoadingRules, LogDirRevival, RevivedReplicas
+from broker.disk.slowness import SlowSettings
+from broker.disk.startup import OpenedLogDirs
+from jbodlab.ids import BrokerEpoch, DirectoryId
+
+CLOSE_TIMEOUT_S = 30.0
+
+
+class Disks:
+    """The directories of one broker; what of their upkeep concerns replicas comes with `watch`.
+
+    Args:
+        config: The broker's.
+        opened: The directories, locked.
+        on_degraded: Called when directories are full or slow, or no longer.
+        on_cordoned: Called when other directories are cordoned.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        opened: OpenedLogDirs,
+        *,
+        on_degraded: Callable[[DegradedLogDirs], None],
+        on_cordoned: Callable[[tuple[DirectoryId, ...]], None],
+    ) -> None:
+        self._config = config
+        self._opened = opened
+        self.log_dirs = opened.log_dirs
+        self.cordon = Cordon(lambda: self.log_dirs.all, on_cordoned)
+        self.remover = DirectoryRemover(self.log_dirs)
+        self.conditions = ConditionMonitor(
+            self.log_dirs, _condition_settings(config), on_degraded=on_degraded
+        )
+        self.probe = LogDirProbe(
+            self.log_dirs,
+            interval_ms=config.probe_interval_ms,
+            deadline_ms=config.probe_deadline_ms,
+            looked=self.conditions.looked,
+        )
+        self.revival: LogDirRevival
+
+    def watch(
+        self, logs: LogsInUse, replicas: RevivedReplicas, rules: Callable[[], LoadingRules]
+    ) -> None:
+        """Name what lies in the directories; the replicas are made with these, so they come later.
+
+        Args:
+            logs: The logs in use.
+            replicas: Say which logs may come back with a directory.
+            rules: What the metadata of the moment says of logs that may be found.
+        """
+        config = self._config
+        self._checkpoints = CheckpointWriter(
+            self.log_dirs,
+            logs,
+            high_watermark_interval_ms=config.high_watermark_checkpoint_interval_ms,
+            recovery_point_interval_ms=config.recovery_point_checkpoint_interval_ms,
+            log_start_interval_ms=config.log_start_checkpoint_interval_ms,
+            initial_delay_ms=config.initial_task_delay_ms,
+        )
+        self._retention = RetentionTask(
+            self.log_dirs,
+            logs,
+            check_interval_ms=config.retention_check_interval_ms,
+            initial_delay_ms=config.initial_task_delay_ms,
+        )
+        self.revival = LogDirRevival(
+            self._opened, replicas, rules=rules, schedule_leftovers=self._schedule_leftovers
+        )
+        self._logs = logs
+
+    async def look(self) -> None:
+        """Learn how full the directories are, before anything is placed or appended there."""
+        await self.conditions.first_look(self._config.probe_deadline_ms)
+        self.conditions.start()
+
+    async def start(self) -> None:
+        """Begin with the upkeep; the logs are loaded."""
+        self._checkpoints.start()
+        self._retention.start()
+        self.probe.start()
+        await self.remover.schedule_leftovers(self._config.file_delete_delay_ms)
+        self.revival.start()
+
+    async def stop_upkeep(self) -> None:
+        """End the upkeep, before the logs are closed: none of it may meet a closed file."""
+        # A directory that is not back by now comes back with the next start.
+        await self.revival.stop()
+        await self.probe.stop()
+        await self.conditions.stop()
+        await self._retention.stop()
+        await self._checkpoints.stop()
+        self.remover.stop()
+
+    async def stop(self, broker_epoch: BrokerEpoch) -> None:
+        """Flush the logs, mark the directories as clean, and unlock them."""
+        await close_log_dirs(self.log_dirs, self._logs, broker_epoch, timeout_s=CLOSE_TIMEOUT_S)
+        await self._opened.release_locks(CLOSE_TIMEOUT_S)
+        self.log_dirs.stop()
+
+    def replica_moved(self, source: LogDir, target: LogDir) -> None:
+        """Let the checkpoints follow a replica, where it is now first."""
+        self._checkpoints.write_all(target)
+        self._checkpoints.write_all(source)
+
+    async def _schedule_leftovers(self, log_dir: LogDir) -> None:
+        await self.remover.schedule_leftovers_in(log_dir, self._config.file_delete_delay_ms)
+
+
+def _condition_settings(config: BrokerConfig) -> ConditionSettings:
+    return ConditionSettings(
+        reserved_bytes=config.log_dir_reserved_bytes,
+        slow=SlowSettings(
+            threshold_ms=config.log_dir_slow_threshold_ms,
+            outlier_factor=config.log_dir_slow_outlier_factor,
+            min_ms=config.log_dir_slow_min_ms,
+            window_ms=config.log_dir_slow_window_ms,
+            moves_leaders=config.log_dir_slow_policy == "move",
+        ),
+    )

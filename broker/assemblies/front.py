@@ -1,0 +1,119 @@
+"""What clients and operators meet: the listeners, the handlers behind them, and the metrics."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+
+from broker.api.handlers import BrokerParts, ClientApis
+from broker.assemblies.controller_link import ControllerLink
+from broker.assemblies.disks import Disks
+from broker.assemblies.replicas import Replicas
+from broker.config import BrokerConfig
+from broker.dynamic_config import DynamicConfig
+from broker.metrics import BrokerMetrics
+from broker.network.listener import Listener
+from broker.network.malloc import tune_malloc
+from jbodlab.metrics_endpoint import MetricsEndpoint, metrics_address
+from jbodlab.records.metadata_version import CORDONED_DIRECTORIES_LEVEL
+
+APPENDS_TIMEOUT_S = 2.0
+"""Longest wait for what is appended when the broker stops; a follower may not answer."""
+APPENDS_LOOK_S = 0.005
+
+
+class Front:
+    """The sockets of one broker, and who answers there."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        cluster_id: str,
+        *,
+        dynamic: DynamicConfig,
+        disks: Disks,
+        link: ControllerLink,
+        replicas: Replicas,
+    ) -> None:
+        self._config = config
+        self._disks = disks
+        self._link = link
+        self._replicas = replicas
+        self._apis = ClientApis(
+            BrokerParts(
+                broker_id=config.node_id,
+                cluster_id=cluster_id,
+                cache=link.cache,
+                replicas=replicas.manager,
+                controller=link.channel,
+                revival=disks.revival,
+                broker_epoch=link.broker_epoch,
+                configs=dynamic,
+                is_settled=self._cordon_is_registered,
+                auto_create_topics=config.auto_create_topics_enable,
+                log_dirs=lambda: disks.log_dirs.all,
+            )
+        )
+        self._listeners = [
+            Listener(
+                listener.name,
+                listener.host,
+                listener.port,
+                self._apis.dispatcher,
+                max_connections=config.max_connections,
+                max_request_bytes=config.socket_request_max_bytes,
+            )
+            for listener in config.listeners
+        ]
+        address = metrics_address(config.values)
+        metrics = BrokerMetrics(
+            log_dirs=disks.log_dirs,
+            replicas=replicas.manager,
+            assignments=link.assignments,
+            lifecycle=link.lifecycle,
+            feed=link.feed,
+            conditions=disks.conditions,
+        )
+        self._metrics = None if address is None else MetricsEndpoint(address, metrics)
+
+    async def start_metrics(self) -> None:
+        """Show what there is to see, from the first moment on."""
+        if self._metrics is not None:
+            await self._metrics.start()
+
+    async def start(self) -> None:
+        """Serve clients; raises OSError if a listener cannot be bound."""
+        # What exists now lives as long as the process: collections need not look at it again. The
+        # allocator is tuned only now, or it would keep what the imports needed and gave back.
+        gc.collect()
+        gc.freeze()
+        tune_malloc()
+        for listener in self._listeners:
+            await listener.start()
+
+    async def stop(self) -> None:
+        """Send clients away; what was not started has nothing to stop."""
+        # Requests that are appended are written as well, and their clients learn it.
+        for listener in self._listeners:
+            listener.stop_serving()
+        await self._appends_answered()
+        for listener in self._listeners:
+            await listener.close()
+        await self._apis.close()
+        if self._metrics is not None:
+            await self._metrics.close()
+
+    async def _appends_answered(self) -> None:
+        loop = asyncio.get_running_loop()
+        end = loop.time() + APPENDS_TIMEOUT_S
+        registry = self._replicas.manager.registry
+        while registry.waiting_append_count and loop.time() < end:  # noqa: ASYNC110 - not one event
+            await asyncio.sleep(APPENDS_LOOK_S)
+
+    def _cordon_is_registered(self) -> bool:
+        """Return whether the controller knows the cordoned directories, as the metadata shows."""
+        image = self._link.cache.image
+        registered = image.cluster.brokers.get(self._config.node_id)
+        if registered is None or (image.features.metadata_version < CORDONED_DIRECTORIES_LEVEL):
+            return True
+        return set(registered.cordoned_directories or ()) == set(self._disks.cordon.ids or ())

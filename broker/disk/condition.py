@@ -1,0 +1,109 @@
+"""What an online log directory is fit for, beside being online: nothing new, or nobody's leader.
+
+    HEALTHY       all is well
+    FULL          takes no more records: no new replicas, followers pause, appends are refused while
+                  the leadership moves; reads, retention and deletions go on
+    SLOW          answers much later than its peers, or than an operator wants
+    FULL+SLOW     both
+
+The two come and go independently of each other, and neither is a failure: `disk_space` decides on
+FULL, `slowness` on SLOW. A directory that fails is in no condition any more. Its cause says how it
+failed: one whose calls do not return is HUNG.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from broker.disk.disk_space import DiskSpace
+from jbodlab.ids import DirectoryId
+
+HUNG = "HUNG"
+"""The word in the cause of a failure by which it can be told from an I/O error."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """The condition of an online directory."""
+
+    is_full: bool = False
+    is_slow: bool = False
+
+    @property
+    def is_degraded(self) -> bool:
+        """Whether leaders should rather be elsewhere."""
+        return self.is_full or self.is_slow
+
+    @property
+    def name(self) -> str:
+        """The name that events show."""
+        return "+".join(self.names) or "HEALTHY"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What is wrong, in a word each; empty where nothing is."""
+        named = (("FULL", self.is_full), ("SLOW", self.is_slow))
+        return tuple(name for name, is_so in named if is_so)
+
+    def is_worse_than(self, other: Condition) -> bool:
+        """Return whether something is wrong here that is not wrong there."""
+        return (self.is_full and not other.is_full) or (self.is_slow and not other.is_slow)
+
+
+HEALTHY = Condition()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DegradedLogDirs:
+    """What the controller is told in every heartbeat; ids in configured order.
+
+    Attributes:
+        degraded: The directories that are FULL or SLOW.
+        full: Those of them that take no data in.
+        tolerated: Those of them that may keep the leaders they have.
+    """
+
+    degraded: tuple[DirectoryId, ...] = ()
+    full: tuple[DirectoryId, ...] = ()
+    tolerated: tuple[DirectoryId, ...] = ()
+
+
+def degraded_log_dirs(
+    conditions: list[tuple[DirectoryId, Condition]], *, slow_moves_leaders: bool
+) -> DegradedLogDirs:
+    """Return what the controller is told of directories.
+
+    Args:
+        conditions: The online directories, each with its condition.
+        slow_moves_leaders: Whether `log.dir.slow.policy` is `move`.
+    """
+    return DegradedLogDirs(
+        degraded=tuple(each for each, condition in conditions if condition.is_degraded),
+        full=tuple(each for each, condition in conditions if condition.is_full),
+        tolerated=tuple(
+            each
+            for each, condition in conditions
+            if condition.is_slow and not condition.is_full and not slow_moves_leaders
+        ),
+    )
+
+
+def space_text(disk: DiskSpace) -> str:
+    """Return the numbers behind FULL, for an event."""
+    if disk.denial is not None:
+        return f"it took no more: {disk.denial}"
+    until = f", room again from {disk.bytes_to_leave} on" if disk.is_full else ""
+    return (
+        f"{disk.usable_bytes} of {disk.total_bytes} bytes usable, "
+        f"{disk.reserved_bytes} reserved{until}"
+    )
+
+
+def hung(limit: str) -> str:
+    """Return the cause of failure of a directory that did not answer within a limit."""
+    return f"{HUNG}: no answer within {limit}"
+
+
+def is_hung(cause: str | None) -> bool:
+    """Return whether a directory failed because a call did not return."""
+    return cause is not None and f"{HUNG}: " in cause

@@ -1,0 +1,403 @@
+"""Loads the logs of all directories at start, and closes them in order at the end.
+
+Each directory works on its own thread, so the slowest disk decides how long it takes. A directory
+that fails while it is loaded goes offline, and the others serve. An entry that is no partition
+directory (`lost+found`) is left alone with a warning; Apache Kafka refuses to start over it.
+
+Source: `kafka.log.LogManager.loadLogs`, `shutdown`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+from uuid import UUID
+
+from broker.disk import clean_shutdown
+from broker.disk.checkpoints import CONTENTS
+from broker.disk.lifecycle import LogDirEvent, LogDirState
+from broker.disk.log_dir import LogDir
+from broker.disk.log_dirs import LogDirs
+from broker.disk.logs_in_use import FoundLog, LogInUse, LogsInUse
+from broker.disk.no_space import NoSpaceError
+from broker.disk.probe import watch_steps
+from broker.disk.replica_files import ReplicaLostError
+from jbodlab.errors import CorruptRecordError, LogDirError
+from jbodlab.ids import BrokerEpoch, TopicPartition
+from jbodlab.log import names
+from jbodlab.log.checkpoints import read_offsets, write_offsets
+from jbodlab.log.filesystem import FileSystem
+from jbodlab.log.instructions import Instructions, SyncRequest
+from jbodlab.log.loaded_log import LoadedLog
+from jbodlab.log.log_config import LogConfig
+from jbodlab.log.log_files import LogFiles
+from jbodlab.log.log_loader import load_log
+from jbodlab.log.names import DirKind
+from jbodlab.log.partition_metadata import read_topic_id
+
+logger = logging.getLogger(__name__)
+
+HANG_DEADLINE_S = 30.0
+
+IsStray = Callable[[TopicPartition, UUID | None], bool]
+LogConfigOf = Callable[[str], LogConfig]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedReplica:
+    """A log found on a disk.
+
+    Attributes:
+        high_watermark: From the checkpoint of its directory, inside of the log.
+        is_future: Whether it is a copy under construction by a move between directories.
+    """
+
+    log: LoadedLog
+    log_dir: LogDir
+    high_watermark: int
+    is_future: bool
+
+
+async def load_logs(
+    log_dirs: LogDirs,
+    is_stray: IsStray,
+    log_config_of: LogConfigOf,
+    *,
+    is_ours: Callable[[TopicPartition], bool] = lambda _: True,
+    hang_deadline_s: float = HANG_DEADLINE_S,
+) -> list[LoadedReplica]:
+    """Load the logs of all online directories, at the same time.
+
+    Args:
+        log_dirs: The directories; each becomes ONLINE, or goes offline.
+        is_ours: Whether this broker has a replica of a partition with this name. A directory that
+            only looks like one, and holds no log, is a foreign entry. Called on several threads.
+        hang_deadline_s: Longest time for one step on a disk that is being loaded from.
+        is_stray: Whether the metadata does not place a partition with this topic id (None: none on
+            the disk) here; such a directory is renamed and kept. Called on several threads.
+        log_config_of: Settings of a topic's logs, by its name. Called on several threads.
+
+    Returns:
+        All logs of current and future replicas; there may be several of one replica, see
+        `broker.placement.found_replicas`.
+    """
+    loading = log_dirs.online()
+    for log_dir in loading:
+        log_dir.handle(LogDirEvent.LOAD)
+    calls = [
+        log_dir.run(partial(_load_directory, log_dir, is_stray, log_config_of, is_ours))
+        for log_dir in loading
+    ]
+    watches = [
+        asyncio.create_task(
+            watch_steps(log_dirs, log_dir, int(hang_deadline_s * 1000)),
+            name=f"watch loading of {log_dir.path}",
+        )
+        for log_dir in loading
+    ]
+    try:
+        results = await asyncio.gather(*calls, return_exceptions=True)
+    finally:
+        for watch in watches:
+            watch.cancel()
+    replicas: list[LoadedReplica] = []
+    loaded: list[LogDir] = []
+    for log_dir, result in zip(loading, results, strict=True):
+        if isinstance(result, NoSpaceError):
+            # Without room to repair what a crash has left, nobody can tell what the logs hold.
+            log_dirs.fail(log_dir, result.cause)
+            continue
+        if isinstance(result, LogDirError):
+            continue
+        if isinstance(result, BaseException):
+            raise result
+        loaded.append(log_dir)
+        log_dir.replica_count = len(result)
+        logger.info("loaded %d logs", len(result), extra=log_dir.log_fields())
+        replicas.extend(
+            LoadedReplica(
+                log=log,
+                log_dir=log_dir,
+                high_watermark=high_watermark,
+                is_future=log.files.is_future,
+            )
+            for log, high_watermark in result
+        )
+    for log_dir in loaded:
+        if log_dir.is_online:
+            log_dir.handle(LogDirEvent.LOADED)
+    return replicas
+
+
+async def load_revived(
+    log_dirs: LogDirs,
+    log_dir: LogDir,
+    is_stray: IsStray,
+    log_config_of: LogConfigOf,
+    *,
+    is_ours: Callable[[TopicPartition], bool],
+    in_use: Callable[[TopicPartition], bool] = lambda _: False,
+    hang_deadline_s: float = HANG_DEADLINE_S,
+) -> list[FoundLog]:
+    """Load the logs of one directory that comes back, while all others serve.
+
+    Args:
+        log_dirs: The directories; this one is not among them yet.
+        log_dir: In state RECOVERING; it goes offline, and nobody else is told, if its disk fails.
+        is_stray: As in `load_logs`, as are the others.
+        log_config_of: Settings of a topic's logs.
+        is_ours: Whether this broker has a replica of a partition with this name.
+        in_use: Whether a replica has another log already, so that one found here is a stray; its
+            future replicas are not.
+        hang_deadline_s: Longest time for one step on its disk.
+
+    Raises:
+        LogDirError: the disk failed.
+    """
+    assert log_dir.state is LogDirState.RECOVERING
+    call = log_dir.run(partial(_load_directory, log_dir, is_stray, log_config_of, is_ours, in_use))
+    watch = asyncio.create_task(
+        watch_steps(log_dirs, log_dir, int(hang_deadline_s * 1000)),
+        name=f"watch loading of {log_dir.path}",
+    )
+    try:
+        return await call
+    except NoSpaceError as error:
+        log_dirs.fail(log_dir, error.cause)
+        raise log_dir.error() from error
+    finally:
+        watch.cancel()
+
+
+async def close_log_dirs(
+    log_dirs: LogDirs, in_use: LogsInUse, broker_epoch: BrokerEpoch, *, timeout_s: float
+) -> bool:
+    """Flush and close everything, write all checkpoints, mark the directories as clean.
+
+    Directories that are offline or were not loaded are left as they are. Nothing else may use the
+    logs any more.
+
+    Returns:
+        Whether all directories were closed within the time.
+    """
+    closing = {
+        log_dir.run(
+            partial(
+                _close_directory,
+                log_dir.fs,
+                log_dir.path,
+                [_Closing.of(each) for each in in_use.logs_in(log_dir)],
+                broker_epoch,
+            )
+        ): log_dir
+        for log_dir in log_dirs.online()
+        if log_dir.state is LogDirState.ONLINE
+    }
+    if not closing:
+        return True
+    done, pending = await asyncio.wait(closing, timeout=timeout_s)
+    for future in done:
+        if (error := future.exception()) is not None:
+            logger.warning(
+                "directory was not closed cleanly: %s", error, extra=closing[future].log_fields()
+            )
+    for future in pending:
+        logger.warning("directory did not close in time", extra=closing[future].log_fields())
+    return not pending and all(future.exception() is None for future in done)
+
+
+def _load_directory(
+    log_dir: LogDir,
+    is_stray: IsStray,
+    log_config_of: LogConfigOf,
+    is_ours: Callable[[TopicPartition], bool],
+    in_use: Callable[[TopicPartition], bool] = lambda _: False,
+) -> list[FoundLog]:
+    """Load one directory; on its thread."""
+    fs, path = log_dir.fs, log_dir.path
+    clean = clean_shutdown.take(fs, path)
+    found = {name: _read_checkpoint(fs, path / name) for name in CONTENTS}
+    points = found[names.RECOVERY_POINT_FILE]
+    starts = found[names.LOG_START_OFFSET_FILE]
+    high_watermarks = found[names.HIGH_WATERMARK_FILE]
+    loaded: list[FoundLog] = []
+    try:
+        for name in _partition_dirs(fs, path, is_stray, is_ours, in_use):
+            topic_partition = names.parse_partition_dir(name).topic_partition
+            try:
+                log = load_log(
+                    fs,
+                    path / name,
+                    log_config_of(topic_partition.topic),
+                    log_dir.files,
+                    clean=clean,
+                    recovery_point=points.get(topic_partition, 0),
+                    log_start_offset=starts.get(topic_partition, 0),
+                )
+            except ReplicaLostError as error:
+                logger.warning("removed by somebody while it was loaded: %s", error)
+                continue
+            high_watermark = high_watermarks.get(topic_partition, 0)
+            high_watermark = min(max(high_watermark, log.state.start_offset), log.state.end_offset)
+            loaded.append(FoundLog(log, high_watermark))
+        _lower_checkpoints(fs, path, found, loaded)
+        _create_missing_checkpoints(fs, path)
+    except BaseException as error:
+        for log, _ in loaded:
+            log.files.abandon()
+        if isinstance(error, CorruptRecordError):
+            # A small file that the broker itself writes cannot be read: as good as an I/O error.
+            raise OSError(errno.EIO, str(error), str(error.path)) from error
+        raise
+    return loaded
+
+
+def _lower_checkpoints(
+    fs: FileSystem,
+    path: Path,
+    found: Mapping[str, Mapping[TopicPartition, int]],
+    loaded: Sequence[FoundLog],
+) -> None:
+    """Replace what lies above what there is, or where a cut may be made, before anything is."""
+    for name in (names.RECOVERY_POINT_FILE, names.HIGH_WATERMARK_FILE):
+        offsets = CONTENTS[name](loaded)
+        if any(offset < found[name].get(key, 0) for key, offset in offsets.items()):
+            write_offsets(fs, path / name, {**found[name], **offsets})
+
+
+def _partition_dirs(
+    fs: FileSystem,
+    path: Path,
+    is_stray: IsStray,
+    is_ours: Callable[[TopicPartition], bool],
+    in_use: Callable[[TopicPartition], bool],
+) -> list[str]:
+    """Return the names of the directories to load; puts strays aside."""
+    wanted = []
+    for name in fs.listdir(path):
+        if name in (names.METADATA_DIR_NAME, names.REMOTE_INDEX_CACHE_DIR_NAME):
+            continue
+        if not fs.is_dir(path / name):
+            continue
+        try:
+            parsed = names.parse_partition_dir(name)
+        except ValueError:
+            logger.warning("%s is no partition directory, it is left alone", path / name)
+            continue
+        if parsed.kind is DirKind.DELETE:
+            continue
+        if parsed.kind is DirKind.STRAY and not parsed.is_moved:
+            logger.warning("%s is a stray replica, it is kept", path / name)
+            continue
+        topic_id = _topic_id(fs, path / name)
+        if (
+            topic_id is None
+            and not is_ours(parsed.topic_partition)
+            and not names.with_suffix(fs.listdir(path / name), names.LOG_SUFFIX)
+        ):
+            logger.warning("%s holds no log, it is left alone", path / name)
+            continue
+        if is_stray(parsed.topic_partition, topic_id) or (
+            parsed.kind is not DirKind.FUTURE and in_use(parsed.topic_partition)
+        ):
+            stray = names.stray_dir(parsed.topic_partition, uuid.uuid4().hex)
+            logger.warning("%s does not belong here, it is kept as %s", path / name, stray)
+            fs.rename(path / name, path / stray)
+            continue
+        wanted.append(name)
+    return wanted
+
+
+def _topic_id(fs: FileSystem, folder: Path) -> UUID | None:
+    """Return the topic id of a folder; one that cannot be told costs this replica, as none does."""
+    try:
+        return read_topic_id(fs, folder / names.PARTITION_METADATA_FILE)
+    except CorruptRecordError as error:
+        logger.error("nobody can tell whose replica this is: %s", error)
+        return None
+
+
+def _read_checkpoint(fs: FileSystem, path: Path) -> Mapping[TopicPartition, int]:
+    """Read offsets; a malformed file has none, which costs time at most, never data."""
+    try:
+        return read_offsets(fs, path)
+    except CorruptRecordError as error:
+        logger.warning("checkpoint is not used: %s", error)
+        return {}
+
+
+def _create_missing_checkpoints(fs: FileSystem, path: Path) -> None:
+    for name in (
+        names.RECOVERY_POINT_FILE,
+        names.LOG_START_OFFSET_FILE,
+        names.HIGH_WATERMARK_FILE,
+        names.CLEANER_OFFSET_FILE,
+    ):
+        if not fs.exists(path / name):
+            fs.write_bytes(path / name, b"", sync=False)
+
+
+class _Closing(NamedTuple):
+    """What is left to do to the files of one log, and what its checkpoints say then."""
+
+    files: LogFiles
+    instructions: Instructions
+    sync: SyncRequest
+    recovery_point: int
+    log_start_offset: int | None
+    high_watermark: int
+
+    @classmethod
+    def of(cls, each: LogInUse) -> _Closing:
+        """Close a log; on the event loop."""
+        log, high_watermark = each
+        state = log.state
+        instructions = log.close()
+        # Indexes and snapshots are made anew from the batches should they not be there.
+        request = state.sync_request(with_active=True)._replace(snapshots=())
+        first = state.segments.base_offsets[0]
+        return cls(
+            log.files,
+            instructions,
+            request,
+            state.end_offset,
+            state.start_offset if state.start_offset > first else None,
+            high_watermark,
+        )
+
+
+def _close_directory(
+    fs: FileSystem, path: Path, closing: Sequence[_Closing], broker_epoch: BrokerEpoch
+) -> None:
+    """Close one directory; on its thread. The marker is the last thing written."""
+    closed = []
+    for each in closing:
+        try:
+            each.files.carry_out(each.instructions)
+            each.files.sync(fs, each.sync)
+        except ReplicaLostError as error:
+            logger.warning("nothing to close: %s", error)
+        else:
+            closed.append(each)
+        each.files.abandon()
+    points = {each.files.topic_partition: each.recovery_point for each in closed}
+    starts = {
+        each.files.topic_partition: each.log_start_offset
+        for each in closed
+        if each.log_start_offset is not None
+    }
+    write_offsets(fs, path / names.RECOVERY_POINT_FILE, points)
+    write_offsets(fs, path / names.LOG_START_OFFSET_FILE, starts)
+    write_offsets(
+        fs,
+        path / names.HIGH_WATERMARK_FILE,
+        {each.files.topic_partition: each.high_watermark for each in closing},
+    )
+    clean_shutdown.write(fs, path, broker_epoch)

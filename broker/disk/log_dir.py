@@ -1,0 +1,239 @@
+"""One log directory: its path, its id, its state and its two queues.
+
+All that is done to the directory's files is done on one of two threads, each with a queue of its
+own and a disk of its own to do it with:
+
+    serving   `run` with `fs`             appends, reads, cuts: what clients and followers wait for
+    upkeep    `upkeep` with `upkeep_fs`   syncs, removals, checkpoints: work of any length
+
+Calls of one queue run in order; between the two there is none. So the second touches only what the
+first has left for it: files that are closed off, that nobody will use again, or that are its own.
+What it syncs may be cut or removed meanwhile; who asked for it finds out when it comes back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Self, TypeVar
+
+from broker.disk.condition import HEALTHY
+from broker.disk.disk_space import DirectorySpace
+from broker.disk.executor import DirectoryExecutor
+from broker.disk.fence import Fence, FencedDisk
+from broker.disk.lifecycle import LogDirEvent, LogDirState, next_state
+from broker.disk.replica_files import ReplicaFiles
+from broker.disk.slowness import IoSamples
+from jbodlab import kafka_uuid
+from jbodlab.errors import LogDirError
+from jbodlab.ids import DirectoryId
+from jbodlab.log.directory_files import DirectoryFiles
+from jbodlab.log.filesystem import FileSystem, PosixFileSystem
+from jbodlab.metrics import Histogram
+
+T = TypeVar("T")
+
+
+class LogDir:
+    """One directory of `log.dirs`, or the metadata directory where that is a separate one.
+
+    Attributes:
+        path: As configured.
+        directory_id: None if it was never readable, so that its id is unknown.
+        disk: The disk itself.
+        fs: The disk as this life of the directory may use it, in the serving queue only; refuses
+            everything once the directory is offline.
+        upkeep_fs: The same for the other queue.
+        files: Open files and indexes; of the serving queue.
+        identity: Device and inode at start; None skips the check for a replaced directory.
+        cause: Why it is offline; None while it is online.
+        revivals: How often it was brought back since the process began.
+        replica_count: Current and future replicas in it; kept by whoever owns the replicas.
+        is_cordoned: Whether it gets no new replicas; kept by `Cordon`.
+        condition: Whether it is full or slow while it is online; kept by `ConditionMonitor`.
+        space: How much more may be written to it.
+        io_samples: How long its calls took.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        directory_id: DirectoryId | None,
+        *,
+        fs: FileSystem | None = None,
+        identity: tuple[int, int] | None = None,
+    ) -> None:
+        self.path = path
+        self.directory_id = directory_id
+        self.disk = fs or PosixFileSystem()
+        self._fence = Fence()
+        self._upkeep_fence = Fence()
+        self._side_fences: list[Fence] = []
+        self.fs: FileSystem = ReplicaFiles(FencedDisk(self.disk, self._fence), path, identity)
+        self.upkeep_fs: FileSystem = ReplicaFiles(
+            FencedDisk(self.disk, self._upkeep_fence), path, identity
+        )
+        self.files = DirectoryFiles()
+        self.identity = identity
+        self.revivals = 0
+        self.cause: str | None = None
+        self.replica_count = 0
+        self.is_cordoned = False
+        self.condition = HEALTHY
+        self.space = DirectorySpace()
+        self.io_samples = IoSamples()
+        self._state = LogDirState.INITIAL
+        self._report: Callable[[LogDir, str], None] | None = None
+        self._serving = DirectoryExecutor(
+            f"log-dir {path}",
+            make_error=self.error,
+            on_failure=self._call_failed,
+            on_no_space=self.no_space,
+        )
+        self._upkeep = DirectoryExecutor(
+            f"upkeep {path}",
+            make_error=self.error,
+            on_failure=self._call_failed,
+            on_no_space=self.no_space,
+        )
+
+    def __repr__(self) -> str:
+        return f"LogDir({self.path}, {self.id_text}, {self._state.name})"
+
+    @property
+    def state(self) -> LogDirState:
+        """Where it is in its life."""
+        return self._state
+
+    @property
+    def is_online(self) -> bool:
+        """Whether it did not fail; also true before its logs are loaded."""
+        return self._state.is_usable
+
+    @property
+    def id_text(self) -> str:
+        """The directory id as people read it; `unknown` without one."""
+        return kafka_uuid.to_text(self.directory_id) if self.directory_id else "unknown"
+
+    @property
+    def is_being_written(self) -> bool:
+        """Whether a thread is just changing a file, perhaps for ever on a disk that hangs."""
+        return any(fence.is_being_written for fence in self._fences)
+
+    @property
+    def _fences(self) -> tuple[Fence, ...]:
+        return (self._fence, self._upkeep_fence, *self._side_fences)
+
+    def running_steps(self) -> dict[Fence, int]:
+        """Return the steps of its threads on the disk that have begun and did not come back."""
+        return {fence: fence.running_call for fence in self._fences if fence.running_call}
+
+    def side_door(self) -> tuple[FileSystem, Callable[[], None]]:
+        """Return the disk for one other thread, to copy files of one replica from here or to here.
+
+        Returns:
+            The disk, which like `fs` refuses everything once the directory is offline, and what is
+            to be called when the thread has ended.
+        """
+        fence = Fence()
+        if not self.is_online:
+            fence.close()
+        self._side_fences.append(fence)
+
+        def leave() -> None:
+            fence.close()
+            # One that hangs in a write counts on.
+            self._side_fences = [each for each in self._side_fences if _counts(each)]
+
+        return ReplicaFiles(FencedDisk(self.disk, fence), self.path, self.identity), leave
+
+    @property
+    def running_calls(self) -> tuple[int, int]:
+        """Numbers of the calls that its two threads are in, 0 if none; see `DirectoryExecutor`."""
+        return self._serving.running_call, self._upkeep.running_call
+
+    @property
+    def latencies(self) -> dict[str, Histogram]:
+        """How long its calls took, by queue: `serving` and `upkeep`."""
+        return {"serving": self._serving.latency, "upkeep": self._upkeep.latency}
+
+    def log_fields(self) -> dict[str, str]:
+        """Return what every line of the log about this directory carries as `extra`."""
+        return {"directory_id": self.id_text, "log_dir": str(self.path)}
+
+    def run(self, function: Callable[[], T]) -> asyncio.Future[T]:
+        """Run `function` in the serving queue, first in, first out.
+
+        An `OSError` of it takes the directory offline and reports it; the future then gets
+        `LogDirError`, as do all that wait behind it and all later ones, at once. A disk that
+        takes no more makes it FULL and gives `NoSpaceError`; an `OSError` that is the process's
+        own fault gives `KafkaError`; other exceptions pass through.
+        """
+        return self._serving.submit(function)
+
+    def upkeep(self, function: Callable[[], T]) -> asyncio.Future[T]:
+        """Run `function` in the other queue, which may take long; else as `run`."""
+        return self._upkeep.submit(function)
+
+    def clean_up(self, function: Callable[[], object]) -> None:
+        """Run `function` in the serving queue even after a failure, dropping what it raises."""
+        self._serving.clean_up(function)
+
+    def handle(self, event: LogDirEvent) -> None:
+        """Move to the state that follows an event that it goes on with."""
+        assert event not in (LogDirEvent.FAIL, LogDirEvent.REVIVE)
+        self._state = next_state(self._state, event)
+
+    def go_offline(self, cause: str) -> None:
+        """Become offline and answer everything that waits; `LogDirs.fail` tells the others."""
+        self._state = next_state(self._state, LogDirEvent.FAIL)
+        self.cause = cause
+        # A thread that comes back late from a disk that hung must find nothing that it may touch:
+        # by then the files may belong to the next life.
+        for fence in self._fences:
+            fence.close()
+        self._serving.abandon(cause)
+        self._upkeep.abandon(cause)
+
+    def next_life(self, directory_id: DirectoryId | None, identity: tuple[int, int]) -> Self:
+        """Return what continues this directory after its failure, with a thread of its own.
+
+        Args:
+            directory_id: The id that is there now; another one if the disk was replaced.
+            identity: Device and inode now.
+        """
+        life = type(self)(self.path, directory_id, fs=self.disk, identity=identity)
+        life._state = next_state(self._state, LogDirEvent.REVIVE)
+        life.revivals = self.revivals + 1
+        life.is_cordoned = self.is_cordoned
+        return life
+
+    def error(self, cause: str | None = None) -> LogDirError:
+        """Return the error that callers of a failed directory get."""
+        return LogDirError(self.path, self.directory_id, cause or self.cause or "unknown cause")
+
+    def report_failures_to(self, report: Callable[[LogDir, str], None]) -> None:
+        """Name who is told, on the loop, when a call failed."""
+        self._report = report
+
+    def stop(self) -> None:
+        """Let the threads end when their queues are empty."""
+        self._serving.stop()
+        self._upkeep.stop()
+
+    def no_space(self, cause: str) -> None:
+        """Take notice that the disk took no more, whatever it had said of its room: it is FULL."""
+        if self.is_online:
+            self.space.denied(cause, time.monotonic())
+
+    def _call_failed(self, cause: str) -> None:
+        if self._report is not None:
+            self._report(self, cause)
+        elif self.is_online:
+            self.go_offline(cause)
+
+
+def _counts(fence: Fence) -> bool:
+    return fence.is_being_written or not fence.is_closed

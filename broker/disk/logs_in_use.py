@@ -1,0 +1,78 @@
+"""What the upkeep of directories needs to know of the replicas in them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from broker.disk.log_dir import LogDir
+from jbodlab.ids import TopicPartition
+from jbodlab.log.instructions import Instructions, SyncRequest
+from jbodlab.log.loaded_log import LoadedLog
+from jbodlab.log.log_files import LogFiles
+from jbodlab.log.log_state import LogState
+
+
+class LogWithState(Protocol):
+    """A log of which it is to be seen what it holds."""
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Whose log it is."""
+
+    @property
+    def state(self) -> LogState:
+        """What it holds; changed by its owner only."""
+
+
+class OwnedLog(LogWithState, Protocol):
+    """A log as its owner shows it to the upkeep; on the event loop."""
+
+    @property
+    def files(self) -> LogFiles:
+        """Its files."""
+
+    def retain(self, now_ms: int, high_watermark: int) -> bool:
+        """Drop old segments; returns whether the log begins later now."""
+
+    def sync(self, request: SyncRequest) -> asyncio.Future[None]:
+        """Have something synced by the upkeep that was written; the recovery point follows."""
+
+    def barrier(self) -> asyncio.Future[None]:
+        """Return a future of when all is carried out that was asked for in its directory so far."""
+
+    def close(self) -> Instructions:
+        """Nothing is done with it any more; returns what is left to do to its files."""
+
+
+class LogInUse(NamedTuple):
+    """A log that is in use, current or future, and its high watermark."""
+
+    log: OwnedLog
+    high_watermark: int
+
+
+class FoundLog(NamedTuple):
+    """A log that was loaded and is nobody's yet.
+
+    Attributes:
+        high_watermark: From the checkpoint of its directory, inside of the log.
+    """
+
+    log: LoadedLog
+    high_watermark: int
+
+
+class LogsInUse(Protocol):
+    """Whoever owns the replicas; asked on the event loop."""
+
+    def logs_in(self, log_dir: LogDir) -> Sequence[LogInUse]:
+        """Return the logs in a directory.
+
+        What is done with them is queued before the loop does anything else, hence before a later
+        deletion or move of a log.
+        """
+
+    def log_start_moved(self, log: OwnedLog) -> None:
+        """Take notice that retention let a log begin at a later offset."""

@@ -1,0 +1,38 @@
+"""A disk that took no more, whatever it had said of its room."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from typing import TypeVar
+
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError
+from jbodlab.log import disk_errors
+
+T = TypeVar("T")
+
+
+class NoSpaceError(KafkaError):
+    """The disk refused: it is full, a quota is used up, or there are no inodes left.
+
+    Nothing is wrong with what lies there; the directory is FULL from then on, and online.
+    """
+
+    def __init__(self, cause: str) -> None:
+        super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, f"the disk has no room left: {cause}")
+        self.cause = cause
+
+
+def all_or_lost(function: Callable[[], T]) -> T:
+    """Do on a directory's thread what must not break off; a disk that is full then has failed.
+
+    For changes of logs: what the event loop believes of a log, offsets given out included, is not
+    what lies there then. And for syncs: what the disk had no room for is gone from memory, too.
+    """
+    try:
+        return function()
+    except OSError as error:
+        if disk_errors.is_no_space(error):
+            raise OSError(errno.EIO, str(error)) from error
+        raise

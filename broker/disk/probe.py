@@ -1,0 +1,168 @@
+"""Finds a dead directory that nobody writes to, or whose open files still work, and one that hangs.
+
+Every interval a thread of its own checks that the path still is the directory of the start, creates
+a small file in it, syncs it and removes it. An `OSError` takes the directory offline, as that of an
+append does.
+
+What hangs is one step of one thread on the disk: the directory is *hung* when a thread was seen in
+the same step for the length of the deadline. Any number of steps that come back, each later than
+it should, make it slow at most; so does waiting behind them. Time in which this process itself
+stood still is not held against the disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar
+
+from broker.disk.condition import hung
+from broker.disk.condition_monitor import Look, look
+from broker.disk.executor import run_aside
+from broker.disk.fence import Fence
+from broker.disk.lifecycle import LogDirState
+from broker.disk.log_dir import LogDir
+from broker.disk.log_dirs import LogDirs
+from broker.disk.logs_in_use import FoundLog
+from broker.disk.slowness import Work
+from jbodlab.errors import KafkaError
+from jbodlab.log import disk_errors
+from jbodlab.log.directory_probe import PROBE_FILE, directory_identity, probe
+from jbodlab.log.filesystem import FileSystem
+from jbodlab.supervised import supervised
+
+__all__ = ["PROBE_FILE", "LogDirProbe", "directory_identity", "probe", "watch_steps"]
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+LOOKS_PER_DEADLINE = 20
+"""How often within a deadline the loop looks at the running steps."""
+
+
+class LogDirProbe:
+    """Probes every directory, each at its own pace.
+
+    Args:
+        log_dirs: The directories; a separate metadata directory is probed as well.
+        interval_ms: From one probe to the next.
+        deadline_ms: Longest time that one step of a thread on the disk may take.
+        looked: Told, after each probe, what was seen of the file system.
+    """
+
+    def __init__(
+        self,
+        log_dirs: LogDirs,
+        *,
+        interval_ms: int,
+        deadline_ms: int,
+        looked: Callable[[LogDir, Look | None], None] = lambda _log_dir, _look: None,
+    ) -> None:
+        self._log_dirs = log_dirs
+        self._interval_s = interval_ms / 1000
+        self._deadline_ms = deadline_ms
+        self._looked = looked
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_probing = False
+
+    def start(self) -> None:
+        """Begin probing."""
+        self._is_probing = True
+        for log_dir in self._log_dirs.watched:
+            self._begin(log_dir)
+
+    def log_dir_returned(self, former: LogDir, log_dir: LogDir, logs: Sequence[FoundLog]) -> None:
+        """Probe a revived directory as any other; the tasks of what failed end by themselves."""
+        del former, logs
+        if self._is_probing:
+            self._begin(log_dir)
+
+    async def stop(self) -> None:
+        """End probing."""
+        self._is_probing = False
+        tasks = tuple(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _begin(self, log_dir: LogDir) -> None:
+        for task in (
+            supervised(partial(self._probe, log_dir), name=f"probe {log_dir.path}"),
+            supervised(
+                partial(watch_steps, self._log_dirs, log_dir, self._deadline_ms),
+                name=f"watch {log_dir.path}",
+            ),
+        ):
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _probe(self, log_dir: LogDir) -> None:
+        loop = asyncio.get_running_loop()
+        while log_dir.is_online:
+            started = loop.time()
+            if log_dir.state is LogDirState.ONLINE or log_dir not in self._log_dirs.all:
+                try:
+                    self._looked(log_dir, await _probed(log_dir))
+                except OSError as error:
+                    if log_dir.cause is not None:
+                        return
+                    if disk_errors.is_no_space(error):
+                        log_dir.no_space(disk_errors.describe(error))
+                    elif disk_errors.is_directory_failure(error):
+                        self._log_dirs.fail(log_dir, disk_errors.describe(error))
+                        return
+                    else:
+                        # No file descriptors left, or no memory: the disk cannot be blamed.
+                        logger.warning("probe failed: %s", error, extra=log_dir.log_fields())
+                except KafkaError as error:
+                    logger.warning("probe failed: %s", error, extra=log_dir.log_fields())
+            await asyncio.sleep(max(0.0, started + self._interval_s - loop.time()))
+
+
+async def _probed(log_dir: LogDir) -> Look | None:
+    """Probe a directory and look at its file system, on a thread that nobody waits for."""
+    fs, leave = log_dir.side_door()
+
+    def on_thread() -> Look | None:
+        try:
+            return _timed_probe(log_dir, fs)
+        finally:
+            leave()
+
+    return await run_aside(on_thread, f"probe {log_dir.path}")
+
+
+def _timed_probe(log_dir: LogDir, fs: FileSystem) -> Look | None:
+    begun_s = time.monotonic()
+    probe(fs, log_dir.path, log_dir.identity)
+    log_dir.io_samples.note(Work.PROBE, begun_s, time.monotonic())
+    return look(log_dir, fs)
+
+
+async def watch_steps(log_dirs: LogDirs, log_dir: LogDir, deadline_ms: int) -> None:
+    """Take a directory offline when a step of one of its threads does not come back.
+
+    The time between two looks counts at most twice as long as planned: a loop that was stopped or
+    starved in between cannot tell how long the step really took.
+    """
+    loop = asyncio.get_running_loop()
+    pause_s = deadline_ms / 1000 / LOOKS_PER_DEADLINE
+    seen: dict[Fence, tuple[int, float]] = {}
+    last_look = loop.time()
+    while log_dir.is_online:
+        await asyncio.sleep(pause_s)
+        now = loop.time()
+        elapsed_s, last_look = min(now - last_look, 2 * pause_s), now
+        stuck: dict[Fence, tuple[int, float]] = {}
+        for fence, step in log_dir.running_steps().items():
+            before, stuck_s = seen.get(fence, (0, 0.0))
+            stuck_s = stuck_s + elapsed_s if before == step else 0.0
+            if stuck_s >= deadline_ms / 1000:
+                log_dirs.fail(log_dir, hung(f"{deadline_ms} ms"))
+                return
+            stuck[fence] = step, stuck_s
+        seen = stuck

@@ -1,0 +1,279 @@
+"""Finds out which directories can be used, before any log is touched.
+
+A directory that cannot be read, that does not answer, whose disk is not mounted, or whose
+`meta.properties` was torn starts offline, and the others serve: this is how disks fail at boot.
+Nothing is formatted or made there. What would make a cluster go wrong ends the start instead: a
+directory of another node or cluster, one that another process uses, and the loss of the metadata
+directory or of all others. (Apache Kafka does not start over an empty mount point either.)
+
+Source: `org.apache.kafka.metadata.properties.MetaPropertiesEnsemble`, `kafka.log.LogManager`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple, NoReturn, TypeVar
+
+from broker.disk import clean_shutdown
+from broker.disk.condition import hung
+from broker.disk.lock import DirectoryLock
+from broker.disk.log_dir import LogDir
+from broker.disk.log_dirs import LogDirs
+from broker.disk.probe import directory_identity
+from jbodlab import directory_id
+from jbodlab.errors import ConfigError, FormatError, JbodlabError
+from jbodlab.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId, DirectoryId
+from jbodlab.log import disk_errors, meta_properties
+from jbodlab.log.filesystem import FileSystem, PosixFileSystem
+from jbodlab.log.meta_properties import Ensemble, MetaProperties
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+START_DEADLINE_S = 30.0
+"""A disk that has to spin up first may take some seconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenedLogDirs:
+    """The directories of this broker, locked, and what they say of it."""
+
+    log_dirs: LogDirs
+    cluster_id: str
+    node_id: BrokerId
+    previous_broker_epoch: BrokerEpoch
+    """Epoch of the last clean shutdown; -1 unless all directories agree on one."""
+    locks: dict[Path, DirectoryLock]
+    """By path; the revival of a directory may replace its lock."""
+
+    async def release_locks(self, timeout_s: float) -> None:
+        """Let the locks go; those of failed or hanging directories end with the process."""
+        releases = [
+            asyncio.ensure_future(log_dir.run(self.locks[log_dir.path].release))
+            for log_dir in self.log_dirs.watched
+            if log_dir.is_online and log_dir.path in self.locks
+        ]
+        if releases:
+            done, _ = await asyncio.wait(releases, timeout=timeout_s)
+            for release in done:
+                with contextlib.suppress(JbodlabError):
+                    release.result()
+
+
+def open_log_dirs(
+    *,
+    node_id: BrokerId,
+    log_dirs: Sequence[Path],
+    metadata_log_dir: Path,
+    on_fatal: Callable[[str], None],
+    fs_of: Callable[[Path], FileSystem] = lambda _path: PosixFileSystem(),
+    deadline_s: float = START_DEADLINE_S,
+) -> OpenedLogDirs:
+    """Check and lock the directories; logs are loaded later.
+
+    Args:
+        node_id: The configured `node.id`.
+        log_dirs: `log.dirs`, in configured order.
+        metadata_log_dir: One of them, or a separate directory.
+        on_fatal: See `LogDirs`.
+        fs_of: The disk under a directory.
+        deadline_s: Longest time for a directory to answer; one that does not starts offline.
+
+    Raises:
+        FormatError: a directory belongs elsewhere or is in use, the metadata directory is not
+            formatted or cannot be read, or no directory is left.
+        ConfigError: a directory is named twice.
+    """
+    paths = list(dict.fromkeys((*log_dirs, metadata_log_dir)))
+    looks = in_parallel(paths, lambda path: _look(fs_of(path), path), deadline_s)
+    _refuse_duplicates(log_dirs, looks)
+    ensemble = meta_properties.without_lost_disks(
+        meta_properties.read_ensemble(
+            PosixFileSystem(), log_dirs, metadata_log_dir, look=lambda path: looks[path]().found
+        )
+    )
+    meta_properties.verify_ensemble(ensemble, node_id=node_id)
+    entered = in_parallel(
+        list(ensemble.normal),
+        lambda path: _enter(fs_of(path), path, ensemble.normal[path]),
+        deadline_s,
+    )
+    opened = {path: _open(path, fs_of(path), ensemble, entered.get(path)) for path in paths}
+    made = {path: log_dir for path, (log_dir, _) in opened.items()}
+    states = {path: state for path, (_, state) in opened.items() if state is not None}
+    epochs = [states[path].broker_epoch if path in states else None for path in log_dirs]
+    _refuse_loss(made, log_dirs, metadata_log_dir)
+    cluster_id = next(iter(ensemble.normal.values())).cluster_id
+    assert cluster_id is not None
+    return OpenedLogDirs(
+        log_dirs=LogDirs(
+            [made[path] for path in log_dirs],
+            metadata_dir=made[metadata_log_dir],
+            on_fatal=on_fatal,
+        ),
+        cluster_id=cluster_id,
+        node_id=node_id,
+        previous_broker_epoch=_common(epochs),
+        locks={path: state.lock for path, state in states.items()},
+    )
+
+
+def _open(
+    path: Path,
+    fs: FileSystem,
+    ensemble: Ensemble,
+    entered: Callable[[], _Entered] | None,
+) -> tuple[LogDir, _Entered | None]:
+    """Return a directory, offline unless it was entered."""
+    if entered is None:
+        log_dir = LogDir(path, None, fs=fs)
+        _start_offline(log_dir, ensemble.failed[path])
+        return log_dir, None
+    try:
+        state = entered()
+    except OSError as error:
+        log_dir = LogDir(path, ensemble.normal[path].directory_id, fs=fs)
+        _start_offline(log_dir, disk_errors.describe(error))
+        return log_dir, None
+    return LogDir(path, state.directory_id, fs=fs, identity=state.identity), state
+
+
+def _refuse_loss(
+    made: Mapping[Path, LogDir], log_dirs: Sequence[Path], metadata_log_dir: Path
+) -> None:
+    """Refuse to start without the metadata directory, or without any other."""
+    metadata_dir = made[metadata_log_dir]
+    if not metadata_dir.is_online:
+        raise FormatError(
+            f"Encountered I/O error in metadata log directory {metadata_log_dir}. "
+            f"Cannot continue: {metadata_dir.cause}"
+        )
+    if not any(made[path].is_online for path in log_dirs):
+        raise FormatError(
+            "Shutdown broker because none of the specified log dirs from "
+            f"{', '.join(map(str, log_dirs))} can be created or validated"
+        )
+
+
+class _Look(NamedTuple):
+    """What the first look into a directory finds."""
+
+    canonical: Path
+    found: tuple[MetaProperties, bool]
+
+
+class _Entered(NamedTuple):
+    """A directory that was found usable, and is locked."""
+
+    directory_id: DirectoryId | None
+    identity: tuple[int, int]
+    lock: DirectoryLock
+    broker_epoch: BrokerEpoch
+
+
+def _look(fs: FileSystem, path: Path) -> _Look:
+    return _Look(Path(os.path.realpath(path)), meta_properties.look_into(fs, path))
+
+
+def _enter(fs: FileSystem, path: Path, meta: MetaProperties) -> _Entered:
+    """Do what may fail with one directory alone.
+
+    Raises:
+        OSError: the directory is not usable.
+        FormatError: it is in use, or cannot be given an id.
+    """
+    identity = directory_identity(path)
+    fs.listdir(path)
+    lock = DirectoryLock(path)
+    meta = with_directory_id(fs, path, meta)
+    return _Entered(meta.directory_id, identity, lock, clean_shutdown.read_broker_epoch(fs, path))
+
+
+def in_parallel(
+    paths: Sequence[Path], function: Callable[[Path], T], deadline_s: float
+) -> Mapping[Path, Callable[[], T]]:
+    """Do something with several directories at the same time, without waiting for a dead one.
+
+    Returns:
+        For each path what gives the result, or raises what `function` raised: `TimeoutError`,
+        which is an `OSError`, if it did not come back in time.
+    """
+    outcomes: dict[Path, Callable[[], T]] = {}
+    threads: dict[Path, threading.Thread] = {}
+
+    def work(path: Path) -> None:
+        try:
+            result = function(path)
+        except BaseException as error:  # noqa: BLE001 - raised again where it is asked for
+            outcomes[path] = partial(_raise, error)
+        else:
+            outcomes[path] = lambda: result
+
+    for path in paths:
+        # A daemon: a call that never comes back does not keep the process from ending.
+        threads[path] = threading.Thread(target=work, args=(path,), daemon=True)
+        threads[path].start()
+    end = time.monotonic() + deadline_s
+    for thread in threads.values():
+        thread.join(max(0.0, end - time.monotonic()))
+    silent = TimeoutError(errno.ETIMEDOUT, hung(f"{deadline_s:g} s"))
+    # A copy: one that answers late must not be half in and half out.
+    return {path: outcomes.get(path) or partial(_raise, silent) for path in paths}
+
+
+def _raise(error: BaseException) -> NoReturn:
+    raise error
+
+
+def _refuse_duplicates(log_dirs: Sequence[Path], looks: Mapping[Path, Callable[[], _Look]]) -> None:
+    """Refuse a directory that is named twice, be it by a link to it."""
+    seen: dict[Path, Path] = {}
+    for path in log_dirs:
+        try:
+            canonical = looks[path]().canonical
+        except (OSError, FormatError):
+            # Whether it is missing or cannot be read is judged later.
+            canonical = path
+        if canonical in seen:
+            raise ConfigError("log.dirs", path, f"Duplicate log directory found: {seen[canonical]}")
+        seen[canonical] = path
+
+
+def with_directory_id(fs: FileSystem, path: Path, meta: MetaProperties) -> MetaProperties:
+    """Give a directory of an older version an id, as the format tool would have done.
+
+    Raises:
+        FormatError: it has none, and none can be written.
+    """
+    if meta.directory_id is not None:
+        return meta
+    meta = replace(meta, directory_id=directory_id.random_directory_id(os.urandom))
+    try:
+        meta_properties.write(fs, path, meta)
+    except OSError as error:
+        raise FormatError(
+            f"Failed to write meta.properties of {path}: {disk_errors.describe(error)}"
+        ) from error
+    return meta
+
+
+def _start_offline(log_dir: LogDir, cause: str) -> None:
+    log_dir.go_offline(cause)
+    logger.error("%s", log_dir.error(), extra={**log_dir.log_fields(), "cause": cause})
+
+
+def _common(epochs: Sequence[BrokerEpoch | None]) -> BrokerEpoch:
+    """Return what all directories say; one that is offline says nothing."""
+    first = epochs[0]
+    return first if first is not None and set(epochs) == {first} else UNKNOWN_BROKER_EPOCH

@@ -1,0 +1,1 @@
+"""Followers: which lanes they fetch in, how their logs become the leader's, at which rate."""

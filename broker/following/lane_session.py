@@ -1,0 +1,124 @@
+"""The follower's side of a fetch session: what the leader has been told, and what it has not.
+
+A session begins with a request that names everything. Each later one names what changed: replicas
+that came, whose offset or leader epoch moved, or that are no longer wanted. See `fetch_sessions`
+for the leader's side.
+
+Source: KIP-227, `org.apache.kafka.clients.FetchSessionHandler`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from broker.replica.partition import Partition
+from broker.replica.partition_log import PartitionLog
+from jbodlab.ids import TopicIdPartition
+
+NO_SESSION = 0
+FIRST_EPOCH = 0
+LAST_EPOCH = (1 << 31) - 1
+NO_SESSION_EPOCH = -1
+
+
+class Asked(NamedTuple):
+    """A replica in the session, and from where on it was asked for last."""
+
+    partition: Partition
+    log: PartitionLog
+    leader_epoch: int
+    fetch_offset: int
+    last_fetched_epoch: int
+
+    @classmethod
+    def now(cls, partition: Partition, log: PartitionLog) -> Asked:
+        """Ask from the end of the log."""
+        return cls(
+            partition,
+            log,
+            partition.registration.leader_epoch,
+            log.end_offset,
+            log.epochs.latest_epoch,
+        )
+
+    @property
+    def is_as_asked(self) -> bool:
+        """Whether the log still ends where it did."""
+        log = self.log
+        return (
+            self.fetch_offset == log.end_offset
+            and self.last_fetched_epoch == log.epochs.latest_epoch
+        )
+
+
+class LaneSession:
+    """What one leader knows of one lane."""
+
+    def __init__(self) -> None:
+        self.session_id = NO_SESSION
+        self.epoch = FIRST_EPOCH
+        self._known: dict[TopicIdPartition, Asked] = {}
+        self._forgotten: dict[TopicIdPartition, None] = {}
+
+    @classmethod
+    def none(cls) -> LaneSession:
+        """Return what a request says that belongs to no session."""
+        session = cls()
+        session.epoch = NO_SESSION_EPOCH
+        return session
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether the next request may name changes only."""
+        return self.epoch != FIRST_EPOCH
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the leader knows of no replica that is still wanted."""
+        return not self._known
+
+    @property
+    def known(self) -> Mapping[TopicIdPartition, Asked]:
+        """The replicas in the session."""
+        return self._known
+
+    @property
+    def forgotten(self) -> tuple[TopicIdPartition, ...]:
+        """What the next request must take out of the session."""
+        return tuple(self._forgotten)
+
+    def ask(self, asked: Asked) -> None:
+        """Name a replica in the next request."""
+        key = key_of(asked.partition)
+        self._known[key] = asked
+        self._forgotten.pop(key, None)
+
+    def forget(self, partition: Partition) -> None:
+        """Take a replica out with the next request."""
+        key = key_of(partition)
+        if self._known.pop(key, None) is not None:
+            self._forgotten[key] = None
+
+    def sent(self) -> None:
+        """The request is on its way."""
+        self._forgotten.clear()
+
+    def answered(self, session_id: int) -> None:
+        """The leader has understood; a leader without sessions answers the id 0."""
+        if session_id == NO_SESSION:
+            self.reset()
+            return
+        self.session_id = session_id
+        self.epoch = self.epoch % LAST_EPOCH + 1
+
+    def reset(self) -> None:
+        """Begin anew; the id stays, so that the leader can close the old session."""
+        self.epoch = FIRST_EPOCH
+        self._known.clear()
+        self._forgotten.clear()
+
+
+def key_of(partition: Partition) -> TopicIdPartition:
+    """Return the name of a partition in a request."""
+    return TopicIdPartition(partition.topic_id, partition.topic_partition.partition)

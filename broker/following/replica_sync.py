@@ -1,0 +1,118 @@
+"""How a follower's log becomes its leader's: append what was fetched, cut what differs.
+
+Source: KIP-101, KIP-279, KIP-595 (truncation on fetch), `AbstractFetcherThread`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from broker.replica.partition import Partition
+from broker.replica.partition_log import PartitionLog
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import DecodeError, KafkaError
+from jbodlab.log.leader_epochs import LeaderEpochs
+from jbodlab.log.transactions import Marker, read_marker
+from jbodlab.protocol.record_batch import BatchHeader, crc_is_valid, iterate_headers
+
+logger = logging.getLogger(__name__)
+
+
+def append_fetched(log: PartitionLog, records: bytes | memoryview | None) -> None:
+    """Send fetched batches to the disk as they are.
+
+    Raises:
+        KafkaError: CORRUPT_MESSAGE, they are damaged or do not continue the log; nothing is
+            appended then.
+    """
+    if not records:
+        return
+    headers: list[BatchHeader] = []
+    markers: dict[int, Marker] = {}
+    end = 0
+    expected = log.end_offset
+    try:
+        for position, header in iterate_headers(records):
+            if header.base_offset < expected:
+                raise KafkaError(
+                    ErrorCode.CORRUPT_MESSAGE,
+                    f"fetched batch at offset {header.base_offset}, expected {expected}",
+                )
+            if not crc_is_valid(records, position, header):
+                raise KafkaError(
+                    ErrorCode.CORRUPT_MESSAGE,
+                    f"fetched batch at offset {header.base_offset} has a wrong CRC",
+                )
+            headers.append(header)
+            if header.is_control:
+                marker = read_marker(records, position, header)
+                if marker is not None:
+                    markers[header.base_offset] = marker
+            end = position + header.size
+            expected = header.next_offset
+    except DecodeError as error:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
+    if headers:
+        whole = records if end == len(records) else memoryview(records)[:end]
+        log.append_as_follower(whole, headers, markers)
+
+
+def truncation_offset(
+    epochs: LeaderEpochs, log_end: int, leader_epoch: int, leader_end: int
+) -> int:
+    """Return where a follower cuts its log, given an epoch of the leader and where it ends there.
+
+    If the follower does not have that epoch, it cuts to the end of the largest smaller one that it
+    has, and the next fetch asks again from there.
+    """
+    epoch, own_end = epochs.end_offset_for(leader_epoch, log_end)
+    if own_end < 0:
+        return min(leader_end, log_end)
+    if epoch == leader_epoch:
+        return min(own_end, leader_end, log_end)
+    return min(own_end, log_end)
+
+
+async def truncate_to_leader(
+    partition: Partition,
+    log: PartitionLog,
+    leader_epoch: int,
+    leader_end: int,
+    is_wanted: Callable[[], bool],
+) -> None:
+    """Cut a follower's log to what it may have in common with its leader.
+
+    Args:
+        partition: The replica.
+        log: Its log.
+        leader_epoch: An epoch of the leader.
+        leader_end: Where that ends there.
+        is_wanted: Whether the replica still follows that leader.
+
+    Raises:
+        KafkaError: there is nothing to cut, so that the next fetch would meet the same answer.
+    """
+    offset = truncation_offset(log.epochs, log.end_offset, leader_epoch, leader_end)
+    # A replica that led and wrote nothing has an epoch without records at its end. Truncating takes
+    # the epoch away, although no record goes.
+    if offset >= log.end_offset and log.epochs.latest_epoch <= leader_epoch:
+        raise KafkaError(
+            ErrorCode.UNKNOWN_SERVER_ERROR,
+            f"the leader's epoch {leader_epoch} ends at {leader_end}, the log at {log.end_offset}",
+        )
+    level = logging.WARNING if offset < partition.high_watermark else logging.INFO
+    logger.log(
+        level,
+        "truncating %s from %d to %d, high watermark %d",
+        partition.topic_partition,
+        log.end_offset,
+        offset,
+        partition.high_watermark,
+        extra={
+            "topic": partition.topic_partition.topic,
+            "partition": partition.topic_partition.partition,
+        },
+    )
+    if await log.truncate(offset, is_wanted=is_wanted):
+        partition.truncated()

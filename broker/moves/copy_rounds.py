@@ -1,0 +1,177 @@
+"""Brings the copy of a replica up to date, one round after the other.
+
+A round looks at what the log consists of, and copies what the copy has not. The bytes go by threads
+of the moves' own; what is known of them the event loop knows already.
+
+Source: KIP-113.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+from broker.disk.executor import run_aside
+from broker.moves.future_copy import SegmentGoneError
+from broker.moves.future_throttle import MoveThrottle
+from broker.moves.move import ChangedError, Move, NoRoomError
+from jbodlab.log import names
+from jbodlab.log.replica_copy import CopyPoint, common_end, mirror, mirrors
+
+PIECE_BYTES = 256 << 20
+"""Room in the target is asked for by pieces of this size; a thread copies one after the other."""
+
+CLOSE_BYTES = 1 << 20
+"""A copy that lacks no more than this has caught up: it takes a millisecond or so."""
+
+
+class CopyRounds:
+    """The rounds of all moves of a broker.
+
+    Args:
+        throttle: The pace of all of them.
+    """
+
+    def __init__(self, throttle: MoveThrottle) -> None:
+        self._throttle = throttle
+
+    async def copy_round(self, move: Move) -> int:
+        """Copy what the log has and the copy has not; returns how many bytes that was."""
+        log, future, copy = move.log, move.future, move.copy
+        assert future is not None
+        assert copy is not None
+        if move.aside is not None and not move.aside.done():
+            # A round that was given up may have left a call behind, which writes when it can.
+            await asyncio.wait([move.aside])
+        point = self.look(move)
+        # What the log consists of may be on its way to the disk.
+        await log.barrier()
+        if not move.is_aligned or move.cut_to is not None:
+            await self._align(move, point)
+        first = point.segments[0].base_offset
+        copied = 0
+        for number, segment in enumerate(point.segments):
+            if segment.base_offset < move.base_offset:
+                continue
+            if segment.base_offset > move.base_offset:
+                move.bytes_before += move.adopted_size
+                move.base_offset = segment.base_offset
+                move.adopted_size = move.position = copy.position = 0
+            before = move.position
+            await self._copy_segment(move, segment.size)
+            copied += move.position - before
+            is_whole = segment is not point.segments[-1]
+            if is_whole or segment.size > move.adopted_size or segment.next_offset != move.end:
+                await self._adopt(move, point, number, is_whole=is_whole)
+        if move.end != point.end_offset or not move.is_aligned:
+            raise ChangedError("the log was cut")
+        if future.state.segments.base_offsets[0] < first or (
+            future.start_offset < point.start_offset
+        ):
+            before = future.state.segments.size_bytes
+            future.change(future.state.drop_before(first))
+            future.advance_start_to(min(point.start_offset, future.end_offset))
+            await future.barrier()
+            move.bytes_before -= before - future.state.segments.size_bytes
+        return copied
+
+    def look(self, move: Move) -> CopyPoint:
+        """Take notice of what the log consists of."""
+        point = move.point = CopyPoint.of(move.log.state)
+        if point.cut_to is not None:
+            known = move.cut_to
+            move.cut_to = point.cut_to if known is None else min(known, point.cut_to)
+        return point
+
+    async def _align(self, move: Move, point: CopyPoint) -> None:
+        """Cut the copy to what it has in common with its log."""
+        future, copy = move.future, move.copy
+        assert future is not None
+        assert copy is not None
+        move.is_aligned = False
+        first = point.segments[0].base_offset
+        end = common_end(future.state, point, move.cut_to)
+        if end < max(first, future.state.segments.base_offsets[0]):
+            await future.restart_at(first)
+        else:
+            await future.truncate(end)
+            future.change(future.state.drop_before(first))
+            if not mirrors(future.state, point):
+                await future.restart_at(first)
+            future.advance_start_to(max(future.start_offset, min(point.start_offset, end)))
+        await future.barrier()
+        *whole, last = future.state.segments.all
+        move.base_offset, move.adopted_size = last.base_offset, last.size
+        move.position = copy.position = last.size
+        move.bytes_before = sum(segment.size for segment in whole)
+        move.end = future.end_offset
+        move.cut_to = None
+        move.is_aligned = True
+
+    async def _copy_segment(self, move: Move, size: int) -> None:
+        """Copy the segment up to a size."""
+        future, copy = move.future, move.copy
+        assert future is not None
+        assert copy is not None
+        name = names.log_file(move.base_offset)
+        source, target = move.log.files.directory / name, future.files.directory / name
+        while move.position < size:
+            end = min(size, move.position + self._piece_bytes())
+            wanted = end - move.position
+            self.check_room(move, wanted)
+            move.target.space.charge(wanted)
+            try:
+                copying = run_aside(
+                    partial(copy.copy, source, target, move.position, end),
+                    f"move {move.topic_partition}",
+                )
+                move.aside = copying
+                reached = await asyncio.shield(copying)
+            except SegmentGoneError as error:
+                raise ChangedError(str(error)) from error
+            finally:
+                move.target.space.settle(wanted)
+            move.position = reached
+            if reached < end:
+                raise ChangedError("the log was cut")
+
+    def _piece_bytes(self) -> int:
+        rate = self._throttle.rate
+        return PIECE_BYTES if not rate else max(min(PIECE_BYTES, rate), CLOSE_BYTES)
+
+    def check_room(self, move: Move, size: int) -> None:
+        """Check that the target has room for so many bytes.
+
+        Raises:
+            NoRoomError: it has not.
+        """
+        if not move.target.space.disk.has_room(size):
+            raise NoRoomError(move.target.path, size)
+
+    async def _adopt(self, move: Move, point: CopyPoint, number: int, *, is_whole: bool) -> None:
+        """Take in a segment whose bytes were copied, with the small files that belong to it."""
+        future, copy = move.future, move.copy
+        assert future is not None
+        assert copy is not None
+        segment = point.segments[number]
+        if is_whole or not move.adopted_size:
+            copying = run_aside(
+                partial(
+                    copy.copy_small_files,
+                    move.log.files.directory,
+                    future.files.directory,
+                    segment.base_offset,
+                    is_whole=is_whole,
+                ),
+                f"move {move.topic_partition}",
+            )
+            move.aside = copying
+            try:
+                await asyncio.shield(copying)
+            except SegmentGoneError as error:
+                raise ChangedError(str(error)) from error
+        if move.log.state.disk.cut_count != point.cut_count:
+            raise ChangedError("the log was cut")
+        future.change(mirror(future.state, point, number + 1))
+        move.adopted_size = segment.size
+        move.end = segment.next_offset

@@ -1,0 +1,313 @@
+"""Lets a replica go on with its copy in another log directory.
+
+The swap does not wait for the target's disk. Until all of the copy is on it the former replica is
+kept under another name, so that a machine that loses its power loses nothing; see
+`found_replicas`.
+
+The swap holds appends, and follower fetches, for as long as it takes to copy what came in the last
+milliseconds and to rename one directory; produce requests of that time wait. If a disk is slow just
+then, the hold is given up after a moment and tried again later.
+
+Source: KIP-113, KIP-858; `kafka.server.ReplicaAlterLogDirsManager`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import uuid
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol, TypeVar
+
+from broker.disk.executor import run_aside
+from broker.disk.log_dir import LogDir
+from broker.disk.replica_files import ReplicaLostError
+from broker.moves.copy_rounds import CopyRounds
+from broker.moves.future_copy import CopyError
+from broker.moves.move import Move
+from broker.moves.replica_move import MoveEvent, MoveState
+from broker.placement.replica_placement import ReplicaPlacement
+from broker.replica.partition import Partition
+from broker.replica.partition_log import PartitionLog
+from broker.replica.replica_state import Deleted
+from broker.replica.replica_state import Following as FollowingState
+from jbodlab.errors import JbodlabError, LogDirError
+from jbodlab.ids import TopicPartition
+from jbodlab.log import names
+from jbodlab.log.log_files import LogFiles
+from jbodlab.supervised import supervised
+
+T = TypeVar("T")
+
+HOLD_BYTES = 128 << 10
+ROUNDS_BEFORE_HOLD_MAX = 8
+"""Before appends are held it is tried so often to have no more than so much left to copy."""
+
+HOLD_MAX_S = 0.5
+"""After this time a hold is given up."""
+
+logger = logging.getLogger(__name__)
+
+
+class Following(Protocol):
+    """The fetchers of followers."""
+
+    def follow(self, partition: Partition) -> None:
+        """Let a follower fetch."""
+
+    def unfollow(self, topic_partition: TopicPartition) -> None:
+        """Stop to fetch."""
+
+
+class SwapToken:
+    """Whether a swap may still be done; asked by the target's thread, taken back by the loop."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._is_taken_back = False
+        self._is_begun = False
+
+    def begin(self) -> bool:
+        """Return whether to do it."""
+        with self._lock:
+            self._is_begun = not self._is_taken_back
+            return self._is_begun
+
+    def take_back(self) -> bool:
+        """Have it not done; returns False if it is too late for that."""
+        with self._lock:
+            self._is_taken_back = not self._is_begun
+            return self._is_taken_back
+
+
+class DirectorySwap:
+    """The swaps of all moves of a broker; on the event loop.
+
+    Args:
+        rounds: Bring a copy up to date.
+        placement: The logs in the directories.
+        fetchers: Of the followers.
+        on_event: Called when a replica was swapped.
+        on_copy_failed: Called when one of the disks failed afterwards.
+        on_swapped: Called with source and target when their checkpoints are to be written anew.
+    """
+
+    def __init__(
+        self,
+        rounds: CopyRounds,
+        placement: ReplicaPlacement,
+        fetchers: Following,
+        *,
+        on_event: Callable[[Move, MoveEvent], None],
+        on_copy_failed: Callable[[Move, CopyError], None],
+        on_swapped: Callable[[LogDir, LogDir], None],
+    ) -> None:
+        self._rounds = rounds
+        self._placement = placement
+        self._fetchers = fetchers
+        self._on_event = on_event
+        self._on_copy_failed = on_copy_failed
+        self._syncing: set[asyncio.Task[None]] = set()
+        # Former replicas that stay until a copy is on its disk, in the order of the moves.
+        self._kept: dict[TopicPartition, list[tuple[LogFiles, LogDir]]] = {}
+        self._on_swapped = on_swapped
+
+    def log_dir_failed(self, log_dir: LogDir) -> None:
+        """Take notice that a directory failed, with the former replicas in it."""
+        for topic_partition, kept in list(self._kept.items()):
+            self._keep(topic_partition, [each for each in kept if each[1] is not log_dir])
+
+    def stop(self) -> list[asyncio.Task[None]]:
+        """Wait for no disk any more; returns the tasks that end now."""
+        tasks = list(self._syncing)
+        for task in tasks:
+            task.cancel()
+        return tasks
+
+    async def promote(self, move: Move) -> bool:
+        """Hold appends, copy the rest, and swap; returns False if it has to be tried again."""
+        partition, log, future = move.partition, move.log, move.future
+        assert future is not None
+        # What is long under way on one of the threads is waited for before, not in the hold.
+        await move.source.run(_do_nothing)
+        for _ in range(ROUNDS_BEFORE_HOLD_MAX):
+            if await self._rounds.copy_round(move) <= HOLD_BYTES:
+                break
+        await move.target.run(_do_nothing)
+        if move.state is not MoveState.ASSIGNMENT_ACCEPTED or partition.log is not log:
+            return False
+        loop = asyncio.get_running_loop()
+        begun_s = loop.time()
+        assert move.copy is not None
+        # What is left is little, and who waits are clients.
+        move.copy.is_paced = False
+        partition.hold()
+        self._fetchers.unfollow(partition.topic_partition)
+        try:
+            async with asyncio.timeout(HOLD_MAX_S):
+                await log.written()
+                await self._rounds.copy_round(move)
+            if log.failed or move.end != log.end_offset or not log.is_settled:
+                return False
+            if not await self._rename(move):
+                return False
+            if move.state is not MoveState.ASSIGNMENT_ACCEPTED or partition.log is not log:
+                return False
+            self._swap(move)
+        except TimeoutError:
+            _put_off(move)
+            return False
+        finally:
+            move.copy.is_paced = True
+            if partition.log is log:
+                if isinstance(partition.state, FollowingState):
+                    self._fetchers.follow(partition)
+                partition.release()
+            held_ms = (loop.time() - begun_s) * 1000
+            logger.debug("appends of %s were held for %.1f ms", move.topic_partition, held_ms)
+        logger.info(
+            "%s is in %s now, with %d bytes and end offset %d; appends were held for %.1f ms",
+            move.topic_partition,
+            move.target.path,
+            move.size_bytes,
+            log.end_offset,
+            held_ms,
+            extra=move.fields(),
+        )
+        return True
+
+    async def _rename(self, move: Move) -> bool:
+        """Give the copy the name of a current replica, unless that takes too long."""
+        assert move.future is not None
+        token = SwapToken()
+        renamed = move.target.run(partial(_make_current, move.future.files, token))
+        renamed.add_done_callback(drop_error)
+        done, _ = await asyncio.wait([renamed], timeout=HOLD_MAX_S)
+        if done:
+            return await renamed
+        _put_off(move)
+        if not token.take_back():
+            # It is under way and may hang. When it has come to its end it is undone, before the
+            # next round begins; should this process end before, the source has all there is.
+            undone = move.target.run(partial(make_future, move.future.files))
+            undone.add_done_callback(drop_error)
+            move.aside = undone
+        return False
+
+    def _swap(self, move: Move) -> None:
+        """Let the replica go on with the copy; nothing waits in here."""
+        assert move.future is not None
+        former, source = move.log.files, move.source
+        move.log.move_to(move.future)
+        self._on_event(move, MoveEvent.SWAPPED)
+        # Until the copy is on the disk the former replica is kept, under a name that nobody uses.
+        source.replica_count -= 1
+        put_away = source.run(partial(_put_away, former))
+        put_away.add_done_callback(drop_error)
+        self._kept.setdefault(move.topic_partition, []).append((former, source))
+        self._on_swapped(source, move.target)
+        task = supervised(
+            partial(self._make_durable, move, former, move.log.state.disk.cut_count),
+            name=f"sync {move.topic_partition}",
+            on_end=_keep_former,
+        )
+        self._syncing.add(task)
+        task.add_done_callback(self._syncing.discard)
+
+    async def _make_durable(self, move: Move, former: LogFiles, cut_count: int) -> None:
+        """Have what was copied written to the disk, and then the former replica removed."""
+        log, copy, target = move.log, move.copy, move.target
+        assert copy is not None
+        files = log.files
+        begun_s = asyncio.get_running_loop().time()
+        try:
+            await run_aside(partial(copy.sync, files.directory), f"move {move.topic_partition}")
+            await target.upkeep(partial(target.upkeep_fs.fsync_dir, target.path))
+            disk = log.state.disk
+            if log.files is files and disk.cut_count == cut_count:
+                disk.copy_is_on_disk(move.end, log.end_offset)
+        except CopyError as error:
+            if not isinstance(error.error, ReplicaLostError):
+                self._on_copy_failed(move, error)
+            elif isinstance(move.partition.state, Deleted):
+                self._retire_kept(move.topic_partition, log, former)
+            # Else it was moved on, and when that copy is on its disk the former ones go too.
+            return
+        except JbodlabError as error:
+            # The target has failed, and with it the replica. The former one is safe where it is.
+            logger.warning("%s stays: %s", former.directory, error)
+            return
+        finally:
+            copy.stop()
+        logger.debug(
+            "%s is on the disk of %s after %.3f s",
+            move.topic_partition,
+            target.path,
+            asyncio.get_running_loop().time() - begun_s,
+        )
+        self._retire_kept(move.topic_partition, log, former)
+
+    def _retire_kept(
+        self, topic_partition: TopicPartition, log: PartitionLog, former: LogFiles
+    ) -> None:
+        """Have a former replica removed that is not needed any more, and those before it."""
+        kept = self._kept.get(topic_partition, [])
+        if former not in [files for files, _ in kept]:
+            return
+        while kept:
+            files, log_dir = kept.pop(0)
+            self._placement.retire(topic_partition, files, log, log_dir, is_counted=False)
+            if files is former:
+                break
+        self._keep(topic_partition, kept)
+
+    def _keep(self, topic_partition: TopicPartition, kept: list[tuple[LogFiles, LogDir]]) -> None:
+        if kept:
+            self._kept[topic_partition] = kept
+        else:
+            self._kept.pop(topic_partition, None)
+
+
+def _put_off(move: Move) -> None:
+    logger.info("swap of %s was put off, a disk is busy", move.topic_partition, extra=move.fields())
+
+
+def _make_current(future: LogFiles, token: SwapToken) -> bool:
+    """Rename on the target's thread, unless it was taken back."""
+    if not token.begin():
+        return False
+    # It is on the disk before the source's directory is renamed, but appends need not wait for it.
+    future.rename_to(names.partition_dir(future.topic_partition), sync=False)
+    return True
+
+
+def make_future(files: LogFiles) -> None:
+    """Take the name of a current replica away from a copy, on its directory's thread."""
+    if not files.is_future:
+        files.rename_to(names.future_dir(files.topic_partition, uuid.uuid4().hex))
+
+
+def _put_away(files: LogFiles) -> None:
+    """Rename and close the former replica, on its directory's thread."""
+    try:
+        files.rename_to(names.moved_dir(files.topic_partition, uuid.uuid4().hex), sync=False)
+    finally:
+        files.abandon()
+
+
+def _do_nothing() -> None:
+    """Find out when a thread gets to it."""
+
+
+def _keep_former(line: str) -> None:
+    """The former replica stays, as nobody knows whether the copy is on its disk."""
+    logger.error("a former replica is kept: %s", line)
+
+
+def drop_error(future: asyncio.Future[T]) -> None:
+    """A directory that failed has told everybody already."""
+    error = None if future.cancelled() else future.exception()
+    if error is not None and not isinstance(error, LogDirError):
+        logger.warning("%s", error)

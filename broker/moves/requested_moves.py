@@ -1,0 +1,134 @@
+"""AlterReplicaLogDirs: what operators want to lie where on this broker.
+
+Naming the directory in which the replica is cancels its move; naming a third one redirects it.
+What is wanted of a replica that does not exist yet is remembered for its creation, until this
+process ends.
+
+Source: KIP-113; `kafka.server.ReplicaManager.alterReplicaLogDirs`. Apache Kafka moves into a
+directory whatever its state; here one that is full or cordoned takes none.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Mapping
+
+from broker.disk.log_dir import LogDir
+from broker.disk.log_dirs import LogDirs
+from broker.moves.running_moves import RunningMoves
+from broker.placement.replica_placement import ReplicaPlacement
+from broker.replica.registry import ReplicaRegistry
+from broker.replica.replica_state import Offline
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError
+from jbodlab.ids import TopicPartition
+from jbodlab.log import names
+
+logger = logging.getLogger(__name__)
+
+
+class RequestedMoves:
+    """Carries out what AlterReplicaLogDirs asks for."""
+
+    def __init__(
+        self,
+        replicas: ReplicaRegistry,
+        log_dirs: LogDirs,
+        placement: ReplicaPlacement,
+        moves: RunningMoves,
+    ) -> None:
+        self._replicas = replicas
+        self._log_dirs = log_dirs
+        self._placement = placement
+        self._moves = moves
+
+    def alter(self, wanted: Mapping[TopicPartition, str]) -> Mapping[TopicPartition, ErrorCode]:
+        """Begin, redirect or cancel moves.
+
+        Args:
+            wanted: The path, as in `log.dirs`, for each partition.
+
+        Returns:
+            For each partition NONE where a move has begun or there is nothing to do, else why not.
+        """
+        return {
+            topic_partition: self._code(topic_partition, path)
+            for topic_partition, path in wanted.items()
+        }
+
+    def _code(self, topic_partition: TopicPartition, path: str) -> ErrorCode:
+        try:
+            self._alter_one(topic_partition, path)
+        except KafkaError as error:
+            logger.info("no move of %s to %s: %s", topic_partition, path, error)
+            return error.code
+        except Exception:
+            logger.exception("moving %s to %s failed", topic_partition, path)
+            return ErrorCode.UNKNOWN_SERVER_ERROR
+        return ErrorCode.NONE
+
+    def _alter_one(self, topic_partition: TopicPartition, path: str) -> None:
+        """Do what one partition's entry asks for.
+
+        Raises:
+            KafkaError: it cannot be done.
+        """
+        try:
+            names.future_dir(topic_partition, uuid.UUID(int=0).hex)
+        except ValueError as error:
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, str(error)) from error
+        target = self._target(path)
+        partition = self._replicas.partition(topic_partition)
+        if partition is not None and isinstance(partition.state, Offline):
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the replica is offline")
+        log = None if partition is None else partition.log
+        if partition is None or log is None:
+            self._check_open(target)
+            self._wish(topic_partition, target)
+            return
+        if log.log_dir is target:
+            self._moves.cancel(topic_partition)
+            return
+        move = self._moves.move_of(topic_partition)
+        if move is not None and move.target is target:
+            return
+        # Before anything is given up: what is refused changes nothing.
+        self._check_takes_replicas(target)
+        self._moves.cancel(topic_partition)
+        self._moves.start(partition, target)
+
+    def _target(self, path: str) -> LogDir:
+        found = [each for each in self._log_dirs.all if str(each.path.absolute()) == path]
+        if not found:
+            raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, "it is no log directory of this broker")
+        if not found[0].is_online:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the log directory is offline")
+        return found[0]
+
+    def _wish(self, topic_partition: TopicPartition, target: LogDir) -> None:
+        """Remember what is wanted of a replica that is not there yet.
+
+        Raises:
+            KafkaError: always; the caller may try again.
+        """
+        self._placement.wish(topic_partition, target.path)
+        topic = self._replicas.image.topics.by_name.get(topic_partition.topic)
+        if topic is None or topic_partition.partition not in topic.partitions:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "noted for its creation")
+        raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, "noted for its creation")
+
+    def _check_takes_replicas(self, target: LogDir) -> None:
+        if self._log_dirs.any_offline:
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR, "another log directory of this broker is offline"
+            )
+        if target.condition.is_full:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the log directory is full")
+        self._check_open(target)
+
+    def _check_open(self, target: LogDir) -> None:
+        if target.is_cordoned:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"Log directory {target.path} is cordoned"
+            )

@@ -1,0 +1,1 @@
+"""Which directory holds which replica: chosen, found, created, returned, reported."""

@@ -1,0 +1,299 @@
+"""Keeps the controller informed of where this broker's replicas are.
+
+Looks at replicas whenever the metadata or a directory changed, and at all of them now and then,
+because a single log may fail without any such event. What to say is decided in
+`broker.placement.reported_directory`; saying it until it is accepted is the work of the assignment
+sender.
+
+Before a broker may be unfenced the controller must know all of it: as long as a directory is not
+known, its failure would leave the leader where nobody can read it (KIP-858).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol
+
+from broker.controller_link.assignments import Assignment
+from broker.disk.log_dir import LogDir
+from broker.disk.log_dirs import LogDirs
+from broker.disk.logs_in_use import FoundLog
+from broker.disk.periodic import PeriodicTask
+from broker.disk.replica_files import ReplicaLostError, missing_folders
+from broker.placement.assigner import Assigner
+from broker.placement.reported_directory import Placement, Presence, directory_to_report
+from broker.replica.partition import Partition
+from broker.replica.partition_log import PartitionLog
+from broker.replica.registry import ReplicaRegistry
+from broker.replica.replica_state import Absent, Creating, Offline, StandIn
+from jbodlab.directory_id import MIGRATING, UNASSIGNED
+from jbodlab.errors import KafkaError, LogDirError
+from jbodlab.ids import DirectoryId, TopicId, TopicIdPartition
+from jbodlab.image.metadata_delta import MetadataDelta
+from jbodlab.image.metadata_image import MetadataImage
+from jbodlab.records.metadata_version import JBOD_LEVEL
+
+REVIEW_INTERVAL_MS = 2_000
+FOLDERS_INTERVAL_MS = 5_000
+"""How often is looked whether somebody removed a replica's folder by hand."""
+REMINDER_S = 10.0
+FIRST_REMINDER_S = 0.5
+SHOWN_MAX = 3
+
+logger = logging.getLogger(__name__)
+
+
+class Sender(Assigner, Protocol):
+    """Tells the controller, until it has accepted."""
+
+    def pending(self, partition: TopicIdPartition) -> Assignment | None:
+        """Return the newest report of a partition that is not accepted yet."""
+
+
+class DirectoryReports:
+    """What the controller is told of directories, and whether it knows all of them.
+
+    Args:
+        replicas: All replicas.
+        log_dirs: The directories; `log_dir_failed` is to be called after the replicas know.
+        sender: Takes the reports.
+    """
+
+    def __init__(self, replicas: ReplicaRegistry, log_dirs: LogDirs, sender: Sender) -> None:
+        self._replicas = replicas
+        self._broker_id = replicas.broker_id
+        self._log_dirs = log_dirs
+        self._sender = sender
+        self._is_first = True
+        self._changed = asyncio.Event()
+        self._waiting_for = ""
+        self._tasks = (
+            PeriodicTask("review of directories", REVIEW_INTERVAL_MS, self._review_later),
+            PeriodicTask("look for lost replicas", FOLDERS_INTERVAL_MS, self.find_lost_replicas),
+        )
+
+    @property
+    def waiting_for(self) -> str:
+        """Why this broker does not ask to be unfenced; empty if nothing keeps it from that."""
+        return self._waiting_for
+
+    def start(self) -> None:
+        """Begin to look at all replicas now and then."""
+        for task in self._tasks:
+            task.start()
+
+    async def stop(self) -> None:
+        """End."""
+        for task in self._tasks:
+            await task.stop()
+
+    def assign(
+        self,
+        topic_id: TopicId,
+        partition: int,
+        directory_id: DirectoryId,
+        callback: Callable[[], None] | None = None,
+    ) -> None:
+        """Report a replica that was opened or found elsewhere, unless something speaks against it.
+
+        With a callback it is the announcement of a move, and goes out as it is.
+        """
+        key = TopicIdPartition(topic_id, partition)
+        if callback is not None:
+            self._sender.assign(topic_id, partition, directory_id, callback)
+            return
+        found = self._replicas.of_topic_id(key)
+        if found is None:
+            self._sender.assign(topic_id, partition, directory_id)
+        else:
+            self._note_empty_last_in_sync(found)
+            self._report(key, found)
+
+    def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Look at the replicas that a change concerns; the replicas have followed it already."""
+        del image
+        if self._is_first:
+            self._note_all()
+            self._is_first = False
+        for key, registration in delta.changed_partitions.items():
+            found = self._replicas.of_topic_id(key)
+            if found is not None and self._broker_id in registration.replicas:
+                self._note_empty_last_in_sync(found)
+                self._report(key, found)
+        self._changed.set()
+
+    def log_dir_failed(self, log_dir: LogDir, error: LogDirError) -> None:
+        """Look at all replicas again; those that were in creation may have failed unreported."""
+        del log_dir, error
+        self.review()
+
+    def log_dir_returned(self, former: LogDir, log_dir: LogDir, logs: Sequence[FoundLog]) -> None:
+        """Look at all replicas again; some are where the controller does not know them."""
+        del former, log_dir, logs
+        self.review()
+
+    def review(self) -> None:
+        """Look at all replicas."""
+        for partition in list(self._replicas.partitions()):
+            if partition.stand_in is StandIn.POSSIBLE:
+                self._note_empty_last_in_sync(partition)
+            log = partition.log
+            # Nearly all of them are where they should be; thousands are passed over quickly.
+            if (
+                log is None
+                or partition.stand_in is StandIn.MUST_NOT_LEAD
+                or log.log_dir.directory_id != partition.registration.directory(self._broker_id)
+            ):
+                self._report(_key(partition), partition)
+        self._changed.set()
+
+    async def all_known(self) -> None:
+        """Return when the controller knows the directories of all replicas, as its records show."""
+        loop = asyncio.get_running_loop()
+        reminder_s = loop.time() + FIRST_REMINDER_S
+        while unknown := self._unknown():
+            shown = ", ".join(str(each.topic_partition) for each in unknown[:SHOWN_MAX])
+            self._waiting_for = (
+                f"the controller does not know the directories of {len(unknown)} replicas yet, "
+                f"such as {shown}"
+            )
+            if loop.time() >= reminder_s:
+                logger.warning("not asking to be unfenced: %s", self._waiting_for)
+                reminder_s = loop.time() + REMINDER_S
+            self._changed.clear()
+            try:
+                async with asyncio.timeout(0.2):
+                    await self._changed.wait()
+            except TimeoutError:
+                self.review()
+        self._waiting_for = ""
+
+    async def find_lost_replicas(self) -> None:
+        """Take replicas offline whose folder somebody removed; their directory is healthy."""
+        for log_dir in self._log_dirs.online():
+            here = [
+                (each, each.log)
+                for each in self._replicas.partitions()
+                if each.log is not None and each.log.log_dir is log_dir and not each.log.failed
+            ]
+            try:
+                lost = await log_dir.run(partial(_lost, log_dir, here))
+            except (LogDirError, KafkaError):
+                continue
+            for partition, log in lost:
+                # Meanwhile it may have moved to another directory.
+                if partition.log is log and not log.failed and log.log_dir is log_dir:
+                    error = ReplicaLostError(log.files.directory)
+                    log_dir.replica_count -= 1
+                    log_dir.clean_up(log.files.abandon)
+                    log.fail()
+                    log.on_failed(error)
+            if lost:
+                self.review()
+
+    async def _review_later(self) -> None:
+        self.review()
+
+    def _unknown(self) -> list[Partition]:
+        """Return the replicas of which the controller does not know all that it must."""
+        if self._replicas.image.features.metadata_version < JBOD_LEVEL:
+            return []
+        unknown = []
+        for partition in self._replicas.partitions():
+            if partition.promised is not None:
+                continue
+            placement = self._placement(partition)
+            is_open = placement.presence is Presence.IN_CREATION
+            if is_open or directory_to_report(placement) is not None:
+                unknown.append(partition)
+        return unknown
+
+    def _report(self, key: TopicIdPartition, partition: Partition) -> None:
+        if self._replicas.image.features.metadata_version < JBOD_LEVEL:
+            return
+        if partition.promised is not None:
+            # It is about to move, and the controller was told where to: a word of where it still
+            # is would take that back.
+            return
+        wanted = directory_to_report(self._placement(partition))
+        if wanted is None:
+            return
+        pending = self._sender.pending(key)
+        if pending is not None:
+            if pending.directory_id == wanted or pending.on_accepted is not None:
+                return
+            if isinstance(partition.state, Offline) and (
+                pending.directory_id in self._log_dirs.offline_ids()
+            ):
+                # It names the very directory that has failed; that says more than LOST.
+                return
+        self._sender.assign(key.topic_id, key.partition, wanted)
+
+    def _placement(self, partition: Partition) -> Placement:
+        assigned = partition.registration.directory(self._broker_id)
+        log = partition.log
+        return Placement(
+            assigned=assigned,
+            presence=_presence(partition),
+            actual=None if log is None else log.log_dir.directory_id,
+            counts_as_online=(
+                assigned in (UNASSIGNED, MIGRATING) or self._log_dirs.by_id(assigned) is not None
+            ),
+            is_empty_last_in_sync=partition.stand_in is StandIn.MUST_NOT_LEAD,
+        )
+
+    def _note_all(self) -> None:
+        for partition in self._replicas.partitions():
+            self._note_empty_last_in_sync(partition)
+
+    def _note_empty_last_in_sync(self, partition: Partition) -> None:
+        """Note a replica that is being made anew though the ISR relies on it alone.
+
+        That happens at the start, and when a replaced disk is taken into service. A replica that
+        was never assigned a directory never had a log here: it is not made anew.
+        """
+        registration, presence = partition.registration, _presence(partition)
+        if presence is Presence.IN_CREATION:
+            is_made_anew = self._is_first or partition.stand_in is StandIn.POSSIBLE
+        else:
+            is_made_anew = presence is Presence.ONLINE and partition.stand_in is StandIn.POSSIBLE
+        if (
+            is_made_anew
+            and partition.stand_in is not StandIn.MUST_NOT_LEAD
+            and partition.is_last_in_sync
+            and len(registration.replicas) > 1
+            and registration.partition_epoch > 0
+            and registration.directory(self._broker_id) != UNASSIGNED
+        ):
+            logger.error(
+                "%s was lost with its directory, and no other replica is in sync: it may not "
+                "lead before another replica has been elected",
+                partition.topic_partition,
+            )
+            partition.must_not_lead()
+
+
+def _presence(partition: Partition) -> Presence:
+    match partition.state:
+        case Offline():
+            return Presence.FAILED
+        case Creating():
+            return Presence.IN_CREATION
+        case Absent():
+            return Presence.ABSENT
+    return Presence.ONLINE
+
+
+def _key(partition: Partition) -> TopicIdPartition:
+    return TopicIdPartition(partition.topic_id, partition.topic_partition.partition)
+
+
+def _lost(
+    log_dir: LogDir, here: list[tuple[Partition, PartitionLog]]
+) -> list[tuple[Partition, PartitionLog]]:
+    """Return the replicas without a folder; on the directory's thread, so no rename is between."""
+    gone = missing_folders(log_dir.fs, log_dir.path, [log.files.directory for _, log in here])
+    return [each for each in here if each[1].files.directory in gone]

@@ -1,0 +1,92 @@
+"""Folders of replicas on one disk: made, and renamed when they have no place any more.
+
+All of it runs on the thread of the directory.
+"""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+from broker.disk.log_dir import LogDir
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError
+from jbodlab.ids import TopicId, TopicPartition
+from jbodlab.log import loaded_log, names
+from jbodlab.log.loaded_log import LoadedLog
+from jbodlab.log.log_config import LogConfig
+from jbodlab.log.log_files import LogFiles
+
+
+class Creation:
+    """What became of a creation: thread and loop may ask at the same time, the first decides."""
+
+    def __init__(self) -> None:
+        self._fate: dict[str, bool] = {}
+
+    def finish(self) -> bool:
+        """Return whether the log may get its name; on the directory's thread."""
+        return self._fate.setdefault("is_finished", True)
+
+    def give_up(self) -> bool:
+        """Return whether the log never gets its name, so that another may have it."""
+        return not self._fate.setdefault("is_finished", False)
+
+
+def create_log(
+    log_dir: LogDir,
+    topic_partition: TopicPartition,
+    topic_id: TopicId,
+    config: LogConfig,
+    begun: Creation,
+) -> LoadedLog:
+    """Create the files; on the directory's thread.
+
+    They are made under a name that the next start removes. A directory that fails in between, and
+    comes back later, then has no second log of a replica that was created elsewhere meanwhile.
+    """
+    path = log_dir.path / names.partition_dir(topic_partition)
+    # What an interrupted creation left is taken over. Whatever else is there is not the disk's
+    # fault, and must not take the directory offline.
+    if log_dir.fs.exists(path) and (
+        not log_dir.fs.is_dir(path) or names.with_suffix(log_dir.fs.listdir(path), names.LOG_SUFFIX)
+    ):
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{path} exists already")
+    if log_dir.fs.exists(path):
+        log_dir.fs.rename(path, log_dir.path / names.delete_dir(topic_partition, uuid.uuid4().hex))
+    folder = names.delete_dir(topic_partition, uuid.uuid4().hex)
+    log = loaded_log.create_log(
+        log_dir.fs,
+        log_dir.path,
+        topic_partition,
+        topic_id,
+        config,
+        log_dir.files,
+        folder=folder,
+    )
+    try:
+        if not begun.finish():
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{path} was given up")
+        log.files.rename_to(names.partition_dir(topic_partition), sync=False)
+    except BaseException:
+        log.files.abandon()
+        raise
+    return log
+
+
+def retire(files: LogFiles) -> Path:
+    """Rename and close, on the directory's thread; returns the new path."""
+    try:
+        files.rename_to(names.delete_dir(files.topic_partition, uuid.uuid4().hex))
+    finally:
+        files.abandon()
+    return files.directory
+
+
+def put_aside(files: LogFiles) -> Path:
+    """Rename and close, on the directory's thread; returns the new path."""
+    try:
+        files.rename_to(names.stray_dir(files.topic_partition, uuid.uuid4().hex))
+    finally:
+        files.abandon()
+    return files.directory

@@ -1,0 +1,70 @@
+"""Which directory the controller is to be told of for one replica.
+
+The controller decides who leads by what it knows of directories, so it must know the truth, and
+where there is no directory to name, that there is none:
+
+    replica is online, in the assigned directory       nothing
+    replica is online, in another directory            that directory
+    made anew, but the last one in the ISR             LOST, until somebody else leads
+    failed, though the controller takes it for online  LOST
+    not created as it may lie in a dead directory,
+      though the controller takes it for online        LOST
+
+LOST means "in no directory that can be named": the controller then takes the replica out of ISR and
+leadership. A replica that is the last member of its ISR and had to be made anew holds none of the
+records that the ISR vouches for. If it led, the other replicas would cut their logs down to its
+empty one. A single replica has no others; it serves what it has, which is nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from jbodlab.directory_id import LOST
+from jbodlab.ids import DirectoryId
+
+
+class Presence(Enum):
+    """How much there is of a replica on this broker."""
+
+    ONLINE = auto()
+    """Its log can be used."""
+    IN_CREATION = auto()
+    """Its log is being created; what it will be nobody knows yet."""
+    ABSENT = auto()
+    """It was not created: it may lie in a directory that is offline."""
+    FAILED = auto()
+    """Its log, or the directory of that, has failed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """What this broker knows of one of its replicas.
+
+    Attributes:
+        assigned: Its directory in the metadata.
+        presence: How much there is of it here.
+        actual: The directory of its log, if that is online.
+        counts_as_online: Whether the controller takes the assigned directory for online.
+        is_empty_last_in_sync: Whether it was made anew although it was the last one in the ISR of
+            several replicas, and still is.
+    """
+
+    assigned: DirectoryId
+    presence: Presence
+    actual: DirectoryId | None = None
+    counts_as_online: bool = True
+    is_empty_last_in_sync: bool = False
+
+
+def directory_to_report(placement: Placement) -> DirectoryId | None:
+    """Return what the controller is to be told; None if it knows, or there is nothing to say."""
+    match placement.presence:
+        case Presence.ONLINE:
+            wanted = LOST if placement.is_empty_last_in_sync else placement.actual
+            return None if wanted == placement.assigned else wanted
+        case Presence.ABSENT | Presence.FAILED:
+            return LOST if placement.counts_as_online else None
+        case Presence.IN_CREATION:
+            return None

@@ -1,0 +1,160 @@
+"""Replicas whose directory failed and is back: who gets which log, and who is made anew.
+
+A log that is found becomes its replica's again at once; the replica begins as a follower. What is
+not found is made anew, as at a start, but not before the metadata shows that the controller knows
+the directory: where a disk was replaced, the controller first settles what was on the old one.
+
+There is one copy of each replica. If another one was created elsewhere while the directory was
+away, the one that comes back is put aside. The exception is an empty one that was created as the
+last in its ISR and must not lead: the log that it stands for is better than none.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from broker.disk.log_dir import LogDir
+from broker.disk.logs_in_use import FoundLog
+from broker.placement.replica_placement import ReplicaPlacement
+from broker.replica.partition import Partition
+from broker.replica.registry import ReplicaRegistry
+from broker.replica.replica_state import StandIn
+from jbodlab.ids import TopicPartition
+from jbodlab.log.loaded_log import LoadedLog
+
+logger = logging.getLogger(__name__)
+
+
+class TakeOffline(Protocol):
+    """Ends the use of a replica's log."""
+
+    def __call__(self, partition: Partition, message: str, held_in: Path | None = None) -> None:
+        """Take a replica offline, for a reason; its log lies, or lay, in a directory."""
+
+
+class ReturningReplicas:
+    """Takes revived directories in.
+
+    Args:
+        replicas: All replicas.
+        placement: Their logs.
+        open_replica: Opens the log that was found for a replica, or creates one.
+        take_offline: Ends the use of a replica's log, for a reason.
+        take_future: Takes a future replica in, for its move to go on.
+    """
+
+    def __init__(
+        self,
+        replicas: ReplicaRegistry,
+        placement: ReplicaPlacement,
+        *,
+        open_replica: Callable[[Partition], None],
+        take_offline: TakeOffline,
+        take_future: Callable[[LoadedLog, LogDir], None],
+    ) -> None:
+        self._replicas = replicas
+        self._placement = placement
+        self._open = open_replica
+        self._take_offline = take_offline
+        self._take_future = take_future
+        # Directories that are back, until the metadata shows them in our registration.
+        self._returned: set[LogDir] = set()
+
+    def unsettled(self, log_dir: LogDir) -> str:
+        """Return why the replicas of a failed directory may not come back yet; empty if they may.
+
+        A replica comes back with what its disk kept, which may be less than it had confirmed. As
+        long as the controller has not taken it out of leadership and ISR, as a consequence of the
+        failure, it could be taken for complete, or go on to lead in the same epoch.
+        """
+        registration = self._replicas.image.cluster.brokers.get(self._replicas.broker_id)
+        if registration is not None and log_dir.directory_id in registration.directories:
+            return "its directory id is still registered"
+        for partition in self._replicas.partitions():
+            if is_missing_from(log_dir, partition) and is_counted_on(partition):
+                return f"{partition.topic_partition} is still in the ISR of its partition"
+        return ""
+
+    def topic_partitions_in_use(self) -> frozenset[TopicPartition]:
+        """Return the replicas of which no other copy may come back."""
+        return frozenset(
+            partition.topic_partition
+            for partition in self._replicas.partitions()
+            if not (partition.is_without_log or waits_for_its_own_log(partition))
+        )
+
+    def log_dir_returned(self, former: LogDir, log_dir: LogDir, logs: Sequence[FoundLog]) -> None:
+        """Give the logs of a revived directory to the replicas that miss them."""
+        self._placement.forget(former)
+        for log, high_watermark in logs:
+            try:
+                if log.files.is_future:
+                    self._take_future(log, log_dir)
+                else:
+                    self._bring_back(log, log_dir, high_watermark)
+            except Exception:
+                logger.exception("%s could not be brought back", log.topic_partition)
+        self._returned.add(log_dir)
+
+    def registration_changed(self) -> None:
+        """Make anew what revived directories did not bring back, if the controller knows them."""
+        registration = self._replicas.image.cluster.brokers.get(self._replicas.broker_id)
+        for log_dir in tuple(self._returned):
+            if log_dir.is_online and (
+                registration is None or log_dir.directory_id not in registration.directories
+            ):
+                continue
+            self._returned.discard(log_dir)
+            for partition in self._replicas.partitions():
+                if is_missing_from(log_dir, partition):
+                    self._make_anew(partition)
+
+    def _bring_back(self, log: LoadedLog, log_dir: LogDir, high_watermark: int) -> None:
+        """Give a log to its replica, or put it aside."""
+        partition = self._replicas.partition(log.topic_partition)
+        if partition is not None and partition.topic_id == log.files.topic_id:
+            if waits_for_its_own_log(partition):
+                self._give_up_empty_last_in_sync(partition, log_dir)
+            if is_missing_from(log_dir, partition):
+                assert not is_counted_on(partition)
+                log.state.config = partition.settings.log
+                self._placement.add_loaded(log, log_dir, high_watermark)
+                partition.reopen()
+                self._open(partition)
+                return
+        self._placement.put_aside(log.topic_partition, log.files, log_dir)
+
+    def _give_up_empty_last_in_sync(self, partition: Partition, found_in: LogDir) -> None:
+        """Remove the empty log of a replica whose own log was found after all."""
+        log = partition.log
+        assert log is not None
+        self._take_offline(partition, "its own log was found", found_in.path)
+        self._placement.delete(partition.topic_partition, log)
+
+    def _make_anew(self, partition: Partition) -> None:
+        assigned = partition.registration.directory(self._replicas.broker_id)
+        if self._placement.may_create(partition.topic_partition, partition.topic_id, assigned):
+            partition.reopen()
+            partition.note_made_anew()
+            self._open(partition)
+
+
+def is_missing_from(log_dir: LogDir, partition: Partition) -> bool:
+    """Return whether a replica has no log, and may have had it in a directory."""
+    return partition.is_without_log and partition.held_in in (None, log_dir.path)
+
+
+def is_counted_on(partition: Partition) -> bool:
+    """Return whether the metadata has this replica lead, or in sync with others."""
+    registration = partition.registration
+    if registration.leader == partition.broker_id:
+        return True
+    return partition.broker_id in registration.isr and not partition.is_last_in_sync
+
+
+def waits_for_its_own_log(partition: Partition) -> bool:
+    """Return whether a replica has an empty log in place of one that may be found."""
+    return partition.is_online and partition.stand_in is StandIn.MUST_NOT_LEAD

@@ -1,0 +1,201 @@
+"""What passes between the request handlers and the replicas: plain values, no wire types.
+
+Handlers translate Kafka messages to these and back; the replica manager never sees a message
+class, and the handlers never see a replica.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jbodlab.error_code import ErrorCode
+from jbodlab.ids import BrokerId, LeaderEpoch, TopicId, TopicIdPartition, TopicPartition
+
+HINTED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+"""Errors with which a client is told who leads now."""
+
+READ_COMMITTED = 1
+"""Isolation level of readers that want records of decided transactions only."""
+
+NO_TRANSACTIONS = (
+    "transactional producers are not served by this broker; idempotent ones are, without a "
+    "transactional.id"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderHint:
+    """Who leads now, for clients that were sent away (KIP-951)."""
+
+    leader: BrokerId
+    leader_epoch: LeaderEpoch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendEntry:
+    """Record batches that a client wants appended to one partition."""
+
+    topic_partition: TopicPartition
+    records: bytes | memoryview | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendResult:
+    """The offset of the first record, or an error; -1 where there is none."""
+
+    topic_partition: TopicPartition
+    error_code: ErrorCode = ErrorCode.NONE
+    base_offset: int = -1
+    log_append_time_ms: int = -1
+    log_start_offset: int = -1
+    error_message: str | None = None
+    leader_hint: LeaderHint | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchParams:
+    """What holds for a fetch as a whole.
+
+    `replica_id` is -1 for a consumer, else the id of the following broker; `replica_epoch` is that
+    broker's epoch, -1 where unknown. Sizes are in bytes.
+    """
+
+    replica_id: BrokerId
+    replica_epoch: int
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    read_committed: bool = False
+    """Whether only records of decided transactions are wanted, and the aborted ones named."""
+
+    @property
+    def is_follower(self) -> bool:
+        """Whether a broker asks, and not a consumer."""
+        return self.replica_id >= 0
+
+    @property
+    def takes_records(self) -> bool:
+        """Whether there is room for any; a follower without says what it knows, and no more."""
+        return self.max_bytes > 0 or not self.is_follower
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchEntry:
+    """From where on one partition is wanted; epochs are -1 where the request has none."""
+
+    topic_partition: TopicPartition
+    topic_id: TopicId | None
+    fetch_offset: int
+    partition_max_bytes: int
+    current_leader_epoch: int = -1
+    last_fetched_epoch: int = -1
+    log_start_offset: int = -1
+    high_watermark: int = -1
+    """As the follower knows it; -1 where it does not say (KIP-1166)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DivergingEpoch:
+    """The follower's log left the leader's: the largest common epoch and where it ends here."""
+
+    epoch: int
+    end_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchResult:
+    """Whole batches from the one that contains the wanted offset; offsets are -1 on an error."""
+
+    topic_partition: TopicPartition
+    topic_id: TopicId | None
+    error_code: ErrorCode = ErrorCode.NONE
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    aborted_transactions: Sequence[tuple[int, int]] | None = None
+    """Producer id and first offset of each aborted one in the records; None unless asked for."""
+    log_start_offset: int = -1
+    records: Sequence[bytes | memoryview] = ()
+    records_size: int = 0
+    """Bytes in `records` together."""
+    diverging_epoch: DivergingEpoch | None = None
+    leader_hint: LeaderHint | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionRequest:
+    """Which fetch session a request goes on with; epoch 0 begins a new one in its place."""
+
+    session_id: int
+    epoch: int
+    forgotten: Sequence[TopicIdPartition] = ()
+    """What the session shall no longer contain."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionFetched:
+    """What a fetch session has to tell: of any of its partitions, those with news."""
+
+    session_id: int
+    results: Sequence[FetchResult]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetQuery:
+    """ListOffsets: -1 latest, -2 earliest, -3 largest timestamp, -4 earliest local, -5 tiered."""
+
+    topic_partition: TopicPartition
+    timestamp: int
+    current_leader_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetAnswer:
+    """The offset found, or -1."""
+
+    topic_partition: TopicPartition
+    error_code: ErrorCode = ErrorCode.NONE
+    timestamp: int = -1
+    offset: int = -1
+    leader_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochQuery:
+    """OffsetForLeaderEpoch: where does this epoch end?"""
+
+    topic_partition: TopicPartition
+    leader_epoch: int
+    current_leader_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochAnswer:
+    """The largest epoch not above the one asked for, and its end offset; -1 and -1 unknown."""
+
+    topic_partition: TopicPartition
+    error_code: ErrorCode = ErrorCode.NONE
+    leader_epoch: int = -1
+    end_offset: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaDescription:
+    """One replica in a directory, as DescribeLogDirs shows it."""
+
+    topic_partition: TopicPartition
+    size_bytes: int
+    offset_lag: int
+    is_future: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogDirDescription:
+    """One configured directory; sizes are -1 where unknown."""
+
+    path: str
+    error_code: ErrorCode = ErrorCode.NONE
+    replicas: tuple[ReplicaDescription, ...] = ()
+    total_bytes: int = -1
+    usable_bytes: int = -1
+    is_cordoned: bool = False

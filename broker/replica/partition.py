@@ -1,0 +1,450 @@
+"""One replica: its role, its log, and everybody who waits for it.
+
+What it can be, and what leads from one state to another, is in `replica_state`. Here is what
+happens on the way: who waits is answered, the log is taken or given up, leadership begins or ends.
+
+Everything here runs on the event loop and nothing waits, so each method sees and leaves a whole
+state. The last thing each of them does is to tell those who wait (`waiters`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from broker.replica import isr as rules
+from broker.replica import refusals
+from broker.replica.batch_checks import accept_batch
+from broker.replica.client_requests import AppendResult, LeaderHint
+from broker.replica.clock import Clock
+from broker.replica.in_sync import InSyncReplicas, IsrChanges
+from broker.replica.leader_state import LeaderState
+from broker.replica.partition_log import PartitionLog
+from broker.replica.replica_state import (
+    Absent,
+    Creating,
+    Deleted,
+    Following,
+    Leading,
+    Offline,
+    ReplicaEvent,
+    ReplicaState,
+    StandIn,
+    check_transition,
+)
+from broker.replica.topic_settings import TopicSettings
+from broker.replica.waiters import News, Waiters
+from broker.replica.waiting import AppendRequest, WaitingAppend
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError
+from jbodlab.ids import BrokerId, DirectoryId, TopicId, TopicPartition
+from jbodlab.image.partition_registration import PartitionRegistration
+from jbodlab.supervised import call_each
+
+ALL_REPLICAS = -1
+"""acks=all"""
+
+logger = logging.getLogger(__name__)
+
+
+class Partition:
+    """A replica that this broker has, or should have.
+
+    Args:
+        broker_id: Ours.
+        topic_partition: Its name.
+        topic_id: Of its topic; a topic of the same name may come later.
+        registration: What the metadata says of it.
+        settings: Of its topic.
+        lag_time_max_ms: How long a member of the ISR may lag.
+        clock: The broker's clocks.
+        propose_isr: Asks the controller for an ISR; the answer goes to `in_sync`.
+        isr_changes: Where they are counted.
+        on_failed: Called when the log failed by itself, after everybody was told.
+    """
+
+    def __init__(
+        self,
+        *,
+        broker_id: BrokerId,
+        topic_partition: TopicPartition,
+        topic_id: TopicId,
+        registration: PartitionRegistration,
+        settings: TopicSettings,
+        lag_time_max_ms: int,
+        clock: Clock,
+        propose_isr: Callable[[Partition, tuple[BrokerId, ...]], None],
+        isr_changes: IsrChanges,
+        on_failed: Callable[[Partition, BaseException], None],
+    ) -> None:
+        self.broker_id = broker_id
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.registration = registration
+        self.settings = settings
+        self.state: ReplicaState = Creating()
+        self.stand_in = StandIn.NO
+        self.high_watermark = 0
+        self.waiters = Waiters()
+        self.in_sync = InSyncReplicas(
+            self,
+            propose=partial(propose_isr, self),
+            now_ms=clock.now_ms,
+            lag_time_max_ms=lag_time_max_ms,
+            changes=isr_changes,
+        )
+        self.promised: DirectoryId | None = None
+        """The directory that the controller was told as this replica is about to move there."""
+        self.is_held = False
+        """Whether appends wait, for the moment in which the replica changes its directory."""
+        self._when_released: list[Callable[[], None]] = []
+        self._lag_time_max_ms = lag_time_max_ms
+        self._clock = clock
+        self._on_failed = on_failed
+
+    # What others ask
+
+    @property
+    def log(self) -> PartitionLog | None:
+        """The log, where there is one that can be used."""
+        return self.state.log
+
+    @property
+    def leader(self) -> LeaderState | None:
+        """What it knows as leader, while it leads."""
+        return self.state.leader
+
+    @property
+    def is_online(self) -> bool:
+        """Whether there is a log that can be used."""
+        return self.state.log is not None
+
+    @property
+    def is_without_log(self) -> bool:
+        """Whether it has no log, and none is being created."""
+        return isinstance(self.state, Offline | Absent)
+
+    @property
+    def held_in(self) -> Path | None:
+        """Path of the directory that held the log of a replica that is offline, if it had one."""
+        return self.state.held_in if isinstance(self.state, Offline) else None
+
+    @property
+    def leads_by_metadata(self) -> bool:
+        """Whether the metadata names this broker as leader."""
+        return self.registration.leader == self.broker_id
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether this replica will lead as soon as its log is there."""
+        return isinstance(self.state, Creating) and self.leads_by_metadata
+
+    @property
+    def is_last_in_sync(self) -> bool:
+        """Whether the ISR consists of this replica alone."""
+        return self.registration.isr == (self.broker_id,)
+
+    @property
+    def hint(self) -> LeaderHint | None:
+        """Who leads instead; None if nobody does."""
+        return refusals.leader_hint(self.registration)
+
+    @property
+    def min_isr(self) -> int:
+        """Size of the ISR that acks=all needs."""
+        return rules.effective_min_isr(
+            self.settings.min_insync_replicas, len(self.registration.replicas)
+        )
+
+    def leader_log(self) -> tuple[LeaderState, PartitionLog]:
+        """Return what a leader has.
+
+        Raises:
+            KafkaError: this replica does not lead, with the code that says why.
+        """
+        state = self.state
+        if isinstance(state, Leading):
+            return state.leader, state.log
+        raise KafkaError(self.refusal())
+
+    def refusal(self) -> ErrorCode:
+        """Return the code for clients that take this replica for the leader."""
+        return refusals.refusal(self.state, self.registration, self.broker_id)
+
+    def check_epoch(self, leader_epoch: int) -> None:
+        """Check the leader epoch that a request names; raises KafkaError, see `refusals`."""
+        refusals.check_epoch(leader_epoch, self.registration.leader_epoch)
+
+    def hold(self) -> None:
+        """Let appends wait, and whatever else changes the log."""
+        assert self.log is not None
+        assert not self.is_held
+        self.is_held = True
+        self.log.hold()
+
+    def release(self) -> None:
+        """Let what was held go on, in the order in which it came."""
+        if not self.is_held:
+            return
+        self.is_held = False
+        if self.log is not None:
+            self.log.release()
+        callbacks, self._when_released = self._when_released, []
+        call_each(callbacks, "the end of a hold")
+
+    def when_released(self, callback: Callable[[], None]) -> None:
+        """Call back when appends are no longer held."""
+        assert self.is_held
+        self._when_released.append(callback)
+
+    # Roles
+
+    def creation_begun(self) -> None:
+        """A log is being made: worth waiting for."""
+        self._become(ReplicaEvent.CREATION_BEGUN, Creating())
+
+    def set_log(self, log: PartitionLog, high_watermark: int) -> None:
+        """The log is there: take the role that the metadata has given meanwhile."""
+        log.on_written = self._written
+        log.on_failed = self._log_failed
+        self.high_watermark = min(max(high_watermark, log.start_offset), log.written_end)
+        if self.leads_by_metadata:
+            self._begin_to_lead(ReplicaEvent.LOG_THERE, log)
+        else:
+            self._become(ReplicaEvent.LOG_THERE, Following(log))
+        self.waiters.ready()
+
+    def reopen(self) -> None:
+        """The directory is back, or may be done without: a log is there or will be created."""
+        self._become(ReplicaEvent.MAY_RETURN, Creating())
+        self.stand_in = StandIn.NO
+        self.high_watermark = 0
+
+    def no_log(self) -> None:
+        """There will be no log: its directory is offline, though not known to be its own."""
+        self._become(ReplicaEvent.NO_DIRECTORY, Absent())
+        self.waiters.ready()
+
+    def note_made_anew(self) -> None:
+        """The log is made anew, or may lack records: if the ISR is this one alone, it stands in."""
+        self.stand_in = StandIn.POSSIBLE if self.is_last_in_sync else StandIn.NO
+
+    def must_not_lead(self) -> None:
+        """The log stands in for one that others relied on; the controller is told it is lost."""
+        self.stand_in = StandIn.MUST_NOT_LEAD
+
+    def apply(self, registration: PartitionRegistration) -> bool:
+        """Take over what the metadata says of this partition.
+
+        Returns:
+            Whether role or leader epoch are new; then a follower must turn to its leader.
+        """
+        old = self.registration
+        if registration.partition_epoch < old.partition_epoch:
+            return False
+        self.registration = registration
+        if not self.is_last_in_sync:
+            self.stand_in = StandIn.NO
+        new_epoch = registration.leader_epoch > old.leader_epoch
+        if self.leader is not None and self.leads_by_metadata:
+            self.in_sync.metadata_changed(registration)
+        log = self.log
+        if log is None:
+            if new_epoch:
+                self.waiters.wake_everybody()
+            return new_epoch
+        if not new_epoch:
+            return False
+        if self.leads_by_metadata:
+            self._begin_to_lead(ReplicaEvent.ROLE_GIVEN, log)
+        else:
+            self._begin_to_follow(log)
+        return True
+
+    def go_offline(self, message: str, held_in: Path | None = None) -> None:
+        """The directory or the log has failed; nothing of it is touched any more.
+
+        Args:
+            message: What clients are told.
+            held_in: Path of the directory that held the log, where that is not to be seen here.
+        """
+        if isinstance(self.state, Offline | Deleted):
+            return
+        if self.log is not None and held_in is None:
+            held_in = self.log.log_dir.path
+        self._give_log_up(ReplicaEvent.FAILED, Offline(held_in))
+        self.waiters.refuse_appends(ErrorCode.KAFKA_STORAGE_ERROR, message=message)
+        self.waiters.wake_everybody()
+
+    def delete(self, moved: PartitionRegistration | None) -> PartitionLog | None:
+        """The replica is no longer here; returns the log to be removed.
+
+        Args:
+            moved: State of a partition that lives on without this replica; None for a deleted one.
+        """
+        log = self.log
+        self._give_log_up(ReplicaEvent.REMOVED, Deleted())
+        if moved is None:
+            self.waiters.refuse_appends(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        else:
+            self.registration = moved
+            self._refuse_as_no_leader()
+        self.waiters.wake_everybody()
+        return log
+
+    # Leading
+
+    def append(self, request: AppendRequest, index: int, acks: int) -> None:
+        """Append a client's batch, and let the request wait for as much as `acks` asks.
+
+        Raises:
+            KafkaError: nothing was appended.
+        """
+        leader, log = self.leader_log()
+        if acks == ALL_REPLICAS and len(leader.isr) < self.min_isr:
+            raise KafkaError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"the size of the current ISR {list(leader.isr)} is insufficient to satisfy the "
+                f"min.isr requirement of {self.min_isr} for partition {self.topic_partition}",
+            )
+        now_ms = self._clock.wall_ms()
+        batch = accept_batch(request.entries[index].records, self.settings.limits, now_ms)
+        duplicate = log.producers.check(batch.header)
+        if duplicate is not None:
+            # It needs no room, and tells the producer what it could not know.
+            base_offset, required = duplicate.base_offset, duplicate.last_offset + 1
+        else:
+            log.check_room(batch.header.size)
+            stored = log.append_as_leader(batch.data, batch.header, leader.leader_epoch)
+            base_offset, required = stored.base_offset, stored.next_offset
+        success = AppendResult(
+            topic_partition=self.topic_partition,
+            base_offset=base_offset,
+            log_append_time_ms=now_ms if self.settings.limits.log_append_time else -1,
+            log_start_offset=log.start_offset,
+        )
+        reached = self.high_watermark if acks == ALL_REPLICAS else log.written_end
+        if reached >= required:
+            request.settle(index, success)
+            return
+        waiters = self.waiters
+        queue = waiters.replicated_appends if acks == ALL_REPLICAS else waiters.written_appends
+        queue.add(WaitingAppend(required, request, index, success))
+
+    def advance_high_watermark(self) -> None:
+        """Compute the high watermark anew, and answer who waited for it."""
+        leader, log = self.leader, self.log
+        if leader is None or log is None:
+            return
+        reached = self._reached(leader, log.written_end)
+        if reached > self.high_watermark:
+            self.high_watermark = reached
+            self.waiters.replicated(reached)
+
+    def high_watermark_known(self, offset: int) -> None:
+        """Take over what a replica knows to be committed before this leadership began.
+
+        A follower hears of the high watermark later than the clients do, and a leader whose ISR is
+        too small cannot find it out again: what was acknowledged could not be read. KIP-1166.
+        """
+        leader, log = self.leader, self.log
+        if leader is None or log is None:
+            return
+        known = min(offset, leader.leader_epoch_start, log.written_end)
+        if known > self.high_watermark:
+            self.high_watermark = known
+            self.waiters.replicated(known)
+
+    def isr_changed(self) -> None:
+        """Take notice that the committed ISR is another one."""
+        leader = self.leader
+        assert leader is not None
+        self.waiters.tell_sessions(News.LATER)
+        self.advance_high_watermark()
+        if len(leader.isr) < self.min_isr:
+            self.waiters.replicated_appends.refuse_all(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+
+    # Following
+
+    def truncated(self) -> None:
+        """The log was cut; the high watermark cannot lie beyond its end."""
+        log = self.log
+        if log is not None:
+            self.waiters.cut(log.end_offset, self.hint)
+            bounded = min(self.high_watermark, log.written_end)
+            self.high_watermark = max(bounded, log.start_offset)
+
+    def leader_says(self, high_watermark: int) -> None:
+        """A follower takes over the leader's high watermark, as far as its log goes."""
+        if self.log is not None and self.leader is None:
+            bounded = min(high_watermark, self.log.written_end)
+            self.high_watermark = max(bounded, self.log.start_offset)
+
+    # Inside
+
+    def _become(self, event: ReplicaEvent, state: ReplicaState) -> None:
+        check_transition(self.state, event, state)
+        self.state = state
+
+    def _begin_to_lead(self, event: ReplicaEvent, log: PartitionLog) -> None:
+        # Whoever waits goes on to wait: a leader that stays has all that it has appended.
+        joinable = self.leader.joinable if self.leader is not None else {}
+        start_offset = log.end_offset
+        log.assign_epoch(self.registration.leader_epoch)
+        leader = LeaderState.begin(
+            self.broker_id, self.registration, start_offset, self._clock.now_ms()
+        )
+        leader.joinable = joinable
+        self._become(event, Leading(log, leader))
+        logger.info(
+            "leads %s in epoch %d from offset %d",
+            self.topic_partition,
+            self.registration.leader_epoch,
+            start_offset,
+            extra=self.topic_partition._asdict(),
+        )
+        self.advance_high_watermark()
+        self.waiters.wake_everybody()
+
+    def _begin_to_follow(self, log: PartitionLog) -> None:
+        replicated = 0 if self.leader is None else self._reached(self.leader, log.end_offset)
+        self.waiters.leadership_lost(replicated, self.hint)
+        self._become(ReplicaEvent.ROLE_GIVEN, Following(log))
+        log.tail.clear()
+        self.waiters.wake_everybody()
+
+    def _reached(self, leader: LeaderState, leader_end: int) -> int:
+        """Return the high watermark of a leader whose own log goes so far."""
+        return leader.high_watermark(
+            self.high_watermark,
+            leader_end=leader_end,
+            min_isr=self.min_isr,
+            now_ms=self._clock.now_ms(),
+            lag_time_max_ms=self._lag_time_max_ms,
+        )
+
+    def _written(self) -> None:
+        state = self.state
+        if isinstance(state, Leading):
+            self.waiters.written(state.log.written_end)
+            self.advance_high_watermark()
+        elif isinstance(state, Following):
+            # What was appended while it led.
+            self.waiters.written_appends.reached(state.log.written_end)
+
+    def _log_failed(self, error: BaseException) -> None:
+        self.go_offline(str(error))
+        self._on_failed(self, error)
+
+    def _give_log_up(self, event: ReplicaEvent, state: ReplicaState) -> None:
+        log = self.log
+        self._become(event, state)
+        if log is not None:
+            log.fail()
+        self.release()
+        self.waiters.ready()
+
+    def _refuse_as_no_leader(self) -> None:
+        self.waiters.refuse_appends(ErrorCode.NOT_LEADER_OR_FOLLOWER, hint=self.hint)

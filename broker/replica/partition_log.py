@@ -1,0 +1,444 @@
+"""The log of one replica: its state on the event loop, its files on the directory's threads.
+
+This is the only owner of the `LogState`. A change of it is complete at once, and its instructions
+go to the serving queue in the order of the changes (`directory_writer`). Hence two ends:
+
+* `end_offset`: where the next batch goes; counts what is still on its way to the disk;
+* `written_end`: what the disk has confirmed. Nothing beyond is ever shown to anyone.
+
+A cut is a change like any other, at its place in the order. Where it lies has to be looked up in
+the file first, and a task may be cancelled, or the role of the replica change, before that is
+known; then nothing was cut. If an instruction fails the state is wrong; therefore the replica is
+offline from then on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TypeVar
+
+from broker.disk.condition import space_text
+from broker.disk.log_dir import LogDir
+from broker.disk.no_space import all_or_lost
+from broker.replica.directory_writer import Change, DirectoryWriter
+from broker.replica.tail_cache import EMPTY_SLICE, Slice, TailCache, TailCacheBudget
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError
+from jbodlab.ids import TopicPartition
+from jbodlab.log.instructions import Instruction, Instructions, SetAside, SyncRequest, WriteEpochs
+from jbodlab.log.leader_epochs import LeaderEpochs
+from jbodlab.log.loaded_log import LoadedLog
+from jbodlab.log.log_config import LogConfig
+from jbodlab.log.log_state import NO_MARKERS
+from jbodlab.log.places import CutPoint, CutRequest
+from jbodlab.log.producer_replay import ProducerReplay
+from jbodlab.log.producer_state import ProducerState
+from jbodlab.log.transactions import Marker, aborted_between
+from jbodlab.protocol.record_batch import BatchHeader, stamped_head
+
+T = TypeVar("T")
+
+STAMPED_SIZE = 16
+"""Bytes at the start of a batch that the broker writes over."""
+
+
+class PartitionLog:
+    """A replica's log and its directory; all methods on the event loop.
+
+    Attributes:
+        on_written: Called when `written_end` moved.
+        on_failed: Called once when a change failed, whether by its disk or otherwise.
+    """
+
+    def __init__(self, loaded: LoadedLog, writer: DirectoryWriter, budget: TailCacheBudget) -> None:
+        self.state = loaded.state
+        self.files = loaded.files
+        self.writer = writer
+        self.tail = TailCache(budget)
+        self.failed = False
+        self.on_written: Callable[[], None] = _nothing
+        self.on_failed: Callable[[BaseException], None] = _ignore
+        self.written_end = loaded.state.end_offset
+        self._on_its_way: deque[int] = deque()
+        """Where the log ends after each change that is not carried out yet."""
+        self._idle: list[asyncio.Future[None]] = []
+        self._held: asyncio.Event | None = None
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Whose log it is."""
+        return self.files.topic_partition
+
+    @property
+    def log_dir(self) -> LogDir:
+        """The directory that holds the log."""
+        return self.writer.log_dir
+
+    @property
+    def start_offset(self) -> int:
+        """Offset of the first record."""
+        return self.state.start_offset
+
+    @property
+    def end_offset(self) -> int:
+        """Where the next batch goes."""
+        return self.state.active.next_offset
+
+    @property
+    def epochs(self) -> LeaderEpochs:
+        """The leader epochs."""
+        return self.state.epochs
+
+    @property
+    def producers(self) -> ProducerState:
+        """The idempotent producers."""
+        return self.state.producers
+
+    @property
+    def config(self) -> LogConfig:
+        """The settings in force."""
+        return self.state.config
+
+    @config.setter
+    def config(self, config: LogConfig) -> None:
+        self.state.config = config
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing is on its way to the disk."""
+        return not self._on_its_way
+
+    def check_room(self, size_bytes: int) -> None:
+        """Check that records of this size may still be written to the directory.
+
+        Raises:
+            KafkaError: KAFKA_STORAGE_ERROR, it is full; clients try again, elsewhere if they can.
+        """
+        if not self.has_room(size_bytes):
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"log directory {self.log_dir.path} is full: {space_text(self.log_dir.space.disk)}",
+            )
+
+    def has_room(self, size_bytes: int) -> bool:
+        """Return whether records of this size may be written; if not, the directory is FULL."""
+        return self.log_dir.space.takes(size_bytes)
+
+    # Changes
+
+    def append_as_leader(
+        self, data: bytes | memoryview, header: BatchHeader, leader_epoch: int
+    ) -> BatchHeader:
+        """Give a batch the next offsets and send it to the disk; returns its header as stored."""
+        base_offset = self.state.active.next_offset
+        head = stamped_head(header, base_offset, leader_epoch)
+        stored = BatchHeader(
+            base_offset,
+            header.batch_length,
+            leader_epoch,
+            header.magic,
+            header.crc,
+            header.attributes,
+            header.last_offset_delta,
+            header.base_timestamp,
+            header.max_timestamp,
+            header.producer_id,
+            header.producer_epoch,
+            header.base_sequence,
+            header.records_count,
+        )
+        buffers = (head, memoryview(data)[STAMPED_SIZE:])
+        size = stored.size
+        instructions = self.state.append(buffers, (stored,))
+        self.tail.append(base_offset, stored.next_offset, size, buffers)
+        self._change(instructions, size, self._flush_due())
+        return stored
+
+    def append_as_follower(
+        self,
+        data: bytes | memoryview,
+        headers: Sequence[BatchHeader],
+        markers: Mapping[int, Marker] = NO_MARKERS,
+    ) -> None:
+        """Send batches of the leader to the disk as they are; none begins before the end."""
+        instructions = self.state.append((data,), headers, markers)
+        self._change(instructions, len(data), self._flush_due())
+
+    def assign_epoch(self, leader_epoch: int) -> None:
+        """Begin a leader epoch at the end of the log."""
+        self._change(self.state.assign_epoch(leader_epoch))
+
+    async def truncate(self, offset: int, *, is_wanted: Callable[[], bool] = lambda: True) -> bool:
+        """Cut the log at an offset.
+
+        Args:
+            offset: The new end; where the batch begins that contains it.
+            is_wanted: Asked when the place of the cut is known: whether it is still to be made.
+
+        Returns:
+            Whether it was made; in the same step in which that was asked.
+        """
+        while True:
+            await self._released()
+            point: CutPoint | None = None
+            request = self.state.cut_request(offset)
+            if request is not None:
+                point = await self._cut_point(request)
+                if self.failed or not is_wanted():
+                    return False
+                if self._held is not None or request.cut_count != self.state.disk.cut_count:
+                    continue
+            self.tail.clear()
+            if point is not None:
+                self._cut(self.state.truncate(point))
+            elif offset < self.end_offset:
+                self._cut(self.state.restart_at(offset))
+            else:
+                self._change(self.state.truncate_epochs(offset))
+            return True
+
+    async def restart_at(
+        self, offset: int, *, is_wanted: Callable[[], bool] = lambda: True
+    ) -> bool:
+        """Drop everything and go on at an offset; as `truncate`."""
+        await self._released()
+        if not is_wanted():
+            return False
+        self.tail.clear()
+        self._cut(self.state.restart_at(offset))
+        return True
+
+    def advance_start_to(self, offset: int) -> None:
+        """Give up what lies below an offset."""
+        self._change(self.state.advance_start(offset))
+
+    def retain(self, now_ms: int, high_watermark: int) -> bool:
+        """Drop old segments; returns whether the log begins later now."""
+        if self.failed or self._held is not None:
+            return False
+        before = self.start_offset
+        self._change(self.state.retain(now_ms, high_watermark))
+        return self.start_offset != before
+
+    def expire_producers(self, now_ms: int, expiration_ms: int) -> None:
+        """Forget producers that were silent too long."""
+        self.state.producers.expire(now_ms, expiration_ms)
+
+    def change(self, instructions: Instructions) -> None:
+        """Have instructions carried out that a change of the state has returned."""
+        self._change(instructions)
+
+    # Syncs
+
+    def sync(self, request: SyncRequest) -> asyncio.Future[None]:
+        """Have something synced by the upkeep; the recovery point follows.
+
+        What is asked for must have been written.
+        """
+        files, log_dir = self.files, self.log_dir
+        work = partial(files.sync, log_dir.upkeep_fs, request)
+        future = log_dir.upkeep(partial(all_or_lost, work))
+
+        def done(done: asyncio.Future[None]) -> None:
+            if self.files is not files:
+                # The log is in another directory by now.
+                return
+            if done.cancelled() or done.exception() is not None:
+                self.state.disk.not_synced(request)
+            else:
+                self.state.synced(request)
+
+        future.add_done_callback(done)
+        return future
+
+    def barrier(self) -> asyncio.Future[None]:
+        """Return a future of when all is carried out that was asked for in its directory so far."""
+        return self.writer.run(_nothing)
+
+    def close(self) -> Instructions:
+        """Nothing is done with it any more; returns what is left to do to its files."""
+        return () if self.files.is_future else self.state.close()
+
+    # Reading
+
+    def read(
+        self, offset: int, max_bytes: int, max_offset: int, *, at_least_one: bool
+    ) -> Slice | asyncio.Future[bytes]:
+        """Read whole batches from the one that contains `offset`, none beyond `max_offset`.
+
+        What is in memory is returned at once; else a future of the directory's thread.
+        """
+        if offset >= max_offset:
+            return EMPTY_SLICE
+        found = self.tail.read(offset, max_bytes, max_offset, at_least_one=at_least_one)
+        if found is not None:
+            return found
+        return self.log_dir.run(
+            partial(
+                self.files.read,
+                self.state.segments.places(offset),
+                offset,
+                max_bytes,
+                max_offset,
+                at_least_one=at_least_one,
+                read_ahead=self.state.config.index_interval_bytes,
+            )
+        )
+
+    def available(self, offset: int, max_offset: int, enough: int) -> int:
+        """Return about how many bytes can be read, counting no further than `enough`."""
+        if offset >= max_offset:
+            return 0
+        found = self.tail.available(offset, max_offset, enough)
+        # What is not in memory is most often much; the exact size would cost a look at the disk.
+        return enough if found is None else found
+
+    def offset_for_timestamp(self, timestamp: int) -> asyncio.Future[tuple[int, int] | None]:
+        """Find timestamp and offset of the first record with a timestamp or a larger one."""
+        places = self.state.segments.places_by_time(timestamp)
+        return self.writer.run(
+            partial(self.files.first_record_at, places, timestamp, self.start_offset)
+        )
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """Return below which offset all transactions are decided."""
+        return self.state.last_stable_offset(high_watermark)
+
+    async def aborted_between(self, offset: int, end_offset: int) -> list[tuple[int, int]]:
+        """Return the aborted transactions with records in a range, by their first offsets.
+
+        Returns:
+            Producer id and first offset of each.
+        """
+        bases = self.state.segments.aborted_from(offset)
+        found = aborted_between(self.state.active.aborted, offset, end_offset)
+        if bases:
+            find = partial(self.files.aborted, bases, offset, end_offset)
+            found = [*await self.writer.run(find), *found]
+        return [
+            (each.producer_id, each.first_offset)
+            for each in sorted(found, key=lambda each: each.first_offset)
+        ]
+
+    # Moves between directories
+
+    def hold(self) -> None:
+        """Let nothing begin to cut or drop anything, until `release`.
+
+        Appends are the caller's business. For a swap of directories: the log does not change
+        between the last look at it and that.
+        """
+        assert self._held is None
+        self._held = asyncio.Event()
+
+    def release(self) -> None:
+        """Let changes go on."""
+        held, self._held = self._held, None
+        if held is not None:
+            held.set()
+
+    def move_to(self, copy: PartitionLog) -> None:
+        """Go on with an identical log in another directory; nothing is on its way to the old one.
+
+        What happened to epochs and log start since the copy was made is made up for.
+        """
+        assert self.is_settled
+        assert copy.is_settled
+        assert self.end_offset == copy.end_offset
+        first = self.state.segments.base_offsets[0]
+        changes: list[Instruction] = [
+            SetAside(base) for base in copy.state.segments.base_offsets if base < first
+        ]
+        changes.append(WriteEpochs(self.epochs.entries))
+        self.state.moved_to(copy.state)
+        self.files, self.writer = copy.files, copy.writer
+        self._change(tuple(changes))
+
+    # Waiting
+
+    async def written(self) -> None:
+        """Return when nothing is on its way to the disk, or the log has failed."""
+        while self._on_its_way and not self.failed:
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._idle.append(future)
+            await future
+
+    def fail(self) -> None:
+        """The log is lost; whoever waits for it is released."""
+        self.failed = True
+        self.tail.clear()
+        self._release()
+        self.release()
+
+    # Inside
+
+    async def _released(self) -> None:
+        while self._held is not None:
+            await self._held.wait()
+
+    async def _cut_point(self, request: CutRequest) -> CutPoint:
+        """Find the place of a cut; others have their turn between the steps of a long search."""
+        files = self.files
+        active = await self.writer.run(partial(files.cut_point, request))
+        if request.snapshots is None:
+            return CutPoint(request, active, None)
+        replay = ProducerReplay(files, request.snapshots, request.segments, active.next_offset)
+        while not await self.writer.run(replay.step):
+            pass
+        return CutPoint(request, active, replay.state)
+
+    def _cut(self, instructions: Instructions) -> None:
+        end_offset = self.end_offset
+        self.written_end = min(self.written_end, end_offset)
+        self._on_its_way = deque(min(each, end_offset) for each in self._on_its_way)
+        self._change(instructions)
+
+    def _flush_due(self) -> SyncRequest | None:
+        state = self.state
+        if state.active.next_offset - state.recovery_point < state.config.flush_messages:
+            return None
+        return state.sync_request(with_active=True)
+
+    def _change(
+        self, instructions: Instructions, size: int = 0, sync: SyncRequest | None = None
+    ) -> None:
+        if not instructions:
+            return
+        self._on_its_way.append(self.state.active.next_offset)
+        done = self._carried_out if sync is None else partial(self._synced, sync)
+        self.writer.submit(Change(self.files, instructions, size, sync, done))
+
+    def _synced(self, request: SyncRequest, error: BaseException | None) -> None:
+        if error is None:
+            self.state.synced(request)
+        self._carried_out(error)
+
+    def _carried_out(self, error: BaseException | None) -> None:
+        if error is not None and not self.failed:
+            self.fail()
+            self.on_failed(error)
+        end_offset = self._on_its_way.popleft()
+        if self.failed:
+            return
+        if end_offset != self.written_end:
+            self.written_end = end_offset
+            self.on_written()
+        if not self._on_its_way:
+            self._release()
+
+    def _release(self) -> None:
+        waiting, self._idle = self._idle, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+
+
+def _nothing() -> None:
+    pass
+
+
+def _ignore(error: BaseException) -> None:
+    del error

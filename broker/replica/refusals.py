@@ -1,0 +1,44 @@
+"""What clients are told who ask a replica for something that it does not do."""
+
+from __future__ import annotations
+
+from broker.replica.client_requests import LeaderHint
+from broker.replica.replica_state import Deleted, Offline, ReplicaState
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError
+from jbodlab.ids import NO_LEADER, BrokerId
+from jbodlab.image.partition_registration import PartitionRegistration
+
+
+def refusal(
+    state: ReplicaState, registration: PartitionRegistration, broker_id: BrokerId
+) -> ErrorCode:
+    """Return the code for clients that take a replica for the leader."""
+    if isinstance(state, Deleted):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    # Once the metadata names another leader, the client is better served with that one than with
+    # the news that a disk here is dead.
+    elsewhere = registration.leader not in (NO_LEADER, broker_id)
+    if isinstance(state, Offline) and not elsewhere:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    return ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def check_epoch(named: int, known: int) -> None:
+    """Check the leader epoch that a request names; -1 is not checked.
+
+    Raises:
+        KafkaError: FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH.
+    """
+    if named in (-1, known):
+        return
+    if named < known:
+        raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
+    raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH)
+
+
+def leader_hint(registration: PartitionRegistration) -> LeaderHint | None:
+    """Return who leads instead; None if nobody does."""
+    if registration.leader == NO_LEADER:
+        return None
+    return LeaderHint(leader=registration.leader, leader_epoch=registration.leader_epoch)

@@ -1,0 +1,146 @@
+"""What a replica can be, and what leads from one state to another.
+
+    Creating     the log is being made: worth waiting for
+    Absent       no log, and none is being made: it may lie in a directory that is offline
+    Following    the log is there, and another broker leads, or nobody does
+    Leading      the log is there, and this broker leads
+    Offline      the log was there, or should have been; its directory or the log itself failed
+    Deleted      the replica is no longer here; the end
+
+A state is a value with what belongs to it: a log only where there is one, what a leader knows only
+while it leads. `TRANSITIONS` is all there is; anything else is a fault of this program.
+
+Which of Following and Leading a replica with a log is says the metadata. Creating and Absent know
+their role by the metadata too, so that whoever wants the leader waits, or is sent away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from pathlib import Path
+from typing import ClassVar
+
+from broker.replica.leader_state import LeaderState
+from broker.replica.partition_log import PartitionLog
+
+
+@dataclass(frozen=True, slots=True)
+class Creating:
+    """Its log is being made."""
+
+    log: ClassVar[None] = None
+    leader: ClassVar[None] = None
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """There is no log, and none is being made."""
+
+    log: ClassVar[None] = None
+    leader: ClassVar[None] = None
+
+
+@dataclass(frozen=True, slots=True)
+class Following:
+    """It has a log, and does not lead."""
+
+    log: PartitionLog
+    leader: ClassVar[None] = None
+
+
+@dataclass(frozen=True, slots=True)
+class Leading:
+    """It has a log, and leads in the epoch of `leader`."""
+
+    log: PartitionLog
+    leader: LeaderState
+
+
+@dataclass(frozen=True, slots=True)
+class Offline:
+    """Its directory or its log failed.
+
+    Attributes:
+        held_in: Path of the directory that held the log, if it had one.
+    """
+
+    held_in: Path | None
+    log: ClassVar[None] = None
+    leader: ClassVar[None] = None
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """The replica is no longer here."""
+
+    log: ClassVar[None] = None
+    leader: ClassVar[None] = None
+
+
+ReplicaState = Creating | Absent | Following | Leading | Offline | Deleted
+
+
+class ReplicaEvent(Enum):
+    """What happens to a replica."""
+
+    CREATION_BEGUN = auto()
+    """A log is being made for it."""
+    NO_DIRECTORY = auto()
+    """None may be made: it may lie in an offline directory, or no directory takes it."""
+    LOG_THERE = auto()
+    """A log was found or made."""
+    ROLE_GIVEN = auto()
+    """The metadata has a new leader epoch."""
+    FAILED = auto()
+    """The directory or the log failed, or no directory could make one."""
+    MAY_RETURN = auto()
+    """The directory is back, or may be done without."""
+    REMOVED = auto()
+    """The topic was deleted, or the partition lives without this replica."""
+
+
+TRANSITIONS: Mapping[tuple[type[ReplicaState], ReplicaEvent], tuple[type[ReplicaState], ...]] = {
+    (Creating, ReplicaEvent.CREATION_BEGUN): (Creating,),
+    (Creating, ReplicaEvent.NO_DIRECTORY): (Absent,),
+    (Creating, ReplicaEvent.LOG_THERE): (Following, Leading),
+    (Creating, ReplicaEvent.FAILED): (Offline,),
+    (Creating, ReplicaEvent.REMOVED): (Deleted,),
+    (Absent, ReplicaEvent.CREATION_BEGUN): (Creating,),
+    (Absent, ReplicaEvent.NO_DIRECTORY): (Absent,),
+    (Absent, ReplicaEvent.LOG_THERE): (Following, Leading),
+    (Absent, ReplicaEvent.FAILED): (Offline,),
+    (Absent, ReplicaEvent.MAY_RETURN): (Creating,),
+    (Absent, ReplicaEvent.REMOVED): (Deleted,),
+    (Following, ReplicaEvent.ROLE_GIVEN): (Following, Leading),
+    (Following, ReplicaEvent.FAILED): (Offline,),
+    (Following, ReplicaEvent.REMOVED): (Deleted,),
+    (Leading, ReplicaEvent.ROLE_GIVEN): (Following, Leading),
+    (Leading, ReplicaEvent.FAILED): (Offline,),
+    (Leading, ReplicaEvent.REMOVED): (Deleted,),
+    (Offline, ReplicaEvent.MAY_RETURN): (Creating,),
+    (Offline, ReplicaEvent.REMOVED): (Deleted,),
+}
+
+
+def check_transition(before: ReplicaState, event: ReplicaEvent, after: ReplicaState) -> None:
+    """Raise AssertionError unless the table has this transition."""
+    if type(after) not in TRANSITIONS.get((type(before), event), ()):
+        raise AssertionError(
+            f"{event.name} does not lead from {type(before).__name__} to {type(after).__name__}"
+        )
+
+
+class StandIn(Enum):
+    """Whether an empty log took the place of one that the ISR relied on.
+
+    That one may be on a disk that is gone. Over as soon as the ISR names anybody else, or another
+    log is opened.
+    """
+
+    NO = auto()
+    POSSIBLE = auto()
+    """The ISR is this replica alone, and its log was made anew, or was found to lack records."""
+    MUST_NOT_LEAD = auto()
+    """Others could have been in sync: the controller is told that the log is lost."""

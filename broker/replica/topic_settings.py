@@ -1,0 +1,144 @@
+"""What applies to one topic: its own configs, else this broker's settings.
+
+Source: `org.apache.kafka.common.config.TopicConfig`, `LogConfig.extractLogConfigMap`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from broker.replica.batch_checks import BatchLimits
+from broker.replica.throttled_replicas import ThrottledReplicas
+from jbodlab.config import topic_keys
+from jbodlab.config.key_table import LONG_MAX, Values
+from jbodlab.errors import ConfigError
+from jbodlab.log.log_config import LogConfig
+
+T = TypeVar("T")
+
+MINUTE_MS = 60_000
+HOUR_MS = 60 * MINUTE_MS
+
+NOT_THROTTLED = ThrottledReplicas()
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSettings:
+    """Settings of one topic for its replicas here."""
+
+    log: LogConfig
+    limits: BatchLimits
+    min_insync_replicas: int
+    leader_throttled: ThrottledReplicas = NOT_THROTTLED
+    """Whose leaders send at a limited rate to replicas that are not in sync."""
+    follower_throttled: ThrottledReplicas = NOT_THROTTLED
+    """Who fetches at a limited rate while not in sync."""
+
+
+class SettingsOfTopics:
+    """Knows this broker's defaults, and puts a topic's configs above them."""
+
+    def __init__(self, values: Values) -> None:
+        self.use(values)
+
+    def use(self, values: Values) -> None:
+        """Have other settings of this broker count from now on."""
+        self._values = values
+        self.defaults = self.of_topic({})
+
+    @property
+    def producer_id_expiration_ms(self) -> int:
+        """After how long a silent producer is forgotten."""
+        return self._values.integer("producer.id.expiration.ms")
+
+    def of_topic(self, configs: Mapping[str, str]) -> TopicSettings:
+        """Return the settings of a topic with these configs; the controller has checked them."""
+        chosen = _Chosen(self._values, configs)
+        integer = chosen.integer
+        cleanup_policy = chosen.text("cleanup.policy", "log.cleanup.policy").lower()
+        segment_bytes = integer("segment.bytes", "log.segment.bytes")
+        log = LogConfig(
+            segment_bytes=segment_bytes,
+            segment_ms=integer("segment.ms", "log.roll.ms", ("log.roll.hours", HOUR_MS)),
+            segment_index_bytes=integer("segment.index.bytes", "log.index.size.max.bytes"),
+            index_interval_bytes=integer("index.interval.bytes", "log.index.interval.bytes"),
+            retention_ms=integer(
+                "retention.ms",
+                "log.retention.ms",
+                ("log.retention.minutes", MINUTE_MS),
+                ("log.retention.hours", HOUR_MS),
+            ),
+            retention_bytes=integer("retention.bytes", "log.retention.bytes"),
+            cleanup_policy=cleanup_policy,
+            file_delete_delay_ms=integer("file.delete.delay.ms", "log.segment.delete.delay.ms"),
+            flush_messages=integer("flush.messages", "log.flush.interval.messages"),
+        )
+        timestamp_type = chosen.text("message.timestamp.type", "log.message.timestamp.type")
+        limits = BatchLimits(
+            max_message_bytes=integer("max.message.bytes", "message.max.bytes"),
+            segment_bytes=segment_bytes,
+            log_append_time=timestamp_type.lower() == "logappendtime",
+            timestamp_before_max_ms=integer(
+                "message.timestamp.before.max.ms", "log.message.timestamp.before.max.ms"
+            ),
+            timestamp_after_max_ms=integer(
+                "message.timestamp.after.max.ms", "log.message.timestamp.after.max.ms"
+            ),
+            compacted="compact" in cleanup_policy,
+        )
+        return TopicSettings(
+            log=log,
+            limits=limits,
+            min_insync_replicas=integer("min.insync.replicas", "min.insync.replicas"),
+            leader_throttled=_throttled(topic_keys.LEADER_THROTTLED, configs),
+            follower_throttled=_throttled(topic_keys.FOLLOWER_THROTTLED, configs),
+        )
+
+
+def _throttled(name: str, configs: Mapping[str, str]) -> ThrottledReplicas:
+    try:
+        return ThrottledReplicas(topic_keys.throttled_replicas(name, configs.get(name, "")))
+    except ConfigError as error:
+        logger.warning("%s; nothing is throttled", error)
+        return ThrottledReplicas()
+
+
+class _Chosen:
+    """One setting after the other: from the topic if it has it, else from the broker."""
+
+    def __init__(self, values: Values, configs: Mapping[str, str]) -> None:
+        self._values = values
+        self._configs = configs
+
+    def integer(self, topic_key: str, broker_key: str, *coarser: tuple[str, int]) -> int:
+        """Return an integer; `coarser` are older broker keys in larger units, with the factor."""
+        return self._choose(topic_key, int, lambda: self._of_broker(broker_key, coarser))
+
+    def text(self, topic_key: str, broker_key: str) -> str:
+        """Return a text."""
+        return self._choose(topic_key, str.strip, lambda: self._values.text(broker_key))
+
+    def _choose(self, key: str, parse: Callable[[str], T], default: Callable[[], T]) -> T:
+        text = self._configs.get(key)
+        if text is None:
+            return default()
+        try:
+            return parse(text)
+        except ValueError:
+            logger.warning("topic config %s=%s is not a number, the default applies", key, text)
+            return default()
+
+    def _of_broker(self, key: str, coarser: tuple[tuple[str, int], ...]) -> int:
+        value = self._values.optional_integer(key)
+        if value is not None:
+            return value
+        for coarser_key, factor in coarser:
+            value = self._values.optional_integer(coarser_key)
+            if value is not None:
+                return value if value < 0 else min(value * factor, LONG_MAX)
+        raise AssertionError(f"{key} has no default")

@@ -1,0 +1,144 @@
+"""Everybody who waits for one replica, and what each of them is told when it changes.
+
+A produce request may wait for records to be written or for the high watermark, a fetch for either
+or for news of any kind, a fetch session for news; whoever came before the log waits for that.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import Protocol
+
+from broker.replica.client_requests import LeaderHint
+from broker.replica.waiting import AppendQueue, FetchQueue
+from jbodlab.error_code import ErrorCode
+from jbodlab.supervised import call_each
+
+logger = logging.getLogger(__name__)
+
+
+class News(Enum):
+    """What a fetch session is told of a partition."""
+
+    RECORDS = auto()
+    """There is more to read."""
+    ROLE = auto()
+    """Who waits must be answered: role, epoch or directory changed."""
+    LATER = auto()
+    """Something that may wait for the next answer."""
+
+
+class SessionObserver(Protocol):
+    """A fetch session that contains a partition."""
+
+    def partition_changed(self, news: News) -> None:
+        """Look at the partition again; called in the middle of its change."""
+
+
+class Waiters:
+    """Who waits for one replica.
+
+    Attributes:
+        written_appends: Until their records are written here.
+        replicated_appends: Until the high watermark covers their records.
+        follower_fetches: Of brokers, until there is more written.
+        consumer_fetches: Of clients, until the high watermark moves.
+        sessions: Fetch sessions that contain the partition.
+    """
+
+    __slots__ = (
+        "_when_ready",
+        "consumer_fetches",
+        "follower_fetches",
+        "replicated_appends",
+        "sessions",
+        "written_appends",
+    )
+
+    def __init__(self) -> None:
+        self.written_appends = AppendQueue()
+        self.replicated_appends = AppendQueue()
+        self.follower_fetches = FetchQueue()
+        self.consumer_fetches = FetchQueue()
+        self.sessions: dict[SessionObserver, None] = {}
+        self._when_ready: list[Callable[[], None]] = []
+
+    @property
+    def count(self) -> int:
+        """How many produce entries and fetches wait here."""
+        return (
+            len(self.written_appends)
+            + len(self.replicated_appends)
+            + len(self.follower_fetches)
+            + len(self.consumer_fetches)
+        )
+
+    @property
+    def append_count(self) -> int:
+        """How many produce entries wait here."""
+        return len(self.written_appends) + len(self.replicated_appends)
+
+    def when_ready(self, callback: Callable[[], None]) -> None:
+        """Call back as soon as the log is there, or it is clear that it never will be."""
+        self._when_ready.append(callback)
+
+    def ready(self) -> None:
+        """The log is there, or never will be."""
+        callbacks, self._when_ready = self._when_ready, []
+        call_each(callbacks, "a log that is there")
+        self.wake_everybody()
+
+    def written(self, end_offset: int) -> None:
+        """Records up to here are written."""
+        self.written_appends.reached(end_offset)
+        self.follower_fetches.wake()
+        self.tell_sessions(News.RECORDS)
+
+    def replicated(self, high_watermark: int) -> None:
+        """The high watermark moved."""
+        self.replicated_appends.reached(high_watermark)
+        self.consumer_fetches.wake()
+        self.tell_sessions(News.LATER)
+
+    def leadership_lost(self, replicated: int, hint: LeaderHint | None) -> None:
+        """Sort out the produce entries of a leader that leads no more.
+
+        What only has to be written here yet is answered when it is, for it will be: that goes for
+        acks=1, and for acks=all where everybody else in the ISR has it already. The next leader is
+        one of these.
+
+        Args:
+            replicated: What the high watermark would be if all were written here.
+            hint: Who leads now.
+        """
+        for waiting in self.replicated_appends.take_reached(replicated):
+            self.written_appends.add(waiting)
+        self.replicated_appends.refuse_all(ErrorCode.NOT_LEADER_OR_FOLLOWER, hint=hint)
+
+    def cut(self, end_offset: int, hint: LeaderHint | None) -> None:
+        """What was appended before the leadership was lost is gone beyond an offset."""
+        self.written_appends.refuse_beyond(end_offset, ErrorCode.NOT_LEADER_OR_FOLLOWER, hint=hint)
+
+    def refuse_appends(
+        self, error_code: ErrorCode, *, message: str | None = None, hint: LeaderHint | None = None
+    ) -> None:
+        """Answer all produce entries with an error."""
+        for queue in (self.written_appends, self.replicated_appends):
+            queue.refuse_all(error_code, message=message, hint=hint)
+
+    def wake_everybody(self) -> None:
+        """Have all fetches answered: role, epoch or directory changed."""
+        self.follower_fetches.wake(forced=True)
+        self.consumer_fetches.wake(forced=True)
+        self.tell_sessions(News.ROLE)
+
+    def tell_sessions(self, news: News) -> None:
+        """Have the fetch sessions of followers look at this partition again."""
+        for observer in tuple(self.sessions):
+            try:
+                observer.partition_changed(news)
+            except Exception:
+                # Clients wait for what follows, and so do the other followers.
+                logger.exception("a fetch session did not hear of %s", news.name)

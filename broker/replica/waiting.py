@@ -1,0 +1,233 @@
+"""Requests that wait, and what wakes them.
+
+A produce request waits until its records are written here or, with acks=all, at every in-sync
+replica. A fetch waits until there is enough to send. Neither is ever looked for by a timer or a
+sweep: it stands in the partition that it waits for, and every event of that partition (records
+written, high watermark moved, role or epoch changed, ISR too small, directory failed, partition
+deleted) goes through what stands there at once. The request's own time-out is the last resort.
+
+Source: `kafka.server.DelayedProduce`, `DelayedFetch`. There an event that forgets to look for
+waiting requests leaves them to their time-out, 30 seconds by default; here an event cannot.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from broker.replica.client_requests import AppendEntry, AppendResult, LeaderHint
+from jbodlab.error_code import ErrorCode
+
+
+class AppendRequest:
+    """One produce request; its future is done when each of its entries is settled."""
+
+    __slots__ = ("_open_count", "_queues", "_results", "_timer", "entries", "future")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, entries: Sequence[AppendEntry]) -> None:
+        self.entries = entries
+        self.future: asyncio.Future[list[AppendResult]] = loop.create_future()
+        self._results: list[AppendResult | None] = [None] * len(entries)
+        self._open_count = len(entries)
+        self._timer: asyncio.TimerHandle | None = None
+        self._queues: set[AppendQueue] = set()
+        if not entries:
+            self.future.set_result([])
+
+    def is_settled(self, index: int) -> bool:
+        """Whether the entry has its result."""
+        return self._results[index] is not None
+
+    def settle(self, index: int, result: AppendResult) -> None:
+        """Give an entry its result; the first one counts."""
+        if self._results[index] is not None:
+            return
+        self._results[index] = result
+        self._open_count -= 1
+        if not self._open_count:
+            self._finish()
+
+    def refuse(
+        self,
+        index: int,
+        error_code: ErrorCode,
+        *,
+        message: str | None = None,
+        hint: LeaderHint | None = None,
+    ) -> None:
+        """Settle an entry with an error."""
+        self.settle(
+            index,
+            AppendResult(
+                topic_partition=self.entries[index].topic_partition,
+                error_code=error_code,
+                error_message=message,
+                leader_hint=hint,
+            ),
+        )
+
+    def stands_in(self, queue: AppendQueue) -> None:
+        """Remember where an entry waits, to leave no trace there after a time-out."""
+        self._queues.add(queue)
+
+    def time_out_after(self, loop: asyncio.AbstractEventLoop, timeout_ms: int) -> None:
+        """Settle what is still open with REQUEST_TIMED_OUT after this time."""
+        if self._open_count:
+            self._timer = loop.call_later(max(timeout_ms, 0) / 1000, self._time_out)
+
+    def _time_out(self) -> None:
+        for index in range(len(self.entries)):
+            if self._results[index] is None:
+                self.refuse(index, ErrorCode.REQUEST_TIMED_OUT)
+        for queue in self._queues:
+            queue.drop_settled()
+
+    def _finish(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self.future.done():
+            self.future.set_result([result for result in self._results if result is not None])
+
+
+class WaitingAppend(NamedTuple):
+    """One entry of a produce request that waits for its partition."""
+
+    required_offset: int
+    """The end offset that must be reached: one beyond the last record."""
+    request: AppendRequest
+    position: int
+    success: AppendResult
+
+
+class AppendQueue:
+    """The entries that wait at one partition for one kind of progress, by ascending offset."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[WaitingAppend] = deque()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, waiting: WaitingAppend) -> None:
+        """Let an entry wait; duplicates of older batches may come out of order."""
+        waiting.request.stands_in(self)
+        queue = self._waiting
+        if queue and queue[-1].required_offset > waiting.required_offset:
+            position = len(queue)
+            while position and queue[position - 1].required_offset > waiting.required_offset:
+                position -= 1
+            queue.insert(position, waiting)
+        else:
+            queue.append(waiting)
+
+    def reached(self, end_offset: int) -> None:
+        """Settle what waited for this end offset or a smaller one."""
+        queue = self._waiting
+        while queue and queue[0].required_offset <= end_offset:
+            waiting = queue.popleft()
+            waiting.request.settle(waiting.position, waiting.success)
+
+    def refuse_all(
+        self, error_code: ErrorCode, *, message: str | None = None, hint: LeaderHint | None = None
+    ) -> None:
+        """Settle everything that waits with an error."""
+        queue, self._waiting = self._waiting, deque()
+        for waiting in queue:
+            waiting.request.refuse(waiting.position, error_code, message=message, hint=hint)
+
+    def take_reached(self, end_offset: int) -> list[WaitingAppend]:
+        """Return, and forget, what waits for this end offset or a smaller one."""
+        taken = []
+        while self._waiting and self._waiting[0].required_offset <= end_offset:
+            taken.append(self._waiting.popleft())
+        return taken
+
+    def refuse_beyond(
+        self, end_offset: int, error_code: ErrorCode, *, hint: LeaderHint | None = None
+    ) -> None:
+        """Settle everything that waits for a larger end offset with an error."""
+        queue = self._waiting
+        while queue and queue[-1].required_offset > end_offset:
+            waiting = queue.pop()
+            waiting.request.refuse(waiting.position, error_code, hint=hint)
+
+    def drop_settled(self) -> None:
+        """Forget entries whose request timed out."""
+        self._waiting = deque(w for w in self._waiting if not w.request.is_settled(w.position))
+
+
+class WaitingFetch:
+    """A fetch that stands in several partitions until one of them wakes it.
+
+    Args:
+        loop: The event loop.
+        finish: Called once, when the fetch shall be answered with what there is.
+        is_enough: Asked at every wake-up that is not forced: is there enough to answer?
+    """
+
+    __slots__ = ("_finish", "_is_enough", "_places", "_timer", "done")
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        max_wait_ms: int,
+        *,
+        is_enough: Callable[[], bool],
+        finish: Callable[[], None],
+    ) -> None:
+        self._is_enough = is_enough
+        self._finish = finish
+        self._places: list[FetchQueue] = []
+        self.done = False
+        self._timer = loop.call_later(max_wait_ms / 1000, self.wake, True)
+
+    def stand_in(self, queue: FetchQueue) -> None:
+        """Wait for the events of a partition."""
+        self._places.append(queue)
+        queue.add(self)
+
+    def wake(self, forced: bool) -> None:
+        """Answer if there is enough, or in any case when `forced`."""
+        if self.done or not (forced or self._is_enough()):
+            return
+        self.cancel()
+        self._finish()
+
+    def cancel(self) -> None:
+        """Leave all partitions without an answer."""
+        self.done = True
+        self._timer.cancel()
+        for queue in self._places:
+            queue.discard(self)
+        self._places.clear()
+
+
+class FetchQueue:
+    """The fetches that wait at one partition for one kind of progress."""
+
+    __slots__ = ("_waiting",)
+
+    def __init__(self) -> None:
+        self._waiting: dict[WaitingFetch, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def __iter__(self) -> Iterator[WaitingFetch]:
+        return iter(list(self._waiting))
+
+    def add(self, fetch: WaitingFetch) -> None:
+        """Let a fetch wait here."""
+        self._waiting[fetch] = None
+
+    def discard(self, fetch: WaitingFetch) -> None:
+        """Forget a fetch."""
+        self._waiting.pop(fetch, None)
+
+    def wake(self, *, forced: bool = False) -> None:
+        """Wake everybody: there may be more to send, or with `forced` there is news of any kind."""
+        if self._waiting:
+            for fetch in list(self._waiting):
+                fetch.wake(forced)

@@ -1,0 +1,296 @@
+"""All replicas of this broker: builds what looks after them, and answers the handlers.
+
+Source: `kafka.server.ReplicaManager`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from broker.disk.log_dir import LogDir
+from broker.disk.log_dirs import LogDirs
+from broker.disk.logs_in_use import LogInUse, OwnedLog
+from broker.following.fetcher import FetcherManager
+from broker.following.quota import ByteQuota
+from broker.moves.future_throttle import MoveThrottle
+from broker.moves.requested_moves import RequestedMoves
+from broker.moves.running_moves import RunningMoves
+from broker.placement.assigner import Assigner
+from broker.placement.found_replicas import FoundLogs
+from broker.placement.replica_placement import ReplicaPlacement
+from broker.replica.appends import AppendService
+from broker.replica.client_requests import (
+    READ_COMMITTED,
+    AppendEntry,
+    AppendResult,
+    EpochAnswer,
+    EpochQuery,
+    FetchEntry,
+    FetchParams,
+    FetchResult,
+    LogDirDescription,
+    OffsetAnswer,
+    OffsetQuery,
+    SessionFetched,
+    SessionRequest,
+)
+from broker.replica.clock import Clock
+from broker.replica.in_sync import IsrChanges
+from broker.replica.partition import Partition
+from broker.replica.registry import ReplicaRegistry
+from broker.replica.topic_settings import SettingsOfTopics
+from broker.replica_roles import ReplicaRoles
+from broker.serving import offset_queries
+from broker.serving.fetch_sessions import FetchSessions
+from broker.serving.fetching import FetchService
+from broker.serving.log_dir_descriptions import describe_log_dirs
+from jbodlab.error_code import ErrorCode
+from jbodlab.ids import BrokerId, TopicId, TopicPartition
+from jbodlab.image.partition_registration import PartitionRegistration
+from jbodlab.loop_clock import loop_ms
+from jbodlab.records.metadata_version import JBOD_LEVEL
+
+PRODUCER_EXPIRATION_CHECK_S = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicationSettings:
+    """Settings of this broker; times in ms."""
+
+    broker_id: BrokerId
+    lag_time_max_ms: int = 30_000
+    producer_id_expiration_ms: int = 86_400_000
+    move_threads: int | None = None
+    """Moves between directories that copy at the same time; None: as many as directories."""
+    move_rate: int | None = None
+    """Bytes in a second that all of them may copy; None: without limit."""
+
+
+class IsrProposer(Protocol):
+    """Carries proposed ISRs to the controller."""
+
+    def propose_isr(self, partition: Partition, new_isr: tuple[BrokerId, ...]) -> None:
+        """Ask for a new ISR; the answer comes back through `Partition.in_sync`."""
+
+
+class ReplicaManager:
+    """The replicas of this broker by partition; lives on the event loop.
+
+    Args:
+        registry: Where the replicas are found.
+        settings: This broker's.
+        topics: Settings of topics.
+        log_dirs: The directories.
+        fetchers: Fetch for followers.
+        isr_proposer: Carries ISR changes to the controller.
+        assigner: Reports directories to the controller.
+        on_moved: Called with source and target when a replica has changed its directory.
+        remove_later: Has a `-delete` directory removed after a delay in ms.
+        leader_quota: Of throttled replicas that are led here; None is without limit.
+
+    Attributes:
+        roles: Listens to the metadata and to the directories.
+        moves: Between directories.
+        placement: The logs in the directories.
+        isr_changes: How often the ISR of led partitions changed.
+    """
+
+    def __init__(
+        self,
+        registry: ReplicaRegistry,
+        settings: ReplicationSettings,
+        *,
+        topics: SettingsOfTopics,
+        log_dirs: LogDirs,
+        fetchers: FetcherManager,
+        isr_proposer: IsrProposer,
+        assigner: Assigner,
+        remove_later: Callable[[LogDir, Path, int], None],
+        on_moved: Callable[[LogDir, LogDir], None],
+        leader_quota: ByteQuota | None = None,
+    ) -> None:
+        self.registry = registry
+        self._settings = settings
+        self._topics = topics
+        self._log_dirs = log_dirs
+        self._fetchers = fetchers
+        self._isr_proposer = isr_proposer
+        self._loop = asyncio.get_running_loop()
+        self._clock = Clock(
+            now_ms=partial(loop_ms, self._loop), wall_ms=lambda: int(time.time() * 1000)
+        )
+        self._timers: list[asyncio.TimerHandle] = []
+        self.isr_changes = IsrChanges()
+        self._appends = AppendService(registry, self._loop)
+        self._fetches = FetchService(registry, self._loop, leader_quota)
+        self._sessions = FetchSessions(self._fetches, self._loop, self._clock.now_ms)
+        self.placement = ReplicaPlacement(log_dirs, remove_later)
+        self.moves = RunningMoves(
+            log_dirs,
+            self.placement,
+            fetchers,
+            assigner,
+            asks_controller=lambda: registry.image.features.metadata_version >= JBOD_LEVEL,
+            threads=settings.move_threads or len(log_dirs.all),
+            throttle=MoveThrottle(settings.move_rate),
+            on_moved=on_moved,
+        )
+        self._requested_moves = RequestedMoves(registry, log_dirs, self.placement, self.moves)
+        self.roles = ReplicaRoles(
+            registry,
+            new_partition=self._new_partition,
+            topics=topics,
+            log_dirs=log_dirs,
+            placement=self.placement,
+            fetchers=fetchers,
+            moves=self.moves,
+            assigner=assigner,
+        )
+
+    # Life
+
+    def start(self) -> None:
+        """Begin to look for lagging followers and silent producers, now and then."""
+        self._timers = []
+        self._every(self._settings.lag_time_max_ms / 2000, self._check_lag)
+        self._every(PRODUCER_EXPIRATION_CHECK_S, self._expire_producers)
+
+    async def stop(self) -> None:
+        """Stop to follow and to create; who still waits is told that this broker leads no more."""
+        for timer in self._timers:
+            timer.cancel()
+        self._timers = []
+        await self.moves.stop()
+        await self.placement.close()
+        await self._fetchers.close()
+
+    def take_found(self, found: FoundLogs) -> None:
+        """Take in the logs that were found at the start; replicas take them with the metadata."""
+        self.placement.note_copies(found.copies, found.waiting)
+        for each in found.replicas:
+            self.placement.add_loaded(each.log, each.log_dir, each.high_watermark)
+        for each in found.futures:
+            self.moves.add_found(each.log, each.log_dir)
+
+    # What handlers ask
+
+    def append(
+        self, entries: Sequence[AppendEntry], acks: int, timeout_ms: int
+    ) -> asyncio.Future[list[AppendResult]]:
+        """Append a client's batches; offsets are given out before this returns."""
+        return self._appends.append(entries, acks, timeout_ms)
+
+    def fetch(
+        self, params: FetchParams, entries: Sequence[FetchEntry]
+    ) -> asyncio.Future[list[FetchResult]]:
+        """Read, waiting for data as long as the parameters allow."""
+        return self._fetches.fetch(params, entries)
+
+    def fetch_in_session(
+        self, params: FetchParams, session: SessionRequest, entries: Sequence[FetchEntry]
+    ) -> asyncio.Future[SessionFetched]:
+        """Read for a follower that names only what changed; see `fetch_sessions`.
+
+        Raises:
+            KafkaError: there is no such session, or the epoch is not its next one.
+        """
+        return self._sessions.fetch(params, session, entries)
+
+    def hurry_session(self, session_id: int) -> None:
+        """Let the waiting fetch of a session be answered now."""
+        self._sessions.hurry(session_id)
+
+    def list_offsets(
+        self, entries: Sequence[OffsetQuery], replica_id: BrokerId, isolation: int
+    ) -> asyncio.Future[list[OffsetAnswer]]:
+        """Look offsets up; isolation 1 sees committed records only."""
+        return self._loop.create_task(
+            offset_queries.list_offsets(
+                self.registry, entries, replica_id, read_committed=isolation == READ_COMMITTED
+            )
+        )
+
+    def epoch_end_offsets(self, entries: Sequence[EpochQuery]) -> list[EpochAnswer]:
+        """Say where leader epochs end."""
+        return offset_queries.epoch_end_offsets(self.registry, entries)
+
+    def describe_log_dirs(
+        self, topics: Mapping[str, set[int]] | None
+    ) -> asyncio.Future[list[LogDirDescription]]:
+        """Describe every configured directory, with all replicas or those asked for."""
+        return self._loop.create_task(
+            describe_log_dirs(
+                self._log_dirs,
+                list(self.registry.online_replicas()),
+                list(self.moves.moves()),
+                topics,
+            )
+        )
+
+    def alter_log_dirs(
+        self, wanted: Mapping[TopicPartition, str]
+    ) -> Mapping[TopicPartition, ErrorCode]:
+        """Begin, redirect or cancel moves between directories; see `RequestedMoves`."""
+        return self._requested_moves.alter(wanted)
+
+    # What upkeep asks
+
+    def logs_in(self, log_dir: LogDir) -> Sequence[LogInUse]:
+        """Return the logs in a directory."""
+        return [
+            *self.registry.logs_in(log_dir),
+            *self.placement.unused_in(log_dir),
+            *self.moves.futures_in(log_dir),
+        ]
+
+    def log_start_moved(self, log: OwnedLog) -> None:
+        """Take notice that retention let a log begin at a later offset."""
+        self.registry.log_start_moved(log)
+
+    # Inside
+
+    def _new_partition(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: TopicId,
+        registration: PartitionRegistration,
+    ) -> Partition:
+        name = topic_partition.topic
+        return Partition(
+            broker_id=self._settings.broker_id,
+            topic_partition=topic_partition,
+            topic_id=topic_id,
+            registration=registration,
+            settings=self._topics.of_topic(self.registry.image.configs.topic(name)),
+            lag_time_max_ms=self._settings.lag_time_max_ms,
+            clock=self._clock,
+            propose_isr=self._isr_proposer.propose_isr,
+            isr_changes=self.isr_changes,
+            on_failed=self.roles.log_failed,
+        )
+
+    def _check_lag(self) -> None:
+        for partition in self.registry.partitions():
+            partition.in_sync.shrink()
+            # A follower that is not in the ISR holds it back only as long as it is caught up.
+            partition.advance_high_watermark()
+
+    def _expire_producers(self) -> None:
+        now_ms, expiration_ms = self._clock.wall_ms(), self._topics.producer_id_expiration_ms
+        for _, log in self.registry.online_replicas():
+            log.expire_producers(now_ms, expiration_ms)
+
+    def _every(self, seconds: float, function: Callable[[], None]) -> None:
+        position = len(self._timers)
+
+        def fire() -> None:
+            self._timers[position] = self._loop.call_later(seconds, fire)
+            function()
+
+        self._timers.append(self._loop.call_later(seconds, fire))

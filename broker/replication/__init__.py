@@ -1,1 +1,0 @@
-"""Replicas: leading, following, high watermark, ISR, and the requests that wait for them."""

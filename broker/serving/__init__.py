@@ -1,0 +1,1 @@
+"""What clients and followers read: fetches and their sessions, offsets, what lies where."""

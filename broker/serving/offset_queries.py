@@ -1,0 +1,144 @@
+"""ListOffsets and OffsetForLeaderEpoch: where in a log something is.
+
+Source: `kafka.cluster.Partition.fetchOffsetForTimestamp`, `lastOffsetForLeaderEpoch`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from broker.replica.client_requests import EpochAnswer, EpochQuery, OffsetAnswer, OffsetQuery
+from broker.replica.partition import Partition
+from broker.replica.partition_log import PartitionLog
+from broker.replica.registry import ReplicaRegistry
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import JbodlabError, KafkaError, LogDirError
+from jbodlab.ids import BrokerId
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+
+NOT_FOUND = -1
+
+logger = logging.getLogger(__name__)
+
+
+async def list_offsets(
+    replicas: ReplicaRegistry,
+    queries: Sequence[OffsetQuery],
+    replica_id: BrokerId,
+    *,
+    read_committed: bool,
+) -> list[OffsetAnswer]:
+    """Answer ListOffsets.
+
+    Followers see the log's end, consumers the high watermark, and those that want only committed
+    records the last stable offset.
+    """
+    reader = _Reader(replica_id >= 0, read_committed)
+    return list(await asyncio.gather(*(_offset(replicas, query, reader) for query in queries)))
+
+
+def epoch_end_offsets(
+    replicas: ReplicaRegistry, queries: Sequence[EpochQuery]
+) -> list[EpochAnswer]:
+    """Answer OffsetForLeaderEpoch."""
+    return [_epoch_end(replicas, query) for query in queries]
+
+
+class _Reader(NamedTuple):
+    is_follower: bool
+    read_committed: bool
+
+    def end(self, partition: Partition, log: PartitionLog) -> int:
+        """Return the first offset that it does not see."""
+        if self.is_follower:
+            return log.written_end
+        high_watermark = partition.high_watermark
+        return log.last_stable_offset(high_watermark) if self.read_committed else high_watermark
+
+
+async def _offset(replicas: ReplicaRegistry, query: OffsetQuery, reader: _Reader) -> OffsetAnswer:
+    partition = replicas.partition(query.topic_partition)
+    if partition is None:
+        code, _ = replicas.refusal(query.topic_partition)
+        return OffsetAnswer(topic_partition=query.topic_partition, error_code=code)
+    try:
+        partition.check_epoch(query.current_leader_epoch)
+        leader, log = partition.leader_log()
+        if query.timestamp < 0:
+            timestamp, offset = await _marked(partition, log, query.timestamp, reader)
+            early = partition.high_watermark < leader.leader_epoch_start
+            if query.timestamp == LATEST and not reader.is_follower and early:
+                # The high watermark has not reached this leader's own epoch yet: an earlier leader
+                # may have shown more than this one knows to be replicated.
+                raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE)
+        else:
+            timestamp, offset = await _at_time(partition, log, query.timestamp, reader)
+    except KafkaError as error:
+        return OffsetAnswer(topic_partition=query.topic_partition, error_code=error.code)
+    except LogDirError:
+        return OffsetAnswer(
+            topic_partition=query.topic_partition, error_code=ErrorCode.KAFKA_STORAGE_ERROR
+        )
+    except JbodlabError as error:
+        logger.error("ListOffsets of %s failed: %s", query.topic_partition, error)
+        return OffsetAnswer(
+            topic_partition=query.topic_partition, error_code=ErrorCode.UNKNOWN_SERVER_ERROR
+        )
+    epoch = leader.leader_epoch if query.timestamp == LATEST else log.epochs.epoch_for(offset)
+    return OffsetAnswer(
+        topic_partition=query.topic_partition,
+        timestamp=timestamp,
+        offset=offset,
+        leader_epoch=epoch if offset >= 0 else -1,
+    )
+
+
+async def _marked(
+    partition: Partition, log: PartitionLog, mark: int, reader: _Reader
+) -> tuple[int, int]:
+    match mark:
+        case -1:  # LATEST
+            return -1, reader.end(partition, log)
+        case -2 | -4:  # EARLIEST, EARLIEST_LOCAL
+            return -1, log.start_offset
+        case -3:  # MAX_TIMESTAMP
+            largest = log.state.segments.largest_timestamp
+            found = None if largest < 0 else await log.offset_for_timestamp(largest)
+            return found or (-1, NOT_FOUND)
+        case -5:  # LATEST_TIERED
+            return -1, NOT_FOUND
+        case _:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"timestamp {mark}")
+
+
+async def _at_time(
+    partition: Partition, log: PartitionLog, timestamp: int, reader: _Reader
+) -> tuple[int, int]:
+    found = await log.offset_for_timestamp(timestamp)
+    if found is None or found[1] >= reader.end(partition, log):
+        return -1, NOT_FOUND
+    return found
+
+
+def _epoch_end(replicas: ReplicaRegistry, query: EpochQuery) -> EpochAnswer:
+    partition = replicas.partition(query.topic_partition)
+    if partition is None:
+        code, _ = replicas.refusal(query.topic_partition)
+        return EpochAnswer(topic_partition=query.topic_partition, error_code=code)
+    try:
+        partition.check_epoch(query.current_leader_epoch)
+        _, log = partition.leader_log()
+    except KafkaError as error:
+        return EpochAnswer(topic_partition=query.topic_partition, error_code=error.code)
+    epoch, end_offset = log.epochs.end_offset_for(query.leader_epoch, log.end_offset)
+    return EpochAnswer(
+        topic_partition=query.topic_partition, leader_epoch=epoch, end_offset=end_offset
+    )
