@@ -17,11 +17,13 @@ from typing import Any
 
 from bench import measure
 from bench.decode import measure_decode
-from bench.kafka import KafkaCluster, fetch_jars
 from bench.moves import moves
 from bench.partitions import many_partitions
-from tests.cluster.harness import Cluster
+from tests.cluster.harness import Cluster, made
 from tests.cluster.small_disks import why_no_mounts
+from tests.kafka.jars import CACHE
+from tests.kafka.servers import KafkaServers
+from tests.kafka.tools import KafkaTools
 
 RESULTS = Path(__file__).parent / "results"
 SIZES = (100, 1_000, 10_000)
@@ -37,11 +39,10 @@ Row = tuple[str, str]
 def main() -> int:
     """Measure what was asked for; returns the exit code."""
     arguments = parse()
-    makers: dict[str, Callable[[Path], Cluster]] = {"jbodlab": Cluster}
-    if arguments.kafka:
-        jars = Path(arguments.kafka)
-        fetch_jars(jars)
-        makers["kafka"] = lambda root: KafkaCluster(root, jars)
+    makers: dict[str, Callable[[Path], Cluster]] = {"jbodlab": made}
+    tools = None if arguments.kafka is None else KafkaTools(cache=arguments.kafka)
+    if tools is not None:
+        makers["kafka"] = lambda root: made(root, servers=KafkaServers(tools))
     report: dict[str, Any] = {
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "machine": {"cores": os.cpu_count(), "python": platform.python_version()},
@@ -53,10 +54,11 @@ def main() -> int:
         for name, make in makers.items():
             report[name] = measure_all(name, make, arguments, rows)
     if arguments.only in (None, "decode"):
-        jars = Path(arguments.kafka) if arguments.kafka else None
-        found = measure_decode(arguments.records, jars)
+        found = measure_decode(arguments.records, None if tools is None else tools.jars)
         report["decode"] = [asdict(run) for run in found]
         rows += [(f"{run.records} records: {run.name}", run.text) for run in found]
+    if tools is not None:
+        tools.close()
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{time.strftime('%Y%m%dT%H%M%S')}.json"
     path.write_text(json.dumps(report, indent=1))
@@ -74,7 +76,14 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--partitions", type=int, default=3000, help="of the large cluster")
     parser.add_argument("--move-megabytes", type=int, default=1000, help="of a replica that moves")
     parser.add_argument("--records", type=int, default=1_000_000, help="of the metadata log")
-    parser.add_argument("--kafka", metavar="FOLDER", help="measure Kafka too, its jars kept there")
+    parser.add_argument(
+        "--kafka",
+        metavar="FOLDER",
+        type=Path,
+        nargs="?",
+        const=CACHE,
+        help="measure Kafka too, its jars kept there (default: where the tests keep them)",
+    )
     parser.add_argument("--only", choices=PARTS, help="one part of it all")
     return parser.parse_args()
 

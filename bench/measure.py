@@ -28,7 +28,7 @@ def fresh(make: MAKE) -> Iterator[Cluster]:
         try:
             yield cluster
         finally:
-            cluster.stop()
+            cluster.close()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,18 +51,18 @@ def start(make: MAKE) -> Start:
 def resident_mb(cluster: Cluster) -> dict[int, float]:
     """Resident memory of each process, in MB of 10^6 bytes."""
     found = {}
-    for node, process in cluster.processes.items():
-        status = Path(f"/proc/{process.pid}/status").read_text()
+    for node in cluster.nodes.values():
+        status = Path(f"/proc/{node.pid}/status").read_text()
         line = next(line for line in status.splitlines() if line.startswith("VmRSS"))
-        found[node] = int(line.split()[1]) * 1024 / 1e6
+        found[node.id] = int(line.split()[1]) * 1024 / 1e6
     return found
 
 
 def cpu_seconds(cluster: Cluster) -> float:
     """Processor time of all processes so far, user and system."""
     total = 0
-    for process in cluster.processes.values():
-        fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    for node in cluster.nodes.values():
+        fields = Path(f"/proc/{node.pid}/stat").read_text().rpartition(")")[2].split()
         total += int(fields[11]) + int(fields[12])
     return total / CLOCK_TICKS
 
@@ -84,10 +84,10 @@ def failover(make: MAKE, kind: str, *, leader_side: bool) -> Failover:
         with Load(cluster.bootstrap, "load", partition=0) as load:
             time.sleep(3)
             leader = cluster.leaders("load")[0]
-            victim = leader if leader_side else next(b for b in cluster.brokers if b != leader)
-            directory = cluster.directory_of(victim, "load", 0)
+            victim = leader if leader_side else next(b for b in cluster.broker_ids if b != leader)
+            directory = cluster.broker(victim).log_dir_of("load", 0).path
             begin = time.monotonic()
-            cluster.inject(kind, directory)
+            cluster.faults.inject(kind, directory)
             injected = time.monotonic()
             moved = wait_for(
                 "the replica out of its role",

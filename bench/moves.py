@@ -19,9 +19,9 @@ from confluent_kafka import Producer
 
 from bench.measure import median, percentile
 from jbodlab.error_code import ErrorCode
-from tests.cluster.harness import Cluster, wait_for
+from tests.cluster.harness import Cluster, made, wait_for
 from tests.cluster.moving import alter
-from tests.cluster.small_disks import DiskCluster, FillableDisk, ThrottledDisk
+from tests.cluster.small_disks import FillableDisk, ThrottledDisk
 
 TOPIC = "big"
 OTHERS = "others"
@@ -80,11 +80,11 @@ def disk_maker(file_system: str, size_mib: int) -> type[FillableDisk] | type[Thr
 
 
 @contextmanager
-def disks(file_system: str, megabytes: int) -> Iterator[DiskCluster]:
+def disks(file_system: str, megabytes: int) -> Iterator[Cluster]:
     """A broker with two directories on mounts of their own, and a third beside them."""
     with tempfile.TemporaryDirectory(prefix="jbodlab-bench-", dir="/var/tmp") as folder:
         Path(folder).chmod(0o755)
-        cluster = DiskCluster(
+        cluster = made(
             Path(folder) / "cluster",
             disk=disk_maker(file_system, 3 * megabytes + 200),
             brokers=1,
@@ -95,9 +95,7 @@ def disks(file_system: str, megabytes: int) -> Iterator[DiskCluster]:
             cluster.start()
             yield cluster
         finally:
-            cluster.stop()
-            for disk in cluster.disks.values():
-                disk.close()
+            cluster.close()
 
 
 def moves(file_system: str, megabytes: int, runs: int) -> Moves:
@@ -113,8 +111,8 @@ def moves(file_system: str, megabytes: int, runs: int) -> Moves:
         quiet = latency.between([(begin, time.monotonic())])
         spans, copying, speeds, copied, synced = [], [], [], [], []
         for _ in range(runs):
-            source = cluster.directory_of(1, TOPIC, 0)
-            target = next(path for path in cluster.log_dirs(1) if path != source)
+            source = cluster.broker(1).log_dir_of(TOPIC, 0).path
+            target = next(path for path in cluster.broker(1).paths if path != source)
             size = sum(file.stat().st_size for file in (source / f"{TOPIC}-0").glob("*.log"))
             begin, plain_s, synced_s = cp(source / f"{TOPIC}-0", target)
             copying.append((begin, begin + plain_s))

@@ -107,8 +107,8 @@ def _create(cluster: Cluster, partitions: int) -> float:
 def _on_disk(cluster: Cluster) -> int:
     return sum(
         path.name.startswith(f"{TOPIC}-")
-        for broker in cluster.brokers
-        for directory in cluster.log_dirs(broker)
+        for broker in cluster.broker_ids
+        for directory in cluster.broker(broker).paths
         for path in directory.iterdir()
     )
 
@@ -161,12 +161,12 @@ def _timed(found: list[float], sent: float) -> Callable[[object, object], None]:
 
 
 def _restart(cluster: Cluster, partitions: int) -> tuple[float, float, float]:
-    broker = cluster.brokers[1]
+    broker = cluster.broker_ids[1]
     begin = time.monotonic()
-    cluster.stop_node(broker, DEADLINE_S)
+    cluster.node(broker).stop(DEADLINE_S)
     stopped = time.monotonic()
-    cluster.start_node(broker)
-    cluster.wait_ready([broker])
+    cluster.node(broker).start()
+    cluster.wait_served(*map(cluster.broker, [broker]))
     ready = time.monotonic()
     _wait_until_replicated(cluster, partitions)
     return stopped - begin, ready - stopped, time.monotonic() - stopped
@@ -175,19 +175,19 @@ def _restart(cluster: Cluster, partitions: int) -> tuple[float, float, float]:
 def _lose_directory(cluster: Cluster) -> tuple[int, float, float, int]:
     """Take a directory from the broker that leads most; returns what happened."""
     before, _ = _leaders(cluster.admin())
-    counts = {broker: list(before.values()).count(broker) for broker in cluster.brokers}
+    counts = {broker: list(before.values()).count(broker) for broker in cluster.broker_ids}
     victim = max(counts, key=lambda broker: counts[broker])
-    directory = cluster.log_dirs(victim)[0]
+    directory = cluster.broker(victim).paths[0]
     names = {path.name for path in directory.iterdir()}
     moving = {key for key in before if f"{key[0]}-{key[1]}" in names and before[key] == victim}
-    others = [f"127.0.0.1:{cluster.ports[b]}" for b in cluster.brokers if b != victim]
+    others = [f"127.0.0.1:{cluster.node(b).port}" for b in cluster.broker_ids if b != victim]
     watcher = AdminClient({"bootstrap.servers": ",".join(others), "log_level": 0})
     _leaders(watcher)
     with Load(cluster.bootstrap, f"{TOPIC}-0") as load:
         time.sleep(3)
         directory.chmod(0)
         begin = time.monotonic()
-        brokers_seen = len(cluster.brokers)
+        brokers_seen = len(cluster.broker_ids)
         while True:
             leaders, brokers = _leaders(watcher)
             now = time.monotonic()

@@ -115,7 +115,7 @@ def _list(options: argparse.Namespace) -> int:
     if not found:
         print("no open faults")
     for fault in found:
-        state = "" if fault.took_effect else "  (interrupted; heal restores what was done)"
+        state = "" if fault.injected_ns else "  (interrupted; heal restores what was done)"
         print(f"{fault.fault_id:>4}  {fault.kind:<9} {fault.since}  {fault.path}{state}")
     return 0
 

@@ -61,7 +61,8 @@ class Fault:
     undo: Undo
     since: str
     is_open: bool = True
-    took_effect: bool = False
+    injected_ns: int | None = None
+    """When it took effect, on the monotonic clock; None until it did."""
     fate: str = field(default="")
     """How it ended; empty while it is open."""
 
@@ -180,7 +181,9 @@ def _apply(faults: dict[int, Fault], entry: dict[str, Any]) -> None:
             modes = {**fault.undo.modes, **entry["modes"]}
             faults[fault_id] = replace(fault, undo=replace(fault.undo, modes=modes))
         case "injected":
-            faults[fault_id] = replace(fault, took_effect=True, since=entry["wall"])
+            faults[fault_id] = replace(
+                fault, injected_ns=entry["monotonic_ns"], since=entry["wall"]
+            )
         case "undone" | "healed":
             faults[fault_id] = replace(fault, is_open=False, fate=entry["event"])
         case _:

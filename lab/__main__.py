@@ -110,20 +110,21 @@ def _name(text: str) -> str:
 
 
 def _up(options: argparse.Namespace, interrupts: Interrupts) -> int:
-    from lab import cluster, plan, programs
+    from lab import up_and_down
+    from lab.cluster import programs
     from lab.state_files import StateFiles
 
     user = programs.server_user(options.uid)
     files = StateFiles.open()
     with files.lock(options.name):
-        cluster.make_room(options.name, files, print)
-        shape = plan.Shape(
+        up_and_down.make_room(options.name, files, print)
+        shape = up_and_down.Shape(
             brokers=options.brokers,
             log_dirs=options.log_dirs,
             disk_mb=options.disk_mb,
             mounts=not options.plain_folders,
         )
-        state = cluster.up(options.name, user, shape, files, interrupts, print)
+        state = up_and_down.up(options.name, user, shape, files, interrupts, print)
         with interrupts.deferred():
             state = replace(state, owner=None)
             files.write(state)
@@ -153,7 +154,7 @@ def _status(options: argparse.Namespace) -> int:
 
 
 def _down(options: argparse.Namespace, interrupts: Interrupts) -> int:
-    from lab import cluster
+    from lab import up_and_down
     from lab.state_files import StateFiles
 
     files = StateFiles.open()
@@ -163,10 +164,10 @@ def _down(options: argparse.Namespace, interrupts: Interrupts) -> int:
             if files.read(options.name) is None and not files.root(options.name).exists():
                 print(f"no cluster named {options.name} is up")
             else:
-                problems += cluster.down(options.name, files)
+                problems += up_and_down.down(options.name, files)
                 if not problems:
                     print(f"cluster {options.name} ended and removed")
-        problems += cluster.remove_leftovers(files, print)
+        problems += up_and_down.remove_leftovers(files, print)
     for problem in problems:
         print(f"jbodlab: {problem}", file=sys.stderr)
     return 1 if problems else 0

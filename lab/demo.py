@@ -9,7 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from jbodlab.lab_state import ClusterState
-from lab import cluster, plan, programs, replay
+from lab import replay, up_and_down
+from lab.cluster import processes, programs
 from lab.errors import LabError
 from lab.interrupts import Interrupts
 from lab.results import Results, keep_faults, keep_folders, keep_metadata, make_folder
@@ -25,13 +26,13 @@ def run(options: argparse.Namespace, name: str, interrupts: Interrupts) -> int:
     """
     _check_requirements(with_spark=not options.no_spark)
     user = programs.server_user(options.uid)
-    shape = plan.Shape(disk_mb=options.disk_mb, mounts=not options.plain_folders)
+    shape = up_and_down.Shape(disk_mb=options.disk_mb, mounts=not options.plain_folders)
     files = StateFiles.open()
     screen = Screen()
     began = time.monotonic()
     screen.line("jbodlab demo: a disk dies under a running cluster", Tone.HEADING)
     with files.lock(name):
-        cluster.make_room(name, files, screen.detail)
+        up_and_down.make_room(name, files, screen.detail)
         results = make_folder(options.output)
         is_kept = False
         try:
@@ -39,11 +40,11 @@ def run(options: argparse.Namespace, name: str, interrupts: Interrupts) -> int:
                 f"Cluster: 1 controller, {shape.brokers} brokers with {shape.log_dirs} log "
                 f"directories each, run by uid {user.uid}"
             )
-            state = cluster.up(name, user, shape, files, interrupts, screen.detail)
+            state = up_and_down.up(name, user, shape, files, interrupts, screen.detail)
             problems = _play(state, files, results, screen)
             keep_metadata(state, results)
             if not options.keep:
-                cluster.stop(state)
+                up_and_down.stop(state)
             keep_folders(files.root(name), results)
             if not options.no_spark:
                 problems += _replay(state, files, results, screen, interrupts)
@@ -57,7 +58,7 @@ def run(options: argparse.Namespace, name: str, interrupts: Interrupts) -> int:
         finally:
             if not is_kept:
                 with interrupts.deferred():
-                    for problem in cluster.down(name, files):
+                    for problem in up_and_down.down(name, files):
                         screen.detail(problem)
                     results.remove_if_empty()
         keep_faults(files.root(name), files.directory, results)
@@ -100,7 +101,7 @@ def _replay(
         results.tables,
         results.report,
         results.logs / "replay.log",
-        programs.environment(files.directory, Path(state.root)),
+        programs.environment(Path(state.root), processes.own_user(), files.directory),
         interrupts,
     )
     screen.block(results.report.read_text("utf-8"))

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-import json
 import queue
-import subprocess
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fault_injection.journal import FaultError
 from jbodlab import lab_state
 from jbodlab.ids import TopicPartition
 from jbodlab.lab_state import ClusterState, NodeState
-from lab import cluster, programs, questions, verdict
+from lab import up_and_down, verdict
+from lab.cluster import questions
+from lab.cluster.faults import Faults
 from lab.errors import LabError
 from lab.screen import Screen, Tone
 from lab.traffic import Producer
@@ -89,7 +90,7 @@ def run(
     watch = Watch(state, target)
     watch.start()
     try:
-        failover = Failover(target=target, fault_ns=_inject(state, target, state_dir))
+        failover = Failover(target=target, fault_ns=_inject(target, state_dir))
         screen.moment(0, f"fault injected: chmod 000 {target.path}", Tone.BAD)
         _show(failover, watch, producer, screen, lambda: _check_servers(state))
     finally:
@@ -120,38 +121,24 @@ def _target(
     return Target(broker=node, number=number, path=path, led=led, followed=followed)
 
 
-def _inject(state: ClusterState, target: Target, state_dir: Path) -> int:
+def _inject(target: Target, state_dir: Path) -> int:
     """Break the directory; returns the moment in which it took effect."""
     try:
-        done = subprocess.run(
-            [*programs.command("jbod-fault"), "inject", FAULT_KIND, target.path],
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd="/",
-            env=programs.environment(state_dir, Path(state.root)),
-            start_new_session=True,
-            timeout=60,
+        return (
+            Faults(lab_state.journal_file(state_dir))
+            .inject(FAULT_KIND, Path(target.path))
+            .injected_ns
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise LabError(f"jbod-fault did not run: {error}") from error
-    if done.returncode:
-        raise LabError(f"the fault could not be injected: {done.stderr.strip()}")
-    moments = [
-        entry["monotonic_ns"]
-        for entry in map(json.loads, lab_state.journal_file(state_dir).read_text().splitlines())
-        if entry["event"] == "injected"
-    ]
-    return int(moments[-1])
+    except FaultError as error:
+        raise LabError(f"the fault could not be injected: {error}") from error
 
 
 def _check_servers(state: ClusterState) -> None:
-    alive = cluster.running(state)
+    alive = up_and_down.running(state)
     for node in state.nodes:
         if node not in alive:
-            raise LabError(
-                f"{node.role} {node.node_id} has ended; the end of its log:{cluster.log_tail(node)}"
-            )
+            tail = up_and_down.log_tail(node)
+            raise LabError(f"{node.role} {node.node_id} has ended; the end of its log:{tail}")
 
 
 def _show(

@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from lab import processes, programs
+from lab.cluster import processes, programs
 from lab.errors import LabError
 from lab.interrupts import Interrupts
 
@@ -99,7 +99,7 @@ def run(
     Returns:
         What went wrong, empty if nothing did.
     """
-    program = [*_with_a_name(), *programs.command("jbod-replay")]
+    program = [*_with_a_name(), *programs.command("analytics.job")]
     command = [*program, "--input", str(metadata), "--output", str(tables)]
     with report.open("wb") as out, log.open("wb") as errors:
         with interrupts.deferred():

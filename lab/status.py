@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Iterator
 
 from jbodlab.lab_state import ClusterState, NodeState
-from lab import cluster, processes, questions
-from lab.questions import ClusterView, LogDirView
+from lab import up_and_down
+from lab.cluster import processes, questions
+from lab.cluster.questions import ClusterView, LogDirView
 
 TIMEOUT_S = 3.0
 
@@ -18,7 +19,7 @@ def report(state: ClusterState) -> tuple[bool, str]:
     Returns:
         Whether every node runs and every broker answers, and the text to print.
     """
-    alive = {node.node_id for node in cluster.running(state)}
+    alive = {node.node_id for node in up_and_down.running(state)}
     log_dirs, view = asyncio.run(_ask(state))
     lines = [f"cluster {state.name} ({state.cluster_id}) at {state.bootstrap}", ""]
     lines += _nodes(state, alive, log_dirs)

@@ -24,7 +24,7 @@ from jbodlab.metadata_log.batches import MetadataBatch, read_batches
 from jbodlab.protocol.record_batch import iterate_headers
 from jbodlab.records.cluster_records import BrokerRegistrationChangeRecord
 from jbodlab.records.topic_records import PartitionChangeRecord, TopicRecord
-from lab import questions
+from lab.cluster import questions
 
 ASK_PERIOD_S = 0.005
 READ_PERIOD_S = 0.002

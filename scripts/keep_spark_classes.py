@@ -1,4 +1,4 @@
-"""Keeps Spark's classes ready for `jbod-replay`; see `analytics.class_archive`."""
+"""Keeps Spark's classes ready for `jbod-replay`; see `analytics.job.class_archive`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from pyspark import StorageLevel
 from pyspark.sql import SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
 
-from analytics.class_archive import QUIET, archive_path
 from analytics.errors import ReplayInputError
-from analytics.session import SMALL_LOG_BYTES, require_java, start_session
+from analytics.job.class_archive import QUIET, archive_path
+from analytics.job.session import SMALL_LOG_BYTES, require_java, start_session
 
 _WAIT_S = 120
 

@@ -7,15 +7,15 @@
 #
 # The environment is .venv in the clone. Started by root, the servers run as an unprivileged user
 # (uid 1500, or JBODLAB_UID), who must be able to run it: where that user cannot enter the clone, the
-# environment lies in /var/lib/jbodlab and .venv is a link to it. The project is installed as a copy,
-# so that nothing that runs needs the clone.
+# environment lies in /var/lib/jbodlab and .venv is a link to it. The project itself is not copied:
+# what is edited in the clone is what runs.
 set -euo pipefail
 umask 022
 
 clone=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 venv=$clone/.venv
 server_uid=${JBODLAB_UID:-1500}
-packages=(jbodlab broker controller storage_tool analytics admin_tool fault_injection lab)
+packages=(jbodlab broker controller storage_tool analytics pyspark_kraft_metadata admin_tool fault_injection lab)
 
 fail() {
   echo "make env: $*" >&2
@@ -114,23 +114,12 @@ install_dependencies() {
   local install=("$venv/bin/python" -m pip install --quiet --disable-pip-version-check
     -c "$clone/constraints.txt")
   "${install[@]}" 'hatchling>=1.25'
-  "${install[@]}" --no-build-isolation "$clone[$extras]"
+  "${install[@]}" --no-build-isolation --editable "$clone[$extras]"
   { echo "$wanted"; { echo "$have"; tr , '\n' <<<"$extras"; } | grep . | sort -u; } >"$stamp"
-  rm -f "$venv/.jbodlab-source"
 }
 
-install_project() {
-  local wanted stamp=$venv/.jbodlab-source
-  local files
-  mapfile -t files < <(cd "$clone" && find "${packages[@]}" -type f ! -name '*.pyc' | LC_ALL=C sort)
-  wanted=$(fingerprint pyproject.toml "${files[@]}")
-  if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then return 0; fi
-  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall \
-    --no-build-isolation "$clone"
-  as_server "$venv/bin/jbod-storage" random-uuid >/dev/null ||
-    fail "uid $server_uid cannot use the environment in $venv"
-  echo "$wanted" >"$stamp"
-}
+# The servers' user may not write into the clone, and would translate every module at every start.
+translate() { (cd "$clone" && "$venv/bin/python" -m compileall -q -j 0 "${packages[@]}"); }
 
 # Lets the Java virtual machines of replays start sooner. It takes some seconds, so that a first demo
 # does not wait for it; whatever prevents it only costs time later, and is tried once.
@@ -165,5 +154,5 @@ fi
 # who run them.
 venv=$(readlink -f "$venv")
 install_dependencies "$1"
-install_project
+translate
 keep_spark_classes "$1"

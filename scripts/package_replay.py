@@ -11,15 +11,15 @@ import zipfile
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-PACKAGES = ("analytics", "jbodlab")
+PACKAGES = ("analytics", "jbodlab", "pyspark_kraft_metadata")
 STARTER = '''\
 """Starts jbod-replay under spark-submit, from the archive given with --py-files."""
 
 import sys
 
-from analytics.job import main
+from analytics.start import replay
 
-sys.exit(main())
+sys.exit(replay())
 '''
 
 

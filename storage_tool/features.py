@@ -13,25 +13,8 @@ from collections.abc import Sequence
 
 from jbodlab.errors import FormatError
 from jbodlab.records import metadata_version
+from jbodlab.records.features import LEVEL_MAX, NOT_BUILT
 from jbodlab.records.metadata_version import FEATURE_NAME, JBOD_LEVEL, LATEST, name_of
-
-LEVEL_MAX = {
-    "kraft.version": 1,
-    "transaction.version": 2,
-    "group.version": 1,
-    "eligible.leader.replicas.version": 1,
-    "share.version": 1,
-    "streams.version": 1,
-}
-"""Highest levels that Kafka knows, in the order in which its tools print them."""
-
-NOT_BUILT = {
-    "transaction.version": "transactions are",
-    "group.version": "consumer groups are",
-    "eligible.leader.replicas.version": "eligible leader replicas are",
-    "share.version": "share groups are",
-    "streams.version": "streams groups are",
-}
 
 _REQUIRED_LEVEL = {
     ("kraft.version", 1): 21,

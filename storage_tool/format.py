@@ -1,9 +1,7 @@
 """`format`: give each directory of a node its ids and the first records of the metadata log.
 
-All checks come before the first write, so that nothing is formatted when one fails. A directory
-counts as formatted when it has `meta.properties`; that is written last and atomically, so an
-interrupted run leaves directories that are formatted or not, never half, and can be repeated with
-`--ignore-formatted`.
+All checks come before the first write, so that nothing is formatted when one fails. An interrupted
+run can be repeated with `--ignore-formatted`.
 
 Source: `org.apache.kafka.metadata.storage.Formatter`, `kafka.tools.StorageTool`.
 """
@@ -11,17 +9,14 @@ Source: `org.apache.kafka.metadata.storage.Formatter`, `kafka.tools.StorageTool`
 from __future__ import annotations
 
 import argparse
-import os
-from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
-from jbodlab import directory_id, node_config
+from jbodlab.config import node_config
+from jbodlab.config.node_config import NodeConfig
 from jbodlab.errors import FormatError
 from jbodlab.log import meta_properties
 from jbodlab.log.filesystem import PosixFileSystem
-from jbodlab.log.meta_properties import Ensemble, MetaProperties
-from jbodlab.node_config import NodeConfig
+from jbodlab.log.meta_properties import Ensemble
 from storage_tool import features, node_file
 from storage_tool.node_file import NodeFile
 
@@ -50,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
     if not ensemble.empty:
         print("All of the log directories are already formatted.")
         return 0
-    _format_all(ensemble, config, options.cluster_id, level)
+    _format_empty(ensemble, config, options.cluster_id, level)
     return 0
 
 
@@ -99,50 +94,23 @@ def _read(config: NodeConfig, cluster_id: str) -> Ensemble:
     return ensemble
 
 
-def _format_all(ensemble: Ensemble, config: NodeConfig, cluster_id: str, level: int) -> None:
+def _format_empty(ensemble: Ensemble, config: NodeConfig, cluster_id: str, level: int) -> None:
+    from jbodlab.metadata_log.formatting import format_directories
     from jbodlab.records import metadata_version
 
-    used = {meta.directory_id for meta in ensemble.normal.values()}
-    for directory in ensemble.empty:
-        found = directory_id.random_directory_id(os.urandom)
-        while found in used:
-            found = directory_id.random_directory_id(os.urandom)
-        used.add(found)
+    def tell(directory: Path) -> None:
         kind = "metadata" if directory == ensemble.metadata_log_dir else "data"
         print(
             f"Formatting {kind} directory {directory} with metadata.version "
             f"{metadata_version.name_of(level)}.",
             flush=True,
         )
-        meta = MetaProperties(cluster_id=cluster_id, node_id=config.node_id, directory_id=found)
-        try:
-            _format_one(directory, meta, level)
-        except OSError as error:
-            raise FormatError(
-                f"Error while writing meta.properties file {directory}: {error}"
-            ) from error
 
-
-def _format_one(directory: Path, meta: MetaProperties, level: int) -> None:
-    from jbodlab.metadata_log.snapshots import write_bootstrap
-    from jbodlab.records.config_records import FeatureLevelRecord
-    from jbodlab.records.metadata_version import FEATURE_NAME, versioned
-
-    fs = PosixFileSystem()
-    _make_directory(fs, directory)
-    records = [versioned(FeatureLevelRecord(name=FEATURE_NAME, feature_level=level), level)]
-    write_bootstrap(directory / "bootstrap.checkpoint", records)
-    meta_properties.write(fs, directory, meta, comments=_comments())
-
-
-def _make_directory(fs: PosixFileSystem, directory: Path) -> None:
-    """Create a directory with its parents, durably."""
-    missing = [path for path in (directory, *directory.parents) if not path.exists()]
-    fs.mkdir(directory, parents=True, exist_ok=True)
-    for path in missing:
-        fs.fsync_dir(path.parent)
-
-
-def _comments() -> Sequence[str]:
-    """Return the comment lines that Java writes above properties."""
-    return ("", datetime.now(UTC).strftime("%a %b %d %H:%M:%S UTC %Y"))
+    format_directories(
+        ensemble.empty,
+        cluster_id=cluster_id,
+        node_id=config.node_id,
+        level=level,
+        used={meta.directory_id for meta in ensemble.normal.values() if meta.directory_id},
+        tell=tell,
+    )

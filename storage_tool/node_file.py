@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from jbodlab import node_config
 from jbodlab.command_line import read_properties
+from jbodlab.config import node_config
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

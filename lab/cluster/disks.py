@@ -12,8 +12,8 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
+from lab.cluster.processes import ServerUser
 from lab.interrupts import Interrupts
-from lab.processes import ServerUser
 
 TIMEOUT_S = 30.0
 

@@ -11,46 +11,40 @@ ROOT/controller-100/metadata-disk/metadata
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from jbodlab import properties
 from jbodlab.lab_state import ClusterState, NodeState
-from lab.processes import ServerUser
+from lab.cluster.ports import HOST
+from lab.cluster.processes import ServerUser
 
 CONTROLLER_ID = 100
-HOST = "127.0.0.1"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
-    """How large a cluster is.
-
-    Attributes:
-        disk_mb: Most that one disk holds, in MiB.
-        mounts: Whether disks shall be mounts where that is possible.
-    """
-
-    brokers: int = 3
-    log_dirs: int = 3
-    disk_mb: int = 512
-    mounts: bool = True
-
-    @property
-    def ports(self) -> int:
-        """How many ports it needs."""
-        return self.brokers + 1
 
 
 def plan(
-    name: str, root: Path, cluster_id: str, user: ServerUser, shape: Shape, ports: Sequence[int]
+    name: str,
+    root: Path,
+    cluster_id: str,
+    user: ServerUser,
+    ports: Sequence[int],
+    *,
+    log_dirs: int = 3,
 ) -> ClusterState:
-    """Return the description of a cluster that does not exist yet."""
+    """Return the description of a cluster that does not exist yet.
+
+    Args:
+        name: Its name.
+        root: The folder of all of it.
+        cluster_id: Its id, as text.
+        user: Who the servers run as.
+        ports: Port of the controller, then one of each broker.
+        log_dirs: Log directories of each broker.
+    """
     controller = _node(root, "controller", CONTROLLER_ID, ports[0], 0)
     brokers = [
-        _node(root, "broker", broker_id, ports[broker_id], shape.log_dirs)
-        for broker_id in range(1, shape.brokers + 1)
+        _node(root, "broker", broker_id, port, log_dirs)
+        for broker_id, port in enumerate(ports[1:], start=1)
     ]
     return ClusterState(
         name=name,
@@ -69,8 +63,10 @@ def directories(state: ClusterState) -> list[Path]:
     return [Path(path) for path in found]
 
 
-def property_file(state: ClusterState, node: NodeState) -> str:
-    """Return the text of a node's property file, in Kafka's own keys."""
+def property_file(
+    state: ClusterState, node: NodeState, settings: Mapping[str, str] | None = None
+) -> str:
+    """Return the text of a node's property file, in Kafka's own keys; `settings` come last."""
     is_broker = node.role == "broker"
     listener = "PLAINTEXT" if is_broker else "CONTROLLER"
     controller = state.controller
@@ -89,7 +85,7 @@ def property_file(state: ClusterState, node: NodeState) -> str:
     }
     if is_broker:
         values["advertised.listeners"] = address
-    return properties.render(values)
+    return properties.render({**values, **(settings or {})})
 
 
 def _node(root: Path, role: str, node_id: int, port: int, log_dir_count: int) -> NodeState:

@@ -9,17 +9,24 @@ those whose starter was killed before it could write them down.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
+import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from jbodlab.lab_state import ProcessState
 
+T = TypeVar("T")
+
 CLUSTER_VARIABLE = "JBODLAB_CLUSTER"
+_CLUSTER_PREFIX = f"{CLUSTER_VARIABLE}=".encode()
 POLL_S = 0.02
 KILL_DEADLINE_S = 5.0
 
@@ -40,6 +47,30 @@ class ServerUser:
         """Whether it is another user than this process's, which only root can become."""
         return self.uid != os.geteuid()
 
+    def ask(self, question: Callable[[], T]) -> T:
+        """Ask the file system something as this user, on a thread of its own.
+
+        Linux keeps the user for file access by thread; root's rights are then gone there.
+
+        Raises:
+            BaseException: whatever the question raised.
+        """
+        with ThreadPoolExecutor(max_workers=1, initializer=self._enter) as thread:
+            return thread.submit(question).result()
+
+    def _enter(self) -> None:
+        if self.is_other:
+            libc = ctypes.CDLL(None)
+            libc.setfsgid(self.gid)
+            libc.setfsuid(self.uid)
+            # Both tell nothing but what was there before.
+            assert libc.setfsuid(-1) == self.uid
+
+
+def own_user() -> ServerUser:
+    """Return who this process runs as."""
+    return ServerUser(uid=os.geteuid(), gid=os.getegid())
+
 
 def start(
     command: Sequence[str],
@@ -47,15 +78,23 @@ def start(
     user: ServerUser,
     log_file: Path,
     environment: Mapping[str, str],
-) -> ProcessState:
+    inherited: Sequence[int] = (),
+) -> subprocess.Popen[bytes]:
     """Start a process in a session of its own, its output appended to a file.
+
+    Args:
+        command: Program and arguments.
+        user: Who it runs as.
+        log_file: Where its output goes.
+        environment: All of its environment.
+        inherited: File descriptors that it keeps open.
 
     Raises:
         OSError: the program cannot be executed by that user.
     """
     fd = os.open(log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
     try:
-        child = subprocess.Popen(
+        return subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=fd,
@@ -64,17 +103,22 @@ def start(
             env=environment,
             start_new_session=True,
             umask=0o022,
+            pass_fds=inherited,
             user=user.uid if user.is_other else None,
             group=user.gid if user.is_other else None,
             extra_groups=[] if user.is_other else None,
         )
     finally:
         os.close(fd)
-    found = find(child.pid)
-    # Even a process that has ended keeps its pid and times until it is waited for.
-    assert found is not None
-    child.returncode = 0  # Waiting for it is this module's task, whoever holds the object.
-    return found
+
+
+def ending_with_us(command: Sequence[str]) -> list[str]:
+    """Return what runs a command so that the kernel kills it when the process that starts it ends.
+
+    That is a service of Linux; elsewhere the command is left as it is.
+    """
+    wrapper = shutil.which("setpriv")
+    return [*([wrapper, "--pdeathsig", "KILL", "--"] if wrapper else []), *command]
 
 
 def run(
@@ -114,9 +158,7 @@ def find(pid: int) -> ProcessState | None:
 
 
 def is_alive(process: ProcessState) -> bool:
-    """Return whether this very process still runs; one of our children that ended is reaped."""
-    with contextlib.suppress(ChildProcessError):
-        os.waitpid(process.pid, os.WNOHANG)
+    """Return whether this very process still runs; one that nobody waited for yet does not."""
     fields = _stat(process.pid)
     return (
         fields is not None
@@ -131,8 +173,8 @@ def end(processes: Iterable[ProcessState], *, deadline_s: float) -> list[Process
     Returns:
         The processes that had to be killed.
     """
-    asked = [process for process in processes if _send(process, signal.SIGTERM)]
-    killed = [process for process in _wait(asked, deadline_s) if _send(process, signal.SIGKILL)]
+    asked = [process for process in processes if send(process, signal.SIGTERM)]
+    killed = [process for process in _wait(asked, deadline_s) if send(process, signal.SIGKILL)]
     _wait(killed, KILL_DEADLINE_S)
     return killed
 
@@ -148,13 +190,23 @@ def in_session(session: int) -> list[ProcessState]:
 
 def of_cluster(root: Path) -> list[ProcessState]:
     """Return all processes that were started for the cluster in this folder."""
-    wanted = f"{CLUSTER_VARIABLE}={root}".encode()
+    return _started_for(lambda folder: folder == root)
+
+
+def below(folder: Path) -> list[ProcessState]:
+    """Return all processes that were started for clusters in this folder or below."""
+    return _started_for(lambda root: folder in (root, *root.parents))
+
+
+def _started_for(is_meant: Callable[[Path], bool]) -> list[ProcessState]:
     own = os.getpid()
     found = []
     for pid, fields in _all():
         with contextlib.suppress(OSError):
             variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-            if wanted in variables and pid != own:
+            named = [value for value in variables if value.startswith(_CLUSTER_PREFIX)]
+            roots = [Path(os.fsdecode(value.removeprefix(_CLUSTER_PREFIX))) for value in named]
+            if pid != own and any(map(is_meant, roots)):
                 found.append(ProcessState(pid=pid, start_ticks=int(fields[_START_TICKS])))
     return found
 
@@ -168,7 +220,7 @@ def resident_mb(process: ProcessState) -> int | None:
     return None
 
 
-def _send(process: ProcessState, number: signal.Signals) -> bool:
+def send(process: ProcessState, number: signal.Signals) -> bool:
     """Signal a process if it is still the one we mean; returns whether it was."""
     try:
         pidfd = os.pidfd_open(process.pid)

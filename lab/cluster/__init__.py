@@ -1,0 +1,24 @@
+"""A cluster of real processes on this machine: planned, formatted, started, broken, healed, ended.
+
+`Cluster` is the door; its nodes, their log directories and the faults of these hang below it:
+
+    with Cluster.running(folder, brokers=3, log_dirs=2) as cluster:
+        cluster.create_topic("orders", partitions=6, replicas=3)
+        with cluster.leader("orders", 0).log_dir_of("orders", 0).fails("chmod000"):
+            cluster.wait_leaders("orders")
+        cluster.broker(2).kill()
+        cluster.broker(2).start()
+
+The command line, the tests and the measurements all stand on it. Servers run the sources that the
+caller runs, as an unprivileged user where the caller is root, on ports that nobody else is given
+while the cluster lives. Whatever waits has a deadline, and says at its end what it waited for and
+what every node printed last.
+"""
+
+from lab.cluster.cluster import Cluster
+from lab.cluster.faults import Fault
+from lab.cluster.log_dir import LogDir
+from lab.cluster.node import Broker, Node
+from lab.cluster.waiting import NotInTimeError, wait_for
+
+__all__ = ["Broker", "Cluster", "Fault", "LogDir", "Node", "NotInTimeError", "wait_for"]

@@ -1,0 +1,512 @@
+"""One cluster: everything that is done to it as a whole, and what it tells from outside."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from jbodlab import kafka_uuid
+from jbodlab.errors import FormatError
+from jbodlab.image.metadata_image import MetadataImage
+from jbodlab.lab_state import ClusterState, NodeState
+from jbodlab.log.names import META_PROPERTIES_FILE, METADATA_DIR_NAME
+from lab.cluster import disks, layout, programs, questions
+from lab.cluster.controllers_log import ControllersLog
+from lab.cluster.faults import Faults
+from lab.cluster.node import Broker, Node, Servers, Surroundings
+from lab.cluster.ports import HeldPorts
+from lab.cluster.processes import ServerUser
+from lab.cluster.questions import ClusterView, PartitionView
+from lab.cluster.waiting import wait_for, witnesses
+from lab.errors import LabError
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+SERVED_DEADLINE_S = 60.0
+STOP_DEADLINE_S = 10.0
+ASK_TIMEOUT_S = 2.0
+TOPIC_DEADLINE_S = 30.0
+
+
+class Disk(Protocol):
+    """What log directories lie on."""
+
+    def close(self) -> None:
+        """Give it back."""
+
+
+class OwnServers:
+    """Our controller and brokers, formatted in this process."""
+
+    def command(self, node: NodeState) -> list[str]:
+        """Return the command that runs a node."""
+        return [*programs.command(node.role), "-c", node.properties_file]
+
+    def format(self, node: NodeState, cluster_id: str, directories: Sequence[Path]) -> None:
+        """Format directories, each without `meta.properties`."""
+        from jbodlab.metadata_log.formatting import format_directories
+        from jbodlab.records.metadata_version import LATEST
+
+        try:
+            format_directories(
+                directories, cluster_id=cluster_id, node_id=node.node_id, level=LATEST
+            )
+        except FormatError as error:
+            raise LabError(f"{node.role} {node.node_id} could not be formatted: {error}") from error
+
+
+class Cluster:
+    """A controller and brokers below one folder.
+
+    Attributes:
+        root: The folder.
+        user: Who the servers run as.
+        nodes: All nodes by id, the controller first.
+        brokers: The brokers, by rising id.
+        faults: The faults of their directories.
+        disks: What was made for directories, by the directory; empty for plain folders.
+    """
+
+    def __init__(
+        self,
+        state: ClusterState,
+        *,
+        servers: Servers | None = None,
+        ports: HeldPorts | None = None,
+        state_dir: Path | None = None,
+        journal: Path | None = None,
+        variables: Mapping[str, str] | None = None,
+        record: Callable[[ClusterState], None] = lambda _: None,
+        guard: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
+        outlives_us: bool = False,
+    ) -> None:
+        """Take hold of a cluster, whether it exists yet or not.
+
+        Args:
+            state: Where everything is, or shall be.
+            servers: What the nodes run; ours by default.
+            ports: The ports, if they are held here.
+            state_dir: Where clusters are written down, if this one is.
+            journal: Where faults are written down; in the cluster's folder by default.
+            variables: What is added to the environment of all servers.
+            record: Told whenever what is known of the cluster changed.
+            guard: Entered around what must not be interrupted.
+            outlives_us: Whether its processes go on when this one ends; else they are killed.
+        """
+        self.root = Path(state.root)
+        self.user = ServerUser(uid=state.uid, gid=state.gid)
+        self.faults = Faults(journal or self.root / "faults.jsonl")
+        self.disks: dict[Path, Disk] = {}
+        self._state = state
+        self._record = record
+        self._guard = guard
+        self._state_dir = state_dir
+        self._variables = dict(variables or {})
+        self._servers: Servers = servers or OwnServers()
+        self._ports = [] if ports is None else [ports]
+        self._admin: AdminClient | None = None
+        around = Surroundings(
+            user=self.user,
+            servers=self._servers,
+            environment=self.environment,
+            inherited=lambda: [fd for held in self._ports for fd in held.descriptors],
+            changed=lambda: self._record(self.state),
+            guard=guard,
+            outlives_us=outlives_us,
+        )
+        self.controller = Node(state.controller, around)
+        self._metadata = ControllersLog(self.controller.metadata_dir / METADATA_DIR_NAME)
+        self.brokers = [Broker(node, around, self.faults) for node in state.brokers]
+        self.nodes: dict[int, Node] = {node.id: node for node in (self.controller, *self.brokers)}
+        witnesses.add(self)
+
+    @classmethod
+    def plan(
+        cls,
+        root: Path,
+        *,
+        brokers: int = 3,
+        log_dirs: int = 3,
+        name: str = "cluster",
+        user: ServerUser | None = None,
+        **options: Any,
+    ) -> Self:
+        """Plan a cluster that does not exist; its ports are held from now on.
+
+        Args:
+            root: Its folder, which the servers' user must be able to enter.
+            brokers: How many.
+            log_dirs: How many of each broker.
+            name: Its name.
+            user: Who the servers run as; an unprivileged user where this is root, else this user.
+            options: As for the constructor.
+
+        Raises:
+            LabError: there are no free ports.
+        """
+        ports = HeldPorts.hold(brokers + 1)
+        state = layout.plan(
+            name,
+            root,
+            kafka_uuid.to_text(kafka_uuid.random_uuid(os.urandom)),
+            user or programs.server_user(None),
+            ports.numbers,
+            log_dirs=log_dirs,
+        )
+        return cls(state, ports=ports, **options)
+
+    @classmethod
+    @contextlib.contextmanager
+    def running(
+        cls,
+        root: Path,
+        *,
+        settings: Mapping[str, str] | None = None,
+        disk: Callable[[Path], Disk] | None = None,
+        **options: Any,
+    ) -> Iterator[Self]:
+        """Make and start a cluster that is gone afterwards, whatever happened.
+
+        Args:
+            root: Its folder; removed with all that is in it.
+            settings: As for `make`.
+            disk: As for `make`.
+            options: As for `plan`.
+        """
+        cluster = cls.plan(root, **options)
+        try:
+            cluster.make(settings, disk=disk)
+            cluster.start()
+            yield cluster
+        finally:
+            cluster.close()
+
+    def __repr__(self) -> str:
+        return f"cluster {self._state.name} in {self.root}"
+
+    # What it is
+
+    @property
+    def state(self) -> ClusterState:
+        """All that is known of it, as it is written down."""
+        return replace(self._state, nodes=tuple(node.state for node in self.nodes.values()))
+
+    @property
+    def id(self) -> str:
+        """The cluster's id, as text."""
+        return self._state.cluster_id
+
+    @property
+    def bootstrap(self) -> str:
+        """Addresses of all brokers, as clients want them."""
+        return self._state.bootstrap
+
+    @property
+    def broker_ids(self) -> list[int]:
+        """The ids of the brokers, rising."""
+        return [broker.id for broker in self.brokers]
+
+    def node(self, node_id: int) -> Node:
+        """Return a node; the controller's id is `layout.CONTROLLER_ID`."""
+        return self.nodes[node_id]
+
+    def broker(self, broker_id: int) -> Broker:
+        """Return a broker; the first is broker 1."""
+        return self.brokers[broker_id - 1]
+
+    def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
+        """Return the environment of what belongs to this cluster."""
+        return programs.environment(
+            self.root, self.user, self._state_dir, **self._variables, **(more or {})
+        )
+
+    def more_ports(self, count: int) -> tuple[int, ...]:
+        """Return further ports that are held as long as those of the nodes."""
+        held = HeldPorts.hold(count)
+        self._ports.append(held)
+        return held.numbers
+
+    # Making
+
+    def make(
+        self,
+        settings: Mapping[str, str] | None = None,
+        *,
+        disk: Callable[[Path], Disk] | None = None,
+    ) -> Self:
+        """Make all folders, disks and property files, and format the directories.
+
+        Args:
+            settings: Kafka's keys that all nodes get, before their own.
+            disk: Makes the disk at a path for one log directory of a broker; None for folders.
+
+        Raises:
+            LabError: something could not be made.
+        """
+        self.make_folders(settings)
+        if disk is not None:
+            for path in (path for broker in self.brokers for path in broker.paths):
+                self.disks[path] = disk(path.parent)
+        disks.make_plain(layout.directories(self._state), self.user)
+        self.format()
+        return self
+
+    def make_folders(self, settings: Mapping[str, str] | None = None) -> None:
+        """Make the folders and property files of a cluster, without its directories.
+
+        Raises:
+            LabError: that failed.
+        """
+        try:
+            if self.root.exists():
+                shutil.rmtree(self.root)
+            for folder in (self.root, self.root / "config", self.root / "logs"):
+                folder.mkdir(mode=0o755)
+                folder.chmod(0o755)
+            for node in self.nodes.values():
+                text = layout.property_file(self._state, node.state, settings)
+                node.properties_file.write_text(text, "utf-8")
+                node.properties_file.chmod(0o644)
+        except OSError as error:
+            raise LabError(f"cannot make the folders of the cluster: {error}") from error
+
+    def use_disks(self, mounts: Sequence[Path]) -> None:
+        """Take notice that directories lie on mounts, which `close` and others will undo."""
+        self._state = replace(self._state, mounts=tuple(map(str, mounts)))
+        self._record(self.state)
+
+    def format(self, nodes: Collection[Node] | None = None) -> None:
+        """Format the directories, of all nodes or of some, that have no id yet.
+
+        Raises:
+            LabError: a node could not be formatted.
+        """
+        with ThreadPoolExecutor(max_workers=len(self.nodes)) as pool:
+            list(pool.map(self._format, nodes or self.nodes.values()))
+
+    def _format(self, node: Node) -> None:
+        wanted = list(dict.fromkeys([*node.configured_dirs, node.metadata_dir]))
+        empty = [path for path in wanted if not (path / META_PROPERTIES_FILE).exists()]
+        self._servers.format(node.state, self.id, empty)
+        for path in empty:
+            self.own(path)
+
+    def own(self, path: Path) -> None:
+        """Give a file, or a folder with all below, to the servers' user."""
+        if self.user.is_other:
+            for each in (path, *path.rglob("*")):
+                os.chown(each, self.user.uid, self.user.gid, follow_symlinks=False)
+
+    # Life
+
+    def start(self, *, deadline_s: float = SERVED_DEADLINE_S) -> None:
+        """Start all nodes and wait until every broker serves.
+
+        Raises:
+            LabError: a node ended at once, or cannot be executed.
+            NotInTimeError: one does not serve within the deadline.
+        """
+        for node in self.nodes.values():
+            node.start()
+        self.wait_served(deadline_s=deadline_s)
+
+    def wait_served(self, *brokers: Broker, deadline_s: float = SERVED_DEADLINE_S) -> None:
+        """Wait until each of these brokers, or of all, names them all.
+
+        Raises:
+            LabError: one of them has ended.
+            NotInTimeError: one does not serve within the deadline.
+        """
+        missing = list(brokers or self.brokers)
+        wanted = {broker.id for broker in missing}
+
+        def served() -> bool:
+            for node in (self.controller, *missing):
+                if node.state.process is not None and not node.is_running:
+                    raise LabError(f"{node} ended while starting; {_tail(node)}")
+            views = asyncio.run(_views(missing))
+            missing[:] = [
+                broker
+                for broker, view in zip(missing, views, strict=True)
+                if view is None or not wanted <= view.broker_ids
+            ]
+            return not missing
+
+        wait_for(
+            f"every broker of {sorted(wanted)} serving",
+            served,
+            deadline_s,
+            last_seen=lambda: f"{missing} do not name all of them",
+        )
+
+    def stop(self, deadline_s: float = STOP_DEADLINE_S) -> None:
+        """End all nodes cleanly, as far as they do so within the deadline; the files stay."""
+        # Brokers first: one that ends hands its leadership over, for which it needs the controller.
+        for nodes in (self.brokers, (self.controller,)):
+            running = [node for node in nodes if node.is_running]
+            for node in running:
+                node.thaw()
+                node.signal(signal.SIGTERM)
+            end = time.monotonic() + deadline_s
+            for node in running:
+                with contextlib.suppress(AssertionError):
+                    node.wait_ended(max(0.0, end - time.monotonic()))
+                node.kill()
+
+    def kill(self) -> None:
+        """End all nodes at once, as a power switch."""
+        for node in self.nodes.values():
+            node.signal(signal.SIGKILL)
+        for node in self.nodes.values():
+            node.kill()
+
+    def heal(self) -> None:
+        """Undo every fault, and let frozen nodes go on."""
+        for broker in self.brokers:
+            broker.heal()
+        self.controller.thaw()
+        self.faults.heal_all()
+
+    def close(self) -> None:
+        """End everything at once and remove it: faults, processes, disks, files, ports."""
+        witnesses.discard(self)
+        self._admin = None
+        try:
+            # What hangs below a system call does not even die of SIGKILL before it is healed.
+            self.heal()
+        finally:
+            self.kill()
+            for disk in self.disks.values():
+                disk.close()
+            self.disks.clear()
+            disks.unmount_below(self.root)
+            shutil.rmtree(self.root, ignore_errors=True)
+            for held in self._ports:
+                held.close()
+
+    # What it tells
+
+    def view(self) -> ClusterView:
+        """Return the cluster as the first broker tells that answers.
+
+        Raises:
+            LabError: no broker answers.
+        """
+        for broker in self.brokers:
+            if broker.is_running:
+                view = asyncio.run(questions.ask_cluster_view(broker.state, ASK_TIMEOUT_S))
+                if view is not None:
+                    return view
+        raise LabError("no broker answers")
+
+    def partitions(self, topic: str) -> dict[int, PartitionView]:
+        """Return the partitions of a topic as clients are told of them; empty if it is unknown."""
+        return {
+            key.partition: partition
+            for key, partition in self.view().partitions.items()
+            if key.topic == topic
+        }
+
+    def leaders(self, topic: str) -> dict[int, int]:
+        """Return the leader of each partition of a topic, -1 where there is none."""
+        return {index: found.leader for index, found in self.partitions(topic).items()}
+
+    def isr(self, topic: str) -> dict[int, set[int]]:
+        """Return the ISR of each partition of a topic."""
+        return {index: set(found.isr) for index, found in self.partitions(topic).items()}
+
+    def leader(self, topic: str, partition: int) -> Broker:
+        """Return the broker that leads a partition, waiting until there is one."""
+        return self.broker(
+            wait_for(
+                f"a leader of {topic}-{partition}",
+                lambda: max(self.leaders(topic).get(partition, -1), 0),
+            )
+        )
+
+    def followers(self, topic: str, partition: int) -> list[Broker]:
+        """Return the brokers that follow a partition."""
+        leader = self.leader(topic, partition)
+        replicas = self.partitions(topic)[partition].replicas
+        return [self.broker(replica) for replica in replicas if replica != leader.id]
+
+    def wait_leaders(self, topic: str, deadline_s: float = TOPIC_DEADLINE_S) -> None:
+        """Wait until every partition of a topic has a leader."""
+        wait_for(
+            f"leaders of {topic}",
+            lambda: all(leader >= 0 for leader in self.leaders(topic).values() or [-1]),
+            deadline_s,
+            last_seen=lambda: self.leaders(topic),
+        )
+
+    def wait_isr(self, topic: str, deadline_s: float = TOPIC_DEADLINE_S) -> None:
+        """Wait until every replica of a topic is in its ISR."""
+        wait_for(
+            f"every replica of {topic} in sync",
+            lambda: all(
+                set(found.isr) == set(found.replicas) for found in self.partitions(topic).values()
+            ),
+            deadline_s,
+            last_seen=lambda: self.partitions(topic),
+        )
+
+    def image(self) -> MetadataImage:
+        """Return the metadata as the controller's disk has it, snapshots included."""
+        return self._metadata.image()
+
+    def last_words(self) -> str:
+        """Return what every node printed last."""
+        return "\n".join(f"--- {node!r} of {self}: {_tail(node)}" for node in self.nodes.values())
+
+    # Clients
+
+    def admin(self) -> AdminClient:
+        """Return one client for the life of the cluster; futures of a collected one would fail."""
+        if self._admin is None:
+            from confluent_kafka.admin import AdminClient
+
+            self._admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        return self._admin
+
+    def create_topic(
+        self, name: str, partitions: int = 6, replicas: int = 3, **config: str
+    ) -> None:
+        """Create a topic and wait until it is led.
+
+        Args:
+            name: Its name.
+            partitions: How many.
+            replicas: How many of each partition.
+            config: Settings, with `_` for each dot.
+        """
+        from confluent_kafka.cimpl import NewTopic
+
+        settings = {key.replace("_", "."): value for key, value in config.items()}
+        topic = NewTopic(name, partitions, replicas, config=settings)
+        for future in self.admin().create_topics([topic]).values():
+            future.result(TOPIC_DEADLINE_S)
+        self.wait_leaders(name)
+
+
+async def _views(brokers: Sequence[Broker]) -> list[ClusterView | None]:
+    return list(
+        await asyncio.gather(
+            *(questions.ask_cluster_view(broker.state, ASK_TIMEOUT_S) for broker in brokers)
+        )
+    )
+
+
+def _tail(node: Node) -> str:
+    lines = node.log_lines()
+    return "the end of its output:" + "".join(f"\n    {line}" for line in lines)

@@ -1,0 +1,95 @@
+"""A log directory of a broker, as the file system shows it, and what can be done to it."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+from typing import Any
+
+from fault_injection.preload import CallClass, Rule
+from jbodlab.ids import DirectoryId, TopicPartition
+from jbodlab.log import meta_properties, names
+from jbodlab.log.filesystem import PosixFileSystem
+from jbodlab.log.names import DirKind
+from lab.cluster.faults import Fault, Faults
+from lab.cluster.preload import CallFault, Preload
+from lab.errors import LabError
+
+
+class LogDir:
+    """One entry of `log.dirs`.
+
+    Attributes:
+        path: Where it lies.
+        preload: The rules that its broker's calls follow; None unless it was started with them.
+    """
+
+    def __init__(self, path: Path, faults: Faults) -> None:
+        self.path = path
+        self.preload: Preload | None = None
+        self._faults = faults
+
+    def __repr__(self) -> str:
+        return f"log directory {self.path}"
+
+    @property
+    def id(self) -> DirectoryId:
+        """The id in its `meta.properties`.
+
+        Raises:
+            LabError: it has none.
+        """
+        found = meta_properties.read(PosixFileSystem(), self.path).directory_id
+        if found is None:
+            raise LabError(f"{self} has no id")
+        return found
+
+    def replicas(self, kind: DirKind = DirKind.CURRENT) -> dict[TopicPartition, Path]:
+        """Return the folders of the replicas in it, current ones unless another kind is asked."""
+        found = {}
+        for path in self.path.iterdir():
+            if path.name == names.METADATA_DIR_NAME or not path.is_dir():
+                continue
+            try:
+                parsed = names.parse_partition_dir(path.name)
+            except ValueError:
+                continue
+            if parsed.kind is kind:
+                found[parsed.topic_partition] = path
+        return found
+
+    def fails(self, kind: str = "chmod000") -> Fault:
+        """Break it; the fault heals at the end of a `with` block, or by `heal`.
+
+        Raises:
+            FaultError: refused, or it did not bite and was undone.
+        """
+        return self._faults.inject(kind, self.path)
+
+    def errs(
+        self, code: int = errno.EIO, calls: CallClass = CallClass.ALL, **rule: Any
+    ) -> CallFault:
+        """Let its broker's calls fail with an error number, on open files too.
+
+        Args:
+            code: The `errno`.
+            calls: Which calls.
+            rule: Further values of `Rule`, such as `name`, `after`, `percent`.
+
+        Raises:
+            LabError: its broker was not started with `preload`.
+        """
+        return self._impose(Rule(directory=self.path, calls=calls, errno=code, **rule))
+
+    def slows(self, delay_ms: float, calls: CallClass = CallClass.SYNC, **rule: Any) -> CallFault:
+        """Let its broker's calls take so much longer; otherwise as `errs`."""
+        return self._impose(Rule(directory=self.path, calls=calls, delay_ms=delay_ms, **rule))
+
+    def hangs(self, for_s: float = 60, calls: CallClass = CallClass.ALL, **rule: Any) -> CallFault:
+        """Let its broker's calls not return, until healed or for so long; otherwise as `errs`."""
+        return self._impose(Rule(directory=self.path, calls=calls, hang_s=for_s, **rule))
+
+    def _impose(self, rule: Rule) -> CallFault:
+        if self.preload is None:
+            raise LabError(f"the broker of {self} was not started with preloaded faults")
+        return self.preload.impose(rule)

@@ -1,0 +1,292 @@
+"""One controller or broker: a process, its property file, its directories, its output."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+from jbodlab import properties
+from jbodlab.lab_state import NodeState
+from lab.cluster import processes
+from lab.cluster.faults import Faults
+from lab.cluster.log_dir import LogDir
+from lab.cluster.preload import Preload
+from lab.cluster.processes import ServerUser
+from lab.cluster.waiting import wait_for
+from lab.errors import LabError
+
+STOP_DEADLINE_S = 30.0
+KILL_DEADLINE_S = 10.0
+TAIL_LINES = 15
+
+
+class Servers(Protocol):
+    """What nodes run: ours, or those of Apache Kafka to compare with."""
+
+    def command(self, node: NodeState) -> list[str]:
+        """Return the command that runs a node until it is asked to end."""
+
+    def format(self, node: NodeState, cluster_id: str, directories: Sequence[Path]) -> None:
+        """Format directories of a node.
+
+        Raises:
+            LabError: that failed.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What all nodes of a cluster have in common.
+
+    Attributes:
+        user: Who they run as.
+        servers: What they run.
+        environment: Makes the whole environment of a process, given what one node adds to it.
+        inherited: File descriptors that they keep open.
+        changed: Called after a process was started or ended.
+        guard: Entered around what must not be interrupted.
+        outlives_us: Whether they go on when this process ends.
+    """
+
+    user: ServerUser
+    servers: Servers
+    environment: Callable[[Mapping[str, str]], dict[str, str]]
+    inherited: Callable[[], Sequence[int]]
+    changed: Callable[[], None]
+    guard: Callable[[], AbstractContextManager[None]]
+    outlives_us: bool
+
+
+class Node:
+    """A node that may run or not.
+
+    Attributes:
+        state: Where everything of it lies, and the process that runs it.
+        variables: What its next start adds to the environment, such as a preloaded library.
+    """
+
+    def __init__(self, state: NodeState, around: Surroundings) -> None:
+        self.state = state
+        self.variables: dict[str, str] = {}
+        self._around = around
+        self._child: subprocess.Popen[bytes] | None = None
+
+    def __repr__(self) -> str:
+        return f"{self.state.role} {self.id}"
+
+    @property
+    def id(self) -> int:
+        """Its `node.id`."""
+        return self.state.node_id
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return self.state.port
+
+    @property
+    def address(self) -> str:
+        """Host and port, as clients want them."""
+        return f"{self.state.host}:{self.state.port}"
+
+    @property
+    def properties_file(self) -> Path:
+        """Its settings."""
+        return Path(self.state.properties_file)
+
+    @property
+    def metadata_dir(self) -> Path:
+        """Its `metadata.log.dir`."""
+        return Path(self.state.metadata_log_dir)
+
+    @property
+    def folder(self) -> Path:
+        """What all its directories lie in."""
+        return self.metadata_dir.parents[1]
+
+    # Process
+
+    @property
+    def pid(self) -> int:
+        """Id of its process.
+
+        Raises:
+            LabError: it was not started.
+        """
+        if self.state.process is None:
+            raise LabError(f"{self} was not started")
+        return self.state.process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its process runs."""
+        if self._child is not None:
+            return self._child.poll() is None
+        return self.state.process is not None and processes.is_alive(self.state.process)
+
+    def start(self) -> None:
+        """Start the process; it need not serve yet.
+
+        Raises:
+            LabError: it runs already, or cannot be executed.
+        """
+        if self.is_running:
+            raise LabError(f"{self} runs already")
+        around = self._around
+        with around.guard():
+            try:
+                command = around.servers.command(self.state)
+                self._child = processes.start(
+                    command if around.outlives_us else processes.ending_with_us(command),
+                    user=around.user,
+                    log_file=Path(self.state.log_file),
+                    environment=around.environment(self.variables),
+                    inherited=around.inherited(),
+                )
+            except OSError as error:
+                raise LabError(f"cannot start {self}: {error}") from error
+            self.state = replace(self.state, process=processes.find(self._child.pid))
+            around.changed()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the process, if it runs."""
+        if self._child is not None:
+            self._child.send_signal(number)
+        elif self.state.process is not None:
+            processes.send(self.state.process, number)
+
+    def stop(self, deadline_s: float = STOP_DEADLINE_S) -> int:
+        """Ask the process to end and wait for it; returns its exit code."""
+        self.signal(signal.SIGTERM)
+        return self.wait_ended(deadline_s)
+
+    def kill(self) -> None:
+        """As a power switch: SIGKILL; harmless where it does not run."""
+        self.signal(signal.SIGKILL)
+        if self.state.process is not None:
+            self.wait_ended(KILL_DEADLINE_S)
+
+    def freeze(self) -> None:
+        """Let the process stand still: SIGSTOP."""
+        self.signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let a frozen process go on."""
+        self.signal(signal.SIGCONT)
+
+    def wait_ended(self, deadline_s: float = STOP_DEADLINE_S) -> int:
+        """Wait until the process has ended by itself.
+
+        Returns:
+            Its exit code, minus the signal's number where one ended it; -1 for a process that
+            somebody else had started.
+
+        Raises:
+            NotInTimeError: it still runs at the deadline.
+        """
+        wait_for(f"the end of {self}", lambda: not self.is_running, deadline_s)
+        code = -1 if self._child is None else self._child.returncode
+        self._child = None
+        self.state = replace(self.state, process=None)
+        self._around.changed()
+        return code
+
+    def run_to_end(self, deadline_s: float = STOP_DEADLINE_S) -> tuple[int, str]:
+        """Start a node that cannot run; returns its exit code and its last line."""
+        before = len(self.output())
+        self.start()
+        code = self.wait_ended(deadline_s)
+        lines = [line for line in self.output()[before:].splitlines() if line.strip()]
+        return code, lines[-1] if lines else ""
+
+    # Settings and output
+
+    def set_property(self, key: str, value: str) -> None:
+        """Change a setting; it counts from the next start."""
+        known = properties.parse(self.properties_file.read_text("utf-8"))
+        self.properties_file.write_text(properties.render({**known, key: value}), "utf-8")
+
+    @property
+    def configured_dirs(self) -> list[Path]:
+        """Its `log.dirs`, as the next start will read them."""
+        known = properties.parse(self.properties_file.read_text("utf-8"))
+        return [Path(path) for path in known["log.dirs"].split(",")]
+
+    def output(self) -> str:
+        """Return all that it has printed, over all its starts."""
+        with contextlib.suppress(FileNotFoundError):
+            return Path(self.state.log_file).read_text("utf-8", "replace")
+        return ""
+
+    def log_lines(self, count: int = TAIL_LINES) -> list[str]:
+        """Return the last lines of what it has printed."""
+        return self.output().splitlines()[-count:]
+
+
+class Broker(Node):
+    """A broker with its log directories, in the order of the property file at first."""
+
+    def __init__(self, state: NodeState, around: Surroundings, faults: Faults) -> None:
+        super().__init__(state, around)
+        self._faults = faults
+        self._preload: Preload | None = None
+        self.log_dirs = [LogDir(Path(path), faults) for path in state.log_dirs]
+
+    def log_dir(self, number: int) -> LogDir:
+        """Return a log directory; the first is number 1."""
+        return self.log_dirs[number - 1]
+
+    def preload(self) -> Preload:
+        """Start it, from its next start on, so that its calls can be broken; returns the rules.
+
+        Raises:
+            FaultError: the library cannot be built, for want of a C compiler.
+        """
+        if self._preload is None:
+            self._preload = Preload(self.folder / "preloaded-faults")
+            self.variables.update(self._preload.variables)
+            for one in self.log_dirs:
+                one.preload = self._preload
+        return self._preload
+
+    def heal(self) -> None:
+        """Take back all that was preloaded, and let it go on if it was frozen."""
+        if self._preload is not None:
+            self._preload.clear()
+        self.thaw()
+
+    def use_log_dirs(self, paths: Sequence[Path]) -> None:
+        """Give it other log directories; they count from the next start."""
+        self.log_dirs = [LogDir(path, self._faults) for path in paths]
+        for one in self.log_dirs:
+            one.preload = self._preload
+        self.set_property("log.dirs", ",".join(map(str, paths)))
+
+    def log_dir_at(self, path: Path) -> LogDir:
+        """Return the log directory with this path."""
+        return next((one for one in self.log_dirs if one.path == path), None) or LogDir(
+            path, self._faults
+        )
+
+    @property
+    def paths(self) -> list[Path]:
+        """The paths of its log directories."""
+        return [one.path for one in self.log_dirs]
+
+    def log_dir_of(self, topic: str, partition: int) -> LogDir:
+        """Return the directory that holds a replica, as the file system shows it.
+
+        Clients hear of a leader as soon as it is elected; its files follow a moment later, and are
+        waited for.
+        """
+        name = f"{topic}-{partition}"
+        return wait_for(
+            f"{name} at {self}",
+            lambda: next((one for one in self.log_dirs if (one.path / name).is_dir()), None),
+        )

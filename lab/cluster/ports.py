@@ -1,0 +1,61 @@
+"""TCP ports on the loopback interface that nobody else is given.
+
+A port is held by a socket that is bound and never listens. The system then gives it to nobody who
+asks for any port, neither to listen on nor to connect from, while a server that names it binds and
+listens beside that socket, because both allow the address to be used again; it may do so again
+after every restart. Nodes inherit the sockets, so that the ports stay held while one of them runs.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+from typing import Self
+
+from lab.errors import LabError
+
+HOST = "127.0.0.1"
+
+
+class HeldPorts:
+    """Some ports, until `close`."""
+
+    def __init__(self, sockets: Sequence[socket.socket]) -> None:
+        self._sockets = tuple(sockets)
+        self.numbers: tuple[int, ...] = tuple(one.getsockname()[1] for one in sockets)
+
+    @classmethod
+    def hold(cls, count: int) -> HeldPorts:
+        """Hold so many ports, whichever are free.
+
+        Raises:
+            LabError: there are not that many.
+        """
+        sockets: list[socket.socket] = []
+        try:
+            for _ in range(count):
+                one = socket.socket()
+                sockets.append(one)
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                one.bind((HOST, 0))
+        except OSError as error:
+            for one in sockets:
+                one.close()
+            raise LabError(f"no {count} free ports on {HOST}: {error}") from error
+        return cls(sockets)
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """What a node has to inherit to hold the ports too; empty after `close`."""
+        return tuple(one.fileno() for one in self._sockets if one.fileno() >= 0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go; nodes that inherited the ports go on holding them."""
+        for one in self._sockets:
+            one.close()

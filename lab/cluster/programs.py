@@ -1,0 +1,153 @@
+"""Where the servers' and tools' programs are, and whether the servers' user can run them."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Mapping
+from pathlib import Path
+
+import jbodlab
+from lab.cluster import processes
+from lab.cluster.processes import CLUSTER_VARIABLE, ServerUser
+from lab.errors import LabError
+
+DEFAULT_UID = 1500
+"""User that root's servers run as; it needs no entry in the list of users."""
+
+PACKAGES = (
+    "jbodlab",
+    "broker",
+    "controller",
+    "storage_tool",
+    "admin_tool",
+    "analytics",
+    "pyspark_kraft_metadata",
+    "fault_injection",
+)
+"""What servers and tools are made of."""
+
+
+def command(module: str) -> list[str]:
+    """Return the command that runs one of our programs, by a path without links.
+
+    The environment may be reached through a link in a folder that the servers' user cannot enter.
+    """
+    return [python(), "-m", module]
+
+
+def python() -> str:
+    """Return the interpreter of this environment, by a path without links to the environment."""
+    name = Path(sys.prefix).resolve() / "bin" / Path(sys.executable).name
+    return str(name) if name.exists() else sys.executable
+
+
+def sources(user: ServerUser, root: Path) -> Path:
+    """Return the folder of the sources that servers run: those that run here.
+
+    Where the servers' user cannot read them, as in a clone in somebody's home, a copy is made in
+    the folder of the cluster.
+    """
+    tree = Path(jbodlab.__file__).resolve().parents[1]
+    if _may_read(tree / "broker" / "__main__.py", user):
+        return tree
+    copy = root / "sources"
+    if not copy.exists():
+        for package in PACKAGES:
+            shutil.copytree(tree / package, copy / package)
+        _open_to_all(copy)
+    return copy
+
+
+def environment(
+    root: Path, user: ServerUser, state_dir: Path | None = None, **more: str
+) -> dict[str, str]:
+    """Return the environment of everything that is started for a cluster.
+
+    Args:
+        root: The folder of the cluster.
+        user: Who runs it.
+        state_dir: Where clusters and faults are written down, if they are.
+        more: Further variables.
+    """
+    found = {**os.environ, CLUSTER_VARIABLE: str(root), "PYTHONUNBUFFERED": "1", **more}
+    tree = sources(user, root)
+    if tree != Path(sysconfig.get_path("purelib")).resolve():
+        # Before anything that is installed. What else stands there may be a relative path, and
+        # servers run in another folder than this process.
+        others = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+        entries = [tree, *(Path(entry).resolve() for entry in others if entry)]
+        found["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(map(str, entries)))
+    if state_dir is not None:
+        found["JBODLAB_STATE_DIR"] = str(state_dir)
+    return found
+
+
+def server_user(uid: int | None) -> ServerUser:
+    """Return who the servers run as: an unprivileged user where this is root, else this user.
+
+    Raises:
+        LabError: that user is root, or cannot be become.
+    """
+    own = os.geteuid()
+    if own != 0:
+        if uid not in (None, own):
+            raise LabError(f"only root can start servers as uid {uid}; this is uid {own}")
+        return ServerUser(uid=own, gid=os.getegid())
+    wanted = DEFAULT_UID if uid is None else uid
+    if wanted == 0:
+        raise LabError("servers never run as root: no permission would stop them")
+    try:
+        return ServerUser(uid=wanted, gid=pwd.getpwuid(wanted).pw_gid)
+    except KeyError:
+        return ServerUser(uid=wanted, gid=wanted)
+
+
+def check(user: ServerUser, root: Path, variables: Mapping[str, str]) -> None:
+    """Try, as the servers' user, that the servers can be run and that their folder is reached.
+
+    Raises:
+        LabError: they cannot, with the reason.
+    """
+    look = "import os, sys, broker, controller; os.listdir(sys.argv[1])"
+    attempt = [python(), "-c", look, str(root)]
+    try:
+        done = processes.run(attempt, user=user, environment=variables)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise LabError(
+            f"uid {user.uid} cannot run {attempt[0]} ({error}); create the environment in a "
+            "folder that this user may enter, as `make env` does"
+        ) from error
+    if done.returncode:
+        lines = done.stderr.strip().splitlines()
+        raise LabError(
+            f"uid {user.uid} cannot run the servers of {sys.prefix} in {root}: "
+            f"{lines[-1] if lines else f'exit code {done.returncode}'}"
+        )
+
+
+def _open_to_all(folder: Path) -> None:
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+
+
+def _may_read(path: Path, user: ServerUser) -> bool:
+    """Return whether permissions let a user read a file; other rules show when it is run."""
+    if not user.is_other:
+        return True
+    needed = [(path, 0o4), *((parent, 0o1) for parent in path.parents)]
+    return all(_allows(each.stat(), user, bit) for each, bit in needed)
+
+
+def _allows(found: os.stat_result, user: ServerUser, bit: int) -> bool:
+    if found.st_uid == user.uid:
+        shift = 6
+    elif found.st_gid == user.gid:
+        shift = 3
+    else:
+        shift = 0
+    return bool(found.st_mode >> shift & bit)
