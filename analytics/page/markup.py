@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analytics.figure import Answer, Figure, FigureColumn, Unit, Value
-from analytics.page.plots import Plot, spec_text
+from analytics.page.figure import Answer, Figure, FigureColumn, Unit, Value
+from analytics.page.plots import Intervals, Plot, spec_text
 from analytics.page.sections import Block
 from analytics.page.values import escape, exact, readable
 
@@ -26,7 +26,11 @@ def block_html(block: Block, answer: Answer, bucket_ms: int, log_end: str) -> st
         parts.append(f"<figcaption><h3>{title}</h3></figcaption>")
     if block.note and answer.rows:
         parts.append(f'<p class="note">{escape(block.note)}</p>')
-    parts += [_plot_html(plot, bool(answer.rows), bucket_ms, log_end) for plot in block.plots]
+    parts += [
+        _plot_html(plot, bool(answer.rows), bucket_ms, log_end)
+        for plot in block.plots
+        if not _is_one_bar(plot, answer)
+    ]
     if not answer.rows and not block.plots:
         parts.append('<p class="none">None.</p>')
     parts.append(_details_html(answer, unfolded=block.open and bool(answer.rows)))
@@ -50,6 +54,13 @@ def _facts_html(answer: Answer) -> str:
     )
     attributes = _figure_attributes(answer.figure)
     return f'<div class="facts" {attributes}><dl data-row>{items}</dl></div>'
+
+
+def _is_one_bar(plot: Plot, answer: Answer) -> bool:
+    """Return whether a plot by day has one day only: it would say no more than its table."""
+    if not isinstance(plot, Intervals) or not plot.days or not answer.rows:
+        return False
+    return len(set(answer.values(plot.start))) < 2
 
 
 def _plot_html(plot: Plot, drawn: bool, bucket_ms: int, log_end: str) -> str:

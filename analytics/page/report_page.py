@@ -7,9 +7,9 @@ import hashlib
 from importlib.resources import files
 from string import Template
 
-from analytics.figure import Unit
-from analytics.figures import Figures
+from analytics.page.figure import Unit
 from analytics.page.markup import block_html, tiles_html
+from analytics.page.report_figures import Figures
 from analytics.page.sections import SECTIONS, Section
 from analytics.page.values import escape, exact
 

@@ -35,6 +35,7 @@ SECTIONS = (
         title="Log and cluster",
         facts=("log", "snapshots", "topics_now", "lane_counts", "problem_count"),
         blocks=(
+            Block(figure="assumptions", open=True),
             Block(figure="problem_kinds", open=True),
             Block(figure="brokers_now", open=True),
             Block(figure="features_now"),
@@ -254,6 +255,7 @@ SECTIONS = (
     Section(
         name="availability",
         title="Availability",
+        facts=("availability",),
         blocks=(
             Block(figure="topic_availability"),
             Block(

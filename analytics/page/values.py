@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from html import escape as escape_html
 
-from analytics.figure import Unit, Value
+from analytics.page.figure import Unit, Value
 
 NOTHING = "–"  # noqa: RUF001 - a dash for readers, not a minus
 

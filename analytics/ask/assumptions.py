@@ -1,0 +1,52 @@
+"""What a user says about a cluster that its log does not hold."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from analytics.errors import ReplayInputError
+from analytics.fold.min_insync import MIN_INSYNC_REPLICAS, AssumedMinIsr
+from jbodlab.command_line import read_properties
+from jbodlab.errors import FormatError
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say it."""
+    parser.add_argument(
+        "--min-insync-replicas",
+        metavar="N",
+        help="what counts where the log sets none",
+    )
+    parser.add_argument(
+        "--config", type=Path, metavar="FILE", help="a broker's server.properties, for the same"
+    )
+
+
+def assumed_min_isr(options: argparse.Namespace) -> AssumedMinIsr:
+    """Return what `min.insync.replicas` is where the log has none; the option counts first.
+
+    Raises:
+        ReplayInputError: it is no number of replicas, or the file cannot be read.
+    """
+    if options.min_insync_replicas is not None:
+        value = _number(options.min_insync_replicas, "--min-insync-replicas")
+        return AssumedMinIsr(value, "--min-insync-replicas")
+    if options.config is None:
+        return AssumedMinIsr()
+    try:
+        found = read_properties(options.config)
+    except FormatError as error:
+        raise ReplayInputError(str(error)) from error
+    text = found.get(MIN_INSYNC_REPLICAS)
+    if text is None:
+        return AssumedMinIsr(source=f"Kafka's default, {options.config} does not set it")
+    value = _number(text, f"{MIN_INSYNC_REPLICAS} in {options.config}")
+    return AssumedMinIsr(value, str(options.config))
+
+
+def _number(text: str, what: str) -> int:
+    value = int(text) if text.strip().isascii() and text.strip().isdecimal() else 0
+    if not 1 <= value < 2**31:
+        raise ReplayInputError(f"{what}: {text!r} is no number of replicas")
+    return value

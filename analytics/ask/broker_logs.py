@@ -1,0 +1,150 @@
+"""What brokers wrote about their directories, beside what the metadata log says of them.
+
+The metadata log knows when the controller recorded a failure, not when the broker noticed it. The
+lines of brokers' own logs do: those of Kafka (`[time] LEVEL message (logger)`) and of jbodlab
+(`time LEVEL module message name=value`). Their times carry no zone and are taken as UTC. A line
+belongs to a failure of its broker that the controller recorded within `JOIN_MS` after it; where
+several come into question and the line does not say which directory it means, it belongs to none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from analytics.errors import ReplayInputError
+
+JOIN_MS = 60_000
+"""How long a broker may try to tell the controller; it does so again and again."""
+_SKEW_MS = 1000
+"""How far the clock of a broker may be behind that of the controller."""
+
+_LINE = re.compile(
+    r"\[?(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(?P<ms>\d{3})\]? (?P<level>[A-Z]+) (?P<text>.*)"
+)
+_BROKER = re.compile(r"\b(?:broker(?:[._ ]?[iI]d)?|node[._]?[iI]d)\s?=\s?(\d+)")
+_LOG_DIR = re.compile(
+    r"\blog_dir=(?P<own>\S+)|\b(?:in|on|from|to) (?:log )?dir(?:ectory)? (?P<kafka>/[^\s,:)]+)"
+    r"|\blog dir(?:ectory)? (?P<other>/[^\s,:)]+)"
+)
+_DIRECTORY_ID = re.compile(r"\bdirectory_id=(\S+)")
+_LEVELS = frozenset(("WARN", "WARNING", "ERROR", "FATAL", "CRITICAL"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogLine:
+    """A warning or an error about a log directory."""
+
+    file: str
+    line: int
+    """Number of the line, from 1."""
+    time: datetime
+    level: str
+    broker: int | None
+    """None if no line of the file says which broker wrote it."""
+    log_dir: str
+    directory: str | None
+    """The id, where the line gives it."""
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureAt:
+    """What a line may belong to."""
+
+    broker: int
+    directory: str
+    detected_offset: int
+    detected_time: datetime | None
+
+
+def read_broker_logs(paths: Iterable[Path]) -> list[LogLine]:
+    """Return the lines about log directories, by file and number.
+
+    Raises:
+        ReplayInputError: a file cannot be read.
+    """
+    found: list[LogLine] = []
+    for path in paths:
+        try:
+            with path.open(encoding="utf-8", errors="replace") as lines:
+                found += lines_about_directories(str(path), lines)
+        except OSError as error:
+            reason = error.strerror or error
+            raise ReplayInputError(f"broker log {path} cannot be read: {reason}") from error
+    return found
+
+
+def lines_about_directories(file: str, lines: Iterable[str]) -> Iterator[LogLine]:
+    """Yield the lines of one broker's log that tell of trouble with a directory."""
+    broker: int | None = None
+    found: list[LogLine] = []
+    for number, text in enumerate(lines, 1):
+        if broker is None and (named := _BROKER.search(text)):
+            broker = int(named[1])
+        parts = _LINE.match(text)
+        if parts is None or parts["level"] not in _LEVELS:
+            continue
+        place = _LOG_DIR.search(parts["text"])
+        if place is None:
+            continue
+        time = _time(parts["time"], int(parts["ms"]))
+        if time is None:
+            continue
+        directory = _DIRECTORY_ID.search(parts["text"])
+        found.append(
+            LogLine(
+                file=file,
+                line=number,
+                time=time,
+                level=parts["level"],
+                broker=None,
+                log_dir=place["own"] or place["kafka"] or place["other"],
+                directory=None if directory is None else directory[1],
+                message=parts["text"].rstrip(),
+            )
+        )
+    for line in found:
+        yield replace(line, broker=broker)
+
+
+def joined(lines: Iterable[LogLine], failures: Sequence[FailureAt]) -> list[dict[str, object]]:
+    """Return lines as rows of the table of broker log lines, each with the failure it tells of."""
+    rows: list[dict[str, object]] = []
+    for line in lines:
+        of_line = [failure for failure in failures if _may_tell_of(line, failure)]
+        told = of_line[0] if len(of_line) == 1 else None
+        rows.append(
+            {
+                "broker": line.broker,
+                "directory": line.directory if told is None else told.directory,
+                "detected_offset": None if told is None else told.detected_offset,
+                "time": line.time,
+                "level": line.level,
+                "log_dir": line.log_dir,
+                "message": line.message,
+                "file": line.file,
+                "line": line.line,
+            }
+        )
+    return rows
+
+
+def _may_tell_of(line: LogLine, failure: FailureAt) -> bool:
+    if line.broker != failure.broker or failure.detected_time is None:
+        return False
+    if line.directory is not None and line.directory != failure.directory:
+        return False
+    later = failure.detected_time - line.time
+    return timedelta(milliseconds=-_SKEW_MS) <= later <= timedelta(milliseconds=JOIN_MS)
+
+
+def _time(text: str, milliseconds: int) -> datetime | None:
+    try:
+        found = datetime.strptime(text, "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
+    except ValueError:
+        return None
+    return found + timedelta(milliseconds=milliseconds)

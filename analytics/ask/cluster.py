@@ -1,0 +1,196 @@
+"""What brokers, topics and settings were, from the records of everything but partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from analytics.ask.offline_log import LogRecord
+from analytics.fold.min_insync import (
+    MIN_INSYNC_REPLICAS,
+    AssumedMinIsr,
+    MinIsrInForce,
+    min_isr_in_force,
+)
+from jbodlab import directory_id as directory_ids
+from jbodlab import kafka_uuid
+from jbodlab.ids import BrokerId, DirectoryId
+from jbodlab.image.broker_registration import BrokerRegistration
+from jbodlab.image.cluster_image import ClusterDelta, ClusterImage
+from jbodlab.image.replay_error import ReplayError
+from jbodlab.image.settings_delta import SettingsDelta
+from jbodlab.image.settings_image import ConfigsImage, FeaturesImage
+from jbodlab.records.cluster_records import (
+    BrokerRegistrationChangeRecord,
+    FenceBrokerRecord,
+    RegisterBrokerRecord,
+    UnfenceBrokerRecord,
+    UnregisterBrokerRecord,
+)
+from jbodlab.records.config_records import (
+    BROKER_RESOURCE,
+    TOPIC_RESOURCE,
+    ConfigRecord,
+    FeatureLevelRecord,
+)
+from jbodlab.records.topic_records import ClearElrRecord, RemoveTopicRecord, TopicRecord
+
+UNCLEAN_ELECTION = "unclean.leader.election.enable"
+ELR_FEATURE = "eligible.leader.replicas.version"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerChange:
+    """One record about a broker, with the registration before and after it."""
+
+    source: LogRecord
+    broker: BrokerId
+    before: BrokerRegistration | None
+    after: BrokerRegistration | None
+
+    @property
+    def gone_offline(self) -> tuple[DirectoryId, ...]:
+        """Directories that were online before, and are not any more."""
+        return _missing(self.before, self.after)
+
+    @property
+    def come_online(self) -> tuple[DirectoryId, ...]:
+        """Directories that are online now and were not."""
+        return _missing(self.after, self.before)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicLife:
+    """One existence of a topic."""
+
+    name: str
+    topic_id: str
+    created: LogRecord
+    removed: LogRecord | None = None
+
+
+@dataclass(slots=True)
+class Cluster:
+    """The cluster at a moment, and how its brokers got there.
+
+    Attributes:
+        changes: Of each broker, in order.
+        lives: Of each name of a topic, in order.
+        clears: Records that emptied eligible leader replicas.
+    """
+
+    changes: dict[BrokerId, list[BrokerChange]] = field(default_factory=dict)
+    lives: dict[str, list[TopicLife]] = field(default_factory=dict)
+    clears: list[LogRecord] = field(default_factory=list)
+    brokers: Mapping[BrokerId, BrokerRegistration] = field(default_factory=dict)
+    configs: ConfigsImage = field(default_factory=ConfigsImage)
+    features: FeaturesImage = field(default_factory=FeaturesImage)
+    assumed_min_isr: AssumedMinIsr = field(default_factory=AssumedMinIsr)
+
+    def change_at(self, broker: BrokerId, offset: int) -> BrokerChange | None:
+        """Return the last change of a broker at or before an offset."""
+        own = self.changes.get(broker, ())
+        return next((each for each in reversed(own) if each.source.offset <= offset), None)
+
+    def min_isr(self, topic: str) -> MinIsrInForce:
+        """Return `min.insync.replicas` of a topic."""
+        return min_isr_in_force(
+            self.configs.topic(topic).get(MIN_INSYNC_REPLICAS),
+            self.configs.resource(BROKER_RESOURCE, "").get(MIN_INSYNC_REPLICAS),
+            self.assumed_min_isr,
+        )
+
+    def unclean_election(self, topic: str) -> bool:
+        """Return whether a topic lets replicas lead that are not in sync."""
+        value = self.configs.topic(topic).get(UNCLEAN_ELECTION)
+        if value is None:
+            value = self.configs.resource(BROKER_RESOURCE, "").get(UNCLEAN_ELECTION)
+        return value is not None and value.strip().lower() == "true"
+
+    @property
+    def has_elr(self) -> bool:
+        """Whether eligible leader replicas are kept."""
+        return self.features.levels.get(ELR_FEATURE, 0) > 0
+
+
+def read_cluster(
+    records: Iterable[LogRecord], assumed_min_isr: AssumedMinIsr | None = None
+) -> Cluster:
+    """Follow the records of everything but partitions; what does not fit has no effect.
+
+    Args:
+        records: They.
+        assumed_min_isr: What counts for topics for which the log sets nothing.
+    """
+    found = Cluster(assumed_min_isr=assumed_min_isr or AssumedMinIsr())
+    brokers = ClusterDelta(ClusterImage())
+    settings = SettingsDelta(ConfigsImage(), FeaturesImage(), {})
+    names: dict[str, str] = {}
+    for source in records:
+        match source.record:
+            case TopicRecord(name=name, topic_id=topic_id):
+                text = kafka_uuid.to_text(topic_id)
+                names[text] = name
+                life = TopicLife(name=name, topic_id=text, created=source)
+                found.lives.setdefault(name, []).append(life)
+            case RemoveTopicRecord(topic_id=topic_id):
+                removed = names.pop(kafka_uuid.to_text(topic_id), None)
+                if removed is not None:
+                    last = found.lives[removed][-1]
+                    found.lives[removed][-1] = TopicLife(
+                        name=removed, topic_id=last.topic_id, created=last.created, removed=source
+                    )
+                    settings.delete_resource((TOPIC_RESOURCE, removed))
+            case ClearElrRecord():
+                found.clears.append(source)
+            case record if (broker := _broker_of(record)) is not None:
+                _change(found, brokers, broker, source)
+            case ConfigRecord() as config:
+                settings.set_config(config)
+            case FeatureLevelRecord() as feature:
+                settings.set_feature(feature)
+    found.brokers = brokers.brokers
+    found.configs, found.features = settings.configs, settings.features
+    return found
+
+
+def _broker_of(record: object) -> BrokerId | None:
+    match record:
+        case RegisterBrokerRecord() | BrokerRegistrationChangeRecord() | UnregisterBrokerRecord():
+            return record.broker_id
+        case FenceBrokerRecord() | UnfenceBrokerRecord():
+            return record.id
+        case _:
+            return None
+
+
+def _change(found: Cluster, brokers: ClusterDelta, broker: BrokerId, source: LogRecord) -> None:
+    before = brokers.brokers.get(broker)
+    try:
+        match source.record:
+            case RegisterBrokerRecord() as record:
+                brokers.register_broker(record, source.offset)
+            case BrokerRegistrationChangeRecord() as change:
+                brokers.change_broker(change)
+            case FenceBrokerRecord() as record:
+                brokers.set_fenced(record.id, record.epoch, fenced=True)
+            case UnfenceBrokerRecord() as record:
+                brokers.set_fenced(record.id, record.epoch, fenced=False)
+            case _:
+                brokers.unregister_broker(broker)
+    except ReplayError:
+        return
+    after = brokers.brokers.get(broker)
+    change_made = BrokerChange(source=source, broker=broker, before=before, after=after)
+    found.changes.setdefault(broker, []).append(change_made)
+
+
+def _missing(
+    of: BrokerRegistration | None, others: BrokerRegistration | None
+) -> tuple[DirectoryId, ...]:
+    if of is None:
+        return ()
+    known = () if others is None else others.directories
+    return tuple(
+        each for each in of.directories if each not in known and not directory_ids.is_reserved(each)
+    )

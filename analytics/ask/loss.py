@@ -1,0 +1,80 @@
+"""What becomes of a partition when one of its replicas is lost now.
+
+Who leads then is decided by `jbodlab.election`, as in a controller. The last member of an ISR stays
+in it without leading, or becomes an eligible leader replica (ELR).
+
+Source: `org.apache.kafka.controller.PartitionChangeBuilder`, KIP-966.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from jbodlab.election import Candidates, Election, Members, completed, elect
+from jbodlab.ids import NO_LEADER, BrokerId
+from jbodlab.image.partition_registration import PartitionRegistration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What decides besides the partition itself."""
+
+    may_lead: Callable[[BrokerId], bool]
+    """Whether a broker is active and its replica's directory online, after the loss."""
+    min_isr: int
+    """Effective `min.insync.replicas`, not more than the partition has replicas."""
+    has_elr: bool
+    unclean_election: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """The partition afterwards."""
+
+    leader: BrokerId
+    isr: tuple[BrokerId, ...]
+    elr: tuple[BrokerId, ...]
+    is_unclean: bool
+
+
+def without_replica(state: PartitionRegistration, lost: BrokerId, rules: Rules) -> Outcome:
+    """Return what a partition is after the loss of a replica.
+
+    Args:
+        state: The partition before.
+        lost: Broker of the replica.
+        rules: Who may lead, and what is set.
+    """
+    isr = tuple(broker for broker in state.isr if broker != lost)
+    replicas = state.replicas
+    if state.removing_replicas or state.adding_replicas:
+        isr, replicas = completed(Members(isr, replicas), state.removing_replicas) or (
+            isr,
+            replicas,
+        )
+    elr: tuple[BrokerId, ...] = ()
+    if rules.has_elr and len(isr) < rules.min_isr:
+        elr = tuple(
+            broker for broker in dict.fromkeys((*state.elr, *state.isr)) if broker not in isr
+        )
+    winner = elect(
+        Candidates(
+            leader=state.leader,
+            replicas=replicas,
+            isr=isr,
+            may_lead=rules.may_lead,
+            elr=elr,
+            last_known_elr=state.last_known_elr if rules.has_elr else (),
+        ),
+        Election.UNCLEAN if rules.unclean_election else Election.ONLINE,
+    )
+    leader = winner.leader
+    if winner.is_unclean:
+        return Outcome(leader=leader, isr=(leader,), elr=(), is_unclean=True)
+    if leader != NO_LEADER and not isr:
+        elr = tuple(broker for broker in elr if broker != leader)
+        isr = (leader,)
+    elif not isr and not rules.has_elr:
+        isr = state.isr  # nobody else has its records
+    return Outcome(leader=leader, isr=isr, elr=elr, is_unclean=False)

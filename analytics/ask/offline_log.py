@@ -1,0 +1,334 @@
+"""A metadata log directory, read on this machine without Spark, up to a moment.
+
+The log is read by columns, as often as there are questions to its records; what is kept of it are
+the records of brokers, topics and settings, and those of the one partition that is asked about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
+import pyarrow.compute as pc  # type: ignore[import-untyped]
+
+from analytics.bytes.layout import Layout, Split, find_metadata_dirs, read_layout
+from analytics.decode.arrow_rows import ALL, Selection
+from analytics.decode.split_rows import COLUMNS, check_split, read_split
+from analytics.errors import ReplayInputError
+from analytics.fold.transactions import MARKERS, Dropped, Marker, dropped_stretches
+from analytics.store.log_files import open_files
+from jbodlab.records import frame
+from jbodlab.records.cluster_records import (
+    BrokerRegistrationChangeRecord,
+    FenceBrokerRecord,
+    RegisterBrokerRecord,
+    UnfenceBrokerRecord,
+    UnregisterBrokerRecord,
+)
+from jbodlab.records.config_records import ConfigRecord, FeatureLevelRecord
+from jbodlab.records.schema import Record
+from jbodlab.records.topic_records import (
+    ClearElrRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+
+PARTITION_TYPES = frozenset((PartitionRecord.NAME, PartitionChangeRecord.NAME))
+COMMON_TYPES = frozenset(
+    (
+        *MARKERS,
+        *(
+            record.NAME
+            for record in (
+                RegisterBrokerRecord,
+                BrokerRegistrationChangeRecord,
+                FenceBrokerRecord,
+                UnfenceBrokerRecord,
+                UnregisterBrokerRecord,
+                TopicRecord,
+                RemoveTopicRecord,
+                ClearElrRecord,
+                ConfigRecord,
+                FeatureLevelRecord,
+            )
+        ),
+    )
+)
+"""Records of brokers, topics and settings: few, however long the log is."""
+
+SNAPSHOT_MOMENT = "SNAPSHOT"
+
+_COLUMNS = (
+    "snapshot",
+    "offset",
+    "replay_offset",
+    "replay_time",
+    "batch_base_offset",
+    "batch_last_offset",
+    "type",
+    "topic_id",
+    "partition",
+    "value",
+    "file",
+    "problem",
+    "message",
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogRecord:
+    """One record that took effect; of a snapshot, the moment is the one that it stands for."""
+
+    offset: int
+    time: datetime | None
+    type: str
+    """Record type, SNAPSHOT for what is known from a snapshot."""
+    batch_base_offset: int
+    batch_last_offset: int
+    record: Record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class At:
+    """A moment of the log: everything up to and with an offset."""
+
+    offset: int
+    time: datetime | None
+    is_end: bool
+
+
+class OfflineLog:
+    """The log of one node.
+
+    Args:
+        path: As for `find_metadata_dirs`; of several nodes, the log that reaches furthest is read.
+
+    Raises:
+        ReplayInputError: there is no log, or it tells nothing.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        layouts = [read_layout(source) for source in find_metadata_dirs(str(path))]
+        self.layout: Layout = max(layouts, key=lambda layout: layout.end_offset)
+        self.problems: list[str] = [problem.message for problem in self.layout.problems]
+        if self.layout.end_offset == 0:
+            raise ReplayInputError(f"input {path} holds no records")
+        self.splits = _replayed(self.layout)
+
+    def at(self, text: str | None) -> At:
+        """Return the moment that a text names: an offset, or a time; None for the end.
+
+        Raises:
+            ReplayInputError: it is neither, or lies outside of what the log tells.
+        """
+        first, last = self.layout.replay_from, self.layout.end_offset - 1
+        if text is None:
+            return At(offset=last, time=self._time_at(last), is_end=True)
+        wanted = parse_moment(text)
+        if isinstance(wanted, int):
+            low = first - 1 if first else 0
+            if not low <= wanted <= last:
+                raise ReplayInputError(f"offset {wanted} is outside of the log, {low} to {last}")
+            return At(offset=wanted, time=self._time_at(wanted), is_end=wanted == last)
+        offset, begin, end = self._offset_at(wanted)
+        if offset is None or end is None or wanted > end:
+            span = f"{clock(begin)} to {clock(end)}"
+            raise ReplayInputError(f"time {clock(wanted)} is outside of the log, {span}")
+        return At(offset=offset, time=wanted, is_end=offset == last)
+
+    def common_records(self, until: int) -> tuple[list[LogRecord], list[Dropped]]:
+        """Return the records of everything but partitions, and the stretches without effect.
+
+        Args:
+            until: Last offset.
+        """
+        rows: list[dict[str, Any]] = []
+        for batch in self._batches(Selection(replay_offset=(0, until + 1), types=COMMON_TYPES)):
+            rows += batch.to_pylist()
+        markers = sorted(
+            Marker(row["offset"], row["type"], row["file"])
+            for row in rows
+            if row["type"] in MARKERS and not row["snapshot"]
+        )
+        dropped, problems = dropped_stretches(markers, until + 1)
+        self.problems += (problem.message for problem in problems)
+        records = [_record(row) for row in rows if row["type"] not in MARKERS]
+        return [record for record in records if not _is_dropped(record, dropped)], dropped
+
+    def partition_records(
+        self, until: int, topic_ids: Sequence[str], partition: int, dropped: Sequence[Dropped]
+    ) -> Iterator[LogRecord]:
+        """Yield the records of a partition of topics that had one name."""
+        wanted = pa.array(list(topic_ids), type=pa.string())
+        selection = Selection(replay_offset=(0, until + 1), types=PARTITION_TYPES)
+        for batch in self._batches(selection):
+            own = pc.and_(
+                pc.is_in(_plain(batch.column("topic_id")), wanted),
+                pc.equal(batch.column("partition"), partition),
+            )
+            for row in batch.filter(own).to_pylist():
+                record = _record(row)
+                if not _is_dropped(record, dropped):
+                    yield record
+
+    def partition_batches(self, until: int, since: int = 0) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of all partitions' records, of one file each."""
+        yield from self._batches(Selection(replay_offset=(since, until + 1), types=PARTITION_TYPES))
+
+    def _batches(self, selection: Selection) -> Iterator[pa.RecordBatch]:
+        schema = pa.schema([field for field in COLUMNS if field.name in _COLUMNS])
+        replay_from = self.layout.replay_from
+        of_base = replace(selection, replay_offset=ALL.replay_offset)
+        for split in self.splits:
+            # The base belongs to every moment, also to the one of its end.
+            wanted = selection if split.snapshot is None else of_base
+            for batch in read_split(split, schema, with_payload=False, selection=wanted):
+                sound = pc.is_null(batch.column("problem"))
+                if batch.column("problem").null_count < len(batch):
+                    texts = batch.filter(pc.invert(sound)).column("message").to_pylist()
+                    self.problems += (text for text in texts if text not in self.problems)
+                    batch = batch.filter(sound)
+                if split.snapshot is None and replay_from:
+                    batch = batch.filter(pc.greater_equal(batch.column("offset"), replay_from))
+                if len(batch):
+                    yield batch
+
+    def _offset_at(self, wanted: datetime) -> tuple[int | None, datetime | None, datetime | None]:
+        """Return the last offset written by a time, and the times of the log's ends."""
+        found: int | None = None
+        begin: datetime | None = None
+        end: datetime | None = None
+        wanted_ms = round((wanted - _EPOCH) / timedelta(milliseconds=1))
+        snapshots = [split.snapshot for split in self.splits if split.snapshot is not None]
+        if snapshots:
+            begin = end = _from_ms(snapshots[0].timestamp_ms)
+            if begin is not None and begin <= wanted:
+                found = snapshots[0].end_offset - 1
+        for offsets, times in self._headers():
+            begin = begin or _from_ms(int(times[0]))
+            end = _from_ms(int(times[-1]))
+            by_then = np.nonzero(times <= wanted_ms)[0]
+            if len(by_then):
+                found = max(found or 0, int(offsets[by_then[-1]]))
+        return found, begin, end
+
+    def _time_at(self, offset: int) -> datetime | None:
+        found: datetime | None = None
+        for split in self.splits:
+            if split.snapshot is not None and split.snapshot.end_offset - 1 <= offset:
+                found = _from_ms(split.snapshot.timestamp_ms)
+        for offsets, times in self._headers():
+            place = int(np.searchsorted(offsets, offset))
+            if place < len(offsets):
+                return _from_ms(int(times[place]))
+            found = _from_ms(int(times[-1]))
+        return found
+
+    def _headers(self) -> Iterator[tuple[Any, Any]]:
+        """Yield last offsets and times of the batches of each split of the log."""
+        for split in self.splits:
+            if split.snapshot is not None:
+                continue
+            try:
+                raw = open_files(split.source).read(
+                    split.file, split.start, split.end - split.start
+                )
+            except OSError:
+                continue  # the passes over the records say so
+            batches, _ = check_split(raw, split)
+            if len(batches):
+                yield batches.last_offset, batches.max_timestamp
+
+
+def parse_moment(text: str) -> int | datetime:
+    """Return the offset or the time that a text names.
+
+    Numbers of up to eleven digits are offsets, longer ones milliseconds since 1970. A time without
+    a zone is UTC.
+
+    Raises:
+        ReplayInputError: it is neither.
+    """
+    if text.isascii() and text.isdecimal():
+        number = int(text)
+        if number < _LEAST_EPOCH_MS:
+            return number
+        moment = _from_ms(number)
+        if moment is not None:
+            return moment
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ReplayInputError(
+            f"{text!r} is neither an offset nor a time such as 2026-01-31T12:00:00Z"
+        ) from None
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def clock(moment: datetime | None) -> str:
+    """Return a time as text, in UTC."""
+    if moment is None:
+        return "unknown time"
+    return (
+        moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.") + f"{moment.microsecond // 1000:03}Z"
+    )
+
+
+def from_microseconds(microseconds: int) -> datetime:
+    """Return a time that is given in microseconds since 1970."""
+    return _EPOCH + timedelta(microseconds=microseconds)
+
+
+_LEAST_EPOCH_MS = 10**11
+
+
+def _replayed(layout: Layout) -> list[Split]:
+    """Return the splits of a replay in order: the snapshot that it starts from, then the log."""
+    base = layout.replay_from
+    own = [split for split in layout.splits if split.snapshot is None]
+    if layout.start_offset == 0:
+        return own
+    of_base = [
+        split
+        for split in layout.splits
+        if split.snapshot is not None and split.snapshot.end_offset == base
+    ]
+    return [*of_base, *own]
+
+
+def _record(row: dict[str, Any]) -> LogRecord:
+    is_snapshot = row["snapshot"]
+    offset = row["replay_offset"] - 1 if is_snapshot else row["offset"]
+    return LogRecord(
+        offset=offset,
+        time=row["replay_time"],
+        type=SNAPSHOT_MOMENT if is_snapshot else row["type"],
+        batch_base_offset=offset if is_snapshot else row["batch_base_offset"],
+        batch_last_offset=offset if is_snapshot else row["batch_last_offset"],
+        record=frame.decode(row["value"]).record,
+    )
+
+
+def _is_dropped(record: LogRecord, dropped: Iterable[Dropped]) -> bool:
+    return record.type != SNAPSHOT_MOMENT and any(
+        start <= record.offset < end for start, end in dropped
+    )
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+
+
+def _from_ms(timestamp_ms: int) -> datetime | None:
+    try:
+        return _EPOCH + timedelta(milliseconds=timestamp_ms)
+    except OverflowError:
+        return None

@@ -1,0 +1,224 @@
+"""`jbod-replay what-if`: what would lose its leader if a directory or a broker failed now.
+
+Taken from the last state in the log, with the rules of a controller's election
+(`ask.loss`). What brokers have in their own files, as an unclean election that is
+allowed there, is not in the log.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from analytics.ask.assumptions import add_options, assumed_min_isr
+from analytics.ask.cluster import Cluster, read_cluster
+from analytics.ask.cluster_answers import parse_directory
+from analytics.ask.loss import Outcome, Rules, without_replica
+from analytics.ask.offline_log import At, OfflineLog
+from analytics.ask.partition_states import PartitionAt, partition_states
+from analytics.ask.text import brokers_text, directory_text, moment_text, state_text
+from analytics.ask.why import report_problems
+from analytics.errors import ReplayInputError
+from analytics.fold.min_insync import ASSUMED
+from jbodlab.command_line import INTERRUPTED, Parser
+from jbodlab.ids import NO_LEADER, BrokerId, DirectoryId
+
+UNAVAILABLE = 2
+"""Exit code when a partition would be without leader or below min.insync.replicas."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """What is supposed to fail: a broker, or one of its directories."""
+
+    broker: BrokerId
+    directory: DirectoryId | None
+
+    @property
+    def name(self) -> str:
+        """What it is called in a sentence."""
+        if self.directory is None:
+            return f"broker {self.broker}"
+        return f"directory {directory_text(self.directory)} of broker {self.broker}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """What the failure does to one partition."""
+
+    partition: PartitionAt
+    outcome: Outcome
+    min_isr: int
+
+    @property
+    def loses_leader(self) -> bool:
+        """Whether another replica would have to lead, or nobody could."""
+        return self.outcome.leader != self.partition.state.leader
+
+    @property
+    def is_leaderless(self) -> bool:
+        """Whether nobody would lead, where somebody does now."""
+        return self.loses_leader and self.outcome.leader == NO_LEADER
+
+    @property
+    def falls_below_min_isr(self) -> bool:
+        """Whether it would have too few replicas in sync, and has enough now."""
+        return len(self.outcome.isr) < self.min_isr <= len(self.partition.state.isr)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line tool and return its exit code.
+
+    Returns:
+        0 if nothing would become unavailable, 2 if something would, 1 if there is no answer.
+    """
+    parser = Parser(
+        prog="jbod-replay what-if",
+        description="List what would lose its leader or go below min.insync.replicas if a "
+        "directory or a broker failed now, from the last state in a KRaft metadata log.",
+        allow_abbrev=False,
+    )
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--fail-dir", metavar="ID", help="id of the log directory that fails")
+    which.add_argument("--fail-broker", metavar="N", type=int, help="id of the broker that fails")
+    parser.add_argument(
+        "--input",
+        required=True,
+        metavar="DIR",
+        help="__cluster_metadata-0, or the log directory that contains it",
+    )
+    parser.add_argument(
+        "--at", metavar="TIME|OFFSET", help="another moment than the end of the log"
+    )
+    add_options(parser)
+    options = parser.parse_args(arguments)
+    try:
+        log = OfflineLog(options.input)
+        at = log.at(options.at)
+        records, dropped = log.common_records(at.offset)
+        cluster = read_cluster(records, assumed_min_isr(options))
+        failure = _failure(cluster, options.fail_dir, options.fail_broker)
+        states = partition_states(log, cluster, records, dropped, at.offset)
+    except ReplayInputError as error:
+        sys.stderr.write(f"jbod-replay what-if: {error}\n")
+        return 1
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    report_problems("jbod-replay what-if", log.problems)
+    found = effects(cluster, states, failure)
+    sys.stdout.write("\n".join(_lines(cluster, at, failure, found)) + "\n")
+    is_short = any(each.is_leaderless or each.falls_below_min_isr for each in found)
+    return UNAVAILABLE if is_short else 0
+
+
+def effects(cluster: Cluster, partitions: Sequence[PartitionAt], failure: Failure) -> list[Effect]:
+    """Return what a failure does to each partition that has a replica there.
+
+    Args:
+        cluster: The cluster at the moment.
+        partitions: Its partitions.
+        failure: What fails.
+    """
+    found = []
+    for each in partitions:
+        state, lost = each.state, failure.broker
+        if lost not in state.replicas:
+            continue
+        if failure.directory is not None and state.directory(lost) != failure.directory:
+            continue
+        min_isr = min(cluster.min_isr(each.topic).value, len(state.replicas))
+        rules = Rules(
+            may_lead=partial(_may_lead, cluster, each, lost),
+            min_isr=min_isr,
+            has_elr=cluster.has_elr,
+            unclean_election=cluster.unclean_election(each.topic),
+        )
+        outcome = without_replica(state, lost, rules)
+        found.append(Effect(partition=each, outcome=outcome, min_isr=min_isr))
+    return found
+
+
+def _may_lead(cluster: Cluster, each: PartitionAt, lost: BrokerId, broker: BrokerId) -> bool:
+    registration = cluster.brokers.get(broker)
+    return (
+        broker != lost
+        and registration is not None
+        and registration.active
+        and registration.directory_is_online(each.state.directory(broker))
+    )
+
+
+def _failure(cluster: Cluster, directory_name: str | None, broker: int | None) -> Failure:
+    if directory_name is None:
+        assert broker is not None
+        if BrokerId(broker) not in cluster.brokers:
+            raise ReplayInputError(f"broker {broker} is not registered")
+        return Failure(broker=BrokerId(broker), directory=None)
+    directory = parse_directory(directory_name)
+    for known in cluster.brokers.values():
+        if directory in known.directories:
+            # A broker without any directory stops.
+            is_last = len(known.directories) == 1
+            return Failure(broker=known.broker_id, directory=None if is_last else directory)
+    for owner, changes in cluster.changes.items():
+        if any(change.after and directory in change.after.directories for change in changes):
+            raise ReplayInputError(
+                f"directory {directory_name} of broker {owner} is offline already"
+            )
+    raise ReplayInputError(f"directory {directory_name} is known to no broker")
+
+
+def _lines(cluster: Cluster, at: At, failure: Failure, found: Sequence[Effect]) -> list[str]:
+    registration = cluster.brokers[failure.broker]
+    lines = [f"If {failure.name} failed, {moment_text(at)}"]
+    if not registration.active:
+        lines.append(f"  broker {failure.broker} is {state_text(registration)} already")
+    leaderless = [each for each in found if each.is_leaderless]
+    moved = [each for each in found if each.loses_leader and not each.is_leaderless]
+    below = [each for each in found if each.falls_below_min_isr]
+    lines.append(f"  replicas there          {len(found)}")
+    lines.append(f"  without leader          {len(leaderless)}")
+    lines += (f"    {each.partition.name}  {_why_nobody(cluster, each)}" for each in leaderless)
+    lines.append(f"  below min ISR           {len(below)}")
+    lines += (
+        f"    {each.partition.name}  isr {brokers_text(each.partition.state.isr)} -> "
+        f"{brokers_text(each.outcome.isr)}, min.insync.replicas {each.min_isr}"
+        for each in below
+    )
+    lines.append(f"  led by another replica  {len(moved)}")
+    lines += map(_moved_text, moved)
+    named = {each.partition.topic for each in found}
+    unset = sum(cluster.min_isr(topic).origin == ASSUMED for topic in named)
+    if unset:
+        assumed = cluster.assumed_min_isr
+        lines.append(
+            f"  assumed                 min.insync.replicas {assumed.value} ({assumed.source}) for "
+            f"{unset} {'topic' if unset == 1 else 'topics'} that the log sets none for"
+        )
+    return lines
+
+
+def _moved_text(effect: Effect) -> str:
+    outcome = effect.outcome
+    note = " (unclean: records may be lost)" if outcome.is_unclean else ""
+    led_by = effect.partition.state.leader
+    return f"    {effect.partition.name}  leader {led_by} -> {outcome.leader}{note}"
+
+
+def _why_nobody(cluster: Cluster, effect: Effect) -> str:
+    state = effect.partition.state
+    others = []
+    for broker, directory in zip(state.replicas, state.directories, strict=True):
+        if broker == state.leader:
+            continue
+        registration = cluster.brokers.get(broker)
+        if broker not in state.isr:
+            others.append(f"{broker} is out of the ISR")
+        elif registration is None or not registration.active:
+            others.append(f"{broker} is {state_text(registration)}")
+        elif not registration.directory_is_online(directory):
+            others.append(f"{broker} is in an offline directory")
+    reason = "; ".join(others) or "it has no other replica"
+    return f"leader {state.leader} -> none: {reason}"

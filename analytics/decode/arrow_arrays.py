@@ -1,0 +1,58 @@
+"""Arrow arrays over the memory of NumPy arrays, and arrays that are shared by many batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
+
+from analytics.bytes.arrays import Longs
+from analytics.decode.plain_rows import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
+
+
+def longs(values: Longs) -> pa.Array:
+    """Return an Arrow array over the memory of an array."""
+    return pa.Array.from_buffers(
+        pa.int64(), len(values), [None, pa.py_buffer(np.ascontiguousarray(values))]
+    )
+
+
+def times(timestamp_ms: Longs) -> pa.Array:
+    """Return Arrow timestamps; times that Spark's timestamps cannot hold are null."""
+    kind = pa.timestamp("us", tz="UTC")
+    if not len(timestamp_ms) or (
+        timestamp_ms.min() >= MIN_TIMESTAMP_MS and timestamp_ms.max() <= MAX_TIMESTAMP_MS
+    ):
+        return pa.Array.from_buffers(
+            kind, len(timestamp_ms), [None, pa.py_buffer(timestamp_ms * 1000)]
+        )
+    outside = (timestamp_ms < MIN_TIMESTAMP_MS) | (timestamp_ms > MAX_TIMESTAMP_MS)
+    return pa.array(np.where(outside, 0, timestamp_ms) * 1000, mask=outside).cast(kind)
+
+
+def constant(value: object, size: int) -> pa.Array:
+    """Return an array of one value, which is shared by all that are as long or shorter."""
+    return _constant(value, 1 << max(12, (size - 1).bit_length()))[:size]
+
+
+@lru_cache(maxsize=16)
+def _constant(value: object, size: int) -> pa.Array:
+    return pa.repeat(pa.scalar(value), size)
+
+
+def nulls(size: int, kind: pa.DataType) -> pa.Array:
+    """Return an array of nulls, shared as well."""
+    return _nulls(1 << max(12, (size - 1).bit_length()), kind)[:size]
+
+
+@lru_cache(maxsize=16)
+def _nulls(size: int, kind: pa.DataType) -> pa.Array:
+    return pa.nulls(size, kind)
+
+
+def slices(size: int, rows: int) -> Iterator[slice]:
+    """Yield slices of at most so many rows."""
+    for start in range(0, size, rows):
+        yield slice(start, min(size, start + rows))

@@ -1,0 +1,1 @@
+"""What follows from facts: failures, moves, lag, flaps, skew, availability."""

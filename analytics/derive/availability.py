@@ -1,0 +1,75 @@
+"""Availability of each topic on each day.
+
+Equal lives of partitions, and equal outages, are counted before they are cut into days.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
+
+from analytics.derive.log_end import LogEnd, milliseconds
+
+LEADERLESS = "leaderless"
+UNDER_MIN_ISR = "under_min_isr"
+
+
+def availability(lives: DataFrame, outages: DataFrame, end: LogEnd) -> DataFrame:
+    """Return the table of availability.
+
+    Args:
+        lives: Of schema `lives.LIFE`, from every bucket.
+        outages: The table of outages.
+        end: End of the log.
+    """
+    same = ("topic", "topic_id", "from_time", "to_time")
+    lives = lives.groupBy(*same).agg(F.sum("count").alias("count"))
+    alive = (
+        _per_day(lives)
+        .groupBy("topic", "topic_id", "day")
+        .agg(
+            F.sum("count").alias("partitions"),
+            F.sum(F.col("count") * F.col("ms")).alias("partition_ms"),
+        )
+    )
+    short = (
+        outages.select(
+            "topic_id", "kind", "from_time", F.coalesce("to_time", end.time).alias("to_time")
+        )
+        .groupBy("topic_id", "kind", "from_time", "to_time")
+        .agg(F.count("*").alias("count"))
+    )
+    lost = (
+        _per_day(short).groupBy("topic_id", "day").agg(_sum_of(LEADERLESS), _sum_of(UNDER_MIN_ISR))
+    )
+    leaderless = F.coalesce("leaderless_ms", F.lit(0))
+    return alive.join(lost, ["topic_id", "day"], "left").select(
+        *alive.columns,
+        leaderless.alias("leaderless_ms"),
+        F.coalesce("under_min_isr_ms", F.lit(0)).alias("under_min_isr_ms"),
+        F.when(F.col("partition_ms") > 0, 1 - leaderless / F.col("partition_ms")).alias(
+            "availability"
+        ),
+    )
+
+
+def _per_day(spans: DataFrame) -> DataFrame:
+    """Cut spans at midnight; `ms` is what of a span lies in the `day`."""
+    # A clock that was set back makes a span end before it began.
+    until = F.greatest("from_time", "to_time")
+    days = F.sequence(F.to_date("from_time"), F.to_date(until))
+    start = F.col("day").cast("timestamp")
+    next_day = F.date_add("day", 1).cast("timestamp")
+    ms = milliseconds(F.greatest(start, "from_time"), F.least(next_day, until))
+    return (
+        spans.where(F.col("from_time").isNotNull() & F.col("to_time").isNotNull())
+        .withColumn("day", F.explode(days))
+        .withColumn("ms", ms)
+        # A span that ends at midnight has no part in the new day.
+        .where((F.col("ms") > 0) | (F.to_date("from_time") == F.col("day")))
+    )
+
+
+def _sum_of(kind: str) -> Column:
+    ms = F.when(F.col("kind") == kind, F.col("count") * F.col("ms"))
+    return F.coalesce(F.sum(ms), F.lit(0)).alias(f"{kind}_ms")

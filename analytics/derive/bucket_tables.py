@@ -1,0 +1,100 @@
+"""What is derived of the partitions of one bucket: whole rows of tables, and parts of failures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
+
+from analytics.derive.bucket_rows import (
+    HISTORY,
+    ISR_CHANGE,
+    LEADERSHIP,
+    PARTITION,
+    PLACEMENT,
+    REASSIGNING,
+    BucketRows,
+)
+from analytics.derive.change_counts import change_counts
+from analytics.derive.failure_parts import Failures, failure_parts
+from analytics.derive.isr_flaps import isr_flaps
+from analytics.derive.leadership_churn import leadership_churn
+from analytics.derive.lives import LIFE, lives
+from analytics.derive.log_end import LogEnd
+from analytics.derive.partition_order import PartitionKeys
+from analytics.derive.placed import PLACED, placed
+from analytics.derive.placement_steps import assignment_lag, directory_moves, placements
+from analytics.derive.reassignments import reassignments
+from analytics.tables import catalog as t
+from analytics.tables.table import Table
+
+OF_PARTITIONS = (t.MOVES, t.ASSIGNMENT_LAG, t.ISR_FLAPS, t.LEADERSHIP_CHURN)
+"""Tables whose rows are each of one partition."""
+
+
+LIVES, PLACES, CHANGES = "life", "placed", "changes"
+SMALL_KINDS: Mapping[str, pa.Schema] = {
+    LIVES: LIFE,
+    PLACES: PLACED,
+    CHANGES: t.CHANGE_COUNTS.schema,
+}
+"""Kinds of rows that are summed up over buckets, and their columns."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketTables:
+    """What one bucket gives."""
+
+    rows: Mapping[Table, pa.Table]
+    """Rows of the tables of OF_PARTITIONS."""
+    small: Mapping[str, pa.Table]
+    """Few rows of kinds that are summed up over buckets."""
+    failures: list[dict[str, object]]
+    """Rows of `failure_parts.FAILURE_PART`."""
+
+
+def derive(rows: BucketRows, failures: Failures, end: LogEnd) -> BucketTables:
+    """Derive all tables of one bucket.
+
+    Args:
+        rows: Of the bucket, all of them.
+        failures: Of log directories, with `since`.
+        end: End of the log.
+    """
+    keys = PartitionKeys()
+    placement = rows.rows(t.REPLICA_PLACEMENT, PLACEMENT)
+    where = placements(placement, keys)
+    history = rows.rows(t.PARTITION_HISTORY, HISTORY if len(failures) else REASSIGNING)
+    leadership = rows.rows(t.LEADERSHIP, LEADERSHIP)
+    isr = rows.rows(t.ISR_CHANGES, ISR_CHANGE)
+    found = {
+        t.MOVES: (directory_moves(where), reassignments(history, keys, where)),
+        t.ASSIGNMENT_LAG: (assignment_lag(where),),
+        t.ISR_FLAPS: (isr_flaps(isr, keys, where, end.time_us),),
+        t.LEADERSHIP_CHURN: (leadership_churn(leadership, keys),),
+    }
+    return BucketTables(
+        rows={
+            table: pa.concat_tables(
+                [_table(columns, table.schema) for columns in parts if columns is not None]
+                or [_table(None, table.schema)]
+            )
+            for table, parts in found.items()
+        },
+        small={
+            LIVES: _table(lives(where, end.time_us), LIFE),
+            PLACES: _table(placed(rows.rows(t.PARTITIONS, PARTITION)), PLACED),
+            CHANGES: change_counts(leadership, isr, end.bucket_ms),
+        },
+        failures=failure_parts(placement, leadership, history, keys, failures)
+        if len(failures)
+        else [],
+    )
+
+
+def _table(columns: Mapping[str, pa.Array] | None, schema: pa.Schema) -> pa.Table:
+    if columns is None:
+        return schema.empty_table()
+    arrays = [columns[field.name].cast(field.type) for field in schema]
+    return pa.Table.from_arrays(arrays, schema=schema)

@@ -1,0 +1,57 @@
+"""How many replicas of a bucket lie in which directory, by columns."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
+import pyarrow.compute as pc  # type: ignore[import-untyped]
+
+from analytics.bytes.arrays import Longs
+from analytics.decode.arrow_columns import words
+from analytics.decode.arrow_reading import elements, longs, texts, whole
+from analytics.decode.lists import combinations
+from analytics.tables.table import INT, LONG, STRING
+
+COUNTS = ("replicas", "leaders", "preferred_leaders")
+PLACED = pa.schema(
+    [
+        pa.field("broker", INT),
+        pa.field("directory", STRING),
+        *(pa.field(name, LONG) for name in COUNTS),
+    ]
+)
+"""So many replicas, leaders and first replicas lie in this directory of this broker."""
+
+
+def placed(partitions: pa.Table) -> dict[str, pa.Array]:
+    """Return the columns of PLACED.
+
+    Args:
+        partitions: `leader`, `replicas` and `directories` of partitions at the end of the log.
+    """
+    row, broker = elements(partitions.column("replicas"))
+    directories = whole(partitions.column("directories"))
+    of_row = np.asarray(pc.list_parent_indices(directories)).astype(np.int64)
+    named = texts(pc.list_flatten(directories))
+    # A list that is too short leaves replicas without a directory.
+    number = _places(row)
+    width = 1 + max(int(number.max(initial=0)), int(_places(of_row).max(initial=0)))
+    code = np.full((len(partitions), width), -1, dtype=np.int64)
+    code[of_row, _places(of_row)] = named.codes
+    directory = code[row, number]
+    found = combinations(broker, directory)
+    size = len(found.rows)
+    leads = longs(partitions.column("leader"))[row] == broker
+    return {
+        "broker": pa.array(broker[found.rows].astype(np.int32)),
+        "directory": words(directory[found.rows], named.texts),
+        "replicas": pa.array(np.bincount(found.codes, minlength=size)),
+        "leaders": pa.array(np.bincount(found.codes[leads], minlength=size)),
+        "preferred_leaders": pa.array(np.bincount(found.codes[number == 0], minlength=size)),
+    }
+
+
+def _places(row: Longs) -> Longs:
+    """Return where in its list each element stands, for the rows of elements in order."""
+    places: Longs = np.arange(len(row)) - np.searchsorted(row, row)
+    return places

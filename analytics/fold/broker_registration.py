@@ -1,0 +1,242 @@
+"""One broker: every state of its registration, its sessions, and its log directories' intervals.
+
+A session is what the registration amounts to for partitions: fenced, unfenced, or in controlled
+shutdown, of one incarnation. A broker that is fenced counts as fenced, whether or not it was in
+controlled shutdown before; one that was unfenced without a new registration after a controlled
+shutdown is still in it, since it may not lead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+from uuid import UUID
+
+from analytics.fold.key_history import Event, History, Moment, Row, Sync, interval
+from analytics.fold.moments import duration_ms
+from analytics.fold.state_difference import disagreement
+from jbodlab import directory_id as directory_ids
+from jbodlab import kafka_uuid
+from jbodlab.ids import BrokerId, DirectoryId
+from jbodlab.image.broker_registration import BrokerRegistration
+from jbodlab.image.cluster_image import ClusterDelta, ClusterImage
+from jbodlab.records.cluster_records import (
+    BrokerEndpoint,
+    BrokerFeature,
+    BrokerRegistrationChangeRecord,
+    FenceBrokerRecord,
+    RegisterBrokerRecord,
+    UnfenceBrokerRecord,
+    UnregisterBrokerRecord,
+)
+from jbodlab.records.schema import field_specs
+
+ONLINE = "online"
+OFFLINE = "offline"
+
+FENCED = "fenced"
+UNFENCED = "unfenced"
+CONTROLLED_SHUTDOWN = "controlled_shutdown"
+
+_FAILED = "failed"
+_ABSENT = "absent"
+_SNAPSHOT = "snapshot"
+
+
+class _Session(NamedTuple):
+    """What the registration amounts to for partitions."""
+
+    broker_epoch: int
+    incarnation_id: UUID
+    state: str
+
+    @classmethod
+    def of(cls, known: BrokerRegistration) -> _Session:
+        """Return the session that a registration stands for."""
+        if known.fenced:
+            state = FENCED
+        else:
+            state = CONTROLLED_SHUTDOWN if known.in_controlled_shutdown else UNFENCED
+        return cls(known.epoch, known.incarnation_id, state)
+
+
+class BrokerFold:
+    """The registration of one broker."""
+
+    def __init__(self, broker_id: int) -> None:
+        self.history = History()
+        self.broker_id = BrokerId(broker_id)
+        self.cluster = ClusterDelta(ClusterImage())
+        self.registration: BrokerRegistration | None = None
+        self.since: Moment | None = None
+        self.session: tuple[_Session, Moment] | None = None
+        self.log_dirs: dict[DirectoryId, tuple[str, Moment]] = {}
+
+    def replay(self, event: Event) -> None:
+        """Apply a record of the log."""
+        ended_by = _FAILED
+        match event.record:
+            case BrokerRegistrationChangeRecord() as change:
+                self.cluster.change_broker(change)
+            case RegisterBrokerRecord() as record:
+                self.cluster.register_broker(record, event.offset)
+                ended_by = _ABSENT
+            case FenceBrokerRecord() as record:
+                self.cluster.set_fenced(record.id, record.epoch, fenced=True)
+            case UnfenceBrokerRecord() as record:
+                self.cluster.set_fenced(record.id, record.epoch, fenced=False)
+            case UnregisterBrokerRecord():
+                self.cluster.unregister_broker(self.broker_id)
+            case record:
+                raise AssertionError(f"{type(record).__name__} is not about a broker")
+        self._become(self.cluster.brokers.get(self.broker_id), Moment.of(event), ended_by)
+
+    def sync(self, sync: Sync, events: list[Event]) -> None:
+        """Compare with, and take over, what a snapshot says about the broker."""
+        target: BrokerRegistration | None = None
+        version = RegisterBrokerRecord.HIGHEST_VERSION
+        for event in events:
+            if isinstance(record := event.record, RegisterBrokerRecord):
+                target = BrokerRegistration.from_record(record, event.offset)
+                version = event.version
+        mine, other = _comparable(self.registration, version), _comparable(target, version)
+        if mine == other:
+            return
+        if not sync.is_base:
+            text = disagreement(f"broker {self.broker_id}", mine, other)
+            self.history.problem(sync.file, sync.offset, "disagreement", text)
+        brokers = {} if target is None else {self.broker_id: target}
+        self.cluster.become(ClusterImage(brokers=brokers))
+        self._become(target, sync.moment, _SNAPSHOT)
+
+    def finish(self) -> None:
+        """Emit the states that still hold."""
+        self._emit_broker(None)
+        self._emit_session(None, None)
+        for directory in self.log_dirs:
+            self._emit_log_dir(directory, None, None)
+
+    def _become(
+        self, registration: BrokerRegistration | None, moment: Moment, ended_by: str
+    ) -> None:
+        """Take the next state; an equal one, as a second fencing gives, is no change."""
+        if registration == self.registration:
+            return
+        self._emit_broker(moment)
+        self.registration = registration
+        self.since = moment
+        self._follow_session(registration, moment, ended_by)
+        if registration is None:
+            for directory in self.log_dirs:
+                self._emit_log_dir(directory, moment, "unregistered")
+            self.log_dirs.clear()
+            return
+        online = {
+            directory
+            for directory in registration.directories
+            if not directory_ids.is_reserved(directory)
+        }
+        for directory in online | self.log_dirs.keys():
+            state = ONLINE if directory in online else OFFLINE
+            known = self.log_dirs.get(directory)
+            if known is not None:
+                if known[0] == state:
+                    continue
+                came_back = _SNAPSHOT if ended_by == _SNAPSHOT else "registered"
+                self._emit_log_dir(directory, moment, ended_by if state == OFFLINE else came_back)
+            self.log_dirs[directory] = (state, moment)
+
+    def _emit_broker(self, until: Moment | None) -> None:
+        known = self.registration
+        if known is None:
+            return
+        assert self.since is not None
+        cordoned = known.cordoned_directories
+        columns: Row = {
+            "broker": known.broker_id,
+            "broker_id": known.broker_id,
+            "broker_epoch": known.epoch,
+            "incarnation_id": kafka_uuid.to_text(known.incarnation_id),
+            "end_points": [_row(end_point) for end_point in known.endpoints],
+            "features": [_row(feature) for feature in known.features],
+            "rack": known.rack,
+            "fenced": known.fenced,
+            "in_controlled_shutdown": known.in_controlled_shutdown,
+            "log_dirs": _texts(known.directories),
+            "cordoned_log_dirs": None if cordoned is None else _texts(cordoned),
+        }
+        self.history.add("broker", columns | interval(self.since, until))
+
+    def _follow_session(
+        self, registration: BrokerRegistration | None, moment: Moment, why: str
+    ) -> None:
+        session = None if registration is None else _Session.of(registration)
+        if self.session is not None and self.session[0] == session:
+            return
+        if why in (_SNAPSHOT, _ABSENT):
+            ended_by = _SNAPSHOT if why == _SNAPSHOT else "registered"
+        else:
+            ended_by = "unregistered" if session is None else session.state
+        self._emit_session(moment, ended_by)
+        self.session = None if session is None else (session, moment)
+
+    def _emit_session(self, until: Moment | None, ended_by: str | None) -> None:
+        if self.session is None:
+            return
+        (broker_epoch, incarnation_id, state), since = self.session
+        columns: Row = {
+            "broker": self.broker_id,
+            "broker_epoch": broker_epoch,
+            "incarnation_id": kafka_uuid.to_text(incarnation_id),
+            "state": state,
+            "duration_ms": duration_ms(since, until),
+            "ended_by": ended_by,
+        }
+        self.history.add("broker_session", columns | interval(since, until))
+
+    def _emit_log_dir(
+        self, directory: DirectoryId, until: Moment | None, ended_by: str | None
+    ) -> None:
+        state, since = self.log_dirs[directory]
+        columns: Row = {
+            "broker": self.broker_id,
+            "directory": kafka_uuid.to_text(directory),
+            "state": state,
+            "ended_by": ended_by,
+        }
+        self.history.add("log_dir", columns | interval(since, until))
+
+
+def _row(value: BrokerEndpoint | BrokerFeature) -> Row:
+    """Return the fields of a nested struct by their names."""
+    return {spec.name: getattr(value, spec.name) for spec in field_specs(type(value))}
+
+
+def _texts(directories: tuple[DirectoryId, ...]) -> list[str]:
+    return [kafka_uuid.to_text(directory) for directory in directories]
+
+
+def _comparable(known: BrokerRegistration | None, version: int) -> BrokerRegistration | None:
+    """Return a registration without what a snapshot may lose: orders, and fields it cannot hold.
+
+    Kafka writes no cordoned directories as null in the log and as an empty list in snapshots.
+    """
+    if known is None:
+        return None
+    return replace(
+        known,
+        endpoints=tuple(sorted(known.endpoints, key=_endpoint_key)),
+        features=tuple(sorted(known.features, key=_feature_key)),
+        in_controlled_shutdown=known.in_controlled_shutdown if version >= 1 else False,
+        is_migrating_zk_broker=False,
+        directories=known.directories if version >= 3 else (),
+        cordoned_directories=(known.cordoned_directories or None) if version >= 4 else None,
+    )
+
+
+def _endpoint_key(endpoint: BrokerEndpoint) -> tuple[str, str, int]:
+    return endpoint.name, endpoint.host, endpoint.port
+
+
+def _feature_key(feature: BrokerFeature) -> str:
+    return feature.name

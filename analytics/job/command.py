@@ -1,0 +1,191 @@
+"""`jbod-replay`: a metadata log directory in, Parquet tables and a short report out.
+
+The order of steps: look at the files, read and decode them once, fold states per key, write the
+tables, ask the tables for the report.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from analytics.ask import what_if
+from analytics.ask.as_of import AS_OF, DIFF, as_of, difference, read_tables, resolve
+from analytics.ask.as_of_text import as_of_text, difference_text
+from analytics.ask.assumptions import add_options, assumed_min_isr
+from analytics.ask.broker_logs import LogLine, read_broker_logs
+from analytics.ask.offline_log import parse_moment
+from analytics.bytes.layout import find_metadata_dir, read_layout
+from analytics.errors import ReplayInputError
+from analytics.fold.min_insync import AssumedMinIsr
+from analytics.job.former_run import load_former
+from analytics.job.output import OutputDir, write_beside
+from analytics.job.run import ReplayResult, run
+from analytics.job.session import SMALL_LOG_BYTES, end_children, prepare, start_session
+from analytics.tables import catalog as t
+from jbodlab.command_line import INTERRUPTED, Parser
+
+WHAT_IF = "what-if"
+"""First argument that asks a question in place of a replay."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line tool and return its exit code."""
+    given = sys.argv[1:] if arguments is None else arguments
+    if given[:1] == [WHAT_IF]:
+        return what_if.main(given[1:])
+    parser = Parser(
+        prog="jbod-replay",
+        usage="%(prog)s [--input DIR] --output DIR [options]",
+        formatter_class=partial(argparse.HelpFormatter, max_help_position=34),
+        description="Replay a KRaft metadata log into Parquet tables, and print a short report. "
+        "MOMENT is an offset, or a time as 2026-01-31T12:00:00Z.",
+        epilog="`jbod-replay what-if --help`: what a failure would do.",
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "--input",
+        metavar="DIR",
+        help="__cluster_metadata-0, or the directory that contains it; may be left out where "
+        "tables exist that a question is asked of",
+    )
+    parser.add_argument("--output", required=True, metavar="DIR", help="tables go to DIR/<table>/")
+    parser.add_argument(
+        "--full",
+        action="store_true",
+        help="read everything, not only what is new since a former run",
+    )
+    add_options(parser)
+    parser.add_argument(
+        "--broker-logs",
+        nargs="+",
+        type=Path,
+        default=(),
+        metavar="FILE",
+        help="brokers' own logs: what they say of directories that failed",
+    )
+    question = parser.add_mutually_exclusive_group()
+    question.add_argument(
+        "--as-of",
+        metavar="MOMENT",
+        help="print what the cluster was then; also to DIR/as_of/<table>/",
+    )
+    question.add_argument(
+        "--diff",
+        nargs=2,
+        metavar="MOMENT",
+        help="print what differs between two moments; also to DIR/diff/",
+    )
+    options = parser.parse_args(given)
+    moments = options.diff or ([options.as_of] if options.as_of else [])
+    if options.input is None and not moments:
+        parser.error("the following arguments are required: --input")
+    try:
+        wanted = [parse_moment(text) for text in moments]
+        if options.input is not None:
+            assumed = assumed_min_isr(options)
+            result = replay(
+                options.input,
+                options.output,
+                full=options.full,
+                assumed=assumed,
+                broker_logs=read_broker_logs(options.broker_logs),
+            )
+            _print_result(result)
+        if moments:
+            print(answer(options.output, *wanted), end="")
+    except ReplayInputError as error:
+        print(f"jbod-replay: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        # A virtual machine that was still starting has heard nothing, and nobody else ends it.
+        end_children()
+        return INTERRUPTED
+    return 0
+
+
+def _print_result(result: ReplayResult) -> None:
+    print(result.report, end="")
+    print("Tables")
+    for name, path in result.tables.items():
+        print(f"  {name:<18} {path}")
+    print(f"Page\n  {result.page}")
+
+
+def replay(
+    input_dir: Path | str,
+    output_dir: Path | str,
+    spark: SparkSession | None = None,
+    *,
+    assumed: AssumedMinIsr | None = None,
+    broker_logs: Sequence[LogLine] = (),
+    full: bool = False,
+) -> ReplayResult:
+    """Replay a metadata log into tables.
+
+    Args:
+        input_dir: The directory `__cluster_metadata-0`, or the log directory that contains it.
+        output_dir: Tables are written to its subfolders, replacing those of an earlier run.
+        spark: Session to use; without one, a session is started and stopped again.
+        assumed: `min.insync.replicas` where the log does not say.
+        broker_logs: What brokers wrote of their directories.
+        full: Whether the whole log is read, also where only what is new would do.
+
+    Raises:
+        ReplayInputError: input, output or machine are not usable. Damage inside the log raises
+            nothing; it is in the table of problems.
+    """
+    directory = find_metadata_dir(str(input_dir))
+    output = OutputDir(str(output_dir), t.TABLES)
+    output.prepare(directory)
+    try:
+        layout = read_layout(directory)
+        former = None if full else load_former(output.store, layout, assumed)
+        if spark is not None:
+            prepare(spark, layout.size_bytes)
+            return run(spark, layout, output, former, assumed, broker_logs)
+        session = start_session(layout.size_bytes, compile_well=False)
+        try:
+            return run(session, layout, output, former, assumed, broker_logs)
+        finally:
+            session.stop()
+    finally:
+        output.clean_up()
+
+
+def answer(
+    output_dir: Path | str, *moments: int | datetime, spark: SparkSession | None = None
+) -> str:
+    """Say what tables tell of one moment, or how two moments differ; write that beside them.
+
+    Args:
+        output_dir: Where the tables are.
+        moments: One or two offsets or times.
+        spark: Session to use; without one, a session is started and stopped again.
+
+    Raises:
+        ReplayInputError: there are no tables, or a moment lies outside the log.
+    """
+    session = start_session(SMALL_LOG_BYTES + 1) if spark is None else spark
+    try:
+        tables = read_tables(session, str(output_dir))
+        found = [resolve(tables, moment) for moment in moments]
+        held = [as_of(tables, moment) for moment in found]
+        if len(held) == 1:
+            write_beside(f"{output_dir}/{AS_OF}", held[0])
+            return as_of_text(held[0], found[0])
+        diff = difference(*held).persist()
+        try:
+            write_beside(str(output_dir), {DIFF: diff})
+            return difference_text(diff, *found)
+        finally:
+            diff.unpersist()
+    finally:
+        if spark is None:
+            session.stop()

@@ -1,0 +1,190 @@
+"""The stage that goes through the buckets of partitions once more, for what is derived of them.
+
+A task reads the files of its buckets and writes rows of its own; what concerns several buckets it
+gives to Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
+
+from analytics.bytes.arrays import Longs
+from analytics.derive.bucket_rows import RowsOfFiles
+from analytics.derive.bucket_tables import OF_PARTITIONS, SMALL_KINDS, BucketTables, derive
+from analytics.derive.directory_failures import Failure, failure_row
+from analytics.derive.failure_parts import (
+    FAILURE_PART,
+    TOUCHED_BY,
+    Failures,
+    touched_counts,
+)
+from analytics.derive.log_end import LogEnd
+from analytics.job.row_kinds import KIND, Kinds, of_kind, task_label
+from analytics.job.scan_stage import FILE
+from analytics.store.part_files import PartFiles, PartWriters
+from analytics.store.store import Store
+from analytics.tables import catalog as t
+from analytics.tables.spark_schema import spark_schema
+from analytics.tables.table import INT, LONG, STRING
+
+FAILURE = "failure"
+
+BY_TASKS = (*OF_PARTITIONS, t.DIRECTORY_FAILURES)
+"""Tables that tasks write by themselves."""
+
+Batches = Iterator[pa.RecordBatch]
+
+OUTPUT = Kinds(
+    pa.schema(
+        [
+            pa.field(KIND, STRING),
+            pa.field("file", pa.struct(FILE)),
+            pa.field(FAILURE, pa.struct(FAILURE_PART)),
+            *(pa.field(kind, pa.struct(columns)) for kind, columns in SMALL_KINDS.items()),
+        ]
+    )
+)
+"""One row of one kind; the columns of the other kinds are null."""
+
+_COUNT = pa.schema([pa.field("failure", INT), pa.field("touched", LONG)])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketFiles:
+    """The files of the buckets, and where to write."""
+
+    files: Mapping[int, Mapping[str, Sequence[str]]]
+    """For each bucket the names in the store, by the name of the table."""
+    parts: PartFiles
+
+
+def count_touched(spark: SparkSession, failures: Failures, files: BucketFiles) -> Longs:
+    """Return how many replicas each failure touched."""
+    counts: Longs = np.zeros(len(failures), dtype=np.int64)
+    if not len(failures):
+        return counts
+    found = _per_bucket(spark, files).mapInArrow(_counter(files, failures), spark_schema(_COUNT))
+    for row in found.groupBy("failure").agg(F.sum("touched").alias("touched")).collect():
+        counts[row["failure"]] = row["touched"]
+    return counts
+
+
+def derive_buckets(
+    spark: SparkSession, failures: Failures, end: LogEnd, files: BucketFiles
+) -> DataFrame:
+    """Derive what each bucket gives.
+
+    Args:
+        spark: The session.
+        failures: With `since`.
+        end: End of the log.
+        files: The files of the buckets.
+
+    Returns:
+        Rows of the schema of `OUTPUT`.
+    """
+    numbers = _per_bucket(spark, files)
+    return numbers.mapInArrow(_deriver(files, failures, end), spark_schema(OUTPUT.schema))
+
+
+def sum_up_failures(
+    of_buckets: DataFrame, failures: Sequence[Failure], parts: PartFiles
+) -> DataFrame:
+    """Write the table of directory failures.
+
+    Args:
+        of_buckets: What `derive_buckets` returned.
+        failures: All of them, in the order of their numbers.
+        parts: Where tasks write the table.
+
+    Returns:
+        Rows of `OUTPUT`: the files that were written.
+    """
+    found = of_kind(of_buckets, FAILURE)
+    # Every failure has a row, also one that touched nothing.
+    numbers = found.sparkSession.range(len(failures)).select(
+        F.col("id").cast("int").alias("failure")
+    )
+    rows = found.unionByName(numbers, allowMissingColumns=True)
+    # The numbers have the order of the table, and the files of tasks follow one another.
+    rows = rows.repartitionByRange("failure")
+    return rows.mapInArrow(_summer_up(failures, parts), spark_schema(OUTPUT.schema))
+
+
+def _per_bucket(spark: SparkSession, files: BucketFiles) -> DataFrame:
+    count = max(1, len(files.files))
+    return spark.range(0, count, 1, count)
+
+
+def _counter(files: BucketFiles, failures: Failures) -> Callable[[Batches], Batches]:
+    buckets = list(files.files.values())
+
+    def count(batches: Batches) -> Batches:
+        store = Store(files.parts.folder)
+        for number in _numbers(batches, len(buckets)):
+            rows = RowsOfFiles(store, buckets[number]).rows(t.REPLICA_PLACEMENT, TOUCHED_BY)
+            yield _counts(touched_counts(rows, failures))
+
+    return count
+
+
+def _counts(touched: Longs) -> pa.RecordBatch:
+    some = np.nonzero(touched)[0]
+    arrays = [pa.array(some.astype(np.int32)), pa.array(touched[some])]
+    return pa.RecordBatch.from_arrays(arrays, schema=_COUNT)
+
+
+def _deriver(files: BucketFiles, failures: Failures, end: LogEnd) -> Callable[[Batches], Batches]:
+    buckets = list(files.files.items())
+
+    def derive_files(batches: Batches) -> Batches:
+        store = Store(files.parts.folder)
+        for number in _numbers(batches, len(buckets)):
+            bucket, own = buckets[number]
+            found = derive(RowsOfFiles(store, own), failures, end)
+            with PartWriters(files.parts, f"{bucket:05d}") as writers:
+                for table, rows in found.rows.items():
+                    writers.write(table, rows, still=True)
+            if writers.files:
+                yield OUTPUT.of_rows("file", writers.files)
+            yield from _small_rows(found)
+
+    return derive_files
+
+
+def _summer_up(failures: Sequence[Failure], parts: PartFiles) -> Callable[[Batches], Batches]:
+    def sum_up(batches: Batches) -> Batches:
+        found: dict[int, list[dict[str, object]]] = {}
+        for batch in batches:
+            for row in batch.to_pylist():
+                own = found.setdefault(row["failure"], [])
+                if row["touched"] is not None:
+                    own.append(row)
+        made = [failure_row(failures[number], found[number]) for number in sorted(found)]
+        if not made:
+            return
+        table = t.DIRECTORY_FAILURES
+        schema = table.schema
+        with PartWriters(parts, task_label()) as writers:
+            writers.write(table, pa.Table.from_pylist(made, schema), still=True)
+        yield OUTPUT.of_rows("file", writers.files)
+
+    return sum_up
+
+
+def _small_rows(found: BucketTables) -> Batches:
+    for kind, rows in found.small.items():
+        yield from OUTPUT.of_table(kind, rows)
+    if found.failures:
+        yield OUTPUT.of_rows(FAILURE, found.failures)
+
+
+def _numbers(batches: Batches, count: int) -> Iterator[int]:
+    for batch in batches:
+        yield from (number for number in batch.column(0).to_pylist() if number < count)

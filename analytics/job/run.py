@@ -1,0 +1,384 @@
+"""One run of a replay: the stages, and which table comes from where.
+
+1. `scan` reads the log once; its rows are kept on disk, for several things are made of them.
+2. Brokers, settings, epochs and counts: few rows, folded by key.
+3. `history_stage` follows the partitions, with what became of the brokers at hand.
+4. The other tables are made of these by Spark, the derived ones of the tables as written.
+5. Everything is put in its place when all of it is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
+
+from analytics.ask.broker_logs import FailureAt, LogLine, joined
+from analytics.ask.offline_log import from_microseconds
+from analytics.bytes.layout import Layout
+from analytics.derive.bucket_rows import NEEDED, files_by_bucket
+from analytics.fold.min_insync import AssumedMinIsr
+from analytics.fold.transactions import Dropped
+from analytics.job.cluster_stage import cluster_frames, cluster_history
+from analytics.job.derive_stage import BY_TASKS, BucketFiles
+from analytics.job.derived_frames import derive_tables
+from analytics.job.fold_input import (
+    Overview,
+    broker_states,
+    effective_rows,
+    history_input,
+    overview,
+    sync_points,
+)
+from analytics.job.fold_stage import PARTITION_TABLES, FollowPlan, follow_buckets
+from analytics.job.former_run import (
+    BYTES_PER_BUCKET,
+    GOES_ON_WITH,
+    OPEN,
+    PROBLEMS,
+    SMALL,
+    FormerRun,
+    read_last_batch,
+    remaining_splits,
+    save_former,
+)
+from analytics.job.kind_files import Source, write_kinds
+from analytics.job.output import BYTES_PER_FILE, OutputDir
+from analytics.job.progress import Progress
+from analytics.job.row_kinds import of_kind
+from analytics.job.scan_stage import SCANNED, ScanPlan, scan
+from analytics.job.session import few_rows
+from analytics.page.report_figures import ask_figures
+from analytics.page.report_page import report_page
+from analytics.page.report_text import text_of
+from analytics.tables import catalog as t
+from analytics.tables.spark_schema import spark_schema
+from analytics.tables.table import Table
+
+RECORD_TABLES = (t.RECORDS, t.SNAPSHOT_RECORDS)
+OF_CLUSTER: Mapping[Table, Source] = {
+    t.BROKERS: Source("broker", still_only=True),
+    t.BROKER_HISTORY: Source("broker", still_only=False),
+    t.LOG_DIRS: Source("log_dir", still_only=False),
+    t.BROKER_SESSIONS: Source("broker_session", still_only=False),
+    t.CONFIGS: Source("config", still_only=False),
+    t.FEATURES: Source("feature", still_only=False),
+}
+OF_TOPICS: Mapping[Table, Source] = {t.TOPIC_HISTORY: Source("topic", still_only=False)}
+DIRECT_TABLES = (*RECORD_TABLES, *PARTITION_TABLES, *OF_CLUSTER, *OF_TOPICS)
+"""Tables that tasks write by themselves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayResult:
+    """What a replay leaves: the folder of each table, and the report as text and as a page."""
+
+    tables: dict[str, str]
+    report: str
+    page: str
+    """Path of the page."""
+
+
+def run(
+    spark: SparkSession,
+    layout: Layout,
+    output: OutputDir,
+    former: FormerRun | None = None,
+    assumed: AssumedMinIsr | None = None,
+    broker_logs: Sequence[LogLine] = (),
+) -> ReplayResult:
+    """Replay a log into tables.
+
+    Args:
+        spark: The session.
+        layout: The log.
+        output: Where the tables go; prepared.
+        former: The run to go on from; None to read everything.
+        assumed: `min.insync.replicas` where the log does not say.
+        broker_logs: What brokers wrote of their directories.
+    """
+    with Progress(spark) as progress:
+        one = _Run(spark, layout, output, progress, former, assumed or AssumedMinIsr())
+        one.broker_logs = broker_logs
+        return one.run()
+
+
+class _Run:
+    """The state of one run."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        layout: Layout,
+        output: OutputDir,
+        progress: Progress,
+        former: FormerRun | None,
+        assumed: AssumedMinIsr,
+    ) -> None:
+        self.spark = spark
+        self.layout = layout
+        self.output = output
+        self.progress = progress
+        self.former = former
+        self.assumed = assumed
+        self.broker_logs: Sequence[LogLine] = ()
+        self.since = 0 if former is None else former.next_offset
+        wanted = max(1, -(-layout.size_bytes // BYTES_PER_BUCKET))
+        self.buckets = wanted if former is None else former.buckets
+        self.kept: list[DataFrame] = []
+        self.ended: dict[str, dict[str, str]] = {}
+        """For each table, its files that do not change any more, and where their rows are from."""
+        self.ends: list[tuple[int, str, int]] = []
+        """Last offset, file and position of the last batch of each split."""
+
+    def run(self) -> ReplayResult:
+        try:
+            return self._run()
+        finally:
+            for frame in self.kept:
+                frame.unpersist()
+
+    def _run(self) -> ReplayResult:
+        layout, output, spark = self.layout, self.output, self.spark
+        with few_rows(spark):
+            frames = self._write_base()
+        self.progress.stage("deriving tables")
+        made = {table.name: output.written(table, spark) for table in (*frames, *DIRECT_TABLES)}
+        self._write_derived(made)
+        self.progress.stage("report")
+        written = {table.name: output.written(table, spark) for table in output.tables}
+        figures = ask_figures(written)
+        page = output.write_page(report_page(figures, layout.source))
+        return ReplayResult(tables=output.put_in_place(), report=text_of(figures), page=page)
+
+    def _write_base(self) -> tuple[Table, ...]:
+        """Write the tables that are no others' consequences; return those that Spark wrote."""
+        layout, output, spark = self.layout, self.output, self.spark
+        self.progress.stage("reading the log")
+        scanned = self._keep(scan(spark, self._scan_plan()))
+        known = scanned if self.former is None else scanned.unionByName(self._former_rows())
+        seen = overview(known, layout)
+        rows = effective_rows(known, layout, seen.dropped)
+        self.progress.stage("following brokers")
+        syncs = sync_points(layout)
+        folded = self._keep(cluster_history(rows, syncs))
+        frames = cluster_frames(folded, of_kind(known, "count"))
+        self.progress.stage("following partitions")
+        follow_plan = FollowPlan(
+            syncs=syncs,
+            # What lies before the snapshot that the replay starts from has no known begin.
+            dropped=(Dropped(0, layout.replay_from), *seen.dropped),
+            brokers=broker_states(of_kind(folded, "broker")),
+            parts=output.parts(self.since),
+            assumed_min_isr=self.assumed,
+            since=self.since,
+            former=None if self.former is None else output.former_state_uri(OPEN),
+            keep_open=output.state_uri(OPEN),
+        )
+        events = history_input(known, rows, seen, self.buckets, layout)
+        followed = self._keep(follow_buckets(events, self.buckets, follow_plan))
+        of_partitions = self._problems_of_partitions(followed)
+        problems = of_kind(followed, "problem").unionByName(of_partitions)
+        problems = problems.unionByName(of_kind(folded, "problem"))
+        frames[t.PROBLEMS] = self._problems(known, seen, problems)
+        self._accept(scanned, folded, followed)
+        partitions = output.written(t.PARTITIONS, spark)
+        frames[t.TOPICS] = topics(followed, partitions)
+        frames[t.LOGS] = self._log()
+        self.progress.stage("writing tables")
+        output.write(frames, layout.size_bytes)
+        self._leave_state(known, seen, followed, of_partitions)
+        return tuple(frames)
+
+    def _write_derived(self, made: Mapping[str, DataFrame]) -> None:
+        output, parts = self.output, self.output.parts()
+        files = BucketFiles(files=files_by_bucket(output.scratch_store, NEEDED), parts=parts)
+        derived = derive_tables(self.spark, made, files)
+        of_buckets = self._keep(derived.of_buckets)
+        output.accept(BY_TASKS, [*_files(of_buckets), *_files(derived.of_failures)])
+        frames = derived.frames | {t.BROKER_LOG_LINES: self._log_lines()}
+        with few_rows(self.spark):
+            output.write(frames, self.layout.size_bytes)
+
+    def _log_lines(self) -> DataFrame:
+        """Return what brokers wrote, with the failures that it tells of."""
+        failures: list[FailureAt] = []
+        if self.broker_logs:
+            columns = ("broker", "directory", "detected_offset")
+            time = F.unix_micros("detected_time").alias("us")
+            known = self.output.written(t.DIRECTORY_FAILURES, self.spark).select(*columns, time)
+            failures = [
+                FailureAt(
+                    **{name: row[name] for name in columns},
+                    detected_time=None if row["us"] is None else from_microseconds(row["us"]),
+                )
+                for row in known.collect()
+            ]
+        rows = joined(self.broker_logs, failures)
+        return self.spark.createDataFrame(pa.Table.from_pylist(rows, t.BROKER_LOG_LINES.schema))
+
+    def _scan_plan(self) -> ScanPlan:
+        splits = self.layout.splits
+        if self.former is not None:
+            splits = remaining_splits(self.layout, self.former)
+        return ScanPlan(splits=splits, buckets=self.buckets, parts=self.output.parts(self.since))
+
+    def _former_rows(self) -> DataFrame:
+        """Return the few rows that the run before this one has kept."""
+        assert self.former is not None
+        last = self.former.last
+        snapshots = [snapshot.name for snapshot in self.layout.snapshots]
+        row = F.col("row")
+        # Behind the last batch there was nothing but what is read again now.
+        behind = (row["file"] > last.file) | (
+            (row["file"] == last.file) & (row["position"] >= last.end)
+        )
+        read_again = row["problem"].isNotNull() & ~row["snapshot"] & behind
+        gone = row["snapshot"] & ~row["file"].isin(snapshots)
+        return (
+            self.spark.read.schema(spark_schema(SCANNED))
+            .parquet(self.output.former_state_uri(SMALL))
+            .where(~F.coalesce(read_again, F.lit(False)) & ~F.coalesce(gone, F.lit(False)))
+        )
+
+    def _problems_of_partitions(self, followed: DataFrame) -> DataFrame:
+        columns = t.PROBLEMS.schema.names
+        found = of_kind(followed, "partition_problem").select(*columns)
+        if self.former is None:
+            return found
+        known = self.spark.read.schema(spark_schema(t.PROBLEMS.schema)).parquet(
+            self.output.former_state_uri(PROBLEMS)
+        )
+        return known.unionByName(found)
+
+    def _accept(self, scanned: DataFrame, folded: DataFrame, followed: DataFrame) -> None:
+        """Take the files of this run, and those of the former that still count."""
+        files = [*_files(scanned), *_files(followed)]
+        parts = self.output.parts(self.since)
+        tasks = 1 + self.layout.size_bytes // BYTES_PER_FILE
+        for rows, tables in ((folded, OF_CLUSTER), (followed, OF_TOPICS)):
+            files += write_kinds(rows, tables, parts, tasks=tasks).collect()
+        self.ended = {table.name: {} for table in DIRECT_TABLES}
+        if self.former is not None:
+            snapshots = {snapshot.name for snapshot in self.layout.snapshots}
+            for table, names in self.former.files.items():
+                self.ended[table] = {
+                    name: log_file
+                    for name, log_file in names.items()
+                    if table != t.SNAPSHOT_RECORDS.name or log_file in snapshots
+                }
+        self.output.accept(DIRECT_TABLES, files, self.ended)
+        for row in files:
+            if not row["still"]:
+                self.ended[row["table"]][row["name"]] = row["log_file"] or ""
+        for row in of_kind(scanned, "end").collect():
+            self.ends.append((row["last_offset"], row["file"], row["position"]))
+
+    def _leave_state(
+        self, known: DataFrame, seen: Overview, followed: DataFrame, of_partitions: DataFrame
+    ) -> None:
+        """Leave what the next run needs, if it can go on from here."""
+        layout, output = self.layout, self.output
+        problems = output.written(t.PROBLEMS, self.spark).select("kind").distinct().collect()
+        kinds = {row["kind"] for row in problems}
+        last = self.former.last if self.former is not None else None
+        if self.ends:
+            _, file, position = max(self.ends)
+            last = read_last_batch(layout.source, file, position)
+        is_open = any(end == layout.end_offset for _, end in seen.dropped)
+        is_open |= self._may_be_explained_later(followed)
+        if last is None or is_open or not kinds <= GOES_ON_WITH:
+            output.forget_state()
+            return
+        kept = known.where(F.col("kind").isin("row", "wide", "count"))
+        files = 1 + layout.size_bytes // BYTES_PER_FILE
+        kept.coalesce(files).write.parquet(output.state_uri(SMALL))
+        of_partitions.coalesce(1).write.parquet(output.state_uri(PROBLEMS))
+        save_former(
+            output.scratch_store,
+            FormerRun(
+                source=layout.source,
+                assumed_min_isr=self.assumed.value,
+                start_offset=layout.start_offset,
+                replay_from=layout.replay_from,
+                last=last,
+                buckets=self.buckets,
+                snapshots=tuple(snapshot.name for snapshot in layout.snapshots),
+                disagreed="disagreement" in kinds,
+                files=self.ended,
+            ),
+        )
+
+    def _may_be_explained_later(self, followed: DataFrame) -> bool:
+        """Return whether records yet to come may be the cause of something that has ended."""
+        (undecided,) = followed.agg(F.max("undecided_us").alias("us")).collect()
+        counts = self.output.written(t.RECORD_COUNTS, self.spark)
+        (end,) = counts.agg(F.unix_micros(F.max("latest_time")).alias("us")).collect()
+        return end["us"] is not None and (undecided["us"] or -1) >= end["us"]
+
+    def _keep(self, frame: DataFrame) -> DataFrame:
+        kept = frame.persist(StorageLevel.DISK_ONLY)
+        self.kept.append(kept)
+        return kept
+
+    def _log(self) -> DataFrame:
+        """Return the row of the log, and of what is assumed of it."""
+        layout = self.layout
+        base = [sync for sync in sync_points(layout) if sync.is_base]
+        row = {
+            "source": layout.source,
+            "start_offset": layout.start_offset,
+            "replay_from": layout.replay_from,
+            "replay_from_time": base[0].time if base else None,
+            "end_offset": layout.end_offset,
+            "size_bytes": layout.size_bytes,
+            "snapshots": len(layout.snapshots),
+            "min_insync_replicas": self.assumed.value,
+            "min_insync_replicas_from": self.assumed.source,
+        }
+        return self.spark.createDataFrame(pa.Table.from_pylist([row], t.LOGS.schema))
+
+    def _problems(self, known: DataFrame, seen: Overview, of_folds: DataFrame) -> DataFrame:
+        columns = t.PROBLEMS.schema.names
+        read = (
+            known.where((F.col("kind") == "row") & F.col("row.problem").isNotNull())
+            .select("row.*")
+            .select("file", "position", "offset", F.col("problem").alias("kind"), "message")
+        )
+        found = read.unionByName(of_folds.select(*columns))
+        more = (*self.layout.problems, *seen.problems)
+        if not more:
+            return found
+        values = [tuple(getattr(problem, name) for name in columns) for problem in more]
+        return found.unionByName(
+            self.spark.createDataFrame(values, spark_schema(t.PROBLEMS.schema))
+        )
+
+
+def topics(followed: DataFrame, partitions: DataFrame) -> DataFrame:
+    """Return the topics that still exist."""
+    still = F.col("valid_to_offset").isNull()
+    counts = partitions.groupBy("topic_id").agg(
+        F.count("*").alias("partitions"),
+        F.max(F.when(F.col("partition") == 0, F.size("replicas"))).alias("replication_factor"),
+    )
+    min_isr = (
+        of_kind(followed, "min_isr")
+        .where(still)
+        .select("topic_id", "min_insync_replicas", "min_insync_replicas_from")
+    )
+    return (
+        of_kind(followed, "topic")
+        .where(still)
+        .join(counts, "topic_id", "left")
+        .join(min_isr, "topic_id", "left")
+        .withColumn("partitions", F.coalesce("partitions", F.lit(0)))
+    )
+
+
+def _files(rows: DataFrame) -> list[Row]:
+    return list(of_kind(rows, "file").collect())

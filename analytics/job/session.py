@@ -1,0 +1,200 @@
+"""The Spark session of a replay: a quiet one on this machine, or the cluster's own.
+
+Under `spark-submit` the session that this gives is the one that was asked for there; otherwise it
+runs in this process. Executors must be able to import this package: they get the folder that it
+was imported from, or, on a cluster, a zip archive with `--py-files`.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from pyspark.errors import PySparkRuntimeError
+from pyspark.sql import SparkSession
+
+from analytics.errors import ReplayInputError
+from analytics.job.class_archive import archive_options
+from analytics.source.data_source import KraftMetadataSource
+
+SMALL_LOG_BYTES = 16 << 20
+"""Up to this size the start counts: the JVM compiles quickly, not well."""
+
+_ARROW_OPTIONS = (
+    "-Darrow.enable_unsafe_memory_access=true",
+    "-Darrow.enable_null_check_for_get=false",
+)
+"""Without checks of each single access: the rows of a log come as Arrow batches, whole columns."""
+
+BYTES_PER_SHUFFLE_PARTITION = 32 << 20
+MIN_SHUFFLE_PARTITIONS = 2
+
+_FEW_ROWS = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.shuffle.partitions": str(MIN_SHUFFLE_PARTITIONS),
+}
+
+_JAVA_HOMES = ("/usr/lib/jvm", "/opt/java", "/Library/Java/JavaVirtualMachines")
+
+
+def start_session(
+    size_bytes: int, *, compile_well: bool = True, java_options: Sequence[str] | None = None
+) -> SparkSession:
+    """Return a session for a log of this size.
+
+    Args:
+        size_bytes: Size of the log.
+        compile_well: Whether the JVM gets large amounts of rows to work on. A whole replay leaves
+            those to Python's arrays; compiling well would cost it more than it saves.
+        java_options: More options of the virtual machine; those that use the archive of classes
+            where there are none.
+
+    Raises:
+        ReplayInputError: there is no Java runtime, the user has no name, or Spark does not start.
+    """
+    require_java()
+    require_user_name()
+    root = str(Path(__file__).resolve().parents[2])
+    python_path = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(python_path))
+    builder = SparkSession.builder.appName("jbod-replay")
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # not under spark-submit
+        os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+        builder = builder.master(f"local[{min(os.cpu_count() or 1, 4)}]")
+        for key, value in _local_settings(
+            size_bytes,
+            compile_well=compile_well,
+            java_options=archive_options() if java_options is None else java_options,
+        ).items():
+            builder = builder.config(key, value)
+    else:
+        # The report is what is wanted on the terminal, not what Spark tells of itself.
+        builder = builder.config("spark.log.level", "ERROR")
+    try:
+        spark = builder.getOrCreate()
+    except PySparkRuntimeError as error:  # the JVM is too old, or ended at once
+        raise ReplayInputError(f"Spark does not start: {str(error).splitlines()[0]}") from error
+    prepare(spark, size_bytes)
+    return spark
+
+
+def prepare(spark: SparkSession, size_bytes: int) -> None:
+    """Set what a replay needs of a session, and register the data source."""
+    partitions = max(MIN_SHUFFLE_PARTITIONS, -(-size_bytes // BYTES_PER_SHUFFLE_PARTITION))
+    for key, value in {
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": str(partitions),
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        # Not the old INT96, which other readers take for a local time.
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    }.items():
+        spark.conf.set(key, value)
+    spark.dataSource.register(KraftMetadataSource)
+
+
+@contextmanager
+def few_rows(spark: SparkSession) -> Iterator[None]:
+    """Let queries inside be planned for few rows: their plans are interpreted, not compiled.
+
+    Most of what a replay asks of Spark moves rows by the thousand, and compiling each of the plans
+    takes longer than they run.
+    """
+    before = {key: spark.conf.get(key, None) for key in _FEW_ROWS}
+    for key, value in _FEW_ROWS.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, former in before.items():
+            if former is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, former)
+
+
+def end_children() -> None:
+    """Kill every process that this one has started.
+
+    Spark starts its JVM deaf to Ctrl-C, and loses sight of it when it is interrupted before the two
+    have met: it would stay for ever.
+    """
+    own = os.getpid()
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError, IndexError):
+            # The command's name, in parentheses, may hold anything; state and parent follow it.
+            parent = (entry / "stat").read_text("ascii", "replace").rpartition(")")[2].split()[1]
+            if int(parent) == own:
+                os.kill(int(entry.name), signal.SIGKILL)
+
+
+def require_java() -> None:
+    """Find a Java runtime and leave it in JAVA_HOME.
+
+    Raises:
+        ReplayInputError: there is none.
+    """
+    java_home = os.environ.get("JAVA_HOME")
+    if java_home:
+        if not (Path(java_home) / "bin" / "java").exists():
+            raise ReplayInputError(f"JAVA_HOME {java_home} holds no bin/java")
+        return
+    if shutil.which("java"):
+        return
+    found = sorted(
+        java.parent.parent for home in _JAVA_HOMES for java in Path(home).glob("**/bin/java")
+    )
+    if not found:
+        raise ReplayInputError("no Java runtime: install Java 17 or later, or set JAVA_HOME")
+    os.environ["JAVA_HOME"] = str(found[-1])
+
+
+def require_user_name() -> None:
+    """Check what Hadoop's login asks for; in a container a bare user id may have no name.
+
+    Raises:
+        ReplayInputError: the operating system knows no name for this process's user.
+    """
+    try:
+        pwd.getpwuid(os.getuid())
+    except KeyError:
+        raise ReplayInputError(
+            f"user id {os.getuid()} has no name in /etc/passwd, and Spark needs one"
+        ) from None
+
+
+def _local_settings(
+    size_bytes: int, *, compile_well: bool, java_options: Sequence[str]
+) -> dict[str, str]:
+    small = size_bytes <= SMALL_LOG_BYTES
+    log4j = Path(__file__).with_name("log4j2.properties")
+    options = [
+        f"-Dlog4j2.configurationFile={log4j.as_uri()}",
+        "-XX:+UseSerialGC" if small else "-XX:+UseParallelGC",
+        *_ARROW_OPTIONS,
+        *java_options,
+    ]
+    if small or not compile_well:
+        options += ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=256m")
+    return {
+        "spark.driver.memory": "1g" if small else "2g",
+        "spark.driver.extraJavaOptions": " ".join(options),
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.adaptive.enabled": "false" if small else "true",
+        "spark.sql.codegen.wholeStage": "false" if small else "true",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN" if small else "FALLBACK",
+        "spark.sql.autoBroadcastJoinThreshold": str(10 << 20),
+        "spark.python.worker.reuse": "true",
+    }

@@ -1,0 +1,259 @@
+"""The report as text for a terminal: the figures of `page.report_figures`, a line each.
+
+The page shows the same figures, so that a number is defined once, as a query on the tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+
+from analytics.page.figure import Answer, Value
+from analytics.page.report_figures import Figures
+
+MAX_LINES = 20
+"""Of each section; the tables have the rest."""
+TOP_LINES = 5
+"""Of what is ordered by how bad it is."""
+
+Row = dict[str, Value]
+Render = Callable[[Row], str]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_TITLE_CHARS = 12
+
+
+def text_of(figures: Figures) -> str:
+    """Return the text of figures; those of the page have all that it needs."""
+    answers = figures.answers
+
+    def section(
+        title: str, name: str, render: Render, empty: str, most: int = MAX_LINES
+    ) -> list[str]:
+        answer = answers[name]
+        texts = [render(row) for row in _rows(answer)[:most]]
+        if answer.total > most:
+            texts.append(f"... and {answer.total - most} more, in the tables")
+        return _titled(title, texts or [empty])
+
+    lines = [
+        *_log_lines(_rows(answers["log"])[0]),
+        *section("Topics", "topics_now", _topics, ""),
+        *section("Assumed", "assumptions", _assumption, "nothing"),
+        *section("Brokers", "brokers_now", _broker, "none registered"),
+        *section("Directories", "directory_failures", _failure, "none went offline"),
+        *section("Outages", "outages_by_cause", _outages, "none"),
+        *section("Longest", "longest_outages", _outage, "none", TOP_LINES),
+        *section("Leaders", "leadership_causes", _leadership, "none changed"),
+        *section("Churn", "churning_partitions", _churn, "none", TOP_LINES),
+        *section("ISR", "flapping_replicas", _flaps, "no replica fell out", TOP_LINES),
+        *section("Load", "broker_skew", _broker_skew, "no replicas", TOP_LINES),
+        *section("", "directory_skew", _directory_skew, "no replicas", TOP_LINES),
+        *section("Moves", "moves_by_outcome", _moves, "none"),
+        *section("Slowest", "slowest_moves_reassignment", _move, "none", TOP_LINES),
+        *section("Assignments", "assignment_lag", _lag, "none were due"),
+        *section("Availability", "availability", _all_availability, ""),
+        *(
+            section("", "topic_availability", _availability, "", TOP_LINES)
+            if answers["topic_availability"].rows
+            else ()
+        ),
+        *section("Problems", "problem_kinds", _problem, "none"),
+    ]
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def _log_lines(row: Row) -> list[str]:
+    if not row["records"]:
+        return _titled("Log", ["no records"])
+    first = (
+        f"{row['records']} records, offsets {row['first_offset']} to {row['last_offset']}, "
+        f"{row['no_ops']} no-ops, {_count(row['epochs'], 'epoch')}"
+    )
+    return _titled("Log", [first, f"{_time(row['first_time'])} to {_time(row['last_time'])} UTC"])
+
+
+def _topics(row: Row) -> str:
+    return (
+        f"{row['topics']} with {_count(row['partitions'], 'partition')}; now "
+        f"{row['leaderless']} without leader, {row['under_replicated']} under-replicated"
+    )
+
+
+def _broker(row: Row) -> str:
+    return (
+        f"{row['broker']} {row['state']}, log directories {row['online']} online "
+        f"{row['offline']} offline, {_count(row['replicas'], 'replica')}, "
+        f"{_count(row['leaders'], 'leader')}, epoch {row['broker_epoch']}"
+    )
+
+
+def _failure(row: Row) -> str:
+    closed = f"until {_time(row['closed_time'])}, {row['closed_by']}"
+    until = closed if row["state"] == "closed" else "and still is"
+    text = (
+        f"{_time(row['detected_time'])} broker {row['broker']} {row['directory']} went offline "
+        f"{until}: {_count(row['partitions_touched'], 'replica')}, "
+        f"{_count(row['leaders_moved'], 'leader')} moved, {row['leaders_lost']} lost"
+    )
+    if row["noticed"] is not None:
+        text += f", its broker wrote {_ms(row['noticed_before_ms'])} before: {row['noticed']}"
+    # What never ended comes before any time.
+    if row["leaders_still_lost"]:
+        text += f", {row['leaders_still_lost']} of these never had one again"
+    if row["last_leader_in_same_batch"] == "yes":
+        text += ", the last new leader in the same batch"
+    elif row["time_to_last_leader_ms"] is not None:
+        others = " of the others" if row["leaders_still_lost"] else ""
+        text += f", the last new leader{others} after {_ms(row['time_to_last_leader_ms'])}"
+    if row["partitions_touched"] and row["time_to_full_isr_ms"] is None:
+        return f"{text}, not all in sync yet"
+    return f"{text}, all in sync after {_ms(row['time_to_full_isr_ms'])}"
+
+
+def _outages(row: Row) -> str:
+    still = f", {row['open']} still open" if row["open"] else ""
+    return (
+        f"{_time(row['first_time'])} {row['kind']} by {row['cause']}{_place(row)}: "
+        f"{_count(row['partitions'], 'partition')}, {_count(row['outages'], 'outage')}, "
+        f"longest {_ms(row['longest_ms'])}{still}"
+    )
+
+
+def _outage(row: Row) -> str:
+    still = ", still open" if row["to_offset"] is None else ""
+    both = row["leaderless_ms"] is not None and row["under_min_isr_ms"] is not None
+    leaderless, under = (_ms(row[name]) for name in ("leaderless_ms", "under_min_isr_ms"))
+    parts = f" ({leaderless} without leader, {under} under min ISR)" if both else ""
+    return (
+        f"{_partition(row)} {row['kind']} {_ms(row['lasted_ms'])}{parts} from "
+        f"{_time(row['from_time'])} offset {row['from_offset']} by {row['cause']}"
+        f"{_place(row)}{still}"
+    )
+
+
+def _leadership(row: Row) -> str:
+    none = f", {row['to_none']} to none" if row["to_none"] else ""
+    return f"{_count(row['changes'], 'change')} by {row['cause']}{none}"
+
+
+def _churn(row: Row) -> str:
+    return f"{_partition(row)} changed its leader {_count(row['changes'], 'time')}"
+
+
+def _flaps(row: Row) -> str:
+    return (
+        f"{_partition(row)} replica {row['broker']} fell out {_count(row['shrinks'], 'time')}, "
+        f"{_ms(row['out_ms_total'])} in all, at most {_ms(row['out_ms_max'])}"
+    )
+
+
+def _broker_skew(row: Row) -> str:
+    return f"broker {row['broker']} {_share(row)}"
+
+
+def _directory_skew(row: Row) -> str:
+    return f"broker {row['broker']} {row['directory']} {_share(row)}"
+
+
+def _share(row: Row) -> str:
+    return ", ".join(
+        f"{_count(row[f'{noun}s'], noun)}{_deviation(row[name])}"
+        for noun, name in (("replica", "deviation"), ("leader", "leader_deviation"))
+    )
+
+
+def _deviation(value: Value) -> str:
+    return "" if value is None else f", {100 * float(value):+.1f}% off the mean"
+
+
+def _moves(row: Row) -> str:
+    longest = "" if row["longest_ms"] is None else f", longest {_ms(row['longest_ms'])}"
+    return f"{row['moves']} {row['kind']} {row['outcome']}{longest}"
+
+
+def _move(row: Row) -> str:
+    return (
+        f"{_partition(row)} from broker {_or_none(row['from_broker'])} to "
+        f"{_or_none(row['to_broker'])} {row['outcome']} {_ms(row['lasted_ms'])} from "
+        f"{_time(row['begin_time'])}"
+    )
+
+
+def _lag(row: Row) -> str:
+    never = f", {row['unassigned']} never assigned" if row["unassigned"] else ""
+    return (
+        f"broker {row['broker']}: {_count(row['replicas'], 'replica')}, "
+        f"mean {_ms(row['mean_ms'])}, slowest {_ms(row['slowest_ms'])}{never}"
+    )
+
+
+def _all_availability(row: Row) -> str:
+    if not row["topics"]:
+        return "no topics"
+    return f"{_count(row['topics'], 'topic')} {_times_short(row)}"
+
+
+def _availability(row: Row) -> str:
+    return f"{row['topic']} {_times_short(row)}"
+
+
+def _times_short(row: Row) -> str:
+    share = row["availability"]
+    text = "unknown" if share is None else f"{100 * float(share):.4f}%"
+    return (
+        f"{text}, {_ms(row['leaderless_ms'])} without leader, "
+        f"{_ms(row['under_min_isr_ms'])} under min ISR"
+    )
+
+
+def _assumption(row: Row) -> str:
+    if not row["topics"]:
+        return "nothing"
+    return (
+        f"min.insync.replicas {row['min_insync_replicas']} ({row['min_insync_replicas_from']}) for "
+        f"{_count(row['topics'], 'topic')} that the log sets none for"
+    )
+
+
+def _problem(row: Row) -> str:
+    return f"{row['problems']} {row['kind']}: {row['message']}"
+
+
+def _rows(answer: Answer) -> list[Row]:
+    names = [column.name for column in answer.figure.columns]
+    return [dict(zip(names, row, strict=True)) for row in answer.rows]
+
+
+def _titled(title: str, texts: Sequence[str]) -> list[str]:
+    heads = [title, *[""] * (len(texts) - 1)]
+    return [f"{head:<{_TITLE_CHARS}} {text}" for head, text in zip(heads, texts, strict=True)]
+
+
+def _place(row: Row) -> str:
+    place = "" if row["broker"] is None else f" on broker {row['broker']}"
+    return place if row["directory"] is None else f"{place} {row['directory']}"
+
+
+def _partition(row: Row) -> str:
+    return f"{row['topic']}-{row['partition']}"
+
+
+def _or_none(value: Value) -> str:
+    return "none" if value is None else str(value)
+
+
+def _count(number: Value, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _ms(value: Value) -> str:
+    return "unknown" if value is None else f"{value} ms"
+
+
+def _time(value: Value) -> str:
+    if value is None:
+        return "unknown"
+    assert isinstance(value, int)
+    moment = _EPOCH + timedelta(milliseconds=value)
+    return f"{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03}"

@@ -1,0 +1,199 @@
+"""Options of the data source, and what filters leave of a log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from typing import Any
+
+from pyspark.sql.datasource import (
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    LessThan,
+    LessThanOrEqual,
+)
+
+from analytics.bytes.metadata_dirs import find_metadata_dirs
+from analytics.decode.arrow_rows import ALL, MAX_LONG, MIN_LONG, Selection
+from analytics.errors import ReplayInputError
+
+MAX_BYTES_PER_TRIGGER = 256 << 20
+
+OPTIONS = (
+    *("startOffset", "endOffset", "startTime", "endTime"),
+    *("payload", "splitBytes", "maxBytesPerTrigger"),
+)
+_PATHS = ("path", "paths")
+"""What Spark makes of the arguments of `load`."""
+
+_BOUNDED = {
+    "offset": "offset",
+    "timestamp": "time_ms",
+    "replay_offset": "replay_offset",
+    "replay_time": "replay_time_ms",
+}
+"""Columns that filters bound -> attribute of `Selection`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOptions:
+    """What was asked of the data source."""
+
+    sources: tuple[str, ...]
+    """Directories of metadata logs."""
+    split_bytes: int | None
+    """Bytes of one task; None leaves it to the size of the log."""
+    with_payload: bool
+    selection: Selection
+    max_bytes_per_trigger: int
+
+    @property
+    def has_several(self) -> bool:
+        """Whether rows have to say which directory they come from."""
+        return len(self.sources) > 1
+
+
+def parse_options(options: Mapping[str, str]) -> SourceOptions:
+    """Read the options of a data source; names do not depend on case.
+
+    Raises:
+        ReplayInputError: there is no option of a name, a value is none, or a path holds no
+            metadata log.
+    """
+    given = {name.lower(): value for name, value in options.items()}
+    for name in options:
+        _check_name(name)
+    sources = tuple(
+        dict.fromkeys(found for path in _paths(given) for found in find_metadata_dirs(path))
+    )
+    selection = replace(
+        ALL,
+        replay_offset=(
+            _number(given, "startOffset", MIN_LONG),
+            _number(given, "endOffset", MAX_LONG),
+        ),
+        replay_time_ms=(_time(given, "startTime", MIN_LONG), _time(given, "endTime", MAX_LONG)),
+    )
+    split_bytes = _number(given, "splitBytes", 0)
+    return SourceOptions(
+        sources=sources,
+        split_bytes=split_bytes if split_bytes > 0 else None,
+        with_payload=_flag(given, "payload", default=True),
+        selection=ALL if selection == ALL else selection,
+        max_bytes_per_trigger=_number(given, "maxBytesPerTrigger", MAX_BYTES_PER_TRIGGER),
+    )
+
+
+def _check_name(name: str) -> None:
+    """Refuse a name that means nothing: what was wanted by it would silently not happen."""
+    names = {known.lower(): known for known in (*OPTIONS, *_PATHS)}
+    if name.lower() in names:
+        return
+    near = get_close_matches(name.lower(), names, n=1)
+    meant = f", did you mean {names[near[0]]}" if near else f"; it has {', '.join(OPTIONS)}"
+    raise ReplayInputError(f"the data source kraft-metadata has no option {name}{meant}")
+
+
+def narrowed(selection: Selection, filters: Iterable[Filter]) -> Selection:
+    """Return what filters leave; those that say nothing about bounds and types change nothing.
+
+    A filter is never applied in full here: what it leaves may hold rows that it does not want.
+    """
+    for one in filters:
+        column = ".".join(getattr(one, "attribute", ()))
+        value: Any = getattr(one, "value", None)
+        if column == "type" and isinstance(one, EqualTo | In):
+            names = frozenset(value if isinstance(one, In) else [value])
+            if all(isinstance(name, str) for name in names):
+                types = names if selection.types is None else selection.types & names
+                selection = replace(selection, types=types)
+        elif column in _BOUNDED:
+            name = _BOUNDED[column]
+            bounds = _bounds(one, value, is_time=name.endswith("_ms"))
+            if bounds is not None:
+                low, high = getattr(selection, name)
+                narrower: dict[str, Any] = {name: (max(low, bounds[0]), min(high, bounds[1]))}
+                selection = replace(selection, **narrower)
+    return selection
+
+
+def _bounds(one: Filter, value: Any, *, is_time: bool) -> tuple[int, int] | None:
+    """Return the bounds that a filter leaves, the upper one exclusive."""
+    if is_time:
+        if not isinstance(value, datetime):
+            return None
+        value = value if value.tzinfo is not None else value.astimezone()
+        # Down to the millisecond that holds it, so that no row is lost.
+        value = (value - datetime(1970, 1, 1, tzinfo=UTC)) // _MILLISECOND
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    match one:
+        case EqualTo():
+            return value, value + 1
+        case GreaterThan() | GreaterThanOrEqual():
+            return value + (isinstance(one, GreaterThan) and not is_time), MAX_LONG
+        case LessThan() | LessThanOrEqual():
+            return MIN_LONG, value + (is_time or isinstance(one, LessThanOrEqual))
+    return None
+
+
+def _paths(given: Mapping[str, str]) -> Sequence[str]:
+    """Return the paths of `load`: one, a JSON list, or several with commas between them."""
+    text = given.get("paths") or given.get("path") or ""
+    if text.lstrip().startswith("["):
+        try:
+            paths = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise ReplayInputError(f"path {text!r} is no list: {error}") from error
+        if not all(isinstance(path, str) for path in paths):
+            raise ReplayInputError(f"path {text!r} is no list of texts")
+    else:
+        paths = [path for path in map(str.strip, text.split(",")) if path]
+    if not paths:
+        raise ReplayInputError("the data source kraft-metadata needs a path")
+    return list(paths)
+
+
+def _number(given: Mapping[str, str], name: str, default: int) -> int:
+    text = given.get(name.lower())
+    if text is None:
+        return default
+    try:
+        return int(text)
+    except ValueError:
+        raise ReplayInputError(f"option {name}: {text!r} is not a whole number") from None
+
+
+def _flag(given: Mapping[str, str], name: str, *, default: bool) -> bool:
+    text = given.get(name.lower(), str(default)).lower()
+    if text not in ("true", "false"):
+        raise ReplayInputError(f"option {name}: {text!r} is neither true nor false")
+    return text == "true"
+
+
+def _time(given: Mapping[str, str], name: str, default: int) -> int:
+    """Return ms since 1970 of an option: such a number, or a time as ISO 8601 has it."""
+    text = given.get(name.lower())
+    if text is None:
+        return default
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ReplayInputError(
+            f"option {name}: {text!r} is neither milliseconds nor an ISO 8601 time"
+        ) from None
+    moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    return -((datetime(1970, 1, 1, tzinfo=UTC) - moment) // _MILLISECOND)
+
+
+_MILLISECOND = datetime(1970, 1, 1, 0, 0, 0, 1000) - datetime(1970, 1, 1)

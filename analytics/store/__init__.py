@@ -1,0 +1,1 @@
+"""Files, wherever they are: on this machine, in HDFS, in S3."""

@@ -1,0 +1,126 @@
+"""One folder and what is below it, wherever it is: on this machine, in HDFS, in S3.
+
+Everything goes through `pyarrow.fs`, so that a task on any worker writes as the driver does. A name
+is a path below the folder, with slashes. Object stores have no folders to rename: there, what is
+moved is copied file by file.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from pyarrow import fs  # type: ignore[import-untyped] # it comes without types
+
+from analytics.store.log_files import file_system, local_path
+
+
+class Store:
+    """A folder; every method raises OSError if the file system does not do what is asked.
+
+    Args:
+        source: Its path, or its URI as Hadoop has them.
+
+    Raises:
+        OSError: the file system that a URI names cannot be reached.
+        ValueError: there is no such file system.
+    """
+
+    def __init__(self, source: str) -> None:
+        self.source = source.rstrip("/") or source
+        self.local = local_path(self.source)
+        self.files: Any
+        if self.local is not None:
+            self.local = self.local.absolute()
+            self.files, self._root = fs.LocalFileSystem(), str(self.local)
+        else:
+            self.files, self._root = file_system(self.source)
+
+    def path(self, name: str = "") -> str:
+        """Return a path for `files`."""
+        return str(PurePosixPath(self._root) / name)
+
+    def uri(self, name: str = "") -> str:
+        """Return the URI that Spark knows a file or folder by."""
+        if self.local is not None:
+            return (self.local / name).as_uri()
+        return f"{self.source}/{name}".rstrip("/")
+
+    def names(self, name: str = "") -> list[str]:
+        """Return the names in a folder; none if there is no such folder."""
+        selector = fs.FileSelector(self.path(name), allow_not_found=True)
+        return sorted(info.base_name for info in self.files.get_file_info(selector))
+
+    def is_folder(self, name: str = "") -> bool:
+        """Return whether there is a folder."""
+        return bool(self._info(name).type == fs.FileType.Directory)
+
+    def exists(self, name: str = "") -> bool:
+        """Return whether there is anything."""
+        return bool(self._info(name).type != fs.FileType.NotFound)
+
+    def make_folder(self, name: str = "") -> None:
+        """Make a folder and those above it."""
+        self.files.create_dir(self.path(name), recursive=True)
+
+    def move(self, name: str, target: str) -> None:
+        """Give a file or folder another name; there is nothing of that name yet."""
+        if not isinstance(self.files, fs.S3FileSystem | fs.GcsFileSystem):
+            self.files.move(self.path(name), self.path(target))
+            return
+        for below in self._files_below(name):
+            self.files.copy_file(self.path(f"{name}{below}"), self.path(f"{target}{below}"))
+        self.remove(name)
+
+    def remove(self, name: str) -> None:
+        """Remove a file, or a folder with all in it; nothing happens if it is not there."""
+        kind = self._info(name).type
+        if kind == fs.FileType.Directory:
+            self.files.delete_dir(self.path(name))
+        elif kind != fs.FileType.NotFound:
+            self.files.delete_file(self.path(name))
+
+    def copy(self, name: str, target: str) -> None:
+        """Give a file that nobody changes any more a second name, or a copy."""
+        if self.local is None:
+            self.files.copy_file(self.path(name), self.path(target))
+            return
+        source, copied = self.local / name, self.local / target
+        try:
+            os.link(source, copied)
+        except OSError:  # the file system knows no links
+            shutil.copyfile(source, copied)
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file."""
+        with self.files.open_output_stream(self.path(name)) as stream:
+            stream.write(content)
+
+    def read(self, name: str, length: int | None = None) -> bytes:
+        """Return the bytes of a file, or so many of its first ones."""
+        with self.files.open_input_file(self.path(name)) as file:
+            return bytes(file.read(length))
+
+    def _info(self, name: str) -> Any:
+        return self.files.get_file_info([self.path(name)])[0]
+
+    def _files_below(self, name: str) -> list[str]:
+        """Return what has to be appended to a name for each file below it, or for the file."""
+        if not self.is_folder(name):
+            return [""]
+        root = self.path(name)
+        selector = fs.FileSelector(root, recursive=True)
+        infos = self.files.get_file_info(selector)
+        return [info.path[len(root) :] for info in infos if info.type == fs.FileType.File]
+
+
+def is_inside(inner: str, outer: str) -> bool:
+    """Return whether a path or URI is another one, or lies below it."""
+    one, other = local_path(inner), local_path(outer)
+    if one is None or other is None:
+        target, folder = inner.rstrip("/"), outer.rstrip("/")
+        return target == folder or target.startswith(f"{folder}/")
+    resolved, source = Path(one).resolve(), Path(other).resolve()
+    return resolved == source or source in resolved.parents

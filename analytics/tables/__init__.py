@@ -1,0 +1,1 @@
+"""The tables that a replay writes, as declarations: names, columns, meaning, order."""

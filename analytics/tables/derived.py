@@ -1,0 +1,233 @@
+"""Tables that are derived from the tables of facts: failures, moves, lag, flaps, skew."""
+
+from __future__ import annotations
+
+from analytics.tables.table import (
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INT,
+    LONG,
+    PARTITION_KEY,
+    STRING,
+    STRINGS,
+    TIME,
+    Table,
+    columns,
+)
+
+DIRECTORY_FAILURES = Table(
+    name="directory_failures",
+    row="one time that a log directory went offline",
+    columns=columns(
+        ("broker", INT, "broker of the directory"),
+        ("directory", STRING, "id of the directory"),
+        ("detected_offset", LONG, "offset of the record that says so"),
+        ("detected_time", TIME, "time of that record"),
+        ("partitions_touched", LONG, "replicas that were placed in it then"),
+        ("leaders_moved", LONG, "partitions led there that got another leader at once"),
+        ("leaders_lost", LONG, "partitions led there that were left without a leader"),
+        (
+            "leaders_still_lost",
+            LONG,
+            "how many of these had no leader again up to the end of the log, or their own",
+        ),
+        (
+            "last_leader_offset",
+            LONG,
+            "offset at which the last of these partitions had a leader again, of those that got "
+            "one; null = none did, or none was led there",
+        ),
+        ("last_leader_time", TIME, "time of that record"),
+        (
+            "last_leader_in_same_batch",
+            BOOLEAN,
+            "whether that record was written at once with the one of the failure: detection and "
+            "election then have one time; null = there is no such record",
+        ),
+        (
+            "time_to_last_leader_ms",
+            LONG,
+            "milliseconds from detection to the last new leader; null = there was none, or in the "
+            "same batch",
+        ),
+        (
+            "full_isr_offset",
+            LONG,
+            "offset at which every touched partition had had its full ISR and a leader again, or "
+            "was gone; null = not yet",
+        ),
+        ("full_isr_time", TIME, "time of that record"),
+        ("time_to_full_isr_ms", LONG, "milliseconds from detection to the full ISR"),
+        ("state", STRING, "open or closed"),
+        ("closed_offset", LONG, "offset at which it ended; null = open"),
+        ("closed_time", TIME, "time of that record"),
+        (
+            "closed_by",
+            STRING,
+            "registered (online again), unregistered (the broker was removed), replicas_gone "
+            "(no replica is placed in it any more), snapshot (known from a snapshot only); "
+            "null = open",
+        ),
+        ("partitions", STRINGS, "the partitions touched, as topic-partition, in order"),
+    ),
+    order=("detected_offset", "broker", "directory"),
+)
+MOVES = Table(
+    name="moves",
+    row="one move of a replica to another log directory or another broker",
+    columns=(
+        *PARTITION_KEY,
+        *columns(
+            ("broker", INT, "broker of the replica; for a reassignment the one that it leaves"),
+            ("from_directory", STRING, "directory that it left; null = not known"),
+            ("to_directory", STRING, "directory that it went to; null = not known"),
+            ("kind", STRING, "directory (within a broker) or reassignment (to another broker)"),
+            ("from_broker", INT, "broker that it left; null = only added"),
+            ("to_broker", INT, "broker that it went to; null = only removed"),
+            ("queued_offset", LONG, "offset of the record that began it; null = not in the log"),
+            ("queued_time", TIME, "time of that record"),
+            ("assigned_offset", LONG, "offset of the record that named the new directory"),
+            ("assigned_time", TIME, "time of that record"),
+            ("ended_offset", LONG, "offset of the record that ended it; null = still running"),
+            ("ended_time", TIME, "time of that record"),
+            (
+                "outcome",
+                STRING,
+                "swapped (the new directory was assigned and stayed), reverted (the next one was "
+                "back to the directory before); of a reassignment completed, cancelled (or "
+                "replaced by another one), running",
+            ),
+            ("duration_ms", LONG, "milliseconds from begin to end; null = not known"),
+        ),
+    ),
+    order=("topic", "partition", "broker", "assigned_offset"),
+)
+ASSIGNMENT_LAG = Table(
+    name="assignment_lag",
+    row="one replica that was created without a directory, and how long it had none",
+    columns=(
+        *PARTITION_KEY,
+        *columns(
+            ("broker", INT, "broker of the replica"),
+            ("created_offset", LONG, "offset of the record that created it"),
+            ("created_time", TIME, "time of that record"),
+            ("assigned_offset", LONG, "offset of the record that named its directory; null = none"),
+            ("assigned_time", TIME, "time of that record"),
+            ("directory", STRING, "the directory; null = none was named so far, or it was gone"),
+            ("lag_ms", LONG, "milliseconds between the two; null = none was named"),
+        ),
+    ),
+    order=("topic", "partition", "broker", "created_offset"),
+)
+ISR_FLAPS = Table(
+    name="isr_flaps",
+    row="one replica that left the ISR at least once",
+    columns=(
+        *PARTITION_KEY,
+        *columns(
+            ("broker", INT, "broker of the replica"),
+            ("shrinks", LONG, "how often it left the ISR"),
+            ("expands", LONG, "how often it came back"),
+            ("first_time", TIME, "when it left first"),
+            ("last_time", TIME, "its last change"),
+            ("out_ms_total", LONG, "milliseconds outside, to the end of the log"),
+            ("out_ms_max", LONG, "longest time outside"),
+        ),
+    ),
+    order=("topic", "partition", "broker"),
+)
+LEADERSHIP_CHURN = Table(
+    name="leadership_churn",
+    row="one partition whose leader changed at least once",
+    columns=(
+        *PARTITION_KEY,
+        *columns(
+            ("changes", LONG, "how often; the begin of the partition or of the log is no change"),
+            ("to_none", LONG, "how many of these left it without a leader"),
+            ("first_time", TIME, "when its leader changed first"),
+            ("last_time", TIME, "when its leader changed last"),
+        ),
+    ),
+    order=("topic", "partition"),
+)
+CHANGE_COUNTS = Table(
+    name="change_counts",
+    row="one cause of changes in one stretch of time, a two-hundredth of the log or more",
+    columns=columns(
+        ("what", STRING, "what changed: leader or isr"),
+        ("from_time", TIME, "begin of the stretch of time; null = the times are not known"),
+        ("change", STRING, "of ISRs: shrink, expand or replace; null for leaders"),
+        ("cause", STRING, "as in leadership and isr_changes"),
+        ("changes", LONG, "how many there were"),
+        ("to_none", LONG, "how many of these left a partition without a leader"),
+    ),
+    order=("what", "from_time", "change", "cause"),
+)
+SKEW = Table(
+    name="skew",
+    row="one online directory or one broker, and its share of the replicas at the end of the log",
+    columns=columns(
+        ("scope", STRING, "directory (compared within its broker) or broker"),
+        ("broker", INT, "id of the broker"),
+        ("directory", STRING, "id of the directory; null for a broker"),
+        ("replicas", LONG, "replicas placed there"),
+        ("leaders", LONG, "partitions led there"),
+        ("preferred_leaders", LONG, "partitions whose first replica is there"),
+        ("share_of_replicas", DOUBLE, "replicas there by all of the same scope, 0 to 1"),
+        ("mean_replicas", DOUBLE, "mean over its peers"),
+        ("deviation", DOUBLE, "replicas / mean - 1; null where the mean is 0"),
+        ("mean_leaders", DOUBLE, "mean of leaders over its peers"),
+        ("leader_deviation", DOUBLE, "leaders / mean - 1; null where the mean is 0"),
+    ),
+    order=("scope", "broker", "directory"),
+)
+AVAILABILITY = Table(
+    name="availability",
+    row="one topic on one day (UTC)",
+    columns=columns(
+        ("topic", STRING, "name of the topic"),
+        ("topic_id", STRING, "id of the topic"),
+        ("day", DATE, "the day"),
+        ("partitions", LONG, "partitions that existed on that day"),
+        ("partition_ms", LONG, "milliseconds of that day that they existed, summed"),
+        ("leaderless_ms", LONG, "milliseconds without a leader, summed over partitions"),
+        ("under_min_isr_ms", LONG, "milliseconds under min.insync.replicas, summed"),
+        ("availability", DOUBLE, "1 - leaderless_ms / partition_ms"),
+    ),
+    order=("topic", "topic_id", "day"),
+)
+
+BROKER_LOG_LINES = Table(
+    name="broker_log_lines",
+    row="one warning or error about a log directory in a broker's own log, where logs were given",
+    columns=columns(
+        ("broker", INT, "broker that wrote it; null if its file does not say"),
+        ("directory", STRING, "id of the directory, of the line or of the failure it tells of"),
+        (
+            "detected_offset",
+            LONG,
+            "the failure that it tells of, as in directory_failures: the only one of this broker "
+            "that the controller recorded within a minute; null = none, or several",
+        ),
+        ("time", TIME, "time of the line, which has no zone: taken as UTC"),
+        ("level", STRING, "WARN, ERROR, ..."),
+        ("log_dir", STRING, "path of the directory"),
+        ("message", STRING, "the broker's own words"),
+        ("file", STRING, "file of the line"),
+        ("line", LONG, "number of the line in it"),
+    ),
+    order=("file", "line"),
+)
+
+DERIVED_TABLES: tuple[Table, ...] = (
+    DIRECTORY_FAILURES,
+    MOVES,
+    ASSIGNMENT_LAG,
+    ISR_FLAPS,
+    LEADERSHIP_CHURN,
+    CHANGE_COUNTS,
+    SKEW,
+    AVAILABILITY,
+    BROKER_LOG_LINES,
+)

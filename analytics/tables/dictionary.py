@@ -1,0 +1,20 @@
+"""The data dictionary, rendered from the declarations."""
+
+from __future__ import annotations
+
+from analytics.tables import catalog
+from analytics.tables.spark_schema import spark_type
+
+
+def dictionary() -> str:
+    """Return the data dictionary as Markdown."""
+    assert catalog.__doc__ is not None
+    parts = ["# Data dictionary", *catalog.__doc__.strip().split("\n\n")[2:]]
+    for table in catalog.TABLES:
+        lines = ["| column | type | meaning |", "|---|---|---|"]
+        lines += [
+            f"| `{column.name}` | {spark_type(column.type).simpleString()} | {column.meaning} |"
+            for column in table.columns
+        ]
+        parts += [f"## {table.name}", f"One row: {table.row}.", "\n".join(lines)]
+    return "\n\n".join(parts) + "\n"
