@@ -2,14 +2,117 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Any
+
 import pytest
 
+from lab.cluster.folders import remove_leftovers
+from tests.kafka.jars import NoKafkaError, fetched
+from tests.kafka.tools import KafkaTools
 
+# Whatever a test starts runs the sources beside it, wherever pytest was called, and whatever is
+# installed: servers, tools, the Python workers of Spark.
+os.environ["PYTHONPATH"] = str(Path(__file__).resolve().parents[1])
+
+STARTS_PROCESSES = ("cluster", "process", "spark", "compose", "kafka", "soak")
+"""Marks of the tests that may start a process; a test with none of them is marked `unit`."""
+STARTS = {"subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty", "os.exec", "os.system"}
+
+COSTLY = ("compose", "spark", "kafka", "cluster", "process")
+"""In this order tests are handed out: what takes longest begins first, units fill up the end."""
+
+_running_unit: str | None = None
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what takes long, unless it is asked for: `-m soak`."""
-    if "soak" in config.option.markexpr:
-        return
-    left_out = [item for item in items if item.get_closest_marker("soak") is not None]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]
+    """Mark the units, and leave out what takes long, unless it is asked for: `-m soak`."""
+    for item in items:
+        if not any(item.get_closest_marker(name) for name in STARTS_PROCESSES):
+            item.add_marker("unit")
+    if "soak" not in config.option.markexpr:
+        left_out = [item for item in items if item.get_closest_marker("soak") is not None]
+        if left_out:
+            config.hook.pytest_deselected(items=left_out)
+            items[:] = [item for item in items if item.get_closest_marker("soak") is None]
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(_group(item)))
+    items.sort(key=_turn)
+
+
+def _group(item: pytest.Item) -> str:
+    """What runs in one process: a file; all of Spark, which would else be started many times.
+
+    Files that share something costly else name their group themselves.
+    """
+    if item.get_closest_marker("spark"):
+        return "spark"
+    return item.nodeid.partition("::")[0]
+
+
+def _turn(item: pytest.Item) -> int:
+    marks = [item.get_closest_marker(name) is not None for name in COSTLY]
+    return marks.index(True) if True in marks else len(COSTLY)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Let no unit start a process, its fixtures included."""
+    global _running_unit
+    _running_unit = item.nodeid if item.get_closest_marker("unit") else None
+    try:
+        return (yield)
+    finally:
+        _running_unit = None
+
+
+def _refuse_processes(event: str, args: tuple[Any, ...]) -> None:
+    if _running_unit is not None and event in STARTS:
+        pytest.fail(
+            f"{_running_unit} starts a process ({event} {args[0] if args else ''}) "
+            f"and has none of the marks {', '.join(STARTS_PROCESSES)}"
+        )
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Remove what killed runs have left: servers, mounts, folders."""
+    _remove_leftovers(session)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Remove what killed workers of this run have left."""
+    _remove_leftovers(session)
+
+
+def _remove_leftovers(session: pytest.Session) -> None:
+    if not hasattr(session.config, "workerinput"):
+        remove_leftovers()
+
+
+sys.addaudithook(_refuse_processes)
+
+
+@pytest.fixture(scope="session")
+def kafka_jars() -> Path:
+    """The folder of Apache Kafka's released jars; who asks is skipped where they cannot be had."""
+    try:
+        return fetched()
+    except NoKafkaError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def kafka_tools(kafka_jars: Path) -> Iterator[KafkaTools]:
+    """Kafka's command line tools, in one Java process for all tests of this process."""
+    del kafka_jars
+    try:
+        tools = KafkaTools()
+    except NoKafkaError as error:
+        pytest.skip(str(error))
+    yield tools
+    tools.close()

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).resolve().parent.parent
 STUBS = ("controller_pb2.py", "controller_pb2.pyi", "controller_pb2_grpc.py")
 

@@ -175,3 +175,24 @@ def test_help_is_no_success_and_the_version_is_one(
     assert nothing.out == ""
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("balance", "balance must include exactly one action: --plan, --execute, --status"),
+        ("balance --plan --cancel", "balance must include exactly one action: "),
+        ("balance --plan --wait", 'Missing required argument "[execute]"'),
+        ("drain --broker 1", 'Missing required argument "[dir]"'),
+        ("drain --broker 1 --dir /a --wait", 'Missing required argument "[execute]"'),
+        (
+            "drain --broker 1 --dir /a --plan",
+            'Option "[plan]" can\'t be used with option "[drain]"',
+        ),
+    ],
+)
+def test_options_of_drain_and_balance_have_to_go_together(
+    line: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert log_dirs.main(["--bootstrap-server", "127.0.0.1:1", *line.split()]) == 1
+    assert capsys.readouterr().err.startswith(message)

@@ -8,11 +8,11 @@ from uuid import UUID
 
 import numpy as np
 
-from analytics.fold import Event, Sync, advance
-from analytics.history.blocks import BlockRow, PartitionEvents, pack, unpack
-from analytics.history.bucket_fold import TopicEvent
-from analytics.history.states import ENDS, LISTS, NUMBERS, STILL, TYPES, States, Topics
-from analytics.topic_fold import Change, TopicFold
+from analytics.decode.partition_events import BlockRow, PartitionEvents, pack, unpack
+from analytics.fold.bucket import TopicEvent
+from analytics.fold.key_history import Event, Sync, advance
+from analytics.fold.states import ENDS, LISTS, NUMBERS, STILL, TYPES, States, Topics
+from analytics.fold.topic_records import Change, TopicFold
 from jbodlab import kafka_uuid
 from jbodlab.ids import BrokerId, DirectoryId, LeaderEpoch, PartitionEpoch, TopicId
 from jbodlab.image.image_writer import image_records

@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql.pandas.types import to_arrow_schema
 
-from analytics.derived_tables import DERIVED_TABLES
-from analytics.fact_tables import FACT_TABLES
-from analytics.log_span import LogSpan
-from analytics.table import Table
-from analytics.tables import TABLES
+from analytics.derive.log_span import LogSpan
+from analytics.tables.catalog import TABLES
+from analytics.tables.derived import DERIVED_TABLES
+from analytics.tables.facts import FACT_TABLES
+from analytics.tables.table import Table
 from tests.analytics.small_logs import counted
 
 Row = dict[str, object]
@@ -38,7 +37,7 @@ def write_tables(folder: Path, **rows: list[Row]) -> None:
     if "leadership" in rows or "isr_changes" in rows:
         rows.setdefault("change_counts", changes_of(rows))
     for name, table in ALL_TABLES.items():
-        schema = to_arrow_schema(table.schema, timezone="UTC")
+        schema = table.schema
         given = [{key: row.get(key) for key in schema.names} for row in rows.get(name, [])]
         assert all(set(row) <= set(schema.names) for row in rows.get(name, [])), name
         (folder / name).mkdir(parents=True)
@@ -132,6 +131,15 @@ def some_of_everything() -> dict[str, list[Row]]:
             {"file": None, "position": None, "offset": 7, "kind": "replay", "message": HOSTILE},
             {"file": "0.log", "position": 9, "offset": 8, "kind": "crc", "message": "a\nb"},
         ],
+        "logs": [
+            {
+                "source": HOSTILE,
+                "replay_from": 0,
+                "end_offset": 601,
+                "min_insync_replicas": 1,
+                "min_insync_replicas_from": HOSTILE,
+            }
+        ],
         "brokers": [
             {"broker": 1, "broker_epoch": 5, "rack": HOSTILE, "fenced": False},
             {"broker": 2, "broker_epoch": 9, "rack": None, "fenced": True},
@@ -146,7 +154,9 @@ def some_of_everything() -> dict[str, list[Row]]:
             without_duration({"broker": 1, "directory": "D1", "state": state, **when})
             for state, when in (("online", interval(1, 100)), ("offline", interval(100, None)))
         ],
-        "topics": [{"topic": "orders", "topic_id": "id-orders"}],
+        "topics": [
+            {"topic": "orders", "topic_id": "id-orders", "min_insync_replicas_from": "assumed"}
+        ],
         "partitions": [
             {**replica("orders", n), "leader": n - 1, "replicas": [1, 2], "isr": [1]}
             for n in range(3)
@@ -165,10 +175,26 @@ def some_of_everything() -> dict[str, list[Row]]:
                 "partitions_touched": 3,
                 "leaders_moved": 1,
                 "leaders_lost": 2,
+                "leaders_still_lost": 1,
+                "last_leader_in_same_batch": False,
                 "last_leader_time": at(130.25),
                 "time_to_last_leader_ms": 30250,
                 "state": "open",
             }
+        ],
+        "broker_log_lines": [
+            {
+                "broker": 1,
+                "directory": "D1",
+                "detected_offset": offset,
+                "time": at(98),
+                "level": "ERROR",
+                "log_dir": "/d1",
+                "message": HOSTILE,
+                "file": "server.log",
+                "line": 7,
+            }
+            for offset in (100, None)
         ],
         "leadership": [
             {**replica("orders", 0), "leader": 1, "cause": "created", **interval(3, 100)},
@@ -208,6 +234,8 @@ def some_of_everything() -> dict[str, list[Row]]:
                 "share_of_replicas": replicas / 7,
                 "mean_replicas": 3.5,
                 "deviation": replicas / 3.5 - 1,
+                "mean_leaders": 1.5,
+                "leader_deviation": broker / 1.5 - 1,
             }
             for scope in ("broker", "directory")
             for broker, replicas in ((1, 5), (2, 2))
@@ -245,7 +273,27 @@ def some_of_everything() -> dict[str, list[Row]]:
                 "leaderless_ms": 530_250,
                 "under_min_isr_ms": 1000,
                 "availability": 1 - 530_250 / 1_800_000,
-            }
+            },
+            {
+                "topic": "orders",
+                "topic_id": "id-orders",
+                "day": date(2026, 1, 2),
+                "partitions": 3,
+                "partition_ms": 0,
+                "leaderless_ms": 0,
+                "under_min_isr_ms": 0,
+            },
+            *(
+                {
+                    "topic": name,
+                    "topic_id": f"id-{name}",
+                    "day": date(2026, 1, 1),
+                    "partition_ms": 1,
+                    "leaderless_ms": leaderless_ms,
+                    "under_min_isr_ms": 0,
+                }
+                for name, leaderless_ms in (("deleted", 1), ("always", 0))
+            ),
         ],
         "controller_epochs": [
             {

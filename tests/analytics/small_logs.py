@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
 
+import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 from pyspark.sql import DataFrame, SparkSession
 
-from analytics import tables as t
-from analytics.fold import Event, Sync, fold
-from analytics.history.broker_facts import BrokerFacts, BrokerState
-from analytics.history.bucket_fold import BucketFold, TopicEvent
-from analytics.history.table_rows import RowMaker
-from analytics.small_folds import EpochPart, controller_epochs, make_small_fold, small_key
+from analytics.derive.bucket_rows import NEEDED, files_by_bucket, no_rows
+from analytics.derive.bucket_tables import CHANGES, OF_PARTITIONS, derive
+from analytics.derive.directory_failures import (
+    Failure,
+    failure_columns,
+    failure_row,
+    in_order,
+    with_begin,
+)
+from analytics.derive.failure_parts import TOUCHED_BY, touched_counts
+from analytics.derive.log_end import LogEnd
+from analytics.fold.broker_facts import BrokerFacts, BrokerState
+from analytics.fold.broker_registration import OFFLINE
+from analytics.fold.bucket import BucketFold, TopicEvent
+from analytics.fold.cluster_keys import EpochPart, controller_epochs, make_small_fold, small_key
+from analytics.fold.key_history import Event, Sync, fold
+from analytics.fold.table_rows import RowMaker
+from analytics.job.derive_stage import BY_TASKS, BucketFiles
+from analytics.job.derived_frames import derive_tables
+from analytics.store.part_files import PartFiles, PartWriters
+from analytics.store.store import Store
+from analytics.tables import catalog as t
+from analytics.tables.frames import read_parquet
+from analytics.tables.spark_schema import spark_schema
 from jbodlab import kafka_uuid
 from jbodlab.ids import BrokerEpoch, BrokerId, TopicId
 from jbodlab.records import frame
@@ -122,6 +144,9 @@ def base_rows(batches: Sequence[Sequence[Record]], step_s: float = 1.0) -> Rows:
     for part in (maker.ended(produced), maker.still(bucket.open)):
         for table, rows in part.items():
             found[table.name] += rows.to_pylist()
+    found["logs"] = [
+        {"min_insync_replicas": 1, "min_insync_replicas_from": "Kafka's default"},
+    ]
     found["records"] = [
         {"offset": event.offset, "timestamp": _moment(event.time), "epoch": 1, "type": event.type}
         for event in events
@@ -158,16 +183,111 @@ def counted(records: Sequence[Row]) -> list[Row]:
     ]
 
 
-def base_tables(
-    spark: SparkSession, batches: Sequence[Sequence[Record]], step_s: float = 1.0
-) -> dict[str, DataFrame]:
+def derived_rows(batches: Sequence[Sequence[Record]], step_s: float = 1.0) -> Rows:
+    """Return the rows of the tables that are derived bucket by bucket; a bucket per partition."""
     rows = base_rows(batches, step_s)
-    return {table.name: frame_of(spark, table, rows[table.name]) for table in t.TABLES}
+    failures = in_order(map(_failure, (row for row in rows["log_dirs"] if row["state"] == OFFLINE)))
+    numbers = sorted({row["partition"] for row in rows["partition_history"]}, key=str)
+    buckets = [_bucket(rows, number) for number in numbers] or [RowsInMemory({})]
+    columns = failure_columns(failures)
+    touched = [
+        touched_counts(one.rows(t.REPLICA_PLACEMENT, TOUCHED_BY), columns) for one in buckets
+    ]
+    known = with_begin(columns, sum(touched))  # type: ignore[arg-type] # arrays of one length
+    last_us = events_of(batches, step_s=step_s)[-1].time if any(batches) else None
+    end = LogEnd(time_us=last_us, bucket_ms=1)
+    made = [derive(bucket, known, end) for bucket in buckets]
+    found: Rows = {
+        table.name: [row for one in made for row in one.rows[table].to_pylist()]
+        for table in OF_PARTITIONS
+    }
+    found["change_counts"] = [row for one in made for row in one.small[CHANGES].to_pylist()]
+    parts = [part for one in made for part in one.failures]
+    found["directory_failures"] = [
+        failure_row(failure, [part for part in parts if part["failure"] == number])
+        for number, failure in enumerate(failures)
+    ]
+    for table in (*OF_PARTITIONS, t.CHANGE_COUNTS):
+        found[table.name].sort(key=lambda row: tuple(str(row[name]) for name in table.order))
+    return found
+
+
+class RowsInMemory(NamedTuple):
+    """The rows of a bucket, as the derived tables ask for them."""
+
+    tables: Mapping[str, pa.Table]
+
+    def rows(self, table: t.Table, columns: Sequence[str]) -> pa.Table:
+        found = self.tables.get(table.name)
+        return no_rows(table, columns) if found is None else found.select(list(columns))
+
+
+def derived_frames(
+    spark: SparkSession,
+    folder: Path,
+    batches: Sequence[Sequence[Record]],
+    step_s: float = 1.0,
+    more: Mapping[str, list[Row]] = MappingProxyType({}),
+) -> dict[str, DataFrame]:
+    """Return all tables, the derived ones made from files as a replay makes them."""
+    rows = base_rows(batches, step_s) | dict(more)
+    parts = PartFiles(folder=str(folder))
+    with PartWriters(parts, "00000") as writers:
+        for table in NEEDED:
+            own = [{name: row.get(name) for name in table.schema.names} for row in rows[table.name]]
+            writers.write(table, pa.Table.from_pylist(own, table.schema), still=True)
+    base = {table.name: frame_of(spark, table, rows[table.name]) for table in t.TABLES}
+    files = BucketFiles(files=files_by_bucket(Store(str(folder)), NEEDED), parts=parts)
+    derived = derive_tables(spark, base, files)
+    derived.of_buckets.persist()  # its tasks write
+    written = [row["file"] for row in derived.of_buckets.where("kind = 'file'").collect()]
+    written += [row["file"] for row in derived.of_failures.where("kind = 'file'").collect()]
+    found = base | {table.name: frame for table, frame in derived.frames.items()}
+    for table in BY_TASKS:
+        if any(file["table"] == table.name for file in written):
+            found[table.name] = read_parquet(spark, table, str(folder / table.name))
+    return found
+
+
+def _bucket(rows: Rows, number: object) -> RowsInMemory:
+    tables = {}
+    for table, names in NEEDED.items():
+        schema = table.schema
+        own = [
+            {name: row.get(name) for name in names}
+            for row in rows[table.name]
+            if row["partition"] == number
+        ]
+        needed = pa.schema([schema.field(name) for name in names])
+        tables[table.name] = pa.Table.from_pylist(own, needed)
+    return RowsInMemory(tables)
+
+
+def _failure(row: Row) -> Failure:
+    return Failure(
+        broker=row["broker"],  # type: ignore[arg-type]
+        directory=row["directory"],  # type: ignore[arg-type]
+        detected_offset=row["valid_from_offset"],  # type: ignore[arg-type]
+        detected_time=_microseconds(row["valid_from_time"]),
+        batch=row["batch_base_offset"],  # type: ignore[arg-type]
+        back_offset=row["valid_to_offset"],  # type: ignore[arg-type]
+        back_time=_microseconds(row["valid_to_time"]),
+        back_by=row["ended_by"],  # type: ignore[arg-type]
+    )
+
+
+def _microseconds(time: object) -> int | None:
+    if time is None:
+        return None
+    assert isinstance(time, datetime)
+    return (time - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
 def frame_of(spark: SparkSession, table: t.Table, rows: list[Row]) -> DataFrame:
     names = [column.name for column in table.columns]
-    return spark.createDataFrame([tuple(row.get(n) for n in names) for row in rows], table.schema)
+    return spark.createDataFrame(
+        [tuple(row.get(n) for n in names) for row in rows], spark_schema(table.schema)
+    )
 
 
 def _topic_events(events: Sequence[Event]) -> list[TopicEvent]:
@@ -208,6 +328,8 @@ def _broker_state(columns: Row) -> BrokerState:
         fenced=bool(columns["fenced"]),
         in_controlled_shutdown=bool(columns["in_controlled_shutdown"]),
         directories=frozenset(kafka_uuid.parse(text).bytes for text in texts),
+        from_time=columns["valid_from_time"],  # type: ignore[arg-type]
+        to_time=columns["valid_to_time"],  # type: ignore[arg-type]
     )
 
 

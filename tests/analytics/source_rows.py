@@ -6,11 +6,10 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from analytics.decode import SourceRow, crc_problem, decode_batch, problem_row
-from analytics.layout import Layout, Split
-from analytics.log_files import open_files
-from analytics.source import arrow_schema, read_all
-from analytics.split_rows import check_split
+from analytics.bytes.layout import Layout, Split
+from analytics.decode.plain_rows import SourceRow, crc_problem, decode_batch, problem_row
+from analytics.decode.split_rows import COLUMNS, check_split, read_all
+from analytics.store.log_files import open_files
 from jbodlab.protocol.record_batch import crc_is_valid, read_header
 
 _TIMES = ("timestamp", "replay_time")
@@ -58,4 +57,4 @@ def in_order(rows: Iterable[SourceRow]) -> list[str]:
     return sorted(map(repr, rows))
 
 
-SCHEMA = arrow_schema()
+SCHEMA = COLUMNS

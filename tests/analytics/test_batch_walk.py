@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from analytics.batch_walk import Stretch, Walk, walk_batches
+from analytics.bytes.batch_walk import Stretch, Walk, walk_batches
 from jbodlab.metadata_log.batches import data_batch
 from jbodlab.protocol.record_batch import read_header, stamped_head
 from jbodlab.records.config_records import NoOpRecord

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from analytics.class_archive import archive_options, archive_path
+from analytics.job.class_archive import archive_options, archive_path
 
 
 @pytest.fixture

@@ -6,12 +6,12 @@ import struct
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from analytics.columns.arrays import padded, signed_varints, unsigned_varints
-from analytics.columns.batch_records import LANE_RECORDS, find_records
-from analytics.columns.batches import chain, crc_is_right, headers
+from analytics.bytes.arrays import padded, signed_varints, unsigned_varints
+from analytics.bytes.batch_headers import chain, crc_is_right, headers
+from analytics.decode.batch_records import LANE_RECORDS, find_records
 from jbodlab.errors import DecodeError
 from jbodlab.protocol.crc32c import crc32c
 from jbodlab.protocol.record_batch import (
@@ -22,6 +22,7 @@ from jbodlab.protocol.record_batch import (
     iterate_records,
     read_header,
 )
+from tests.analytics.examples import examples
 
 
 def varint(number: int) -> bytes:
@@ -107,8 +108,7 @@ records_of_one = st.builds(
 )
 
 
-@settings(max_examples=300, deadline=None)
-@given(data=st.data())
+@examples(50, 300, data=st.data())
 def test_records_are_those_that_reading_one_by_one_finds(data: st.DataObject) -> None:
     raws = []
     for index in range(data.draw(st.integers(1, 5))):

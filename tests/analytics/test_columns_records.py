@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analytics.columns.record_columns import Lists, Values, decode_columns, reads
+from analytics.decode.record_columns import Lists, Values, decode_columns, reads
 from jbodlab.errors import DecodeError
 from jbodlab.records import frame
 from jbodlab.records.codec import decode_body, encode_body
@@ -127,12 +127,19 @@ def _layout(raw: list[bytes]) -> tuple[Any, Any, Any]:
 @pytest.mark.parametrize(
     ("cls", "version"), BY_COLUMNS, ids=[f"{cls.NAME}-{version}" for cls, version in BY_COLUMNS]
 )
-@settings(max_examples=40, deadline=None)
-@given(data=st.data())
+@pytest.mark.parametrize("count", [6, pytest.param(40, marks=pytest.mark.soak)])
 def test_columns_are_the_fields_of_the_plain_decoder(
-    cls: type[Record], version: int, data: st.DataObject
+    cls: type[Record], version: int, count: int
 ) -> None:
-    raw = data.draw(bodies(cls, version))
+    @settings(max_examples=count, deadline=None)
+    @given(bodies(cls, version))
+    def holds(raw: list[bytes]) -> None:
+        assert_agree(cls, version, raw)
+
+    holds()
+
+
+def assert_agree(cls: type[Record], version: int, raw: list[bytes]) -> None:
     decoded = decode_columns(cls, version, *_layout(raw))
     for row, body in enumerate(raw):
         record = _plain(cls, version, body)

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analytics.columns.batches import chain, headers
-from analytics.columns.payloads import has_payload
-from analytics.columns.splits import ALL, Selection, decode_batches
-from analytics.decode import SourceRow, decode_split
-from analytics.layout import SnapshotFile, Split, read_layout
+from analytics.bytes.batch_headers import chain, headers
+from analytics.bytes.layout import SnapshotFile, Split, read_layout
+from analytics.decode.arrow_rows import ALL, Selection, decode_batches
+from analytics.decode.payloads import has_payload
+from analytics.decode.plain_rows import SourceRow, decode_split
 from jbodlab.protocol.record_batch import CONTROL, build_batch
 from jbodlab.records import frame
 from jbodlab.records.config_records import ConfigRecord
@@ -26,6 +26,7 @@ from jbodlab.records.topic_records import (
     TopicRecord,
 )
 from tests.analytics.builders import LogBuilder, RandomHistory, partition_record, uid
+from tests.analytics.examples import examples
 from tests.analytics.source_rows import SCHEMA, column_rows, from_arrow, in_order, plain_rows
 from tests.analytics.test_columns_records import VERSIONS, records_of
 
@@ -71,8 +72,7 @@ def values(draw: st.DrawFn) -> bytes | None:
     return None if edit == "null" else value
 
 
-@settings(max_examples=300, deadline=None)
-@given(data=st.data())
+@examples(50, 300, data=st.data())
 def test_every_row_is_the_one_of_the_plain_decoder(data: st.DataObject) -> None:
     raw = b""
     offset = 0

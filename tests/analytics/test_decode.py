@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from analytics.decode import SourceRow, decode_split
-from analytics.layout import Split, read_layout
+from analytics.bytes.layout import Split, read_layout
+from analytics.decode.plain_rows import SourceRow, decode_split
 from jbodlab.metadata_log.batches import data_batch
 from jbodlab.protocol.record_batch import build_batch
 from jbodlab.records.config_records import NoOpRecord

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import date
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from analytics import tables as t
-from analytics.derived import derive_tables
+from analytics.tables import catalog as t
 from jbodlab import directory_id as directory_ids
 from jbodlab import kafka_uuid
 from jbodlab.ids import BrokerEpoch, BrokerId, DirectoryId, TopicId
@@ -15,9 +15,13 @@ from jbodlab.records.cluster_records import UnregisterBrokerRecord
 from jbodlab.records.schema import Record
 from jbodlab.records.topic_records import RemoveTopicRecord, TopicRecord
 from tests.analytics.builders import partition_record, register, uid
-from tests.analytics.small_logs import TOPIC, base_tables, broker_change, change
-
-pytestmark = pytest.mark.spark
+from tests.analytics.small_logs import (
+    TOPIC,
+    broker_change,
+    change,
+    derived_frames,
+    derived_rows,
+)
 
 DIRECTORIES = {broker: (uid(broker * 10), uid(broker * 10 + 1)) for broker in (1, 2, 3, 4)}
 FIRST = [DIRECTORIES[broker][0] for broker in (1, 2, 3)]
@@ -37,15 +41,23 @@ def text(directory: object) -> str:
 
 
 def derived(
+    table: t.Table, names: Sequence[str], *batches: Sequence[Record]
+) -> list[tuple[object, ...]]:
+    rows = derived_rows([CLUSTER, *batches])[table.name]
+    return [tuple(row[name] for name in names) for row in rows]
+
+
+def derived_by_spark(
     spark: SparkSession,
+    folder: Path,
     table: t.Table,
     names: Sequence[str],
     *batches: Sequence[Record],
     step_s: float = 1.0,
 ) -> list[tuple[object, ...]]:
-    frames = derive_tables(base_tables(spark, [CLUSTER, *batches], step_s)).frames
-    assert set(frames) == set(t.DERIVED_TABLES)
-    rows = frames[table].orderBy(*table.order).collect()
+    """Derive what is summed up over all buckets."""
+    frames = derived_frames(spark, folder, [CLUSTER, *batches], step_s)
+    rows = frames[table.name].orderBy(*table.order).collect()
     return [tuple(row[name] for name in names) for row in rows]
 
 
@@ -74,9 +86,8 @@ LOST = text(DIRECTORIES[1][0])
 BOTH = ["orders-0", "orders-1"]
 
 
-def test_a_failure_lasts_until_the_directory_is_registered_again(spark: SparkSession) -> None:
+def test_a_failure_lasts_until_the_directory_is_registered_again() -> None:
     assert derived(
-        spark,
         t.DIRECTORY_FAILURES,
         FAILURE,
         # What a failure does stands before its record, in batches before it if they are full.
@@ -105,15 +116,40 @@ def test_a_failure_lasts_until_the_directory_is_registered_again(spark: SparkSes
     ]
 
 
-def test_a_failure_is_open_until_something_ends_it(spark: SparkSession) -> None:
-    assert derived(
-        spark, t.DIRECTORY_FAILURES, FAILURE, [change(0, isr=(2, 3), leader=2), FAILED]
-    ) == [(1, LOST, 8, 2, 1, 0, 7, 0, None, None, "open", None, None, ["orders-0", "orders-1"])]
+def test_a_failure_is_open_until_something_ends_it() -> None:
+    assert derived(t.DIRECTORY_FAILURES, FAILURE, [change(0, isr=(2, 3), leader=2), FAILED]) == [
+        (1, LOST, 8, 2, 1, 0, 7, None, None, None, "open", None, None, ["orders-0", "orders-1"])
+    ]
 
 
-def test_a_failure_ends_when_no_replica_is_left_in_the_directory(spark: SparkSession) -> None:
+LEADERS = (
+    "leaders_moved",
+    "leaders_lost",
+    "leaders_still_lost",
+    "last_leader_in_same_batch",
+    "time_to_last_leader_ms",
+)
+
+
+def test_an_election_in_the_batch_of_the_failure_has_no_time_of_its_own() -> None:
+    assert derived(t.DIRECTORY_FAILURES, LEADERS, [change(0, isr=(2, 3), leader=2), FAILED]) == [
+        (1, 0, 0, True, None)
+    ]
+
+
+def test_leaders_that_never_come_back_are_counted_beside_those_that_do() -> None:
+    both_lost = [change(0, leader=-1), change(1, leader=-1), FAILED]
+
+    assert derived(t.DIRECTORY_FAILURES, LEADERS, both_lost) == [(0, 2, 2, None, None)]
+    assert derived(t.DIRECTORY_FAILURES, LEADERS, both_lost, [change(1, leader=1)]) == [
+        (0, 2, 1, False, 1000)
+    ]
+    gone = [RemoveTopicRecord(topic_id=TopicId(TOPIC))]
+    assert derived(t.DIRECTORY_FAILURES, LEADERS, both_lost, gone) == [(0, 2, 0, None, None)]
+
+
+def test_a_failure_ends_when_no_replica_is_left_in_the_directory() -> None:
     assert derived(
-        spark,
         t.DIRECTORY_FAILURES,
         ("full_isr_offset", "state", "closed_offset", "closed_by"),
         [FAILED],  # 7
@@ -122,18 +158,16 @@ def test_a_failure_ends_when_no_replica_is_left_in_the_directory(spark: SparkSes
     ) == [(7, "closed", 8, "replicas_gone")]
 
 
-def test_a_directory_that_is_missing_at_a_registration_has_failed(spark: SparkSession) -> None:
+def test_a_directory_that_is_missing_at_a_registration_has_failed() -> None:
     assert derived(
-        spark,
         t.DIRECTORY_FAILURES,
         ("directory", "detected_offset", "partitions_touched"),
         [register(1, DIRECTORIES[1][1:], epoch=7)],
     ) == [(LOST, 7, 2)]
 
 
-def test_a_directory_that_held_nothing_fails_all_the_same(spark: SparkSession) -> None:
+def test_a_directory_that_held_nothing_fails_all_the_same() -> None:
     assert derived(
-        spark,
         t.DIRECTORY_FAILURES,
         ("directory", "partitions_touched", "leaders_moved", "time_to_full_isr_ms", "partitions"),
         [broker_change(4, log_dirs=only(DIRECTORIES[4][0]))],
@@ -156,11 +190,10 @@ MOVE = (
 )
 
 
-def test_a_move_within_a_broker_stays_or_is_reverted(spark: SparkSession) -> None:
+def test_a_move_within_a_broker_stays_or_is_reverted() -> None:
     here, there = (text(each) for each in DIRECTORIES[1])
 
     assert derived(
-        spark,
         t.MOVES,
         MOVE,
         [change(0, directories=(DIRECTORIES[1][1], *FIRST[1:]))],  # 7
@@ -183,12 +216,11 @@ def reassigning(to: int) -> Record:
     )
 
 
-def test_a_reassignment_is_completed_by_the_state_without_it(spark: SparkSession) -> None:
+def test_a_reassignment_is_completed_by_the_state_without_it() -> None:
     target = DIRECTORIES[4][0]
 
     assert (
         derived(
-            spark,
             t.MOVES,
             MOVE,
             [reassigning(4)],  # 7
@@ -208,12 +240,11 @@ def test_a_reassignment_is_completed_by_the_state_without_it(spark: SparkSession
     )
 
 
-def test_a_reassignment_may_be_over_before_its_directory_is_named(spark: SparkSession) -> None:
+def test_a_reassignment_may_be_over_before_its_directory_is_named() -> None:
     target = DIRECTORIES[4][0]
 
     assert (
         derived(
-            spark,
             t.MOVES,
             ("kind", "to_directory", "assigned_offset", "ended_offset", "outcome"),
             [reassigning(4)],  # 7
@@ -233,28 +264,25 @@ def test_a_reassignment_may_be_over_before_its_directory_is_named(spark: SparkSe
     )
 
 
-def test_a_reassignment_that_is_taken_back_is_cancelled(spark: SparkSession) -> None:
+def test_a_reassignment_that_is_taken_back_is_cancelled() -> None:
     back = change(
         0, replicas=(1, 2, 3), adding_replicas=(), removing_replicas=(), directories=FIRST
     )
 
-    assert derived(spark, t.MOVES, MOVE, [reassigning(4)], [back]) == [
+    assert derived(t.MOVES, MOVE, [reassigning(4)], [back]) == [
         (0, 3, "reassignment", text(FIRST[2]), None, 3, 4, 7, None, 8, "cancelled", 1000)
     ]
 
 
-def test_a_reassignment_at_the_end_of_the_log_is_running(spark: SparkSession) -> None:
-    assert derived(spark, t.MOVES, ("outcome", "ended_offset"), [reassigning(4)]) == [
-        ("running", None)
-    ]
+def test_a_reassignment_at_the_end_of_the_log_is_running() -> None:
+    assert derived(t.MOVES, ("outcome", "ended_offset"), [reassigning(4)]) == [("running", None)]
 
 
-def test_lag_is_from_creation_to_the_first_directory(spark: SparkSession) -> None:
+def test_lag_is_from_creation_to_the_first_directory() -> None:
     created = partition_record(TOPIC, 2, replicas=(1, 2), directories=(UNASSIGNED, UNASSIGNED))
     names = ("broker", "created_offset", "assigned_offset", "directory", "lag_ms")
 
     assert derived(
-        spark,
         t.ASSIGNMENT_LAG,
         names,
         [created],  # 7
@@ -263,11 +291,10 @@ def test_lag_is_from_creation_to_the_first_directory(spark: SparkSession) -> Non
     ) == [(1, 7, 9, text(FIRST[0]), 2000), (2, 7, None, None, None)]
 
 
-def test_flaps_add_up_and_count_to_the_end_of_what_holds(spark: SparkSession) -> None:
+def test_flaps_add_up_and_count_to_the_end_of_what_holds() -> None:
     names = ("partition", "broker", "shrinks", "expands", "out_ms_total", "out_ms_max")
 
     assert derived(
-        spark,
         t.ISR_FLAPS,
         names,
         [change(0, isr=(1, 2))],
@@ -279,9 +306,8 @@ def test_flaps_add_up_and_count_to_the_end_of_what_holds(spark: SparkSession) ->
     ) == [(0, 2, 1, 0, 2000, 2000), (0, 3, 2, 2, 3000, 2000)]
 
 
-def test_a_replica_is_out_no_longer_than_its_topic_lives(spark: SparkSession) -> None:
+def test_a_replica_is_out_no_longer_than_its_topic_lives() -> None:
     assert derived(
-        spark,
         t.ISR_FLAPS,
         ("broker", "out_ms_total"),
         [change(0, isr=(1, 2))],
@@ -290,11 +316,10 @@ def test_a_replica_is_out_no_longer_than_its_topic_lives(spark: SparkSession) ->
     ) == [(3, 1000)]
 
 
-def test_churn_counts_changes_of_leaders_and_not_their_begin(spark: SparkSession) -> None:
+def test_churn_counts_changes_of_leaders_and_not_their_begin() -> None:
     names = ("partition", "changes", "to_none")
 
     assert derived(
-        spark,
         t.LEADERSHIP_CHURN,
         names,
         [change(0, leader=-1)],
@@ -304,12 +329,11 @@ def test_churn_counts_changes_of_leaders_and_not_their_begin(spark: SparkSession
     ) == [(0, 3, 1)]
 
 
-def test_changes_are_counted_by_time_and_cause(spark: SparkSession) -> None:
+def test_changes_are_counted_by_time_and_cause() -> None:
     names = ("what", "change", "cause", "changes", "to_none")
 
     # Ten batches, one second each: stretches of less than that hold one change each.
     found = derived(
-        spark,
         t.CHANGE_COUNTS,
         names,
         [change(0, leader=-1)],
@@ -323,36 +347,45 @@ def test_changes_are_counted_by_time_and_cause(spark: SparkSession) -> None:
     assert sorted(str(row[1]) for row in found if row[0] == "isr") == ["expand", "shrink"]
 
 
-def test_skew_compares_directories_of_a_broker_and_brokers(spark: SparkSession) -> None:
+@pytest.mark.spark
+def test_skew_compares_directories_of_a_broker_and_brokers(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     names = ("scope", "broker", "replicas", "leaders", "preferred_leaders", "deviation")
-    rows = derived(spark, t.SKEW, names, [broker_change(2, log_dirs=only(DIRECTORIES[2][0]))])
+    names += ("leader_deviation",)
+    rows = derived_by_spark(
+        spark, tmp_path, t.SKEW, names, [broker_change(2, log_dirs=only(DIRECTORIES[2][0]))]
+    )
 
     assert rows[:4] == [
-        ("broker", 1, 2, 2, 2, 1.0),
-        ("broker", 2, 1, 0, 0, 0.0),
-        ("broker", 3, 1, 0, 0, 0.0),
-        ("broker", 4, 0, 0, 0, -1.0),
+        ("broker", 1, 2, 2, 2, 1.0, 3.0),
+        ("broker", 2, 1, 0, 0, 0.0, -1.0),
+        ("broker", 3, 1, 0, 0, 0.0, -1.0),
+        ("broker", 4, 0, 0, 0, -1.0, -1.0),
     ]
     assert sorted(rows[4:], key=str) == [
-        ("directory", 1, 0, 0, 0, -1.0),
-        ("directory", 1, 2, 2, 2, 1.0),
-        ("directory", 2, 1, 0, 0, 0.0),
-        ("directory", 3, 0, 0, 0, -1.0),
-        ("directory", 3, 1, 0, 0, 1.0),
-        ("directory", 4, 0, 0, 0, None),
-        ("directory", 4, 0, 0, 0, None),
+        ("directory", 1, 0, 0, 0, -1.0, -1.0),
+        ("directory", 1, 2, 2, 2, 1.0, 1.0),
+        ("directory", 2, 1, 0, 0, 0.0, None),
+        ("directory", 3, 0, 0, 0, -1.0, None),
+        ("directory", 3, 1, 0, 0, 1.0, None),
+        ("directory", 4, 0, 0, 0, None, None),
+        ("directory", 4, 0, 0, 0, None, None),
     ]
 
 
+@pytest.mark.spark
 def test_availability_is_cut_at_midnight_and_counts_what_is_still_open(
     spark: SparkSession,
+    tmp_path: Path,
 ) -> None:
     # The first batch is of 23:00, the next ones follow half an hour later each.
     names = ("day", "partitions", "partition_ms", "leaderless_ms", "availability")
     hour = 3_600_000
 
-    assert derived(
+    assert derived_by_spark(
         spark,
+        tmp_path,
         t.AVAILABILITY,
         names,
         [change(1, leader=-1)],
@@ -365,9 +398,10 @@ def test_availability_is_cut_at_midnight_and_counts_what_is_still_open(
     ]
 
 
-def test_tables_of_an_empty_log_are_empty(spark: SparkSession) -> None:
-    frames = derive_tables(base_tables(spark, [])).frames
+@pytest.mark.spark
+def test_tables_of_an_empty_log_are_empty(spark: SparkSession, tmp_path: Path) -> None:
+    frames = derived_frames(spark, tmp_path, [])
 
-    assert {table.name: frames[table].count() for table in t.DERIVED_TABLES} == dict.fromkeys(
+    assert {table.name: frames[table.name].count() for table in t.DERIVED_TABLES} == dict.fromkeys(
         (table.name for table in t.DERIVED_TABLES), 0
     )

@@ -5,9 +5,10 @@ from uuid import UUID
 
 import pytest
 
-from analytics.fold import Event, Row, Sync, advance, fold
-from analytics.small_folds import make_small_fold
-from analytics.topic_fold import Change, TopicFold, lost_replicas, min_insync_replicas
+from analytics.fold.cluster_keys import make_small_fold
+from analytics.fold.key_history import Event, Row, Sync, advance, fold
+from analytics.fold.min_insync import AssumedMinIsr, min_isr_in_force
+from analytics.fold.topic_records import Change, TopicFold, lost_replicas
 from jbodlab import kafka_uuid
 from jbodlab.ids import BrokerEpoch, BrokerId, DirectoryId, TopicId
 from jbodlab.image.partition_registration import PartitionRegistration
@@ -195,11 +196,18 @@ def test_min_insync_replicas_follows_topic_and_cluster() -> None:
     ) == [(3, 1, 3), (2, 3, 5), (1, 5, None)]
 
 
-@pytest.mark.parametrize(("topic", "cluster", "value"), [("x", "2", 2), (None, None, 1)])
+@pytest.mark.parametrize(
+    ("topic", "cluster", "found"),
+    [
+        ("3", "2", (3, "topic")),
+        ("x", "2", (2, "cluster")),
+        (None, None, (1, "assumed")),
+    ],
+)
 def test_a_value_that_is_no_number_counts_as_not_set(
-    topic: str | None, cluster: str | None, value: int
+    topic: str | None, cluster: str | None, found: tuple[int, str]
 ) -> None:
-    assert min_insync_replicas(topic, cluster) == value
+    assert min_isr_in_force(topic, cluster, AssumedMinIsr()) == found
 
 
 def test_a_directory_that_fails_and_comes_back_has_three_intervals() -> None:

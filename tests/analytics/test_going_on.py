@@ -1,4 +1,4 @@
-"""A run that goes on from the one before, tables through Spark, questions to tables."""
+"""A run that goes on from the one before, and questions to tables."""
 
 from __future__ import annotations
 
@@ -10,16 +10,21 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from analytics.bytes.layout import read_layout
 from analytics.errors import ReplayInputError
-from analytics.former_run import BYTES_PER_BUCKET, load_former, remaining_splits
-from analytics.job import answer, main, replay
-from analytics.layout import read_layout
-from analytics.tables import TABLES
+from analytics.fold.broker_facts import LOSS_WINDOW_MS
+from analytics.fold.min_insync import AssumedMinIsr
+from analytics.job.command import answer, main, replay
+from analytics.job.former_run import BYTES_PER_BUCKET, load_former, remaining_splits
+from analytics.store.store import Store
+from analytics.tables.catalog import TABLES
 from jbodlab import kafka_uuid
 from jbodlab.ids import TopicId
 from jbodlab.image.metadata_image import MetadataImage
+from jbodlab.records.config_records import NoOpRecord
 from jbodlab.records.topic_records import TopicRecord
 from tests.analytics.builders import LogBuilder, RandomHistory, partition_record, uid
+from tests.analytics.image_tables import assert_history_has_no_holes, assert_tables_equal_image
 
 pytestmark = pytest.mark.spark
 
@@ -31,12 +36,11 @@ ReadTable = Callable[[Path, str], Rows]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runs:
-    """One log, replayed in two steps, at once in many buckets, and through Spark's own writer."""
+    """One log, replayed in two steps, and at once in many buckets."""
 
     log: Path
     in_steps: Path
     at_once: Path
-    by_spark: Path
     half: int
     """Last offset of the first step."""
     half_ms: int
@@ -55,22 +59,22 @@ def runs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Runs:
     wide = [partition_record(uid(77), index, directories=WIDE_IN) for index in range(200)]
     log.append(TopicRecord(name="wide", topic_id=TopicId(uid(77))), *wide)
     half_image = history.run(120, snapshot_every=50)
+    be_quiet(log)
     half, half_ms = log.log.end_offset - 1, log.now_ms
     replay(root / "meta", root / "in_steps", spark)
     before = names(root / "in_steps")
     image = history.run(120, snapshot_every=50)
+    be_quiet(log)
     log.close()
     replay(root / "meta", root / "in_steps", spark)
     with pytest.MonkeyPatch.context() as patch:
         # Many buckets: the wide topic lies in several of them.
-        patch.setattr("analytics.run.BYTES_PER_BUCKET", 4000)
+        patch.setattr("analytics.job.run.BYTES_PER_BUCKET", 4000)
         replay(root / "meta", root / "at_once", spark)
-    replay(root / "meta", root / "by_spark", spark, direct=False)
     return Runs(
         log=root / "meta",
         in_steps=root / "in_steps",
         at_once=root / "at_once",
-        by_spark=root / "by_spark",
         half=half,
         half_ms=half_ms,
         half_image=half_image,
@@ -78,6 +82,13 @@ def runs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Runs:
         image=image,
         new_files=names(root / "in_steps") - before,
     )
+
+
+def be_quiet(log: LogBuilder) -> None:
+    """Let time go by until nothing that comes explains what has been."""
+    end_ms = log.now_ms + LOSS_WINDOW_MS
+    while log.now_ms <= end_ms:
+        log.append(NoOpRecord())
 
 
 def names(output: Path) -> frozenset[str]:
@@ -88,18 +99,25 @@ def as_text(rows: Rows) -> list[str]:
     return sorted(map(str, rows))
 
 
+@pytest.mark.parametrize("run", ["in_steps", "at_once"])
+def test_replayed_end_state_equals_the_image_after_a_random_history(
+    run: str, runs: Runs, read_table: ReadTable
+) -> None:
+    output = getattr(runs, run)
+    assert len(runs.image.topics.by_id) > 1
+    assert len(runs.image.cluster.brokers) > 1
+
+    assert read_table(output, "problems") == []
+    assert_tables_equal_image(output, runs.image, read_table)
+    assert_history_has_no_holes(output, read_table)
+    assert [row["offset"] for row in read_table(output, "records")] == list(range(runs.end + 1))
+
+
 @pytest.mark.parametrize("table", [table.name for table in TABLES])
 def test_two_runs_over_a_growing_log_give_the_tables_of_one(
     table: str, runs: Runs, read_table: ReadTable
 ) -> None:
     assert as_text(read_table(runs.in_steps, table)) == as_text(read_table(runs.at_once, table))
-
-
-@pytest.mark.parametrize("table", [table.name for table in TABLES])
-def test_tables_written_by_tasks_are_those_of_sparks_writer(
-    table: str, runs: Runs, read_table: ReadTable
-) -> None:
-    assert as_text(read_table(runs.by_spark, table)) == as_text(read_table(runs.at_once, table))
 
 
 def test_the_second_run_read_only_what_was_new(runs: Runs) -> None:
@@ -111,7 +129,7 @@ def test_the_second_run_read_only_what_was_new(runs: Runs) -> None:
 
 def test_a_run_goes_on_only_if_nothing_before_has_changed(runs: Runs) -> None:
     layout = read_layout(runs.log / "__cluster_metadata-0")
-    former = load_former(runs.at_once, layout)
+    former = load_former(Store(str(runs.at_once)), layout)
     assert former is not None
     assert remaining_splits(layout, former) == ()
     last = runs.log / "__cluster_metadata-0" / former.last.file
@@ -121,13 +139,19 @@ def test_a_run_goes_on_only_if_nothing_before_has_changed(runs: Runs) -> None:
     changed[former.last.position + 17] ^= 1  # its CRC
     last.write_bytes(changed)
     try:
-        assert load_former(runs.at_once, layout) is None
+        assert load_former(Store(str(runs.at_once)), layout) is None
     finally:
         last.write_bytes(data)
-    assert load_former(runs.at_once, layout) == former
+    assert load_former(Store(str(runs.at_once)), layout) == former
     grown = replace(layout, size_bytes=layout.size_bytes + 5 * BYTES_PER_BUCKET * former.buckets)
-    assert load_former(runs.at_once, grown) is None
-    assert load_former(runs.by_spark, layout) is None
+    assert load_former(Store(str(runs.at_once)), grown) is None
+    assert load_former(Store(str(runs.log)), layout) is None
+
+
+def test_a_run_that_assumes_something_else_reads_everything(runs: Runs) -> None:
+    layout = read_layout(runs.log / "__cluster_metadata-0")
+
+    assert load_former(Store(str(runs.at_once)), layout, AssumedMinIsr(2, "an option")) is None
 
 
 def partitions_of(image: MetadataImage) -> Rows:
@@ -217,9 +241,9 @@ def test_a_difference_names_what_differs_and_nothing_else(
 
 
 def test_a_moment_outside_the_log_is_refused(runs: Runs, spark: SparkSession) -> None:
-    with pytest.raises(ReplayInputError, match="the log ends at offset"):
+    with pytest.raises(ReplayInputError, match="outside of the log"):
         answer(runs.at_once, runs.end + 1, spark=spark)
-    with pytest.raises(ReplayInputError, match="holds nothing up to"):
+    with pytest.raises(ReplayInputError, match="outside of the log"):
         answer(runs.at_once, datetime(2001, 1, 1, tzinfo=UTC), spark=spark)
 
 

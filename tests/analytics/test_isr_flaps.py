@@ -3,13 +3,12 @@ from __future__ import annotations
 import random
 
 import pyarrow as pa  # type: ignore[import-untyped]
-from pyspark.sql.pandas.types import to_arrow_schema
 
-from analytics.derived.bucket_rows import ISR_CHANGE, PLACEMENT, no_rows
-from analytics.derived.isr_flaps import isr_flaps
-from analytics.derived.partition_order import PartitionKeys
-from analytics.derived.placement_steps import placements
-from analytics.tables import ISR_CHANGES, REPLICA_PLACEMENT
+from analytics.derive.bucket_rows import ISR_CHANGE, PLACEMENT, no_rows
+from analytics.derive.isr_flaps import isr_flaps
+from analytics.derive.partition_order import PartitionKeys
+from analytics.derive.placement_steps import placements
+from analytics.tables.catalog import ISR_CHANGES, REPLICA_PLACEMENT
 
 Row = dict[str, object]
 END_US = 10_000_000
@@ -18,7 +17,7 @@ Totals = dict[tuple[object, object, object], tuple[int, int, int, int]]
 
 
 def table_of(rows: list[Row]) -> pa.Table:
-    schema = to_arrow_schema(ISR_CHANGES.schema, timezone="UTC")
+    schema = ISR_CHANGES.schema
     wanted = pa.schema([schema.field(name) for name in ISR_CHANGE])
     return pa.Table.from_pylist(rows, schema=wanted)
 

@@ -7,23 +7,28 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.types import DataType
 
-from analytics.job import main, replay
+from analytics.errors import ReplayInputError
+from analytics.job.command import answer, main, replay
+from analytics.job.run import ReplayResult
 from analytics.page.report_page import FILE_NAME
-from analytics.tables import TABLES
-from jbodlab import kafka_uuid
-from jbodlab.image.metadata_image import MetadataImage
+from analytics.tables.catalog import TABLES
+from analytics.tables.spark_schema import spark_type
 from jbodlab.records.config_records import BeginTransactionRecord, NoOpRecord
 from jbodlab.records.topic_records import TopicRecord
 from tests.analytics.builders import LogBuilder, RandomHistory, partition_record, register, uid
+from tests.analytics.image_tables import assert_tables_equal_image
+from tests.analytics.shared import Replayed
 
 Rows = list[dict[str, object]]
 ReadTable = Callable[[Path, str], Rows]
@@ -31,124 +36,12 @@ ReadTable = Callable[[Path, str], Rows]
 pytestmark = pytest.mark.spark
 
 
-def ids(values: Iterable[object]) -> list[str]:
-    return [kafka_uuid.to_text(value) for value in values]  # type: ignore[arg-type]
-
-
-def partitions_of(image: MetadataImage) -> Rows:
-    rows: Rows = [
-        {
-            "topic": topic.name,
-            "topic_id": kafka_uuid.to_text(topic.topic_id),
-            "partition": index,
-            "leader": state.leader,
-            "leader_epoch": state.leader_epoch,
-            "partition_epoch": state.partition_epoch,
-            "leader_recovery_state": state.leader_recovery_state,
-            "replicas": list(state.replicas),
-            "isr": list(state.isr),
-            "removing_replicas": list(state.removing_replicas),
-            "adding_replicas": list(state.adding_replicas),
-            "directories": ids(state.directories),
-            "eligible_leader_replicas": list(state.elr),
-            "last_known_elr": list(state.last_known_elr),
-        }
-        for topic in image.topics.by_id.values()
-        for index, state in topic.partitions.items()
-    ]
-    return sorted(rows, key=lambda row: (str(row["topic"]), row["partition"]))  # type: ignore[return-value]
-
-
-def brokers_of(image: MetadataImage) -> Rows:
-    return [
-        {
-            "broker": broker,
-            "broker_id": broker,
-            "broker_epoch": known.epoch,
-            "incarnation_id": kafka_uuid.to_text(known.incarnation_id),
-            "end_points": [
-                {"name": e.name, "host": e.host, "port": e.port, "security_protocol": 0}
-                for e in known.endpoints
-            ],
-            "features": [],
-            "rack": known.rack,
-            "fenced": known.fenced,
-            "in_controlled_shutdown": known.in_controlled_shutdown,
-            "log_dirs": ids(known.directories),
-            "cordoned_log_dirs": ids(known.cordoned_directories or ()),  # never null here
-        }
-        for broker, known in sorted(image.cluster.brokers.items())
-    ]
-
-
-def assert_tables_equal_image(output: Path, image: MetadataImage, read_table: ReadTable) -> None:
-    expected = partitions_of(image)
-    found = read_table(output, "partitions")
-    assert [{name: row[name] for name in expected[0]} for row in found] == expected
-    brokers = brokers_of(image)
-    found = read_table(output, "brokers")
-    assert [{name: row[name] for name in brokers[0]} for row in found] == brokers
-    topics = read_table(output, "topics")
-    assert [(row["topic"], row["topic_id"], row["partitions"]) for row in topics] == sorted(
-        (topic.name, kafka_uuid.to_text(topic.topic_id), len(topic.partitions))
-        for topic in image.topics.by_id.values()
-    )
-    assert [(row["topic"], row["min_insync_replicas"]) for row in topics] == sorted(
-        (name, int(min_isr_of(image, name))) for name in image.topics.by_name
-    )
-    online = [
-        (row["broker"], row["directory"])
-        for row in read_table(output, "log_dirs")
-        if row["state"] == "online" and row["valid_to_offset"] is None
-    ]
-    assert sorted(online) == sorted(
-        (row["broker"], directory)
-        for row in brokers
-        for directory in row["log_dirs"]  # type: ignore[attr-defined]
-    )
-
-
-def min_isr_of(image: MetadataImage, topic: str) -> str:
-    for kind, name in ((2, topic), (4, "")):
-        if (value := image.configs.resource(kind, name).get("min.insync.replicas")) is not None:
-            return value
-    return "1"
-
-
-def assert_history_has_no_holes(output: Path, read_table: ReadTable) -> None:
-    last: dict[tuple[object, object], object] = {}
-    for row in read_table(output, "partition_history"):
-        key = (row["topic_id"], row["partition"])
-        if key in last:
-            assert last[key] == row["valid_from_offset"], row
-        last[key] = row["valid_to_offset"]
-
-
-@pytest.mark.parametrize("seed", [1, 2])
-def test_replayed_end_state_equals_the_image_after_a_random_history(
-    seed: int, spark: SparkSession, tmp_path: Path, read_table: ReadTable
-) -> None:
-    log = LogBuilder(tmp_path / "meta", segment_bytes=8192)
-    image = RandomHistory(log, seed).run(250, snapshot_every=100)
-    log.close()
-    assert len(image.topics.by_id) > 1
-    assert len(image.cluster.brokers) > 1
-
-    replay(tmp_path / "meta", tmp_path / "out", spark)
-
-    assert read_table(tmp_path / "out", "problems") == []
-    assert_tables_equal_image(tmp_path / "out", image, read_table)
-    assert_history_has_no_holes(tmp_path / "out", read_table)
-    records = read_table(tmp_path / "out", "records")
-    assert [row["offset"] for row in records] == list(range(log.log.end_offset))
-
-
 def test_a_log_that_begins_at_a_snapshot_gives_the_same_end_state(
     spark: SparkSession, tmp_path: Path, read_table: ReadTable
 ) -> None:
     log = LogBuilder(tmp_path / "meta", segment_bytes=2048)
     history = RandomHistory(log, seed=3)
-    history.run(100)
+    base = history.run(100)
     log.snapshot()
     start = log.log.end_offset
     image = history.run(60)
@@ -166,43 +59,25 @@ def test_a_log_that_begins_at_a_snapshot_gives_the_same_end_state(
         start
     }
     assert read_table(tmp_path / "out", "snapshot_records") != []
+    (row,) = read_table(tmp_path / "out", "logs")
+    assert (row["replay_from"], row["end_offset"]) == (start, log.log.end_offset)
+    for moment in (start - 2, datetime(2001, 1, 1, tzinfo=UTC)):
+        with pytest.raises(ReplayInputError, match="is outside of the log, "):
+            answer(tmp_path / "out", moment, spark=spark)
+    answer(tmp_path / "out", start - 1, spark=spark)
+    brokers = read_table(tmp_path / "out" / "as_of", "brokers")
+    assert [row["broker"] for row in brokers] == sorted(base.cluster.brokers)
 
 
-class Replayed(NamedTuple):
-    """A log of Apache Kafka, and what its replay left."""
-
-    folder: Path
-    output: Path
-    report: str
+@pytest.fixture
+def disks(replayed: Callable[..., Replayed]) -> Replayed:
+    return replayed("4.3.1-disks")
 
 
-@pytest.fixture(scope="module")
-def disks(
-    spark: SparkSession, kafka_logs: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Replayed:
-    return replayed(spark, kafka_logs / "4.3.1-disks", tmp_path_factory)
-
-
-@pytest.fixture(scope="module")
-def admin(
-    spark: SparkSession, kafka_logs: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Replayed:
-    return replayed(spark, kafka_logs / "3.9.2-admin", tmp_path_factory)
-
-
-def replayed(
-    spark: SparkSession, folder: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Replayed:
-    output = tmp_path_factory.mktemp("kafka")
-    result = replay(folder / "controller", output, spark)
-    return Replayed(folder, output, result.report)
-
-
-@pytest.fixture(params=["disks", "admin"])
-def kafka(request: pytest.FixtureRequest) -> Replayed:
+@pytest.fixture(params=["4.3.1-disks", "3.9.2-admin"])
+def kafka(request: pytest.FixtureRequest, replayed: Callable[..., Replayed]) -> Replayed:
     """Each of the two logs, from the controller's directory."""
-    found: Replayed = request.getfixturevalue(request.param)
-    return found
+    return replayed(request.param)
 
 
 def test_a_log_of_apache_kafka_replays_to_what_its_own_tools_print(
@@ -344,46 +219,80 @@ def test_a_damaged_log_gives_problems_and_what_can_be_read(
     assert [row["topic"] for row in read_table(tmp_path / "out", "partitions")] == ["kept"]
 
 
-def test_a_second_run_replaces_tables_and_what_a_killed_one_left_and_nothing_else(
-    spark: SparkSession, tmp_path: Path, read_table: ReadTable
-) -> None:
-    log = LogBuilder(tmp_path / "meta")
+class Twice(NamedTuple):
+    """A log of one record, replayed, and replayed again with one more into the same folder."""
+
+    output: Path
+    first: ReplayResult
+    first_schemas: dict[str, list[tuple[str, DataType]]]
+    first_records: Rows
+    second: ReplayResult
+    time_ms: int
+
+
+@pytest.fixture(scope="module")
+def twice(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, read_table: ReadTable
+) -> Twice:
+    root = tmp_path_factory.mktemp("twice")
+    log = LogBuilder(root / "meta")
     log.append(NoOpRecord())
-    output = tmp_path / "out"
+    time_ms = log.now_ms
+    output = root / "out"
     (output / "mine").mkdir(parents=True)
     (output / "notes.txt").write_text("keep")
     (output / ".jbod-replay-999999999").mkdir()
-
-    first = replay(tmp_path / "meta", output, spark)
+    first = replay(root / "meta", output, spark)
+    frames = {name: spark.read.parquet(str(path)) for name, path in first.tables.items()}
+    schemas = {name: [(f.name, f.dataType) for f in frame.schema] for name, frame in frames.items()}
+    records = read_table(output, "records")
     log.append(register(1, [uid(1)]))
     log.close()
-    second = replay(tmp_path / "meta", output, spark)
+    return Twice(output, first, schemas, records, replay(root / "meta", output, spark), time_ms)
 
-    assert list(first.tables) == list(second.tables) == [table.name for table in TABLES]
+
+def test_a_second_run_replaces_tables_and_what_a_killed_one_left_and_nothing_else(
+    twice: Twice, read_table: ReadTable
+) -> None:
+    output = twice.output
+
+    for result in (twice.first, twice.second):
+        assert list(result.tables) == [table.name for table in TABLES]
     assert sorted(path.name for path in output.iterdir()) == sorted(
         ["mine", "notes.txt", "_state", FILE_NAME, *(table.name for table in TABLES)]
     )
     assert len(read_table(output, "records")) == 2
-    assert "1 active, log directories 1 online 0 offline" in second.report
+    assert "1 active, log directories 1 online 0 offline" in twice.second.report
 
 
-def test_every_table_exists_with_its_columns_also_when_empty(
-    spark: SparkSession, tmp_path: Path, read_table: ReadTable
-) -> None:
-    log = LogBuilder(tmp_path / "meta")
-    log.append(NoOpRecord())
-    log.close()
-
-    result = replay(tmp_path / "meta", tmp_path / "out", spark)
-
+def test_every_table_exists_with_its_columns_also_when_empty(twice: Twice) -> None:
     for table in TABLES:
-        frame = spark.read.parquet(str(result.tables[table.name]))
-        assert [(f.name, f.dataType) for f in frame.schema] == [
-            (column.name, column.type) for column in table.columns
+        assert twice.first_schemas[table.name] == [
+            (column.name, spark_type(column.type)) for column in table.columns
         ]
-    assert "Problems     none" in result.report
-    (row,) = read_table(tmp_path / "out", "records")
-    assert row["timestamp"] == datetime.fromtimestamp(log.now_ms / 1000, UTC)
+    assert "Problems     none" in twice.first.report
+    (row,) = twice.first_records
+    assert row["timestamp"] == datetime.fromtimestamp(twice.time_ms / 1000, UTC)
+
+
+def test_workers_of_spark_run_the_sources_beside_the_tests(spark: SparkSession) -> None:
+    """Whatever else is installed: an edit needs no step before its test."""
+
+    def where(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import analytics.job.session
+        import jbodlab.ids
+
+        for _ in batches:
+            files = [analytics.job.session.__file__, jbodlab.ids.__file__]
+            yield pa.RecordBatch.from_pydict({"file": files})
+
+    found = spark.range(1).mapInArrow(where, "file string").collect()
+
+    root = Path(__file__).parent.parent.parent
+    assert [Path(row["file"]).relative_to(root).as_posix() for row in found] == [
+        "analytics/job/session.py",
+        "jbodlab/ids.py",
+    ]
 
 
 def test_bad_input_is_one_line_and_exit_code_1(
@@ -394,6 +303,15 @@ def test_bad_input_is_one_line_and_exit_code_1(
     assert code == 1
     assert capsys.readouterr().err == f"jbod-replay: input {tmp_path / 'missing'} does not exist\n"
     assert not (tmp_path / "out").exists()
+
+
+def test_an_input_on_another_file_system_keeps_its_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--input", "nowhere://host:9/log", "--output", str(tmp_path / "out")]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("jbod-replay: input nowhere://host:9/log cannot be read: ")
+    assert said.count("\n") == 1
 
 
 def test_an_output_that_cannot_be_a_directory_is_one_line_and_exit_code_1(
@@ -476,7 +394,7 @@ def test_the_command_runs_from_any_directory(kafka_logs: Path, tmp_path: Path) -
             sys.executable,
             "-c",
             f"import sys; sys.path.insert(0, {str(root)!r}); "
-            "from analytics.job import main; sys.exit(main())",
+            "from analytics.job.command import main; sys.exit(main())",
             "--input",
             str(kafka_logs / "4.3.1-disks" / "controller"),
             "--output",

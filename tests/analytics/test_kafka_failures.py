@@ -6,9 +6,8 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
-from analytics.job import replay
+from tests.analytics.shared import Replayed
 
 Rows = list[dict[str, object]]
 ReadTable = Callable[[Path, str], Rows]
@@ -22,17 +21,16 @@ def milliseconds(moment: object) -> float:
 
 
 def test_every_injected_failure_is_told_with_its_partitions_and_times(
-    spark: SparkSession, kafka_logs: Path, tmp_path: Path, read_table: ReadTable
+    replayed: Callable[..., Replayed], read_table: ReadTable
 ) -> None:
-    folder = kafka_logs / "4.3.1-disks"
-    replay(folder / "controller", tmp_path, spark)
+    folder, output, _ = replayed("4.3.1-disks")
     journal = [json.loads(line) for line in (folder / "journal.jsonl").read_text().splitlines()]
     ids = {
         (row["broker"], Path(row["path"]).name): row["directory"]
         for row in json.loads((folder / "directories.json").read_text())
     }
 
-    failures = read_table(tmp_path, "directory_failures")
+    failures = read_table(output, "directory_failures")
     broken = [entry for entry in journal if entry["what"] == "break"]
 
     assert len(failures) == len(broken)
@@ -44,7 +42,7 @@ def test_every_injected_failure_is_told_with_its_partitions_and_times(
         assert row["partitions"] == sorted(entry["replicas"])
         assert row["partitions_touched"] == len(entry["replicas"])
         assert 0 <= milliseconds(row["detected_time"]) - entry["ms"] < 6000
-        assert row["time_to_last_leader_ms"] == 0
+        assert (row["last_leader_in_same_batch"], row["time_to_last_leader_ms"]) == (True, None)
     # The first two were healed, and their brokers restarted.
     assert [(row["state"], row["closed_by"]) for row in failures] == [
         ("closed", "registered"),
@@ -53,7 +51,7 @@ def test_every_injected_failure_is_told_with_its_partitions_and_times(
     ]
     assert [row["full_isr_offset"] is None for row in failures] == [False, False, True]
     (moved,) = (entry for entry in journal if entry["what"] == "move")
-    (move,) = read_table(tmp_path, "moves")
+    (move,) = read_table(output, "moves")
     assert (move["topic"], move["partition"], move["broker"], move["to_directory"]) == (
         moved["topic"],
         moved["partition"],
@@ -61,18 +59,18 @@ def test_every_injected_failure_is_told_with_its_partitions_and_times(
         ids[moved["broker"], moved["dir"]],
     )
     assert (move["kind"], move["outcome"]) == ("directory", "swapped")
-    assert read_table(tmp_path, "features")[2]["level"] == 30
-    (epoch,) = read_table(tmp_path, "controller_epochs")
+    assert read_table(output, "features")[2]["level"] == 30
+    (epoch,) = read_table(output, "controller_epochs")
     assert (epoch["epoch"], epoch["controller"], epoch["from_offset"]) == (1, 100, 0)
-    assert epoch["records"] == len(read_table(tmp_path, "records"))
+    assert epoch["records"] == len(read_table(output, "records"))
 
 
 def test_administration_is_told_with_settings_moves_and_controllers(
-    spark: SparkSession, kafka_logs: Path, tmp_path: Path, read_table: ReadTable
+    replayed: Callable[..., Replayed], read_table: ReadTable
 ) -> None:
-    replay(kafka_logs / "3.9.2-admin" / "controller", tmp_path, spark)
+    output = replayed("3.9.2-admin").output
 
-    configs = read_table(tmp_path, "configs")
+    configs = read_table(output, "configs")
     assert {
         (row["resource_type"], row["resource_name"], row["name"], row["value"])
         for row in configs
@@ -86,9 +84,9 @@ def test_administration_is_told_with_settings_moves_and_controllers(
         for row in configs
         if row["name"] == "retention.ms" and row["valid_to_offset"] is not None
     ] == [("t1", "3600000")]
-    epochs = read_table(tmp_path, "controller_epochs")
+    epochs = read_table(output, "controller_epochs")
     assert [row["controller"] for row in epochs] == [100] * len(epochs)
     assert len(epochs) == 2
-    sessions = read_table(tmp_path, "broker_sessions")
+    sessions = read_table(output, "broker_sessions")
     assert "unregistered" in {row["ended_by"] for row in sessions if row["broker"] == 3}
-    assert read_table(tmp_path, "directory_failures") == []
+    assert read_table(output, "directory_failures") == []

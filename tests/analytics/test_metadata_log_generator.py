@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from analytics.layout import read_layout
+from analytics.bytes.layout import read_layout
 from bench.metadata_log_generator import BROKERS, DIRECTORIES, generate
 from jbodlab.image.loader import MetadataLoader
 from jbodlab.metadata_log.batches import read_batches

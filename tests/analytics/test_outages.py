@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from jbodlab import kafka_uuid
 from jbodlab.ids import DirectoryId, TopicId
+from jbodlab.records.config_records import NoOpRecord
 from jbodlab.records.schema import Record
 from jbodlab.records.topic_records import RemoveTopicRecord, TopicRecord
 from tests.analytics.builders import partition_record, register, uid
@@ -86,4 +87,27 @@ def test_what_begins_and_ends_in_one_batch_is_no_outage() -> None:
 def test_a_deleted_topic_ends_its_outages() -> None:
     assert found([change(isr=(1,))], [RemoveTopicRecord(topic_id=TopicId(TOPIC))]) == [
         ("under_min_isr", 6, 7, 1000, "unknown", 2, None)
+    ]
+
+
+def test_a_replica_that_fell_behind_before_its_broker_was_fenced_was_lost_by_that() -> None:
+    def when(quiet_s: int) -> list[tuple[object, ...]]:
+        quiet = [[NoOpRecord()] for _ in range(quiet_s - 1)]
+        return found([change(isr=(1,))], *quiet, [broker_change(2, fenced=1)])
+
+    assert when(30) == [("under_min_isr", 6, None, None, "broker", 2, None)]
+    assert when(31) == [("under_min_isr", 6, None, None, "unknown", 2, None)]
+
+
+def test_what_a_failure_did_in_the_batches_before_its_record_is_put_down_to_it() -> None:
+    # A controller fills one batch with changes, and another one with the rest and the record.
+    remaining = (DirectoryId(DIRECTORIES[1][1]),)
+
+    assert found(
+        [change(isr=(1, 2))],  # 6
+        [change(leader=-1, isr=(2,))],  # 7
+        [broker_change(1, log_dirs=remaining)],  # 8
+    ) == [
+        ("leaderless", 7, None, None, "directory", 1, kafka_uuid.to_text(DIRECTORIES[1][0])),
+        ("under_min_isr", 7, None, None, "directory", 1, kafka_uuid.to_text(DIRECTORIES[1][0])),
     ]

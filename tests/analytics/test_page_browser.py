@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
-from analytics.figures import ask_figures
 from analytics.page.report_page import report_page
 from analytics.page.sections import SECTIONS
 from tests.analytics.headless_browser import Browser, find_browser
-from tests.analytics.page_tables import ALL_TABLES, HOSTILE, some_of_everything, write_tables
+from tests.analytics.page_tables import HOSTILE
+from tests.analytics.shared import Made
 
 BROWSER = find_browser()
 pytestmark = [
@@ -25,23 +24,18 @@ FIRST_PLOT = "document.querySelector('#timeline .chart')"
 
 
 @pytest.fixture(scope="module")
-def page(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_page(spark, tmp_path_factory.mktemp("page"), full=True)
+def page(everything: Made) -> Path:
+    return write_page(everything)
 
 
 @pytest.fixture(scope="module")
-def empty_page(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_page(spark, tmp_path_factory.mktemp("empty"), full=False)
+def empty_page(nothing: Made) -> Path:
+    return write_page(nothing)
 
 
-def write_page(spark: SparkSession, folder: Path, *, full: bool) -> Path:
-    write_tables(folder, **(some_of_everything() if full else {}))
-    tables = {
-        name: spark.read.schema(table.schema).parquet(str(folder / name))
-        for name, table in ALL_TABLES.items()
-    }
-    path = folder / "report.html"
-    path.write_text(report_page(ask_figures(tables), HOSTILE), "utf-8")
+def write_page(made: Made) -> Path:
+    path = made.folder / "report.html"
+    path.write_text(report_page(made.figures, HOSTILE), "utf-8")
     return path
 
 

@@ -2,62 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
 from pyspark.sql.types import TimestampType
 
-from analytics.figures import Figures, ask_figures
+from analytics.page.report_figures import ask_figures
 from analytics.page.report_page import report_page
+from analytics.page.report_text import text_of
 from analytics.page.sections import SECTIONS
 from analytics.page.values import escape
-from analytics.reports import text_of
+from analytics.tables.frames import read_parquet
 from tests.analytics.page_reader import ReadFigure, read_page, values
-from tests.analytics.page_tables import (
-    ALL_TABLES,
-    HOSTILE,
-    Row,
-    at,
-    outage,
-    some_of_everything,
-    write_tables,
-)
+from tests.analytics.page_tables import ALL_TABLES, HOSTILE, at, outage, some_of_everything
+from tests.analytics.shared import Made, frames
 
 pytestmark = pytest.mark.spark
-
-
-class Made(NamedTuple):
-    """What the page of some tables is made of."""
-
-    folder: Path
-    tables: dict[str, DataFrame]
-    figures: Figures
-
-
-def frames(spark: SparkSession, folder: Path, **rows: list[Row]) -> dict[str, DataFrame]:
-    write_tables(folder, **rows)
-    return {
-        name: spark.read.schema(table.schema).parquet(str(folder / name))
-        for name, table in ALL_TABLES.items()
-    }
-
-
-@pytest.fixture(scope="module")
-def everything(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Made:
-    folder = tmp_path_factory.mktemp("everything")
-    tables = frames(spark, folder, **some_of_everything())
-    return Made(folder, tables, ask_figures(tables))
-
-
-@pytest.fixture(scope="module")
-def nothing(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Made:
-    folder = tmp_path_factory.mktemp("nothing")
-    tables = frames(spark, folder)
-    return Made(folder, tables, ask_figures(tables))
 
 
 def assert_equal_to_their_queries(
@@ -67,7 +31,7 @@ def assert_equal_to_their_queries(
     fresh = spark.newSession()
     fresh.conf.set("spark.sql.session.timeZone", "UTC")
     for name in {name for figure in figures for name in figure.tables}:
-        frame = fresh.read.schema(ALL_TABLES[name].schema).parquet(str(folder / name))
+        frame = read_parquet(fresh, ALL_TABLES[name], str(folder / name))
         frame.coalesce(1).createOrReplaceTempView(name)
     for figure in figures:
         found = fresh.sql(figure.query)
@@ -129,7 +93,7 @@ def test_every_figure_that_is_asked_is_shown(nothing: Made) -> None:
 def test_figures_are_the_same_from_one_task_and_from_many(
     everything: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("analytics.figure.SMALL_TABLE_BYTES", -1)
+    monkeypatch.setattr("analytics.page.figure.SMALL_TABLE_BYTES", -1)
 
     assert ask_figures(everything.tables) == everything.figures
 
@@ -169,7 +133,46 @@ def test_figures_are_counted_by_hand(everything: Made) -> None:
     assert answers["slowest_moves_reassignment"].values("lasted_ms") == [400_000, 60_000]
     assert answers["slowest_moves_directory"].values("outcome") == ["swapped"]
     assert answers["assignment_lag"].rows == ((1, 2, 1, 12, 12),)
+    assert answers["assumptions"].rows == ((1, HOSTILE, 1),)
+    # Neither a topic that was always available is among the worst, nor one that is deleted.
+    assert answers["topic_availability"].values("topic") == ["orders"]
+    assert set(answers["daily_availability"].values("topic")) == {"orders"}
+    assert answers["availability"].values("topics") == [3]
     assert answers["topic_availability"].values("availability") == [1 - 530_250 / 1_800_000]
+
+
+def test_what_overlaps_in_one_partition_is_one_outage(spark: SparkSession, tmp_path: Path) -> None:
+    rows = some_of_everything()
+    rows["outages"] = [
+        outage(0, 100, 130, kind="under_min_isr", cause="unknown"),
+        outage(0, 110, 120, cause="broker", broker=2),
+        outage(0, 130, 140, cause="directory"),
+        outage(0, 150, 160),
+        outage(1, 100, None, kind="under_min_isr"),
+        outage(1, 100, None),
+    ]
+
+    longest = ask_figures(frames(spark, tmp_path, **rows)).answers["longest_outages"]
+
+    assert [row[:4] for row in longest.rows] == [
+        ("orders", 1, "leaderless", "unknown"),
+        ("orders", 0, "leaderless", "broker"),
+        ("orders", 0, "leaderless", "unknown"),
+    ]
+    assert longest.values("lasted_ms") == [500_000, 40_000, 10_000]
+    assert longest.values("leaderless_ms") == [500_000, 20_000, 10_000]
+    assert longest.values("under_min_isr_ms") == [500_000, 30_000, None]
+    assert longest.values("to_offset") == [None, 140, 160]
+
+
+def test_a_plot_by_day_is_drawn_from_two_days_on(everything: Made) -> None:
+    availability = everything.figures.answers["daily_availability"]
+    one_day = replace(availability, rows=availability.rows[:1], total=1)
+    answers = dict(everything.figures.answers) | {"daily_availability": one_day}
+    title = "Availability of the worst topics by day"
+
+    assert title in report_page(everything.figures, "somewhere")
+    assert title not in report_page(replace(everything.figures, answers=answers), "somewhere")
 
 
 def test_what_is_left_out_is_counted(everything: Made) -> None:

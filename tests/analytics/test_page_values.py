@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from analytics.figure import Unit
-from analytics.log_span import MAX_BUCKETS, LogSpan
+from analytics.derive.log_span import MAX_BUCKETS, LogSpan
+from analytics.page.figure import Unit
 from analytics.page.values import duration_text, escape, exact, readable, share_text
 
 

@@ -6,13 +6,13 @@ import random
 from itertools import pairwise
 from operator import itemgetter
 
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analytics.history.broker_facts import BrokerFacts
-from analytics.history.bucket_fold import BucketFold
-from analytics.history.states import STILL
+from analytics.fold.broker_facts import BrokerFacts
+from analytics.fold.bucket import BucketFold
+from analytics.fold.states import STILL
 from jbodlab.image.metadata_image import MetadataImage
+from tests.analytics.examples import examples
 from tests.analytics.history_logs import (
     RandomTopics,
     Row,
@@ -62,8 +62,13 @@ def sorted_text(rows: list[Row]) -> list[str]:
     return sorted(str(sorted(row.items(), key=itemgetter(0))) for row in rows)
 
 
-@settings(max_examples=120, deadline=None)
-@given(st.integers(0, 2**32), st.sampled_from(ODDITIES), st.lists(st.integers(0, 250), max_size=3))
+@examples(
+    20,
+    120,
+    st.integers(0, 2**32),
+    st.sampled_from(ODDITIES),
+    st.lists(st.integers(0, 250), max_size=3),
+)
 def test_columns_and_single_records_agree(seed: int, oddity: float, cuts: list[int]) -> None:
     log = random_log(seed, oddity)
     folds = by_single_records(log)
@@ -76,8 +81,7 @@ def test_columns_and_single_records_agree(seed: int, oddity: float, cuts: list[i
     assert sorted_text(rows) == sorted_text(others)
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.integers(0, 2**32), st.sampled_from(ODDITIES))
+@examples(15, 60, st.integers(0, 2**32), st.sampled_from(ODDITIES))
 def test_the_states_at_every_offset_are_those_of_the_image(seed: int, oddity: float) -> None:
     log = random_log(seed, oddity)
     found, _ = by_columns(log, [])

@@ -8,17 +8,17 @@ from itertools import groupby, pairwise
 from operator import itemgetter
 
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analytics.history.broker_facts import BrokerFacts, BrokerState
-from analytics.history.bucket_fold import BucketFold
-from analytics.history.table_rows import RowMaker
-from analytics.topic_fold import TopicFold, lost_replicas
+from analytics.fold.broker_facts import BrokerFacts, BrokerState
+from analytics.fold.bucket import BucketFold
+from analytics.fold.table_rows import RowMaker
+from analytics.fold.topic_records import TopicFold, lost_replicas
 from jbodlab import directory_id as directory_ids
 from jbodlab import kafka_uuid
 from jbodlab.ids import DirectoryId
 from jbodlab.image.partition_registration import PartitionRegistration
+from tests.analytics.examples import examples
 from tests.analytics.history_logs import BROKERS, RandomTopics, by_single_records, columns_of
 from tests.analytics.test_partition_columns import ODDITIES
 
@@ -134,8 +134,7 @@ def cuts_between_batches(log: RandomTopics, cuts: list[int]) -> list[int]:
     return [2 * offset for offset in cuts if offset in batch_ends(log)]
 
 
-@settings(max_examples=80, deadline=None)
-@given(*CASES)
+@examples(15, 80, *CASES)
 def test_leaders_and_placement(seed: int, oddity: float, cuts: list[int]) -> None:
     log, facts = random_case(seed, oddity)
     leaders: list[Row] = []
@@ -201,8 +200,7 @@ def placed(key: Row, life: list[Row], broker: int) -> list[Row]:
     return rows
 
 
-@settings(max_examples=80, deadline=None)
-@given(*CASES)
+@examples(15, 80, *CASES)
 def test_changes_of_the_isr(seed: int, oddity: float, cuts: list[int]) -> None:
     log, facts = random_case(seed, oddity)
     expected: list[Row] = []
@@ -232,8 +230,7 @@ def test_changes_of_the_isr(seed: int, oddity: float, cuts: list[int]) -> None:
     assert text(found.get("isr_changes", []), *names) == text(expected, *names)
 
 
-@settings(max_examples=80, deadline=None)
-@given(*CASES)
+@examples(15, 80, *CASES)
 def test_shortages_and_their_causes(seed: int, oddity: float, cuts: list[int]) -> None:
     log, facts = random_case(seed, oddity)
     expected: list[Row] = []

@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import pytest
 
-from analytics.derived.failure_parts import Failures, find_touched
-from analytics.derived.partition_order import InOrder, PartitionKeys
-from analytics.history.arrow_reading import FOR_EVER
+from analytics.decode.arrow_reading import FOR_EVER
+from analytics.derive.failure_parts import Failures, find_touched
+from analytics.derive.partition_order import InOrder, PartitionKeys
 
 
 @pytest.mark.parametrize("scale", [1, 2**40, 2**58])

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from analytics.progress import progress_line
+from analytics.job.progress import progress_line
 
 
 @pytest.mark.parametrize(

@@ -1,19 +1,26 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from analytics import tables as t
-from analytics.derived import derive_tables
-from analytics.figures import ask_figures
-from analytics.reports import text_of
+from analytics.page.report_figures import ask_figures
+from analytics.page.report_text import text_of
 from jbodlab import directory_id as directory_ids
 from jbodlab import kafka_uuid
 from jbodlab.ids import DirectoryId, TopicId
 from jbodlab.records.schema import Record
 from jbodlab.records.topic_records import TopicRecord
 from tests.analytics.builders import partition_record, register, uid
-from tests.analytics.small_logs import TOPIC, base_rows, broker_change, change, config, frame_of
+from tests.analytics.small_logs import (
+    TOPIC,
+    Rows,
+    broker_change,
+    change,
+    config,
+    derived_frames,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -39,19 +46,28 @@ BATCHES: list[list[Record]] = [
 ]
 
 
-def all_tables(spark: SparkSession, batches: list[list[Record]]) -> dict[str, DataFrame]:
-    rows = base_rows([batch for batch in batches if batch])
-    rows["problems"] = [{"kind": "gap", "message": "offsets 4 to 5 are missing"}] if batches else []
-    base = {table.name: frame_of(spark, table, rows[table.name]) for table in t.TABLES}
-    return base | {table.name: frame for table, frame in derive_tables(base).frames.items()}
+def all_tables(
+    spark: SparkSession, folder: Path, batches: list[list[Record]]
+) -> dict[str, DataFrame]:
+    more: Rows = {}
+    if batches:
+        more["topics"] = [
+            {
+                "topic": "orders",
+                "topic_id": kafka_uuid.to_text(TOPIC),
+                "min_insync_replicas_from": "topic",
+            }
+        ]
+        more["problems"] = [{"kind": "gap", "message": "offsets 4 to 5 are missing"}]
+    return derived_frames(spark, folder, [batch for batch in batches if batch], more=more)
 
 
 def report_text(tables: dict[str, DataFrame]) -> str:
     return text_of(ask_figures(tables))
 
 
-def test_the_text_says_what_the_tables_say(spark: SparkSession) -> None:
-    tables = all_tables(spark, BATCHES)
+def test_the_text_says_what_the_tables_say(spark: SparkSession, tmp_path: Path) -> None:
+    tables = all_tables(spark, tmp_path, BATCHES)
 
     text = report_text(tables)
 
@@ -60,41 +76,43 @@ def test_the_text_says_what_the_tables_say(spark: SparkSession) -> None:
         "Log          10 records, offsets 0 to 9, 0 no-ops, 1 epoch",
         "             2026-01-01 23:00:00.000 to 2026-01-01 23:00:03.000 UTC",
         "Topics       1 with 1 partition; now 1 without leader, 1 under-replicated",
+        "Assumed      nothing",
         "Brokers      1 active, log directories 1 online 1 offline, 1 replica, 0 leaders, epoch 0",
         "             2 fenced, log directories 2 online 0 offline, 1 replica, 0 leaders, epoch 0",
         f"Directories  2026-01-01 23:00:02.000 broker 1 {LOST} went offline and still is: "
-        "1 replica, 1 leader moved, 0 lost, the last new leader after 0 ms, not all in sync yet",
+        "1 replica, 1 leader moved, 0 lost, the last new leader in the same batch, "
+        "not all in sync yet",
         f"Outages      2026-01-01 23:00:02.000 under_min_isr by directory on broker 1 {LOST}: "
         "1 partition, 1 outage, longest 1000 ms, 1 still open",
         "             2026-01-01 23:00:03.000 leaderless by broker on broker 2: "
         "1 partition, 1 outage, longest 0 ms, 1 still open",
-        "Longest      orders-0 under_min_isr 1000 ms from 2026-01-01 23:00:02.000 offset 6 by "
-        f"directory on broker 1 {LOST}, still open",
-        "             orders-0 leaderless 0 ms from 2026-01-01 23:00:03.000 offset 8 by broker on "
-        "broker 2, still open",
+        "Longest      orders-0 leaderless 1000 ms (0 ms without leader, 1000 ms under min ISR) "
+        "from 2026-01-01 23:00:02.000 offset 6 by broker on broker 2, still open",
         "Leaders      1 change by broker, 1 to none",
         "             1 change by directory",
         "Churn        orders-0 changed its leader 2 times",
         "ISR          orders-0 replica 1 fell out 1 time, 1000 ms in all, at most 1000 ms",
-        "Load         broker 1 1 replica, 0 leaders, +0.0% off the mean",
-        "             broker 2 1 replica, 0 leaders, +0.0% off the mean",
-        f"             broker 2 {there} 1 replica, 0 leaders, +100.0% off the mean",
-        f"             broker 2 {kafka_uuid.to_text(DIRECTORIES[2][1])} 0 replicas, 0 leaders, "
-        "-100.0% off the mean",
+        "Load         broker 1 1 replica, +0.0% off the mean, 0 leaders",
+        "             broker 2 1 replica, +0.0% off the mean, 0 leaders",
+        f"             broker 2 {there} 1 replica, +100.0% off the mean, 0 leaders",
+        f"             broker 2 {kafka_uuid.to_text(DIRECTORIES[2][1])} 0 replicas, "
+        "-100.0% off the mean, 0 leaders",
         f"             broker 1 {here} 0 replicas, 0 leaders",
         "Moves        none",
         "Slowest      none",
         "Assignments  broker 2: 1 replica, mean 1000 ms, slowest 1000 ms",
-        "Availability orders 100.0000%, 0 ms without leader, 1000 ms under min ISR",
+        "Availability 1 topic 100.0000%, 0 ms without leader, 1000 ms under min ISR",
+        "             orders 100.0000%, 0 ms without leader, 1000 ms under min ISR",
         "Problems     1 gap: offsets 4 to 5 are missing",
     ]
     assert text_of(ask_figures(tables)) == text
 
 
-def test_an_empty_cluster_has_a_report(spark: SparkSession) -> None:
-    assert report_text(all_tables(spark, [])).splitlines() == [
+def test_an_empty_cluster_has_a_report(spark: SparkSession, tmp_path: Path) -> None:
+    assert report_text(all_tables(spark, tmp_path, [])).splitlines() == [
         "Log          no records",
         "Topics       0 with 0 partitions; now 0 without leader, 0 under-replicated",
+        "Assumed      nothing",
         "Brokers      none registered",
         "Directories  none went offline",
         "Outages      none",

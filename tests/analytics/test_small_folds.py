@@ -3,8 +3,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from analytics.fold import Event, Sync
-from analytics.small_folds import EpochPart, controller_epochs, make_small_fold, small_key
+from analytics.fold.cluster_keys import EpochPart, controller_epochs, make_small_fold, small_key
+from analytics.fold.key_history import Event, Sync
 from jbodlab.ids import BrokerEpoch, BrokerId, DirectoryId, TopicId
 from jbodlab.records import frame
 from jbodlab.records.cluster_records import (

@@ -17,10 +17,10 @@ from pyspark.sql.datasource import (
     Not,
 )
 
-from analytics.columns.splits import ALL, MAX_LONG, MIN_LONG
+from analytics.decode.arrow_rows import ALL, MAX_LONG, MIN_LONG
 from analytics.errors import ReplayInputError
-from analytics.log_files import child, local_path, open_files
-from analytics.source_options import narrowed, parse_options
+from analytics.source.options import narrowed, parse_options
+from analytics.store.log_files import child, local_path, open_files
 from jbodlab.records.config_records import NoOpRecord
 from tests.analytics.builders import LogBuilder
 
@@ -84,8 +84,8 @@ def test_another_file_system_is_read_by_its_uri(
     nodes: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The library's own local file system stands for all that it can reach.
-    monkeypatch.setattr("analytics.log_files.local_path", lambda source: None)
-    monkeypatch.setattr("analytics.metadata_dirs.local_path", lambda source: None)
+    monkeypatch.setattr("analytics.store.log_files.local_path", lambda source: None)
+    monkeypatch.setattr("analytics.bytes.metadata_dirs.local_path", lambda source: None)
     uri = nodes[0].as_uri()
 
     (found,) = parse_options({"path": uri}).sources
@@ -149,6 +149,18 @@ def test_bounds_are_offsets_and_times(nodes: list[Path]) -> None:
 )
 def test_filters_bound_offsets(one: Filter, expected: tuple[int, int]) -> None:
     assert narrowed(ALL, [one]).offset == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("startOfset", "has no option startOfset, did you mean startOffset"),
+        ("colour", "has no option colour; it has startOffset, endOffset, "),
+    ],
+)
+def test_a_misspelt_option_is_refused(name: str, message: str, nodes: list[Path]) -> None:
+    with pytest.raises(ReplayInputError, match=message):
+        parse_options({"path": str(nodes[0]), name: "10"})
 
 
 def test_filters_bound_times_and_lose_no_part_of_a_millisecond() -> None:

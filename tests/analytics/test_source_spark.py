@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,9 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
 
-from analytics.layout import read_layout
+from analytics.bytes.layout import read_layout
+from analytics.errors import ReplayInputError
+from analytics.source.data_source import NAME
 from jbodlab.records.config_records import NoOpRecord
 from jbodlab.records.topic_records import TopicRecord
 from tests.analytics.builders import START_MS, LogBuilder, RandomHistory, uid
@@ -45,6 +49,30 @@ def test_rows_are_those_that_are_read_without_spark(spark: SparkSession, history
         (row.snapshot, row.file, row.offset, row.payload) for row in expected
     )
     assert {row.source for row in rows} == {None}
+
+
+def test_a_session_that_nothing_was_registered_in_knows_the_source(
+    spark: SparkSession, history: Path
+) -> None:
+    plain = spark.newSession()
+
+    rows = plain.read.format("kraft-metadata").load(str(history))
+
+    assert rows.where("not snapshot").count() > 100
+
+
+def test_an_import_registers_the_source_in_a_session_that_runs(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "pyspark_kraft_metadata", raising=False)
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    assert importlib.import_module("pyspark_kraft_metadata").DefaultSource.name() == NAME
+
+    monkeypatch.delitem(sys.modules, "pyspark_kraft_metadata")
+    monkeypatch.delenv("PYSPARK_PYTHON")
+    with pytest.raises(ReplayInputError, match="set PYSPARK_PYTHON to") as refused:
+        importlib.import_module("pyspark_kraft_metadata")
+    assert "\n" not in str(refused.value)
 
 
 def test_several_directories_tell_their_rows_apart(spark: SparkSession, tmp_path: Path) -> None:

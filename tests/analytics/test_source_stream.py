@@ -9,9 +9,10 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 
-from analytics.decode import SourceRow
-from analytics.source import KraftMetadataSource
-from analytics.stream import KraftMetadataStream, Place
+from analytics.bytes.batch_headers import chain
+from analytics.decode.plain_rows import SourceRow
+from analytics.source.data_source import KraftMetadataSource
+from analytics.source.stream import KraftMetadataStream, Place
 from jbodlab.records.config_records import NoOpRecord
 from jbodlab.records.topic_records import TopicRecord
 from tests.analytics.builders import LogBuilder, uid
@@ -159,6 +160,62 @@ def test_a_log_that_is_cut_back_is_a_problem_and_goes_on(tmp_path: Path) -> None
     assert [(row.offset, row.problem) for row in stream.rows()] == [(4, "order")]
     path.write_bytes(data)
     assert stream.offsets() == list(range(4, 10))
+
+
+def set_epoch(path: Path, batch: int, epoch: int) -> None:
+    """Write another epoch into a batch; its checksum does not cover it."""
+    data = bytearray(path.read_bytes())
+    positions, _ = chain(bytes(data), 0, len(data))
+    begin = int(positions[batch])
+    data[begin + 12 : begin + 16] = epoch.to_bytes(4, "big")
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "message"),
+    [(0, "epoch 0 behind epoch 1"), (2, "without a change of the leader")],
+)
+def test_epochs_are_compared_across_micro_batches(tmp_path: Path, epoch: int, message: str) -> None:
+    log = LogBuilder(tmp_path)
+    grow(log, 3)
+    stream = Following(log.directory)
+    assert {row.problem for row in stream.rows()} == {None}
+    grow(log, 2)
+    set_epoch(segments(log)[0], 3, epoch)
+
+    rows = stream.rows()
+
+    problems = [(row.problem, row.offset) for row in rows if row.problem is not None]
+    assert ("epoch", 6) in problems
+    assert any(message in str(row.message) for row in rows)
+
+
+def test_epochs_are_compared_from_one_segment_to_the_next(log: LogBuilder) -> None:
+    grow(log, 5)
+    assert len(segments(log)) > 2
+    set_epoch(segments(log)[1], 0, 0)
+
+    assert "epoch" in {row.problem for row in Following(log.directory).rows()}
+
+
+def test_a_raised_epoch_of_a_last_batch_is_noticed_by_the_next(tmp_path: Path) -> None:
+    log = LogBuilder(tmp_path)
+    grow(log, 2)
+    stream = Following(log.directory)
+    stream.rows()
+    grow(log, 1)
+    path = segments(log)[0]
+    data = bytearray(path.read_bytes())
+    positions, _ = chain(bytes(data), 0, len(data))
+    last = int(positions[-1])
+    data[last + 12 : last + 16] = (7).to_bytes(4, "big")
+    data[last + 22] |= 0x20  # a control batch, as LEADER_CHANGE is
+    path.write_bytes(data)
+    stream.rows()
+    grow(log, 1)
+    rows = stream.rows()
+
+    assert ("epoch", "epoch 1 behind epoch 7") in {(row.problem, row.message) for row in rows}
 
 
 def test_damage_in_the_middle_is_a_problem_and_does_not_stop_the_stream(tmp_path: Path) -> None:

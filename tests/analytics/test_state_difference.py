@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from analytics.state_difference import disagreement
+from analytics.fold.state_difference import disagreement
 from jbodlab.ids import BrokerEpoch, BrokerId, DirectoryId, LeaderEpoch, PartitionEpoch
 from jbodlab.image.broker_registration import BrokerEndpoint, BrokerRegistration
 from jbodlab.image.partition_registration import PartitionRegistration

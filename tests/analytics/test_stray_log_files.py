@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from analytics.layout import read_layout
-from analytics.source import read_all
+from analytics.bytes.layout import read_layout
+from analytics.decode.split_rows import read_all
 from jbodlab.records.config_records import NoOpRecord
 from tests.analytics.builders import LogBuilder
 

@@ -2,15 +2,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from analytics.decode import SourceRow
-from analytics.source import SCHEMA
-from analytics.tables import TABLES, dictionary
+from analytics.decode.plain_rows import SourceRow
+from analytics.source.data_source import SCHEMA
+from analytics.tables.catalog import TABLES
+from analytics.tables.dictionary import dictionary
 
 DICTIONARY = Path(__file__).parent.parent.parent / "docs" / "data-dictionary.md"
 
 
 def test_the_data_dictionary_is_the_one_of_the_tables() -> None:
-    assert DICTIONARY.read_text() == dictionary(), "write analytics.tables.dictionary() there"
+    assert DICTIONARY.read_text() == dictionary(), "write tables.dictionary.dictionary() there"
 
 
 def test_every_table_is_ordered_by_columns_that_it_has() -> None:

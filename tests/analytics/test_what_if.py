@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from analytics.job import main
-from analytics.questions.loss import Outcome, Rules, without_replica
+from analytics.ask.loss import Outcome, Rules, without_replica
+from analytics.job.command import main
 from jbodlab import kafka_uuid
 from jbodlab.ids import NO_LEADER, BrokerId, DirectoryId, TopicId
 from jbodlab.image.partition_registration import PartitionRegistration

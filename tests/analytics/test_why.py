@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from analytics.why import main
+from analytics.ask.why import main
 from jbodlab import directory_id as directory_ids
 from jbodlab import kafka_uuid
 from jbodlab.ids import BrokerEpoch, BrokerId, DirectoryId, TopicId

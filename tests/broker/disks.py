@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from broker.logdirs.lifecycle import LogDirEvent
-from broker.logdirs.log_dir import LogDir
-from broker.logdirs.log_dirs import LogDirs
-from broker.logdirs.probe import directory_identity
+from broker.disk.lifecycle import LogDirEvent
+from broker.disk.log_dir import LogDir
+from broker.disk.log_dirs import LogDirs
+from broker.disk.probe import directory_identity
 from jbodlab.ids import DirectoryId
 from jbodlab.log.filesystem import PosixAppendFile, PosixFileSystem
+from tests.waiting import run_adjustable
 
 
 class FaultyFileSystem(PosixFileSystem):
@@ -25,8 +26,10 @@ class FaultyFileSystem(PosixFileSystem):
     def __init__(self) -> None:
         self.error: int | None = None
         self.resume: threading.Event | None = None
+        self.calls = 0
 
     def write_bytes(self, path: Path, data: bytes, *, sync: bool) -> None:
+        self.calls += 1
         if self.resume is not None:
             self.resume.wait(20)
         if self.error is not None:
@@ -119,7 +122,7 @@ def run(test: Callable[[], Awaitable[None]]) -> None:
         async with asyncio.timeout(30):
             await test()
 
-    asyncio.run(bounded())
+    run_adjustable(bounded())
 
 
 def eio() -> None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from uuid import UUID
 
-from broker.logdirs.hosted import HostedLog
-from broker.logdirs.log_dir import LogDir
+from broker.disk.log_dir import LogDir
+from broker.disk.logs_in_use import LogInUse, OwnedLog
+from broker.replica.partition_log import PartitionLog
 from jbodlab.ids import TopicPartition
 from jbodlab.log.filesystem import PosixFileSystem
+from jbodlab.log.instructions import Instructions, SyncRequest
 from jbodlab.log.log_config import LogConfig
-from jbodlab.log.replica_log import ReplicaLog
 from jbodlab.protocol.record_batch import build_batch, read_header
+from tests.jbodlab.log.direct_log import DirectLog
 
 TOPIC_ID = UUID(int=0xABCDEF)
 FS = PosixFileSystem()
@@ -28,8 +31,8 @@ def make_log(
     *,
     config: LogConfig | None = None,
     future_hex: str | None = None,
-) -> ReplicaLog:
-    return ReplicaLog.create(
+) -> DirectLog:
+    return DirectLog.create(
         FS,
         log_dir,
         topic_partition(number),
@@ -39,7 +42,7 @@ def make_log(
     )
 
 
-def append(log: ReplicaLog, *, timestamp_ms: int = 1_000, count: int = 1) -> None:
+def append(log: DirectLog, *, timestamp_ms: int = 1_000, count: int = 1) -> None:
     for _ in range(count):
         batch = build_batch(
             [(b"key", b"value")],
@@ -50,18 +53,53 @@ def append(log: ReplicaLog, *, timestamp_ms: int = 1_000, count: int = 1) -> Non
         log.append([batch], [read_header(batch)])
 
 
+class Owned:
+    """A log as its owner shows it to the upkeep; what it asks for is done at once."""
+
+    def __init__(self, log: DirectLog) -> None:
+        self.log = log
+        self.state, self.files = log.state, log.files
+        self.topic_partition = log.topic_partition
+
+    def retain(self, now_ms: int, high_watermark: int) -> bool:
+        before = self.state.start_offset
+        self.log.retention(now_ms, high_watermark)
+        return self.state.start_offset != before
+
+    def sync(self, request: SyncRequest) -> asyncio.Future[None]:
+        self.files.sync(self.files.fs, request)
+        self.state.synced(request)
+        return self.barrier()
+
+    def barrier(self) -> asyncio.Future[None]:
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        done.set_result(None)
+        return done
+
+    def close(self) -> Instructions:
+        return self.state.close()
+
+
 class Hosted:
     """The replicas of a broker, as the upkeep of its directories sees them."""
 
     def __init__(self) -> None:
-        self.logs: dict[str, list[HostedLog]] = {}
+        self.logs: dict[str, list[LogInUse]] = {}
         self.moved: list[tuple[TopicPartition, int]] = []
 
-    def put(self, log: ReplicaLog, high_watermark: int) -> None:
-        self.logs.setdefault(log.directory.parent.name, []).append(HostedLog(log, high_watermark))
+    def put(self, log: DirectLog, high_watermark: int) -> None:
+        here = self.logs.setdefault(log.directory.parent.name, [])
+        here.append(LogInUse(Owned(log), high_watermark))
 
-    def hosted_in(self, log_dir: LogDir) -> Sequence[HostedLog]:
+    def logs_in(self, log_dir: LogDir) -> Sequence[LogInUse]:
         return self.logs.get(log_dir.path.name, [])
 
-    def log_start_moved(self, log: ReplicaLog, log_start_offset: int) -> None:
-        self.moved.append((log.topic_partition, log_start_offset))
+    def log_start_moved(self, log: OwnedLog) -> None:
+        self.moved.append((log.topic_partition, log.state.start_offset))
+
+
+def read_direct(log: PartitionLog, offset: int, max_bytes: int = 1 << 20) -> bytes:
+    """Read from the files of a log that nobody changes just now."""
+    if offset >= log.end_offset:
+        return b""
+    return log.files.read(log.state.segments.places(offset), offset, max_bytes)

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from broker.disk.cordon import Cordon
+from broker.disk.log_dir import LogDir
 from broker.dynamic_config import DynamicConfig
-from broker.logdirs.cordon import Cordon
-from broker.logdirs.log_dir import LogDir
-from jbodlab import config_sources
-from jbodlab.config_table import Values
+from jbodlab.config import value_sources
+from jbodlab.config.key_table import Values
+from jbodlab.config.node_config import read_values
 from jbodlab.errors import ConfigError
 from jbodlab.ids import BrokerId, DirectoryId
 from jbodlab.image.metadata_delta import MetadataDelta
 from jbodlab.image.metadata_image import EMPTY, MetadataImage
-from jbodlab.node_config import read_values
 from jbodlab.records.config_records import BROKER_RESOURCE, ConfigRecord
 from tests.broker.disks import directory_id
 
@@ -64,7 +64,7 @@ def test_the_sources_of_a_value_are_told_in_the_order_of_their_strength() -> Non
     metadata = Metadata(config)
     metadata.set("", "log.retention.ms", "50")
     metadata.set("1", "log.retention.ms", "40")
-    described = {each.name: each for each in config_sources.describe_topic({}, config.layers)}
+    described = {each.name: each for each in value_sources.describe_topic({}, config.layers)}
     found = described["retention.ms"]
     assert (found.value, found.source) == ("40", 2)
     assert [(each.name, each.value, each.source) for each in found.synonyms] == [

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.process
+
 SETTINGS = {
     "process.roles": "broker",
     "node.id": "1",

@@ -2,17 +2,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from broker.controller_link.metadata_feed import MetadataListener
 from broker.metadata_cache import MetadataCache
 from broker.metadata_publisher import MetadataPublisher
-from broker.replication.replica_manager import ReplicaManager
 from jbodlab.ids import BrokerId
 from jbodlab.image.metadata_delta import MetadataDelta
 from jbodlab.image.metadata_image import EMPTY, MetadataImage
-from tests.broker.replication.replicas import (
+from tests.broker.replicas import (
     TOPIC,
     TP,
     Host,
@@ -21,6 +22,14 @@ from tests.broker.replication.replicas import (
     partition_record,
     topic,
 )
+
+
+def publisher(
+    cache: MetadataCache, replicas: MetadataListener, after: Sequence[MetadataListener] = ()
+) -> MetadataPublisher:
+    made = MetadataPublisher(cache)
+    made.publish_to([replicas], after)
+    return made
 
 
 def applied(publisher: MetadataPublisher, host: Host) -> MetadataImage:
@@ -43,13 +52,13 @@ def test_replicas_follow_before_clients_are_told(tmp_path: Path) -> None:
         seen_first: bool | None = None
 
         def publish(self, image: MetadataImage) -> None:
-            self.seen_first = host.manager.partition(TP) is not None
+            self.seen_first = host.manager.registry.partition(TP) is not None
             super().publish(image)
 
     async def main() -> None:
         cache = Watched(BrokerId(1), "PLAINTEXT")
 
-        image = applied(MetadataPublisher(host.manager, cache), host)
+        image = applied(publisher(cache, host.manager.roles), host)
 
         assert cache.seen_first is True
         assert cache.image is image
@@ -64,17 +73,16 @@ def test_replicas_follow_before_clients_are_told(tmp_path: Path) -> None:
 def test_clients_are_told_even_if_the_replicas_cannot_follow(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Broken(ReplicaManager):
+    class Broken:
         def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
             raise AssertionError("broken")
 
     async def main() -> None:
         cache = MetadataCache(BrokerId(1), "PLAINTEXT")
         host = await _host(tmp_path)
-        host.manager.__class__ = Broken
 
         with caplog.at_level(logging.ERROR):
-            image = applied(MetadataPublisher(host.manager, cache), host)
+            image = applied(publisher(cache, Broken()), host)
 
         assert cache.image is image
         assert "could not follow" in caplog.text
@@ -93,14 +101,14 @@ def test_followers_come_last_and_one_that_stumbles_stops_no_other(
 
         class Follower:
             def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
-                assert host.manager.partition(TP) is not None
+                assert host.manager.registry.partition(TP) is not None
                 assert cache.image is image
                 seen.append(image)
                 raise RuntimeError("after all")
 
         with caplog.at_level(logging.ERROR):
             followers = [Follower(), Follower()]
-            image = applied(MetadataPublisher(host.manager, cache, followers), host)
+            image = applied(publisher(cache, host.manager.roles, followers), host)
 
         assert seen == [image, image]
         await host.stop()

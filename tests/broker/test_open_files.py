@@ -4,12 +4,15 @@ import resource
 import subprocess
 import sys
 
+import pytest
+
 SHOW = (
     "import resource; from broker.open_files import raise_open_files_limit; "
     "raise_open_files_limit(); print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])"
 )
 
 
+@pytest.mark.process
 def test_soft_limit_of_open_files_becomes_the_hard_one() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     shown = subprocess.run(

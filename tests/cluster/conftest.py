@@ -1,23 +1,55 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from lab.cluster import Cluster
+from lab.cluster.folders import make_folder, remove_folder
+from lab.cluster.waiting import witnesses
+from tests.cluster.harness import running
+from tests.cluster.scenes import Stage, Stages
+from tests.kafka.servers import SHORT_LIVED, KafkaServers
+from tests.kafka.tools import KafkaTools
+
 
 @pytest.fixture
 def cluster_root() -> Iterator[Path]:
     """A folder that the servers' user may enter; pytest's own are closed to others."""
-    root = Path(tempfile.mkdtemp(prefix="jbodlab-test-"))
-    root.chmod(0o755)
+    root = make_folder()
     yield root / "cluster"
-    shutil.rmtree(root, ignore_errors=True)
+    for witness in list(witnesses):
+        if isinstance(witness, Cluster) and root in witness.root.parents:
+            witness.close()
+    remove_folder(root)
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _open_file_limit() -> None:
     assert os.sysconf("SC_OPEN_MAX") >= 256
+
+
+@pytest.fixture(scope="session")
+def stages() -> Iterator[Stages]:
+    """The clusters that the tests of this process share."""
+    found = Stages()
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def stage(stages: Stages) -> Stage:
+    """The stage of most scenes: three brokers with four directories each."""
+    return stages.of()
+
+
+@pytest.fixture(scope="session")
+def kafkas_cluster(kafka_tools: KafkaTools) -> Iterator[Cluster]:
+    """Three brokers of Apache Kafka with three directories each, for one xdist group."""
+    root = make_folder()
+    servers = KafkaServers(kafka_tools, SHORT_LIVED)
+    with running(root / "cluster", brokers=3, dirs=3, servers=servers) as started:
+        yield started
+    remove_folder(root)

@@ -37,8 +37,7 @@ class DiskFaults:
         """Break a directory; returns it."""
         assert path not in self._undo
         if kind in TOOL_KINDS:
-            fault = self._cluster.inject(kind, path)
-            self._undo[path] = lambda: self._cluster.heal(fault)
+            self._undo[path] = self._cluster.faults.inject(kind, path).heal
             return path
         match kind:
             case "noexec" | "chmod555":

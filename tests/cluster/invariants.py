@@ -12,7 +12,8 @@ user can write there, the Metadata API of every broker, and what a consumer read
 from __future__ import annotations
 
 import asyncio
-import subprocess
+import contextlib
+import os
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -26,20 +27,14 @@ from jbodlab.directory_id import LOST, UNASSIGNED
 from jbodlab.errors import JbodlabError
 from jbodlab.ids import BrokerId, DirectoryId, TopicPartition
 from jbodlab.image.broker_registration import BrokerRegistration
-from jbodlab.image.loader import MetadataLoader
 from jbodlab.image.metadata_image import MetadataImage
 from jbodlab.image.partition_registration import PartitionRegistration
 from jbodlab.log import meta_properties, names
 from jbodlab.log.filesystem import PosixFileSystem
 from jbodlab.log.names import DirKind
 from jbodlab.log.partition_metadata import read_topic_id
-from jbodlab.metadata_log.batches import read_batches
-from jbodlab.metadata_log.snapshots import read_latest
-from jbodlab.properties import parse
 from tests.cluster.harness import (
-    CONTROLLER_ID,
     Cluster,
-    as_server_user,
     directory_id,
     read_all,
     wait_for,
@@ -47,13 +42,6 @@ from tests.cluster.harness import (
 
 SETTLED_S = 30.0
 METADATA_API = 3
-
-TRY_TO_WRITE = """
-for path in "$@"; do
-    if [ -d "$path" ] && [ -r "$path/meta.properties" ] && touch "$path/.try-$$" 2>/dev/null
-    then rm -f "$path/.try-$$"; echo 1; else echo 0; fi
-done
-"""
 
 
 class Accounts(Protocol):
@@ -128,37 +116,25 @@ class Copy(NamedTuple):
     topic_partition: TopicPartition
 
 
-def metadata(cluster: Cluster) -> MetadataImage:
-    """The metadata as the controller's disk has it, snapshots included."""
-    loader = MetadataLoader()
-    folder = cluster.metadata_dir(CONTROLLER_ID) / names.METADATA_DIR_NAME
-    snapshot = read_latest(folder)
-    if snapshot is not None:
-        loader.load_snapshot(
-            snapshot.records, snapshot.end_offset, snapshot.epoch, snapshot.timestamp_ms
-        )
-    for path in sorted(folder.glob("*.log")):
-        for batch in read_batches(path.read_bytes()):
-            loader.load(batch)
-    return loader.image
-
-
-def configured_dirs(cluster: Cluster, broker: int) -> list[Path]:
-    """`log.dirs` of a broker, as its next start would read them."""
-    return [
-        Path(path) for path in parse(cluster.properties(broker).read_text())["log.dirs"].split(",")
-    ]
-
-
-def usable(paths: Iterable[Path]) -> dict[Path, bool]:
+def usable(cluster: Cluster, paths: Iterable[Path]) -> dict[Path, bool]:
     """Whether the servers' user can write to each of these directories, and they have an id."""
-    listed = list(paths)
-    command = ["sh", "-c", TRY_TO_WRITE, "sh", *map(str, listed)]
-    done = subprocess.run(
-        as_server_user(command), capture_output=True, text=True, timeout=60, cwd="/", check=True
-    )
-    answers = zip(listed, done.stdout.split(), strict=True)
-    return {path: answer == "1" and _has_id(path) for path, answer in answers}
+
+    def look() -> dict[Path, bool]:
+        return {path: _can_write(path) and _has_id(path) for path in paths}
+
+    return cluster.user.ask(look)
+
+
+def _can_write(path: Path) -> bool:
+    name = path / f".try-{os.getpid()}"
+    try:
+        if not (path / names.META_PROPERTIES_FILE).is_file():
+            return False
+        os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+        name.unlink()
+    except OSError:
+        return False
+    return True
 
 
 def _has_id(path: Path) -> bool:
@@ -166,12 +142,6 @@ def _has_id(path: Path) -> bool:
         return meta_properties.read(PosixFileSystem(), path).directory_id is not None
     except (OSError, JbodlabError):
         return False
-
-
-def is_running(cluster: Cluster, broker: int) -> bool:
-    """Whether the process of a broker runs."""
-    process = cluster.processes.get(broker)
-    return process is not None and process.poll() is None
 
 
 def check(cluster: Cluster, *accounts: Accounts, deadline_s: float = SETTLED_S) -> None:
@@ -189,16 +159,17 @@ def settle(cluster: Cluster, deadline_s: float = SETTLED_S) -> None:
         last[:] = violations(cluster)
         return not last
 
-    try:
-        wait_for("agreement", agreed, deadline_s)
-    except AssertionError as error:
-        shown = "\n".join(last[:20])
-        raise AssertionError(f"after {deadline_s} s still:\n{shown}") from error
+    wait_for(
+        "agreement of metadata, disks and brokers",
+        agreed,
+        deadline_s,
+        last_seen=lambda: "\n".join(last[:20]),
+    )
 
 
 def assert_kept(cluster: Cluster, account: Accounts) -> None:
     """Every acknowledged record is there once, at its offset, in order."""
-    partitions = len(metadata(cluster).topics.by_name[account.topic].partitions)
+    partitions = len(cluster.image().topics.by_name[account.topic].partitions)
     found = read_all(cluster.bootstrap, account.topic, partitions)
     places: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for partition, records in found.items():
@@ -219,13 +190,13 @@ def assert_kept(cluster: Cluster, account: Accounts) -> None:
 
 def violations(cluster: Cluster) -> list[str]:
     """Everything that contradicts the four properties now; empty if nothing does."""
-    image = metadata(cluster)
+    image = cluster.image()
     found = [*_of_leaders(cluster, image), *_of_answers(cluster, image)]
-    every = {path for broker in cluster.brokers for path in configured_dirs(cluster, broker)}
-    can_be_used = usable(sorted(every))
-    for broker in cluster.brokers:
-        if is_running(cluster, broker):
-            paths = configured_dirs(cluster, broker)
+    every = {path for broker in cluster.broker_ids for path in cluster.node(broker).configured_dirs}
+    can_be_used = usable(cluster, sorted(every))
+    for broker in cluster.broker_ids:
+        if cluster.node(broker).is_running:
+            paths = cluster.node(broker).configured_dirs
             found += _of_broker(image, broker, [path for path in paths if can_be_used[path]])
     return found
 
@@ -237,7 +208,7 @@ def _of_leaders(cluster: Cluster, image: MetadataImage) -> list[str]:
             name = f"{topic.name}-{index}"
             if state.leader >= 0 and state.leader not in state.isr:
                 found.append(f"leader {state.leader} of {name} is not in its ISR {state.isr}")
-            if state.leader >= 0 and not is_running(cluster, state.leader):
+            if state.leader >= 0 and not cluster.node(state.leader).is_running:
                 found.append(f"leader {state.leader} of {name} does not run")
             if state.leader >= 0 and not _serves(image, state, state.leader):
                 found.append(f"leader {state.leader} of {name} is fenced or in a dead directory")
@@ -321,9 +292,17 @@ def copies_in(path: Path) -> list[Copy]:
             parsed = names.parse_partition_dir(entry.name)
         except ValueError:
             continue
-        if parsed.kind is DirKind.CURRENT:
+        # Folders of others may have such names, too, as `.Trash-1000`.
+        if parsed.kind is DirKind.CURRENT and _has_a_log(entry):
             found.append(Copy(entry, directory_id(path), parsed.topic_partition))
     return found
+
+
+def _has_a_log(folder: Path) -> bool:
+    # Its broker may remove it while it is looked at.
+    with contextlib.suppress(FileNotFoundError):
+        return any(folder.glob("*.log"))
+    return False
 
 
 class Answer(NamedTuple):
@@ -334,25 +313,30 @@ class Answer(NamedTuple):
     offline: frozenset[int]
 
 
-def answers(cluster: Cluster, broker: int) -> Mapping[TopicPartition, Answer] | None:
-    """What a broker tells clients of all partitions; None if it does not answer."""
+Answers = Mapping[TopicPartition, Answer]
 
-    async def ask() -> Any:
+
+def answers(cluster: Cluster, *brokers: int) -> list[Answers | None]:
+    """What each of these brokers tells clients of all partitions; None if it does not answer."""
+
+    async def ask() -> list[Answers | None]:
+        return await asyncio.gather(*(_answers(cluster.node(broker).port) for broker in brokers))
+
+    return asyncio.run(ask())
+
+
+async def _answers(port: int) -> Answers | None:
+    request = MetadataRequest(
+        topics=None, allow_auto_topic_creation=False, include_topic_authorized_operations=False
+    )
+    try:
         connection = await KafkaConnection.open(
-            "127.0.0.1", cluster.ports[broker], client_id="invariants", timeout_s=5
+            "127.0.0.1", port, client_id="invariants", timeout_s=5
         )
         try:
-            request = MetadataRequest(
-                topics=None,
-                allow_auto_topic_creation=False,
-                include_topic_authorized_operations=False,
-            )
-            return await connection.call(METADATA_API, 12, request, timeout_s=5)
+            response = await connection.call(METADATA_API, 12, request, timeout_s=5)
         finally:
             connection.close()
-
-    try:
-        response = asyncio.run(ask())
     except (ConnectionError, TimeoutError, JbodlabError):
         return None
     return {
@@ -369,8 +353,8 @@ def answers(cluster: Cluster, broker: int) -> Mapping[TopicPartition, Answer] | 
 def _of_answers(cluster: Cluster, image: MetadataImage) -> list[str]:
     """Compare what brokers tell clients with the metadata."""
     found = []
-    for broker in filter(lambda broker: is_running(cluster, broker), cluster.brokers):
-        told = answers(cluster, broker)
+    running = [broker.id for broker in cluster.brokers if broker.is_running]
+    for broker, told in zip(running, answers(cluster, *running), strict=True):
         if told is None:
             found.append(f"broker {broker} does not answer")
             continue

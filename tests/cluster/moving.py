@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from kio.schema.alter_replica_log_dirs.v2.request import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
@@ -23,7 +23,8 @@ from jbodlab.error_code import ErrorCode
 from jbodlab.log import names
 from jbodlab.log.names import DirKind
 from jbodlab.protocol.api_table import ApiKey
-from tests.cluster.harness import Cluster, wait_for
+from tests.cluster import configs
+from tests.cluster.harness import Cluster, assigned, on_disk, wait_for
 
 MOVE_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 
@@ -43,7 +44,7 @@ def ask(cluster: Cluster, broker: int, key: ApiKey, version: int, request: Any) 
 
     async def body() -> Any:
         connection = await KafkaConnection.open(
-            "127.0.0.1", cluster.ports[broker], client_id="moving", timeout_s=10
+            "127.0.0.1", cluster.node(broker).port, client_id="moving", timeout_s=10
         )
         try:
             return await connection.call(key, version, request, timeout_s=20)
@@ -111,7 +112,7 @@ def is_moving(cluster: Cluster, broker: int, topic: str) -> bool:
 def kinds(cluster: Cluster, broker: int, topic: str) -> dict[int, list[tuple[DirKind, str]]]:
     """Return the folders of each partition: what they are and in which disk."""
     found: dict[int, list[tuple[DirKind, str]]] = {}
-    for path in cluster.log_dirs(broker):
+    for path in cluster.broker(broker).paths:
         for entry in path.iterdir():
             try:
                 parsed = names.parse_partition_dir(entry.name)
@@ -124,29 +125,83 @@ def kinds(cluster: Cluster, broker: int, topic: str) -> dict[int, list[tuple[Dir
     return found
 
 
+def settled(cluster: Cluster, broker: int, topic: str) -> bool:
+    """Whether each replica of a broker is once there, current, and where the metadata say."""
+    found = kinds(cluster, broker, topic)
+    current = {
+        partition: [disk for kind, disk in each if kind is DirKind.CURRENT]
+        for partition, each in found.items()
+    }
+    if any(len(disks) != 1 for disks in current.values()):
+        return False
+    if any(kind is DirKind.FUTURE for each in found.values() for kind, _ in each):
+        return False
+    return assigned(cluster, broker, topic) == on_disk(cluster, broker, topic)
+
+
+def wait_settled(cluster: Cluster, broker: int, topic: str, deadline_s: float = 30.0) -> None:
+    wait_for(
+        f"broker {broker} settled",
+        lambda: settled(cluster, broker, topic),
+        deadline_s,
+        last_seen=lambda: kinds(cluster, broker, topic),
+    )
+
+
+def only_current(cluster: Cluster, broker: int, topic: str) -> bool:
+    """Whether no copy is left beside any replica, whatever its name."""
+    return all(
+        [kind for kind, _ in each] == [DirKind.CURRENT]
+        for each in kinds(cluster, broker, topic).values()
+    )
+
+
+def other_dir(cluster: Cluster, broker: int, topic: str, partition: int = 0) -> Path:
+    """Return a directory in which a broker does not have a replica."""
+    holder = cluster.broker(broker).log_dir_of(topic, partition).path
+    return next(path for path in cluster.broker(broker).paths if path != holder)
+
+
+def future_path(cluster: Cluster, broker: int, topic: str) -> Path | None:
+    """Return where the future replica of partition 0 is, if there is one."""
+    found = [each.path for each in described(cluster, broker, topic, 0) if each.is_future]
+    return found[0] if found else None
+
+
+def future_bytes(cluster: Cluster, broker: int, topic: str) -> int:
+    """Return the size of the future replica of partition 0, 0 if there is none."""
+    return sum(each.size for each in described(cluster, broker, topic, 0) if each.is_future)
+
+
+def has_caught_up(cluster: Cluster, broker: int, topic: str) -> bool:
+    """Whether there is a future replica of partition 0 that lacks nothing."""
+    return any(each.is_future and each.lag == 0 for each in described(cluster, broker, topic, 0))
+
+
+def copied_bytes(directory: Path, topic: str, partition: int) -> int:
+    """Return the size of the future replica in a directory, as the file system has it."""
+    total = 0
+    for folder in directory.glob(f"{topic}-{partition}.*-future"):
+        for segment in folder.glob("*.log"):
+            with contextlib.suppress(FileNotFoundError):
+                total += segment.stat().st_size
+    return total
+
+
 def set_move_rate(cluster: Cluster, broker: int, bytes_per_second: int | None) -> None:
     """Change the pace of a broker's moves, and wait until it knows; None is without limit."""
     value = None if bytes_per_second is None else str(bytes_per_second)
-    entry = ConfigEntry(
-        MOVE_RATE,
-        value,
-        incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET,
-    )
-    kind = ConfigResource.Type.BROKER
-    changed = ConfigResource(kind, str(broker), incremental_configs=[entry])
-    for future in cluster.admin().incremental_alter_configs([changed]).values():
-        future.result(20)
+    admin = configs.client(cluster)
+    configs.alter(admin, configs.BROKER, str(broker), **{MOVE_RATE: value})
 
     def known() -> bool:
-        asked = cluster.admin().describe_configs([ConfigResource(kind, str(broker))])
-        ((_, answer),) = asked.items()
-        told = answer.result(20)[MOVE_RATE]
+        told = configs.entry(admin, configs.BROKER, str(broker), MOVE_RATE)
         return bool(told.is_default if value is None else told.value == value)
 
     wait_for("the new rate", known)
 
 
-def fill(cluster: Cluster, topic: str, mib: int, partition: int = 0) -> None:
+def fill(cluster: Cluster, topic: str, mib: int, partitions: int = 1) -> None:
     """Write so much before a `Load` begins, which counts on from these records."""
     count = mib * 256
     errors = []
@@ -165,7 +220,9 @@ def fill(cluster: Cluster, topic: str, mib: int, partition: int = 0) -> None:
         }
     )
     for number in range(-count, 0):
-        producer.produce(topic, f"{number:04000d}", partition=partition, on_delivery=delivered)
+        producer.produce(
+            topic, f"{number:04000d}", partition=number % partitions, on_delivery=delivered
+        )
         if number % 1000 == 0:
             producer.flush(30)
     assert producer.flush(30) == 0

@@ -1,16 +1,16 @@
 """One cluster for many scenarios: each leaves it whole, or it is thrown away.
 
 A scene begins on a cluster in which everything is in sync. It ends with every fault healed, every
-broker restarted that lost a directory, and everything in sync again, which is a test in itself.
+directory that was lost revived, and everything in sync again, which is a test in itself.
 """
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import os
-import shutil
-import tempfile
-import time
+import re
+import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,23 +19,28 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import NewTopic
 
+from jbodlab import properties
+from jbodlab.admin_requests import revive_log_dir
+from jbodlab.error_code import ErrorCode
 from jbodlab.ids import BrokerId, DirectoryId
+from jbodlab.protocol.revive_log_dir import ReviveLogDirResponse
+from lab.cluster.folders import make_folder, remove_folder
 from tests.cluster.disk_faults import DiskFaults
-from tests.cluster.harness import CONTROLLER_ID, Cluster, directory_id, wait_for
+from tests.cluster.harness import CONTROLLER_ID, Cluster, directory_id, made, wait_for
 from tests.cluster.invariants import (
     Accounts,
     Ledger,
     assert_kept,
-    configured_dirs,
-    is_running,
-    metadata,
     settle,
 )
 
 SETTINGS = {
     # A dead broker is noticed soon, and whatever works in the background works all the time.
-    "broker.session.timeout.ms": "3000",
-    "broker.heartbeat.interval.ms": "500",
+    "broker.session.timeout.ms": "2500",
+    "broker.heartbeat.interval.ms": "250",
+    "jbodlab.log.dir.probe.interval.ms": "250",
+    # Whoever had to wait for a follower's time to run out would wait longer than any test does.
+    "replica.lag.time.max.ms": "600000",
     "auto.create.topics.enable": "false",
     "log.initial.task.delay.ms": "200",
     "log.retention.check.interval.ms": "500",
@@ -44,9 +49,23 @@ SETTINGS = {
     "replica.high.watermark.checkpoint.interval.ms": "1000",
     "log.segment.delete.delay.ms": "500",
 }
+MOMENTS = {
+    "was forked": "",
+    "registers": "broker state is STARTING",
+    "loads": "broker state is RECOVERY",
+    "has loaded": "broker state is RUNNING",
+    "serves": "serves clients",
+}
+"""How far a broker is in its start, and what it has said by then."""
 OUTPUT_CHARS = 3_000
+STAGES_MAX = 2
+REVIVAL_TIMEOUT_S = 60.0
+METRICS_PORT = "jbodlab.metrics.port"
+PROBES = "jbodlab_log_dir_call_seconds_count"
 
 _numbers = itertools.count(1)
+_SAMPLE = re.compile(r"(?P<name>\w+)(?:\{(?P<labels>.*)\})? (?P<value>\S+)")
+_LABEL = re.compile(r'(\w+)="([^"]*)"')
 
 
 def some(values: Sequence[str], *now: str) -> list[Any]:
@@ -62,13 +81,13 @@ class Scene:
         self.faults = DiskFaults(cluster)
         self.ids = {
             path: directory_id(path)
-            for broker in cluster.brokers
-            for path in configured_dirs(cluster, broker)
+            for broker in cluster.broker_ids
+            for path in cluster.node(broker).configured_dirs
         }
         """Of all directories while they were healthy."""
         self._topics: list[str] = []
         self._dead: set[Path] = set()
-        self._offsets = {node: len(cluster.output(node)) for node in cluster.processes}
+        self._offsets = {node.id: len(node.output()) for node in cluster.nodes.values()}
 
     # Topics
 
@@ -90,6 +109,17 @@ class Scene:
         self.cluster.create_topic(name, partitions, factor, **config)
         settle(self.cluster)
 
+    def topic_at(self, replicas: Sequence[Sequence[int]], **config: str) -> str:
+        """A new topic without records, each of whose partitions has these replicas."""
+        name = f"scene-{next(_numbers)}"
+        self._topics.append(name)
+        settings = {key.replace("_", "."): value for key, value in config.items()}
+        wanted = [list(each) for each in replicas]
+        asked = NewTopic(name, len(wanted), replica_assignment=wanted, config=settings)
+        self.cluster.admin().create_topics([asked])[name].result(30)
+        settle(self.cluster)
+        return name
+
     def new_topics(self, names: list[str], partitions: int = 4, factor: int = 3) -> None:
         """Ask for topics and wait for the controller's word only."""
         self._topics += [name for name in names if name not in self._topics]
@@ -105,34 +135,37 @@ class Scene:
         """Delete topics and wait until the metadata are without them."""
         for future in self.cluster.admin().delete_topics(list(names)).values():
             future.result(30)
-        wait_for(
-            f"{names} gone", lambda: not set(names) & set(metadata(self.cluster).topics.by_name)
-        )
+        wait_for(f"{names} gone", lambda: not set(names) & set(self.cluster.image().topics.by_name))
         self.forget(*names)
 
     def leader(self, ledger: Accounts, partition: int = 0) -> tuple[int, Path]:
         """The leader of a partition and the directory in which it has it."""
         leader = self.cluster.leaders(ledger.topic)[partition]
-        return leader, self.cluster.directory_of(leader, ledger.topic, partition)
+        return leader, self.cluster.broker(leader).log_dir_of(ledger.topic, partition).path
 
     def follower(self, ledger: Accounts, partition: int = 0) -> tuple[int, Path]:
         """A follower of a partition and the directory in which it has it."""
         leader = self.cluster.leaders(ledger.topic)[partition]
-        follower = next(b for b in self.cluster.brokers if b != leader)
-        return follower, self.cluster.directory_of(follower, ledger.topic, partition)
+        follower = next(b for b in self.cluster.broker_ids if b != leader)
+        return follower, self.cluster.broker(follower).log_dir_of(ledger.topic, partition).path
 
     # Directories
 
+    def revive(self, broker: int, path: Path) -> ReviveLogDirResponse:
+        """Ask a broker to bring a directory back online; its answer, whatever it is."""
+        port = self.cluster.node(broker).port
+        return asyncio.run(revive_log_dir("127.0.0.1", port, str(path), REVIVAL_TIMEOUT_S))
+
     def registered(self, broker: int) -> tuple[DirectoryId, ...]:
         """The directories that the controller takes for online."""
-        return metadata(self.cluster).cluster.brokers[BrokerId(broker)].directories
+        return self.cluster.image().cluster.brokers[BrokerId(broker)].directories
 
     def wait_offline(self, broker: int, *paths: Path, deadline_s: float = 20.0) -> None:
         """Wait until the controller knows that directories failed; the others stay."""
         self._dead.update(paths)
         expected = {
             self.ids[path]
-            for path in configured_dirs(self.cluster, broker)
+            for path in self.cluster.node(broker).configured_dirs
             if path in self.ids and path not in self._dead
         }
         wait_for(
@@ -152,28 +185,84 @@ class Scene:
 
     def said(self, node: int) -> str:
         """What a node has printed during this scene."""
-        return self.cluster.output(node)[self._offsets.get(node, 0) :]
+        return self.cluster.node(node).output()[self._offsets.get(node, 0) :]
 
     def restart(self, *brokers: int) -> None:
         """Stop brokers cleanly, together, and start them again."""
         for broker in brokers:
-            assert self.cluster.stop_node(broker) == 0
+            assert self.cluster.node(broker).stop() == 0
         for broker in brokers:
-            self.cluster.start_node(broker)
-        self.cluster.wait_ready()
+            self.cluster.node(broker).start()
+        self.cluster.wait_served()
 
     def start(self, broker: int) -> None:
         """Start a broker that does not run, and wait until it serves."""
-        self.cluster.start_node(broker)
-        self.cluster.wait_ready()
+        self.cluster.node(broker).start()
+        self.cluster.wait_served()
+
+    def start_until(self, broker: int, moment: str) -> None:
+        """Start a broker that does not run, and wait until it has come so far; see `MOMENTS`."""
+        node = self.cluster.node(broker)
+        before = len(node.output())
+        node.start()
+        wait_for(f"{node} {moment}", lambda: MOMENTS[moment] in node.output()[before:])
 
     def bounce_controller(self, *, kill: bool) -> None:
         """Restart the controller, cleanly or not."""
         if kill:
-            self.cluster.kill(CONTROLLER_ID)
+            self.cluster.node(CONTROLLER_ID).kill()
         else:
-            assert self.cluster.stop_node(CONTROLLER_ID) == 0
-        self.cluster.start_node(CONTROLLER_ID)
+            assert self.cluster.node(CONTROLLER_ID).stop() == 0
+        self.cluster.node(CONTROLLER_ID).start()
+
+    # Chances for what must not happen
+
+    def let_all_act(self) -> None:
+        """Wait until every broker has carried out all that the controller has decided so far.
+
+        Decisions are carried out in their order, so those before are when a new topic is served.
+        """
+        name = f"later-{next(_numbers)}"
+        self.create(name, len(self.cluster.broker_ids), len(self.cluster.broker_ids))
+        self.delete(name)
+
+    def let_probe(self, broker: int, rounds: int = 3) -> None:
+        """Wait until a broker has worked so many more times on each of its online directories."""
+        online = {
+            str(path)
+            for path in self.cluster.node(broker).configured_dirs
+            if self.ids[path] in self.registered(broker)
+        }
+        before = self.calls(broker)
+        wait_for(
+            f"{rounds} more calls to each of {sorted(online)}",
+            lambda: all(
+                count >= before[path] + rounds
+                for path, count in self.calls(broker).items()
+                if path in online
+            ),
+            last_seen=lambda: self.calls(broker),
+        )
+
+    def calls(self, broker: int) -> dict[str, float]:
+        """Short calls, such as probes, that a broker has made so far, by the directory's path."""
+        return {
+            labels["logDirectory"]: value
+            for labels, value in self.metric(broker, PROBES)
+            if labels["call"] == "serving"
+        }
+
+    def metric(self, broker: int, name: str) -> list[tuple[dict[str, str], float]]:
+        """Labels and value of each sample that a broker shows of a metric."""
+        url = f"http://127.0.0.1:{metrics_port(self.cluster, broker)}/metrics"
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            lines = answer.read().decode().splitlines()
+        found = [_SAMPLE.fullmatch(line) for line in lines if not line.startswith("#")]
+        return [
+            (dict(_LABEL.findall(sample["labels"] or "")), float(sample["value"]))
+            for sample in found
+            if sample is not None and sample["name"] == name
+        ]
 
     # Ends
 
@@ -185,47 +274,81 @@ class Scene:
 
     def wait_all_in_sync(self) -> None:
         """Wait until every replica is in its ISR and every partition has a leader."""
-        wait_for("everything in sync", self._all_in_sync, 60)
+        wait_for(
+            "everything in sync", lambda: not self._behind(), 60, last_seen=lambda: self._behind()
+        )
 
     def tidy_up(self) -> None:
-        """Heal and restart until everything is in sync, then delete the topics."""
-        self.restart_all_healed()
-        cluster = self.cluster
+        """Heal until everything is in sync, then delete the topics."""
+        self.make_whole()
         if self._topics:
             self.delete(*self._topics)
-        settle(cluster)
-        for node in cluster.processes:
+            settle(self.cluster)
+        for node in self.cluster.nodes:
             assert "Traceback" not in self.said(node), f"node {node} printed a traceback"
 
-    def restart_all_healed(self) -> None:
-        """Heal all, start who does not run, restart who lost a directory; wait for all in sync."""
+    def make_whole(self) -> None:
+        """Heal all, start who does not run, revive what was lost; wait for all in sync."""
         self.faults.heal_all()
         cluster = self.cluster
-        if not is_running(cluster, CONTROLLER_ID):
-            cluster.processes.pop(CONTROLLER_ID, None)
-            cluster.start_node(CONTROLLER_ID)
-        stopping = [b for b in cluster.brokers if is_running(cluster, b) and not self._is_whole(b)]
-        for broker in stopping:
-            assert cluster.stop_node(broker) == 0
-        for broker in cluster.brokers:
-            if not is_running(cluster, broker):
-                cluster.processes.pop(broker, None)
-                cluster.start_node(broker)
-        cluster.wait_ready()
-        settle(cluster)
-        self.wait_all_in_sync()
+        for node in cluster.nodes.values():
+            node.thaw()
+        ended = [node for node in cluster.nodes.values() if not node.is_running]
+        for node in ended:
+            node.start()
+        if ended:
+            cluster.wait_served()
+        refusals: list[str] = []
 
-    def _is_whole(self, broker: int) -> bool:
-        return set(self.registered(broker)) == {
-            directory_id(path) for path in configured_dirs(self.cluster, broker)
-        }
+        def is_whole() -> bool:
+            refusals[:] = self._revive_all()
+            return not self._lost() and not self._behind()
 
-    def _all_in_sync(self) -> bool:
-        return all(
-            set(state.isr) == set(state.replicas) and state.leader >= 0
-            for topic in metadata(self.cluster).topics.by_name.values()
-            for state in topic.partitions.values()
+        wait_for(
+            "every directory back and everything in sync",
+            is_whole,
+            60,
+            last_seen=lambda: "\n".join([*refusals, *self._behind()]),
         )
+        settle(cluster)
+
+    def _lost(self) -> list[tuple[int, Path]]:
+        """Brokers and directories of theirs that the controller takes for offline."""
+        image = self.cluster.image()
+        return [
+            (broker, path)
+            for broker in self.cluster.broker_ids
+            for path in self.cluster.node(broker).configured_dirs
+            if directory_id(path) not in image.cluster.brokers[BrokerId(broker)].directories
+        ]
+
+    def _revive_all(self) -> list[str]:
+        """Ask for all directories that are lost; returns why some did not come back."""
+        lost = self._lost()
+
+        async def ask() -> list[ReviveLogDirResponse]:
+            nodes = [(self.cluster.node(broker), path) for broker, path in lost]
+            calls = [
+                revive_log_dir("127.0.0.1", node.port, str(path), REVIVAL_TIMEOUT_S)
+                for node, path in nodes
+            ]
+            return await asyncio.gather(*calls)
+
+        answers = asyncio.run(ask()) if lost else []
+        return [
+            f"{path} of broker {broker}: {answer.error_message}"
+            for (broker, path), answer in zip(lost, answers, strict=True)
+            if ErrorCode(answer.error_code.value) is not ErrorCode.NONE
+        ]
+
+    def _behind(self) -> list[str]:
+        """Partitions that lack a leader or a member of their ISR."""
+        return [
+            f"{topic.name}-{index}: leader {state.leader}, ISR {state.isr} of {state.replicas}"
+            for topic in self.cluster.image().topics.by_name.values()
+            for index, state in topic.partitions.items()
+            if set(state.isr) != set(state.replicas) or state.leader < 0
+        ]
 
 
 class Stage:
@@ -245,7 +368,7 @@ class Stage:
             yield scene
             scene.tidy_up()
         except BaseException as error:
-            for node in (CONTROLLER_ID, *cluster.brokers):
+            for node in (CONTROLLER_ID, *cluster.broker_ids):
                 if folder := os.environ.get("JBODLAB_TEST_OUTPUT"):
                     Path(folder, f"node-{node}.log").write_text(scene.said(node))
                 error.add_note(f"--- node {node}\n{scene.said(node)[-OUTPUT_CHARS:]}")
@@ -256,23 +379,48 @@ class Stage:
     def close(self) -> None:
         """End the cluster."""
         if self._cluster is not None:
-            self._cluster.stop()
+            self._cluster.close()
             self._cluster = None
         if self._root is not None:
-            shutil.rmtree(self._root, ignore_errors=True)
+            remove_folder(self._root)
             self._root = None
 
     def _start(self) -> Cluster:
-        self._root = Path(tempfile.mkdtemp(prefix="jbodlab-stage-"))
-        self._root.chmod(0o755)
-        cluster = self._cluster = Cluster(self._root / "cluster", **self._options)
+        self._root = make_folder()
+        cluster = self._cluster = made(self._root / "cluster", **self._options)
+        ports = cluster.more_ports(len(cluster.nodes))
+        for node, port in zip(cluster.nodes.values(), ports, strict=True):
+            node.set_property(METRICS_PORT, str(port))
         cluster.start()
         return cluster
 
 
-def steadily(what: str, condition: Any, seconds: float = 2.0) -> None:
-    """Assert that something stays true for a while."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        assert condition(), what
-        time.sleep(0.1)
+class Stages:
+    """The stages of one test process: tests that need the same cluster share it.
+
+    A stage that was used longest ago is closed when there are too many: each holds some processes
+    and 250 MB.
+    """
+
+    def __init__(self) -> None:
+        self._stages: dict[str, Stage] = {}
+
+    def of(self, **needs: Any) -> Stage:
+        """Return the stage of clusters that are made with these options of `made`."""
+        key = repr(sorted(needs.items()))
+        stage = self._stages.pop(key, None) or Stage(**needs)
+        self._stages[key] = stage
+        for oldest in list(self._stages)[:-STAGES_MAX]:
+            self._stages.pop(oldest).close()
+        return stage
+
+    def close(self) -> None:
+        """End all clusters."""
+        while self._stages:
+            self._stages.popitem()[1].close()
+
+
+def metrics_port(cluster: Cluster, broker: int) -> int:
+    """The port at which a broker of a stage shows its metrics."""
+    known = properties.parse(cluster.node(broker).properties_file.read_text("utf-8"))
+    return int(known[METRICS_PORT])

@@ -10,15 +10,19 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.cluster.harness import CONTROLLER_ID, Cluster
+from lab.cluster import Cluster, wait_for
+from tests.cluster.scenes import Scene, Stages
+from tests.cluster.scraper import Scraper
 
 WRITE_IOPS = Path("/sys/fs/cgroup/blkio/blkio.throttle.write_iops_device")
 FILLER = "filler"
+DISK_BYTES = 64 << 20
 
 
 class FillableDisk:
@@ -41,8 +45,8 @@ class FillableDisk:
                 file.flush()
 
     def empty(self) -> None:
-        """Remove that file."""
-        (self.path / FILLER).unlink()
+        """Remove that file, if there is one."""
+        (self.path / FILLER).unlink(missing_ok=True)
 
     def close(self) -> None:
         run("umount", "-l", str(self.path))
@@ -61,6 +65,8 @@ class ThrottledDisk:
         run("mkfs.ext4", "-q", "-O", "^has_journal", str(self._image))
         self._device = run("losetup", "--find", "--show", str(self._image))
         run("mount", self._device, str(path))
+        # The device goes with its last mount, also with one that somebody else undoes.
+        run("losetup", "--detach", self._device)
         number = Path(self._device).stat().st_rdev
         self._number = f"{os.major(number)}:{os.minor(number)}"
 
@@ -71,54 +77,41 @@ class ThrottledDisk:
     def close(self) -> None:
         self.throttle(0)
         run("umount", "-l", str(self.path))
-        run("losetup", "--detach", self._device)
 
 
-class DiskCluster(Cluster):
-    """A cluster whose brokers have disks of their own, made before the brokers are formatted."""
+@contextmanager
+def scene_on_small_disks(stages: Stages) -> Iterator[Scene]:
+    """A scene of three brokers with three disks of 64 MiB each, which are empty at its begin."""
+    require(why_no_mounts())
+    with stages.of(brokers=3, dirs=3, disk=FillableDisk).scene() as scene:
+        wait_for("room on every disk", lambda: _all_have_room(scene.cluster))
+        yield scene
+        for disk in scene.cluster.disks.values():
+            assert isinstance(disk, FillableDisk)
+            disk.empty()
 
-    def __init__(
-        self,
-        root: Path,
-        *,
-        disk: Callable[[Path], FillableDisk | ThrottledDisk] = FillableDisk,
-        brokers: int = 3,
-        dirs: int = 2,
-        settings: dict[str, str] | None = None,
-    ) -> None:
-        self.disks: dict[Path, FillableDisk | ThrottledDisk] = {}
-        self.scrape: Callable[[int], dict[str, float]] = lambda _node: {}
-        self._disk = disk
-        try:
-            super().__init__(root, brokers=brokers, dirs=dirs, settings=settings)
-        except BaseException:
-            self.close()
-            raise
 
-    def _write_node(self, node: int) -> None:
-        for path in [] if node == CONTROLLER_ID else self.log_dirs(node):
-            self.disks[path] = self._disk(path.parent)
-        super()._write_node(node)
+def _all_have_room(cluster: Cluster) -> bool:
+    scrape = Scraper(cluster)
+    told = {broker: scrape(broker) for broker in cluster.broker_ids}
+    return all(
+        told[broker.id][f'jbodlab_log_dir_usable_bytes{{logDirectory="{path}"}}'] > 0.9 * DISK_BYTES
+        and told[broker.id][f'jbodlab_log_dir_full{{logDirectory="{path}"}}'] == 0
+        for broker in cluster.brokers
+        for path in broker.paths
+    )
 
-    def fillable(self, directory: Path) -> FillableDisk:
-        disk = self.disks[directory]
-        assert isinstance(disk, FillableDisk)
-        return disk
 
-    def throttled(self, directory: Path) -> ThrottledDisk:
-        disk = self.disks[directory]
-        assert isinstance(disk, ThrottledDisk)
-        return disk
+def fillable(cluster: Cluster, directory: Path) -> FillableDisk:
+    disk = cluster.disks[directory]
+    assert isinstance(disk, FillableDisk)
+    return disk
 
-    def close(self) -> None:
-        """Stop everything and give the disks back."""
-        for disk in self.disks.values():
-            if isinstance(disk, ThrottledDisk):
-                disk.throttle(0)
-        self.stop()
-        for disk in self.disks.values():
-            disk.close()
-        shutil.rmtree(self.root, ignore_errors=True)
+
+def throttled(cluster: Cluster, directory: Path) -> ThrottledDisk:
+    disk = cluster.disks[directory]
+    assert isinstance(disk, ThrottledDisk)
+    return disk
 
 
 def run(*command: str) -> str:

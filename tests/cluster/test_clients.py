@@ -5,26 +5,14 @@ from __future__ import annotations
 import asyncio
 import shutil
 import subprocess
-import tempfile
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.cluster.harness import Cluster, running
+from tests.cluster.scenes import Stage
 
 pytestmark = pytest.mark.cluster
 
 COUNT = 2_000
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    root = Path(tempfile.mkdtemp(prefix="jbodlab-test-"))
-    root.chmod(0o755)
-    with running(root / "cluster") as started:
-        yield started
-    shutil.rmtree(root, ignore_errors=True)
 
 
 def messages() -> list[bytes]:
@@ -32,166 +20,202 @@ def messages() -> list[bytes]:
 
 
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
-def test_confluent_kafka_with_each_acks(cluster: Cluster, acks: str) -> None:
-    from confluent_kafka import Consumer, Producer, TopicPartition
+def test_confluent_kafka_with_each_acks(stage: Stage, acks: str) -> None:
+    with stage.scene() as scene:
+        cluster = scene.cluster
+        from confluent_kafka import Consumer, Producer, TopicPartition
 
-    topic = f"confluent-{acks}"
-    cluster.create_topic(topic, 1, 3)
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": acks, "log_level": 0})
-    for message in messages():
-        producer.produce(topic, message)
-    assert producer.flush(30) == 0
-    consumer = Consumer(
-        {
-            "bootstrap.servers": cluster.bootstrap,
-            "group.id": "g",
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-        }
-    )
-    # No offset given: the group has none committed, so auto.offset.reset decides.
-    consumer.assign([TopicPartition(topic, 0)])
-    found = []
-    while len(found) < COUNT:
-        batch = consumer.consume(500, timeout=10)
-        assert batch, f"only {len(found)} of {COUNT} arrived"
-        found += [message.value() for message in batch]
-    consumer.close()
-    assert found == messages()
+        topic = f"confluent-{acks}"
+        scene.create(topic, 1, 3)
+        producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": acks, "log_level": 0})
+        for message in messages():
+            producer.produce(topic, message)
+        assert producer.flush(30) == 0
+        consumer = Consumer(
+            {
+                "bootstrap.servers": cluster.bootstrap,
+                "group.id": "g",
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+            }
+        )
+        # No offset given: the group has none committed, so auto.offset.reset decides.
+        consumer.assign([TopicPartition(topic, 0)])
+        found = []
+        while len(found) < COUNT:
+            batch = consumer.consume(500, timeout=10)
+            assert batch, f"only {len(found)} of {COUNT} arrived"
+            found += [message.value() for message in batch]
+        consumer.close()
+        assert found == messages()
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-def test_each_codec(cluster: Cluster, codec: str) -> None:
-    from confluent_kafka import Consumer, Producer, TopicPartition
+def test_each_codec(stage: Stage, codec: str) -> None:
+    with stage.scene() as scene:
+        cluster = scene.cluster
+        from confluent_kafka import Consumer, Producer, TopicPartition
 
-    topic = f"codec-{codec}"
-    cluster.create_topic(topic, 1, 3)
-    producer = Producer(
-        {
-            "bootstrap.servers": cluster.bootstrap,
-            "enable.idempotence": True,
-            "compression.type": codec,
-        }
-    )
-    for message in messages():
-        producer.produce(topic, message)
-    assert producer.flush(30) == 0
-    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "g"})
-    consumer.assign([TopicPartition(topic, 0, 0)])
-    found = []
-    while len(found) < COUNT:
-        batch = consumer.consume(500, timeout=10)
-        assert batch, f"only {len(found)} of {COUNT} arrived"
-        found += [message.value() for message in batch]
-    consumer.close()
-    assert found == messages()
-
-
-def test_kafka_python(cluster: Cluster) -> None:
-    from kafka import KafkaConsumer, KafkaProducer, TopicPartition
-
-    cluster.create_topic("kafka-python", 1, 3)
-    producer = KafkaProducer(bootstrap_servers=cluster.bootstrap.split(","))
-    for message in messages():
-        producer.send("kafka-python", message)
-    producer.flush(30)
-    producer.close()
-    consumer = KafkaConsumer(
-        bootstrap_servers=cluster.bootstrap.split(","),
-        auto_offset_reset="earliest",
-        group_id=None,
-        consumer_timeout_ms=10_000,
-    )
-    consumer.assign([TopicPartition("kafka-python", 0)])
-    found = []
-    for record in consumer:
-        found.append(record.value)
-        if len(found) == COUNT:
-            break
-    consumer.close()
-    assert found == messages()
-
-
-def test_aiokafka(cluster: Cluster) -> None:
-    from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-
-    cluster.create_topic("aiokafka", 1, 3)
-
-    async def run() -> list[bytes]:
-        producer = AIOKafkaProducer(bootstrap_servers=cluster.bootstrap, enable_idempotence=True)
-        await producer.start()
-        try:
-            await asyncio.gather(
-                *[await producer.send("aiokafka", message) for message in messages()]
-            )
-        finally:
-            await producer.stop()
-        consumer = AIOKafkaConsumer(
-            bootstrap_servers=cluster.bootstrap, auto_offset_reset="earliest"
+        topic = f"codec-{codec}"
+        scene.create(topic, 1, 3)
+        producer = Producer(
+            {
+                "bootstrap.servers": cluster.bootstrap,
+                "enable.idempotence": True,
+                "compression.type": codec,
+            }
         )
-        await consumer.start()
-        found: list[bytes] = []
-        try:
-            consumer.assign([TopicPartition("aiokafka", 0)])
-            while len(found) < COUNT:
-                batches = await asyncio.wait_for(consumer.getmany(timeout_ms=5_000), 20)
-                found += [record.value for records in batches.values() for record in records]
-        finally:
-            await consumer.stop()
-        return found
+        for message in messages():
+            producer.produce(topic, message)
+        assert producer.flush(30) == 0
+        consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "g"})
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        found = []
+        while len(found) < COUNT:
+            batch = consumer.consume(500, timeout=10)
+            assert batch, f"only {len(found)} of {COUNT} arrived"
+            found += [message.value() for message in batch]
+        consumer.close()
+        assert found == messages()
 
-    assert asyncio.run(run()) == messages()
+
+def test_kafka_python(stage: Stage) -> None:
+    with stage.scene() as scene:
+        cluster = scene.cluster
+        from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+
+        scene.create("kafka-python", 1, 3)
+        producer = KafkaProducer(bootstrap_servers=cluster.bootstrap.split(","))
+        for message in messages():
+            producer.send("kafka-python", message)
+        producer.flush(30)
+        producer.close()
+        consumer = KafkaConsumer(
+            bootstrap_servers=cluster.bootstrap.split(","),
+            auto_offset_reset="earliest",
+            group_id=None,
+            consumer_timeout_ms=10_000,
+        )
+        consumer.assign([TopicPartition("kafka-python", 0)])
+        found = []
+        for record in consumer:
+            found.append(record.value)
+            if len(found) == COUNT:
+                break
+        consumer.close()
+        assert found == messages()
+
+
+def test_aiokafka(stage: Stage) -> None:
+    with stage.scene() as scene:
+        cluster = scene.cluster
+        from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+
+        scene.create("aiokafka", 1, 3)
+
+        async def run() -> list[bytes]:
+            producer = AIOKafkaProducer(
+                bootstrap_servers=cluster.bootstrap, enable_idempotence=True
+            )
+            await producer.start()
+            try:
+                await asyncio.gather(
+                    *[await producer.send("aiokafka", message) for message in messages()]
+                )
+            finally:
+                await producer.stop()
+            consumer = AIOKafkaConsumer(
+                bootstrap_servers=cluster.bootstrap, auto_offset_reset="earliest"
+            )
+            await consumer.start()
+            found: list[bytes] = []
+            try:
+                consumer.assign([TopicPartition("aiokafka", 0)])
+                while len(found) < COUNT:
+                    batches = await asyncio.wait_for(consumer.getmany(timeout_ms=5_000), 20)
+                    found += [record.value for records in batches.values() for record in records]
+            finally:
+                await consumer.stop()
+            return found
+
+        assert asyncio.run(run()) == messages()
 
 
 @pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed")
-def test_kcat(cluster: Cluster) -> None:
-    cluster.create_topic("kcat", 1, 3)
-    text = b"\n".join(messages()) + b"\n"
-    produce = ["kcat", "-P", "-b", cluster.bootstrap, "-t", "kcat", "-X", "enable.idempotence=true"]
-    subprocess.run(produce, input=text, check=True, timeout=60)
-    consume = ["kcat", "-C", "-b", cluster.bootstrap, "-t", "kcat", "-o", "beginning", "-e", "-q"]
-    found = subprocess.run(consume, check=True, capture_output=True, timeout=60)
-    assert found.stdout == text
+def test_kcat(stage: Stage) -> None:
+    with stage.scene() as scene:
+        cluster = scene.cluster
+        scene.create("kcat", 1, 3)
+        text = b"\n".join(messages()) + b"\n"
+        produce = [
+            "kcat",
+            "-P",
+            "-b",
+            cluster.bootstrap,
+            "-t",
+            "kcat",
+            "-X",
+            "enable.idempotence=true",
+        ]
+        subprocess.run(produce, input=text, check=True, timeout=60)
+        consume = [
+            "kcat",
+            "-C",
+            "-b",
+            cluster.bootstrap,
+            "-t",
+            "kcat",
+            "-o",
+            "beginning",
+            "-e",
+            "-q",
+        ]
+        found = subprocess.run(consume, check=True, capture_output=True, timeout=60)
+        assert found.stdout == text
 
 
-def test_kafka_python_administers(cluster: Cluster) -> None:
-    from kafka.admin import KafkaAdminClient, NewTopic
+def test_kafka_python_administers(stage: Stage) -> None:
+    with stage.scene() as scene:
+        cluster = scene.cluster
+        from kafka.admin import KafkaAdminClient, NewTopic
 
-    admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap.split(","))
-    admin.create_topics([NewTopic("admin", 3, 3)])
-    assert "admin" in admin.list_topics()
-    described = admin.describe_topics(["admin"])
-    assert len(described[0]["partitions"]) == 3
-    brokers = admin.describe_cluster()["brokers"]
-    assert sorted(broker["broker_id"] for broker in brokers) == cluster.brokers
-    admin.delete_topics(["admin"])
-    assert "admin" not in admin.list_topics()
-    admin.close()
+        admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap.split(","))
+        admin.create_topics([NewTopic("admin", 3, 3)])
+        assert "admin" in admin.list_topics()
+        described = admin.describe_topics(["admin"])
+        assert len(described[0]["partitions"]) == 3
+        brokers = admin.describe_cluster()["brokers"]
+        assert sorted(broker["broker_id"] for broker in brokers) == cluster.broker_ids
+        admin.delete_topics(["admin"])
+        assert "admin" not in admin.list_topics()
+        admin.close()
 
 
-def test_joining_a_group_gets_a_clear_error(cluster: Cluster) -> None:
-    from confluent_kafka import Consumer, KafkaException
+def test_joining_a_group_gets_a_clear_error(stage: Stage) -> None:
+    with stage.scene() as scene:
+        cluster = scene.cluster
+        from confluent_kafka import Consumer, KafkaException
 
-    cluster.create_topic("grouped", 1, 3)
-    errors: list[str] = []
-    consumer = Consumer(
-        {
-            "bootstrap.servers": cluster.bootstrap,
-            "group.id": "g",
-            "error_cb": lambda error: errors.append(str(error)),
-            "log_level": 0,
-        }
-    )
-    consumer.subscribe(["grouped"])
-    for _ in range(20):
-        try:
-            message = consumer.poll(0.5)
-        except KafkaException as error:
-            errors.append(str(error))
-        else:
-            if message is not None and message.error() is not None:
-                errors.append(str(message.error()))
-        if errors:
-            break
-    consumer.close()
-    assert errors
+        scene.create("grouped", 1, 3)
+        errors: list[str] = []
+        consumer = Consumer(
+            {
+                "bootstrap.servers": cluster.bootstrap,
+                "group.id": "g",
+                "error_cb": lambda error: errors.append(str(error)),
+                "log_level": 0,
+            }
+        )
+        consumer.subscribe(["grouped"])
+        for _ in range(20):
+            try:
+                message = consumer.poll(0.5)
+            except KafkaException as error:
+                errors.append(str(error))
+            else:
+                if message is not None and message.error() is not None:
+                    errors.append(str(message.error()))
+            if errors:
+                break
+        consumer.close()
+        assert errors

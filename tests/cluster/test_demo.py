@@ -7,12 +7,11 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
-from tests.cluster.harness import BIN, wait_for
+from tests.cluster.harness import script, wait_for
 
 pytestmark = pytest.mark.cluster
 
@@ -47,7 +46,7 @@ def test_demo_loses_nothing_and_leaves_nothing_running(cluster_root: Path) -> No
     cluster_root.mkdir(mode=0o755)
 
     done = subprocess.run(
-        [str(BIN / "jbodlab"), "demo", "--output", str(output)],
+        [*script("jbodlab"), "demo", "--output", str(output)],
         env=environment(state),
         capture_output=True,
         text=True,
@@ -74,7 +73,7 @@ def test_interrupted_demo_leaves_no_process_and_no_mount(cluster_root: Path, aft
     log = cluster_root / "demo.log"
     with log.open("wb") as out:
         demo = subprocess.Popen(
-            [str(BIN / "jbodlab"), "demo", "--no-spark", "--output", str(output)],
+            [*script("jbodlab"), "demo", "--no-spark", "--output", str(output)],
             env=environment(state),
             stdout=out,
             stderr=out,
@@ -82,7 +81,6 @@ def test_interrupted_demo_leaves_no_process_and_no_mount(cluster_root: Path, aft
         )
     try:
         wait_for(f"the line {after!r}", lambda: after in log.read_text(), 60)
-        time.sleep(0.2)
         os.killpg(demo.pid, signal.SIGINT)
         assert demo.wait(60) != 0
     finally:
@@ -99,7 +97,7 @@ def test_up_status_fault_and_down(cluster_root: Path) -> None:
 
     def run(*command: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [str(BIN / command[0]), *command[1:]],
+            [*script(command[0]), *command[1:]],
             env=environment(state),
             capture_output=True,
             text=True,

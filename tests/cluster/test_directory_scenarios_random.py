@@ -7,8 +7,6 @@ makes a row repeatable in what is done, though not in when; a failure prints the
 from __future__ import annotations
 
 import random
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +14,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from tests.cluster.disk_faults import KINDS
 from tests.cluster.harness import CONTROLLER_ID, wait_for
-from tests.cluster.invariants import Ledger, is_running, settle
+from tests.cluster.invariants import Ledger, settle
 from tests.cluster.scenes import Scene, Stage
 
 pytestmark = [pytest.mark.cluster, pytest.mark.soak]
@@ -24,13 +22,6 @@ pytestmark = [pytest.mark.cluster, pytest.mark.soak]
 STEPS = 30
 # A broker with one of these does not start; see test_directory_scenarios_start.
 UNSTARTABLE = {"delete", "empty", "dangling", "mount_over"}
-
-
-@pytest.fixture(scope="module")
-def stage() -> Iterator[Stage]:
-    stage = Stage()
-    yield stage
-    stage.close()
 
 
 class Row:
@@ -66,14 +57,19 @@ class Row:
             ]
         )
         action()
-        time.sleep(self.random.choice([0, 0.1, 0.6]))
+        self.pause()
+
+    def pause(self) -> None:
+        """Let the controller write some more records, or none; an idle one writes two a second."""
+        wanted = self.cluster.image().offset + self.random.choice([0, 1, 3])
+        wait_for("records of the controller", lambda: self.cluster.image().offset >= wanted)
 
     def note(self, text: str) -> None:
         self.steps.append(text)
 
     def break_directory(self) -> None:
-        broker = self.random.choice(self.cluster.brokers)
-        healthy = [path for path in self.cluster.log_dirs(broker) if path not in self.broken]
+        broker = self.random.choice(self.cluster.broker_ids)
+        healthy = [path for path in self.cluster.broker(broker).paths if path not in self.broken]
         # The last one would end the process.
         if len(healthy) > 1:
             kinds = [k for k in KINDS if k not in UNSTARTABLE or self.serves(broker)]
@@ -89,41 +85,41 @@ class Row:
             del self.broken[path]
 
     def restart_broker(self) -> None:
-        broker = self.random.choice(self.cluster.brokers)
-        if self.can_start(broker) and is_running(self.cluster, broker):
+        broker = self.random.choice(self.cluster.broker_ids)
+        if self.can_start(broker) and self.cluster.node(broker).is_running:
             self.note(f"restart {broker}")
-            self.cluster.stop_node(broker)
+            self.cluster.node(broker).stop()
             self.start(broker)
 
     def kill_broker(self) -> None:
-        broker = self.random.choice(self.cluster.brokers)
-        if self.can_start(broker) and is_running(self.cluster, broker):
+        broker = self.random.choice(self.cluster.broker_ids)
+        if self.can_start(broker) and self.cluster.node(broker).is_running:
             self.note(f"kill {broker}")
-            self.cluster.kill(broker)
-            time.sleep(self.random.choice([0, 0.5]))
+            self.cluster.node(broker).kill()
+            self.pause()
             self.start(broker)
 
     def start(self, broker: int) -> None:
-        self.started[broker] = len(self.cluster.output(broker))
-        self.cluster.start_node(broker)
+        self.started[broker] = len(self.cluster.node(broker).output())
+        self.cluster.node(broker).start()
 
     def serves(self, broker: int) -> bool:
         """Whether a broker has read its directories."""
         return "serves clients" in self.said_since_start(broker)
 
     def said_since_start(self, node: int) -> str:
-        return self.cluster.output(node)[self.started.get(node, 0) :]
+        return self.cluster.node(node).output()[self.started.get(node, 0) :]
 
     def can_start(self, broker: int) -> bool:
         return not any(
-            self.broken.get(path) in UNSTARTABLE for path in self.cluster.log_dirs(broker)
+            self.broken.get(path) in UNSTARTABLE for path in self.cluster.broker(broker).paths
         )
 
     def restart_controller(self) -> None:
         self.note("restart the controller")
         # Who is stopped while it starts has not learned yet to stop in order.
         wait_for("it serves", lambda: "serves brokers" in self.said_since_start(CONTROLLER_ID))
-        self.started[CONTROLLER_ID] = len(self.cluster.output(CONTROLLER_ID))
+        self.started[CONTROLLER_ID] = len(self.cluster.node(CONTROLLER_ID).output())
         self.scene.bounce_controller(kill=self.random.random() < 0.5)
 
     def add_topic(self) -> None:
@@ -168,8 +164,8 @@ def test_row_of_mishaps(seed: int, stage: Stage) -> None:
         except BaseException as error:
             error.add_note("\n".join(row.steps))
             raise
-        scene.restart_all_healed()
+        scene.make_whole()
         for ledger in row.ledgers:
             ledger.finish()
-        assert is_running(scene.cluster, CONTROLLER_ID)
+        assert scene.cluster.node(CONTROLLER_ID).is_running
         scene.check(*row.ledgers)

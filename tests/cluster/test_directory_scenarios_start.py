@@ -6,44 +6,39 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import ElectionType
 
-from jbodlab.ids import BrokerId
+from jbodlab.log import names
 from tests.cluster.disk_faults import KINDS
-from tests.cluster.harness import CONTROLLER_ID, Cluster, directory_id, running, wait_for
-from tests.cluster.invariants import Ledger, configured_dirs, metadata, settle
-from tests.cluster.scenes import SETTINGS, Scene, Stage, some, steadily
+from tests.cluster.harness import (
+    CONTROLLER_ID,
+    as_servers,
+    assigned,
+    directory_id,
+    partitions_in,
+    script,
+    wait_for,
+)
+from tests.cluster.invariants import Ledger, settle
+from tests.cluster.scenes import MOMENTS, Scene, Stage, some
 
 pytestmark = pytest.mark.cluster
-
-# What looks like a mount point without its disk is never used, and never ignored.
-FATAL_KINDS = {"delete", "empty", "dangling", "mount_over"}
-
-
-@pytest.fixture(scope="module")
-def stage() -> Iterator[Stage]:
-    stage = Stage()
-    yield stage
-    stage.close()
 
 
 def stopped_with_fault(scene: Scene, kind: str) -> tuple[Ledger, Path]:
     """Broker 2 is down, and one of its directories is broken."""
     ledger = scene.topic(8, min_insync_replicas="1")
-    path = scene.cluster.directory_of(2, ledger.topic, 0)
-    assert scene.cluster.stop_node(2) == 0
+    path = scene.cluster.broker(2).log_dir_of(ledger.topic, 0).path
+    assert scene.cluster.node(2).stop() == 0
     scene.faults.make(kind, path)
     ledger.produce()
     return ledger, path
 
 
-@pytest.mark.parametrize(
-    "kind", some([kind for kind in KINDS if kind not in FATAL_KINDS], "chmod000", "chmod555")
-)
+@pytest.mark.parametrize("kind", some(KINDS, "chmod000", "chmod555", "empty", "delete"))
 def test_start_with_a_dead_directory(kind: str, stage: Stage) -> None:
     with stage.scene() as scene:
         ledger, path = stopped_with_fault(scene, kind)
@@ -59,17 +54,26 @@ def test_start_with_a_dead_directory(kind: str, stage: Stage) -> None:
         scene.restart(2)
         scene.wait_offline(2, path)
         scene.check(ledger, other)
+        # What was dead at the start can be revived as well.
+        scene.faults.heal(path)
+        revived = scene.revive(2, path)
+        assert not revived.error_message
+        assert revived.replicas == len(partitions_in(path, ledger.topic))
+        scene.wait_all_in_sync()
+        scene.check(ledger, other)
 
 
-@pytest.mark.parametrize(
-    "kind", some([kind for kind in KINDS if kind in FATAL_KINDS], "empty", "dangling")
-)
-def test_start_without_a_disk_ends_with_one_line(kind: str, stage: Stage) -> None:
+def test_nothing_is_made_on_the_mount_point_of_a_disk_that_comes_back_later(stage: Stage) -> None:
+    """The disk is mounted while the broker runs; until then its mount point stays as it is."""
     with stage.scene() as scene:
-        ledger, path = stopped_with_fault(scene, kind)
-        code, line = scene.cluster.run_to_end(2)
-        assert code == 1
-        assert f"No `meta.properties` found in {path}" in line
+        ledger, path = stopped_with_fault(scene, "empty")
+        scene.start(2)
+        scene.wait_offline(2, path)
+        ledger.produce()
+        assert list(path.iterdir()) == []
+        scene.restart(2)
+        scene.wait_offline(2, path)
+        assert list(path.iterdir()) == []
         scene.check(ledger)
 
 
@@ -87,15 +91,18 @@ def break_meta(text: str) -> dict[str, str]:
         "bad directory id": "\n".join(
             "directory.id=???" if line.startswith("directory.id") else line for line in lines
         ),
+        "empty": "",
+        "torn": text[: text.find("node.id") + 5],
+        "zeroed": "\0" * len(text),
     }
 
 
-@pytest.mark.parametrize("what", some(sorted(break_meta("")), "bad directory id"))
+@pytest.mark.parametrize("what", some(sorted(break_meta("")), "bad directory id", "torn"))
 def test_start_with_bad_meta_properties(what: str, stage: Stage) -> None:
     with stage.scene() as scene:
         ledger = scene.topic(8, min_insync_replicas="1")
-        path = scene.cluster.directory_of(2, ledger.topic, 0)
-        assert scene.cluster.stop_node(2) == 0
+        path = scene.cluster.broker(2).log_dir_of(ledger.topic, 0).path
+        assert scene.cluster.node(2).stop() == 0
         file = path / "meta.properties"
         good = file.read_text()
         file.write_text(break_meta(good)[what])
@@ -111,17 +118,13 @@ def test_start_with_bad_meta_properties(what: str, stage: Stage) -> None:
 def test_start_with_directories_of_others_ends_with_one_line(stage: Stage) -> None:
     with stage.scene() as scene:
         ledger = scene.topic(8, min_insync_replicas="1")
-        assert scene.cluster.stop_node(2) == 0
-        mine, second = scene.cluster.log_dirs(2)[:2]
+        assert scene.cluster.node(2).stop() == 0
+        mine, second = scene.cluster.broker(2).paths[:2]
         file = mine / "meta.properties"
         good = file.read_text()
         cases = {
-            # Without a version it is one of Kafka's first version, which had no ids.
-            "": "node ID not found in",
             good.replace("node.id=2", "node.id=3"): "doesn't match",
-            good.replace(
-                scene.cluster.cluster_id, "AAAAAAAAAAAAAAAAAAAAAA"
-            ): "Invalid cluster.id in",
+            good.replace(scene.cluster.id, "AAAAAAAAAAAAAAAAAAAAAA"): "Invalid cluster.id in",
             (second / "meta.properties").read_text(): "Duplicate directory ID",
             "\n".join(
                 "directory.id=AAAAAAAAAAAAAAAAAAAAAQ" if line.startswith("directory.id") else line
@@ -130,7 +133,7 @@ def test_start_with_directories_of_others_ends_with_one_line(stage: Stage) -> No
         }
         for text, expected in cases.items():
             file.write_text(text)
-            code, line = scene.cluster.run_to_end(2)
+            code, line = scene.cluster.node(2).run_to_end()
             assert (code, expected in line) == (1, True), line
             # Nothing was touched on the way.
             assert sorted(p.name for p in second.iterdir() if p.name == ".kafka_cleanshutdown")
@@ -142,11 +145,10 @@ def test_start_with_directories_of_others_ends_with_one_line(stage: Stage) -> No
 def test_second_process_on_the_same_directories(stage: Stage) -> None:
     with stage.scene() as scene:
         ledger = scene.topic(4)
-        first = scene.cluster.processes.pop(2)
-        code, line = scene.cluster.run_to_end(2)
-        scene.cluster.processes[2] = first
-        assert code == 1
-        assert "Failed to acquire lock on file .lock" in line
+        settings = str(scene.cluster.node(2).properties_file)
+        second = as_servers(scene.cluster, [*script("jbod-broker"), "-c", settings])
+        assert second.returncode == 1
+        assert "Failed to acquire lock on file .lock" in second.stderr.splitlines()[-1]
         ledger.produce()
         scene.check(ledger)
 
@@ -165,9 +167,9 @@ def test_start_finds_an_io_error_inside_a_directory(damage: str, stage: Stage) -
     """The directory goes offline, the others serve, and the data wait for the repair."""
     with stage.scene() as scene:
         ledger = scene.topic(8, min_insync_replicas="1")
-        path = scene.cluster.directory_of(2, ledger.topic, 0)
+        path = scene.cluster.broker(2).log_dir_of(ledger.topic, 0).path
         folder = path / f"{ledger.topic}-0"
-        assert scene.cluster.stop_node(2) == 0
+        assert scene.cluster.node(2).stop() == 0
         segment = folder / f"{0:020d}.log"
         aside = path.with_name("segment-aside")
         match damage:
@@ -213,10 +215,11 @@ LEFTOVERS = [
 def test_start_repairs_what_a_crash_may_leave(damage: str, stage: Stage) -> None:
     """The replica catches up with its leader again; nothing of it takes the directory along."""
     with stage.scene() as scene:
-        ledger = scene.topic(8, min_insync_replicas="1")
-        path = scene.cluster.directory_of(2, ledger.topic, 0)
+        ledger = Ledger(scene.cluster, scene.topic_at([[2, 1, 3]] * 8), 8)
+        ledger.produce()
+        path = scene.cluster.broker(2).log_dir_of(ledger.topic, 0).path
         folder = path / f"{ledger.topic}-0"
-        scene.cluster.kill(2)
+        scene.cluster.node(2).kill()
         segment = folder / f"{0:020d}.log"
         checkpoints = [entry for entry in path.iterdir() if entry.name.endswith("-checkpoint")]
         match damage:
@@ -244,35 +247,26 @@ def test_start_repairs_what_a_crash_may_leave(damage: str, stage: Stage) -> None
         scene.check(ledger)
         assert scene.ids[path] in scene.registered(2)
         # And what it has now is good enough to lead with.
-        for broker in (1, 3):
-            assert scene.cluster.stop_node(broker) == 0
-        wait_for("it leads", lambda: set(leaders_in_metadata(scene.cluster, ledger)) == {2})
-        for broker in (1, 3):
-            scene.cluster.start_node(broker)
-        scene.cluster.wait_ready()
+        scene.cluster.admin().elect_leaders(ElectionType.PREFERRED).result(30)
+        wait_for("it leads", lambda: set(scene.cluster.leaders(ledger.topic).values()) == {2})
         scene.check(ledger)
-
-
-def leaders_in_metadata(cluster: Cluster, ledger: Ledger) -> list[int]:
-    states = metadata(cluster).topics.by_name[ledger.topic].partitions.values()
-    return [state.leader for state in states]
 
 
 def test_the_order_of_log_dirs_and_their_spelling_mean_nothing(stage: Stage) -> None:
     with stage.scene() as scene:
         ledger = scene.topic(8, min_insync_replicas="3")
-        assigned = scene.cluster.assigned(2, ledger.topic)
-        dirs = scene.cluster.log_dirs(2)
+        before = assigned(scene.cluster, 2, ledger.topic)
+        dirs = scene.cluster.broker(2).paths
         link = dirs[0].with_name("link")
         link.symlink_to(dirs[0])
         spelled = [f"{dirs[3]}/", dirs[2], f"{dirs[1].parent}/./data", link]
-        scene.cluster.set_property(2, "log.dirs", ",".join(map(str, spelled)))
+        scene.cluster.node(2).set_property("log.dirs", ",".join(map(str, spelled)))
         scene.restart(2)
         ledger.produce()
         scene.wait_all_in_sync()
         scene.check(ledger)
-        assert scene.cluster.assigned(2, ledger.topic) == assigned
-        scene.cluster.set_property(2, "log.dirs", ",".join(map(str, dirs)))
+        assert assigned(scene.cluster, 2, ledger.topic) == before
+        scene.cluster.node(2).set_property("log.dirs", ",".join(map(str, dirs)))
         scene.restart(2)
         link.unlink()
 
@@ -280,25 +274,23 @@ def test_the_order_of_log_dirs_and_their_spelling_mean_nothing(stage: Stage) -> 
 def test_directory_is_added_while_another_is_dead(stage: Stage) -> None:
     with stage.scene() as scene:
         ledger, path = stopped_with_fault(scene, "chmod000")
-        dirs = scene.cluster.log_dirs(2)
+        dirs = scene.cluster.broker(2).paths
         added = dirs[0].parent.with_name("disk-9") / "data"
         added.mkdir(parents=True)
         scene.cluster.own(added.parent)
-        scene.cluster.set_property(2, "log.dirs", ",".join(map(str, [*dirs, added])))
-        scene.cluster.format(2)
+        scene.cluster.node(2).set_property("log.dirs", ",".join(map(str, [*dirs, added])))
+        scene.cluster.format([scene.cluster.node(2)])
         scene.start(2)
         scene.wait_offline(2, path)
         other = scene.topic(8)
         scene.check(ledger, other)
         # It is the emptiest, so it is filled first.
-        assert scene.cluster.partitions_in(added, other.topic)
-        assert not scene.cluster.partitions_in(added, ledger.topic)
-        scene.faults.heal(path)
-        scene.restart(2)
-        scene.wait_all_in_sync()
+        assert partitions_in(added, other.topic)
+        assert not partitions_in(added, ledger.topic)
+        scene.make_whole()
         scene.check(ledger, other)
         # And taken away again: what was in there is made anew in the others.
-        scene.cluster.set_property(2, "log.dirs", ",".join(map(str, dirs)))
+        scene.cluster.node(2).set_property("log.dirs", ",".join(map(str, dirs)))
         scene.restart(2)
         scene.wait_all_in_sync()
         scene.check(ledger, other)
@@ -308,9 +300,9 @@ def test_directory_is_added_while_another_is_dead(stage: Stage) -> None:
 def test_two_replicas_change_places_by_hand(stage: Stage) -> None:
     with stage.scene() as scene:
         ledger = scene.topic(8, min_insync_replicas="1")
-        scene.cluster.kill(2)
-        dirs = scene.cluster.log_dirs(2)
-        where = {p: path for path in dirs for p in scene.cluster.partitions_in(path, ledger.topic)}
+        scene.cluster.node(2).kill()
+        dirs = scene.cluster.broker(2).paths
+        where = {p: path for path in dirs for p in partitions_in(path, ledger.topic)}
         for number, (partition, path) in enumerate(sorted(where.items())):
             target = dirs[(dirs.index(path) + 1 + number % 3) % 4]
             (path / f"{ledger.topic}-{partition}").rename(target / f"{ledger.topic}-{partition}")
@@ -318,7 +310,7 @@ def test_two_replicas_change_places_by_hand(stage: Stage) -> None:
         scene.start(2)
         scene.wait_all_in_sync()
         scene.check(ledger)
-        now = {p: path for path in dirs for p in scene.cluster.partitions_in(path, ledger.topic)}
+        now = {p: path for path in dirs for p in partitions_in(path, ledger.topic)}
         assert all(now[partition] != path for partition, path in where.items())
 
 
@@ -326,8 +318,8 @@ def test_disks_rotate_and_one_of_them_dies(stage: Stage) -> None:
     """The ids travel with the disks, so a replica is looked for where its disk is now."""
     with stage.scene() as scene:
         ledger = scene.topic(8, min_insync_replicas="1")
-        assert scene.cluster.stop_node(2) == 0
-        dirs = scene.cluster.log_dirs(2)
+        assert scene.cluster.node(2).stop() == 0
+        dirs = scene.cluster.broker(2).paths
         aside = [path.rename(path.with_name("rotating")) for path in dirs]
         for path, source in zip(dirs[1:] + dirs[:1], aside, strict=True):
             source.rename(path)
@@ -347,15 +339,14 @@ def test_disks_rotate_and_one_of_them_dies(stage: Stage) -> None:
 def test_broker_starts_without_a_controller_and_loses_a_directory_meanwhile(stage: Stage) -> None:
     with stage.scene() as scene:
         ledger = scene.topic(8, min_insync_replicas="1")
-        path = scene.cluster.directory_of(2, ledger.topic, 0)
-        scene.cluster.kill(CONTROLLER_ID)
-        scene.cluster.kill(2)
-        scene.cluster.start_node(2)
-        time.sleep(1)
+        path = scene.cluster.broker(2).log_dir_of(ledger.topic, 0).path
+        scene.cluster.node(CONTROLLER_ID).kill()
+        scene.cluster.node(2).kill()
+        # It has found its directories, and asks for a controller.
+        scene.start_until(2, "registers")
         scene.faults.make("file", path)
-        time.sleep(1)
-        scene.cluster.start_node(CONTROLLER_ID)
-        scene.cluster.wait_ready()
+        scene.cluster.node(CONTROLLER_ID).start()
+        scene.cluster.wait_served()
         scene.wait_offline(2, path)
         ledger.produce()
         scene.check(ledger)
@@ -365,20 +356,18 @@ def test_everything_stops_and_starts_with_a_dead_directory_on_every_broker(stage
     with stage.scene() as scene:
         ledger = scene.topic(12, min_insync_replicas="1")
         single = scene.topic(12, 1)
-        for node in [*scene.cluster.brokers, CONTROLLER_ID]:
-            scene.cluster.kill(node)
-        for number, broker in enumerate(scene.cluster.brokers):
-            scene.faults.make("chmod000", scene.cluster.log_dirs(broker)[number])
-        for node in [CONTROLLER_ID, *scene.cluster.brokers]:
-            scene.cluster.start_node(node)
-        scene.cluster.wait_ready()
+        for node in [*scene.cluster.broker_ids, CONTROLLER_ID]:
+            scene.cluster.node(node).kill()
+        for number, broker in enumerate(scene.cluster.broker_ids):
+            scene.faults.make("chmod000", scene.cluster.broker(broker).paths[number])
+        for node in [CONTROLLER_ID, *scene.cluster.broker_ids]:
+            scene.cluster.node(node).start()
+        scene.cluster.wait_served()
         settle(scene.cluster)
         leaderless = [p for p, leader in scene.cluster.leaders(single.topic).items() if leader < 0]
         assert leaderless, "no directory of a single replica died"
         # Who was last in an ISR may sit in a dead directory; nobody else may lead then.
-        scene.faults.heal_all()
-        scene.restart(*scene.cluster.brokers)
-        scene.wait_all_in_sync()
+        scene.make_whole()
         scene.check(ledger, single)
 
 
@@ -387,31 +376,11 @@ def test_killed_again_and_again_while_it_starts(stage: Stage) -> None:
     """Every time it may have got a little further: locks, markers, checkpoints, registration."""
     with stage.scene() as scene:
         ledger = scene.topic(8, min_insync_replicas="1")
-        assert scene.cluster.stop_node(2) == 0
-        for delay_s in (0.15, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7, 0.8):
-            scene.cluster.start_node(2)
-            time.sleep(delay_s)
-            scene.cluster.kill(2)
+        assert scene.cluster.node(2).stop() == 0
+        for moment in [*MOMENTS, *reversed(MOMENTS)]:
+            scene.start_until(2, moment)
+            scene.cluster.node(2).kill()
             ledger.produce(8)
-        scene.start(2)
-        scene.wait_all_in_sync()
-        scene.check(ledger)
-
-
-def test_an_old_copy_of_a_disk_returns(stage: Stage) -> None:
-    """A disk was removed, its replicas were made anew, and then it is put back."""
-    with stage.scene() as scene:
-        ledger = scene.topic(8, min_insync_replicas="1")
-        dirs = scene.cluster.log_dirs(2)
-        removed = scene.cluster.directory_of(2, ledger.topic, 0)
-        kept = [path for path in dirs if path != removed]
-        scene.cluster.set_property(2, "log.dirs", ",".join(map(str, kept)))
-        scene.restart(2)
-        scene.wait_all_in_sync()
-        ledger.produce()
-        scene.check(ledger)
-        assert scene.cluster.stop_node(2) == 0
-        scene.cluster.set_property(2, "log.dirs", ",".join(map(str, dirs)))
         scene.start(2)
         scene.wait_all_in_sync()
         scene.check(ledger)
@@ -422,15 +391,15 @@ def test_unplugged_while_down_and_registered_when_it_is_back(stage: Stage) -> No
     """Dead at one start, alive at the next, dead again: the registration follows."""
     with stage.scene() as scene:
         ledger = scene.topic(8, min_insync_replicas="1")
-        path = scene.cluster.directory_of(2, ledger.topic, 0)
+        path = scene.cluster.broker(2).log_dir_of(ledger.topic, 0).path
         for _ in range(2):
-            assert scene.cluster.stop_node(2) == 0
+            assert scene.cluster.node(2).stop() == 0
             scene.faults.make("chmod000", path)
             scene.start(2)
             scene.wait_offline(2, path)
             ledger.produce()
             scene.check(ledger)
-            assert scene.cluster.stop_node(2) == 0
+            assert scene.cluster.node(2).stop() == 0
             scene.faults.heal(path)
             scene.start(2)
             wait_for("registered", lambda: scene.ids[path] in scene.registered(2))
@@ -438,61 +407,30 @@ def test_unplugged_while_down_and_registered_when_it_is_back(stage: Stage) -> No
             scene.check(ledger)
 
 
-def test_metadata_directory_is_one_of_the_data_directories(cluster_root: Path) -> None:
+def test_metadata_directory_is_one_of_the_data_directories(stage: Stage) -> None:
     """Where it is, as by default, its loss ends the broker; that of the others does not."""
-    cluster = Cluster(cluster_root, brokers=2, dirs=3, settings=SETTINGS)
-    for broker in cluster.brokers:
-        shutil.rmtree(cluster.metadata_dir(broker))
-        cluster.set_property(broker, "metadata.log.dir", str(cluster.log_dirs(broker)[0]))
-    try:
-        cluster.start()
-        scene = Scene(cluster)
-        ledger = scene.topic(6, 2, min_insync_replicas="1")
-        first, second, _ = cluster.log_dirs(2)
+    with stage.scene() as scene:
+        cluster, ledger = scene.cluster, scene.topic(6, min_insync_replicas="1")
+        first, second, *_ = cluster.broker(2).paths
+        apart = cluster.node(2).metadata_dir
+        cluster.node(2).set_property("metadata.log.dir", str(first))
+        scene.restart(2)
         scene.break_and_wait("chmod000", 2, second)
         ledger.produce()
         scene.check(ledger)
         scene.faults.make("chmod000", first)
-        assert cluster.processes[2].wait(20) == 1
-        lines = [line for line in cluster.output(2).splitlines() if line.strip()]
+        assert cluster.node(2).wait_ended() == 1
+        lines = [line for line in scene.said(2).splitlines() if line.strip()]
         assert f"metadata log directory {first}" in lines[-1]
-        cluster.processes.pop(2)
         ledger.produce()
         scene.check(ledger)
-        code, line = cluster.run_to_end(2)
+        code, line = cluster.node(2).run_to_end()
         assert code == 1
         assert str(first) in line
         scene.faults.heal_all()
         scene.start(2)
         scene.wait_all_in_sync()
         scene.check(ledger)
-    finally:
-        cluster.stop()
-
-
-def test_unregistered_directory_ids_are_those_of_dead_directories_only(cluster_root: Path) -> None:
-    """Brokers with one, two and four directories in one cluster."""
-    with running(cluster_root, brokers=3, dirs=4, settings=SETTINGS) as cluster:
-        scene = Scene(cluster)
-        for broker, count in ((1, 1), (2, 2)):
-            assert cluster.stop_node(broker) == 0
-            kept = cluster.log_dirs(broker)[:count]
-            cluster.set_property(broker, "log.dirs", ",".join(map(str, kept)))
-            cluster.start_node(broker)
-        cluster.wait_ready()
-        ledger = scene.topic(9, min_insync_replicas="1")
-        scene.check(ledger)
-        for broker in cluster.brokers:
-            assert len(scene.registered(broker)) == len(configured_dirs(cluster, broker))
-        scene.break_and_wait("chmod000", 2, cluster.log_dirs(2)[1])
-        ledger.produce()
-        scene.check(ledger)
-        scene.faults.make("chmod000", cluster.log_dirs(1)[0])
-        assert cluster.processes[1].wait(20) == 1
-        cluster.processes.pop(1)
-        ledger.produce()
-        scene.check(ledger)
-        steadily(
-            "broker 2 stays unfenced",
-            lambda: not metadata(cluster).cluster.brokers[BrokerId(2)].fenced,
-        )
+        assert cluster.node(2).stop() == 0
+        cluster.node(2).set_property("metadata.log.dir", str(apart))
+        shutil.rmtree(first / names.METADATA_DIR_NAME)

@@ -2,40 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-import subprocess
-import tempfile
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 
-from bench.kafka import fetch_jars
 from jbodlab.metadata_log.snapshots import latest_snapshot
-from tests.cluster.harness import BIN, CONTROLLER_ID, Cluster, running, wait_for
+from tests.cluster.harness import CONTROLLER_ID, Cluster, running, wait_for
+from tests.kafka.tools import DUMP_LOG, KafkaTools
+from tests.storage_tool.dumping import dump
 
 pytestmark = [pytest.mark.cluster, pytest.mark.kafka]
 
-JARS = Path(tempfile.gettempdir()) / "jbodlab-kafka-4.3.1"
 SETTINGS = {
     "metadata.log.max.record.bytes.between.snapshots": "2000",
     "log.index.interval.bytes": "100",
 }
 SUFFIXES = (".log", ".checkpoint", ".index", ".timeindex", ".snapshot", ".txnindex")
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-
-
-@pytest.fixture(scope="module")
-def jars() -> Path:
-    for program in ("java", "mvn"):
-        if shutil.which(program) is None:
-            pytest.skip(f"{program} is not installed")
-    try:
-        fetch_jars(JARS)
-    except (subprocess.SubprocessError, OSError) as error:
-        pytest.skip(f"Maven cannot fetch Apache Kafka's jars: {error}")
-    return JARS
 
 
 def produce(cluster: Cluster, topic: str) -> None:
@@ -59,17 +44,17 @@ def produce(cluster: Cluster, topic: str) -> None:
 
 
 def test_every_file_of_a_cluster_is_printed_as_by_kafkas_tool(
-    cluster_root: Path, jars: Path, tmp_path: Path
+    cluster_root: Path, kafka_tools: KafkaTools, tmp_path: Path
 ) -> None:
     with running(cluster_root, settings=SETTINGS) as cluster:
         cluster.create_topic("plain", 2, 3, segment_bytes="16384")
         cluster.create_topic("stamped", 2, 3, message_timestamp_type="LogAppendTime")
         for topic in ("plain", "stamped"):
             produce(cluster, topic)
-        metadata = cluster.metadata_dir(CONTROLLER_ID) / "__cluster_metadata-0"
+        metadata = cluster.node(CONTROLLER_ID).metadata_dir / "__cluster_metadata-0"
         wait_for("a snapshot", lambda: latest_snapshot(metadata))
-        for node in [*cluster.brokers, CONTROLLER_ID]:
-            assert cluster.stop_node(node) == 0
+        for node in [*cluster.broker_ids, CONTROLLER_ID]:
+            assert cluster.node(node).stop() == 0
         shutil.copytree(cluster_root, tmp_path / "copy")
     found = sorted(path for path in (tmp_path / "copy").rglob("*") if path.name.endswith(SUFFIXES))
     kinds = {path.suffix for path in found if path.stat().st_size}
@@ -85,33 +70,12 @@ def test_every_file_of_a_cluster_is_printed_as_by_kafkas_tool(
     ):
         assert files
         arguments = [*options, "--files", ",".join(map(str, files))]
-        expected = subprocess.run(
-            [
-                *("java", "-Xmx256m", "-Dstdout.encoding=UTF-8", "-cp", f"{jars}/*"),
-                *("org.apache.kafka.tools.DumpLogSegments", *arguments),
-            ],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=True,
-        )
-        dumped = subprocess.run(
-            [BIN / "jbod-dump-log", *arguments],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=True,
-        )
-        assert dumped.stdout.splitlines() == expected.stdout.splitlines()
-        assert dumped.stderr == ""
-        as_json = subprocess.run(
-            [BIN / "jbod-dump-log", "--json", *arguments],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=True,
-        )
-        objects = [json.loads(line) for line in as_json.stdout.splitlines()]
+        expected = kafka_tools.run(DUMP_LOG, *arguments)
+        assert expected.code == 0, expected.err
+        dumped = dump(*arguments)
+        assert dumped.lines == expected.out.split("\n")[:-1]
+        assert (dumped.code, dumped.err) == (0, "")
+        objects = dump("--json", *arguments).objects
         assert sum(one["kind"] == "record" for one in objects) == sum(
-            line.startswith("| offset: ") for line in dumped.stdout.splitlines()
+            line.startswith("| offset: ") for line in dumped.lines
         )

@@ -5,29 +5,33 @@ their own that really fill up and really answer late.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, Producer
 
+from tests.cluster.configs import BROKER, TOPIC, alter, client
 from tests.cluster.harness import (
     Cluster,
     Load,
     assert_nothing_lost,
+    partitions_in,
     read_all,
     wait_for,
 )
+from tests.cluster.scenes import SETTINGS, Scene, Stage, Stages
+from tests.cluster.scraper import Scraper
 from tests.cluster.small_disks import (
-    DiskCluster,
+    DISK_BYTES,
     ThrottledDisk,
+    fillable,
     require,
-    why_no_mounts,
+    scene_on_small_disks,
+    throttled,
     why_no_throttle,
 )
-from tests.cluster.test_metrics import Scraper
 
 pytestmark = pytest.mark.cluster
 
@@ -35,46 +39,31 @@ PARTITIONS = 6
 LEFT_BYTES = 400 << 10
 """Less than the reserve of a disk of 64 MiB, which is 655 KiB, and enough for small files."""
 
-QUICK = {
-    "log.segment.delete.delay.ms": "100",
-    "log.initial.task.delay.ms": "500",
-    "log.retention.check.interval.ms": "500",
-}
 
-
-@contextmanager
-def disks(root: Path, **options: Any) -> Iterator[DiskCluster]:
-    """A started cluster on disks of its own that is gone afterwards."""
-    require(why_no_mounts())
-    cluster = DiskCluster(root, **options)
-    try:
-        cluster.scrape = Scraper(cluster)
-        cluster.start()
-        yield cluster
-    finally:
-        cluster.close()
-
-
-def wait_for_event(cluster: Cluster, broker: int, directory: Path, text: str) -> None:
-    wait_for(
-        f"'{text}' of {directory} in the log of broker {broker}",
-        lambda: any(
-            f"log directory {directory} " in line and text in line
-            for line in cluster.output(broker).splitlines()
-        ),
-        deadline_s=15,
+def is_said(scene: Scene, broker: int, directory: Path, text: str) -> bool:
+    """Whether a broker has told something of a directory in this scene."""
+    return any(
+        f"log directory {directory} " in line and text in line
+        for line in scene.said(broker).splitlines()
     )
 
 
-def metric(cluster: DiskCluster, broker: int, name: str, directory: Path) -> float:
+def wait_for_event(scene: Scene, broker: int, directory: Path, text: str) -> None:
+    wait_for(
+        f"'{text}' of {directory} in the log of broker {broker}",
+        lambda: is_said(scene, broker, directory, text),
+    )
+
+
+def metric(scene: Scene, broker: int, name: str, directory: Path) -> float:
     """One of the metrics of a directory."""
-    return cluster.scrape(broker)[f'jbodlab_log_dir_{name}{{logDirectory="{directory}"}}']
+    found = Scraper(scene.cluster)(broker)
+    return found[f'jbodlab_log_dir_{name}{{logDirectory="{directory}"}}']
 
 
-def assert_none_failed(cluster: Cluster) -> None:
-    for broker in cluster.brokers:
-        assert "went offline" not in cluster.output(broker)
-        assert "Traceback" not in cluster.output(broker)
+def assert_none_failed(scene: Scene) -> None:
+    for broker in scene.cluster.broker_ids:
+        assert "went offline" not in scene.said(broker)
 
 
 def wait_until_relieved(cluster: Cluster, broker: int, topic: str, partitions: set[int]) -> None:
@@ -85,53 +74,47 @@ def wait_until_relieved(cluster: Cluster, broker: int, topic: str, partitions: s
             cluster.leaders(topic)[p] not in (broker, -1) and broker not in cluster.isr(topic)[p]
             for p in partitions
         ),
-        deadline_s=10,
     )
 
 
-def wait_until_in_sync(cluster: Cluster, topic: str) -> None:
-    wait_for(
-        "every replica back in the ISR",
-        lambda: all(isr == set(cluster.brokers) for isr in cluster.isr(topic).values()),
-        deadline_s=20,
-    )
+def goes_on(load: Load) -> None:
+    moment = time.monotonic()
+    wait_for("acknowledgements go on", lambda: load.acknowledged_after(moment, 0))
 
 
 @pytest.mark.parametrize("side", ["leader", "follower"])
 def test_a_full_directory_is_left_and_comes_back_with_nothing_lost(
-    side: str, cluster_root: Path
+    side: str, stages: Stages
 ) -> None:
-    with disks(cluster_root) as cluster:
-        cluster.create_topic("load", PARTITIONS, 3, min_insync_replicas="2")
-        with Load(cluster.bootstrap, "load", partition=0) as load:
-            leader = cluster.leaders("load")[0]
+    with scene_on_small_disks(stages) as scene:
+        cluster = scene.cluster
+        topic = scene.topic(PARTITIONS, records=0, min_insync_replicas="2").topic
+        with Load(cluster.bootstrap, topic, partition=0) as load:
+            leader = cluster.leaders(topic)[0]
             broker = leader if side == "leader" else 1 + leader % 3
-            directory = cluster.directory_of(broker, "load", 0)
-            there = cluster.partitions_in(directory, "load")
+            directory = cluster.broker(broker).log_dir_of(topic, 0).path
+            there = partitions_in(directory, topic)
+            changes = metric(scene, broker, "condition_changes_total", directory)
 
-            cluster.fillable(directory).fill(LEFT_BYTES)
+            fillable(cluster, directory).fill(LEFT_BYTES)
 
-            wait_for_event(cluster, broker, directory, "is FULL, was HEALTHY")
-            assert metric(cluster, broker, "full", directory) == 1
-            assert metric(cluster, broker, "reserved_bytes", directory) == (64 << 20) // 100
-            assert metric(cluster, broker, "usable_bytes", directory) < (64 << 20) // 100
-            wait_until_relieved(cluster, broker, "load", there)
-            relieved = time.monotonic()
-            wait_for(
-                "acknowledgements go on", lambda: load.acknowledged_after(relieved + 0.5, 0), 10
-            )
+            wait_for_event(scene, broker, directory, "is FULL, was HEALTHY")
+            assert metric(scene, broker, "full", directory) == 1
+            assert metric(scene, broker, "reserved_bytes", directory) == DISK_BYTES // 100
+            assert metric(scene, broker, "usable_bytes", directory) < DISK_BYTES // 100
+            wait_until_relieved(cluster, broker, topic, there)
+            goes_on(load)
             if side == "follower":
-                assert cluster.leaders("load")[0] == leader, "a leader with room stays"
+                assert cluster.leaders(topic)[0] == leader, "a leader with room stays"
 
-            cluster.fillable(directory).empty()
+            fillable(cluster, directory).empty()
 
-            wait_for_event(cluster, broker, directory, "is HEALTHY, was FULL")
-            assert metric(cluster, broker, "full", directory) == 0
-            assert metric(cluster, broker, "condition_changes_total", directory) == 2
-            wait_until_in_sync(cluster, "load")
-        assert_nothing_lost(load, read_all(cluster.bootstrap, "load", PARTITIONS))
-        assert load.longest_gap_s() < 5, "somebody waited for the full directory"
-        assert_none_failed(cluster)
+            wait_for_event(scene, broker, directory, "is HEALTHY, was FULL")
+            assert metric(scene, broker, "full", directory) == 0
+            assert metric(scene, broker, "condition_changes_total", directory) == changes + 2
+            cluster.wait_isr(topic)
+        assert_nothing_lost(load, read_all(cluster.bootstrap, topic, PARTITIONS))
+        assert_none_failed(scene)
 
 
 def produce(bootstrap: str, topic: str, count: int, size: int) -> list[str | None]:
@@ -141,7 +124,7 @@ def produce(bootstrap: str, topic: str, count: int, size: int) -> list[str | Non
         {
             "bootstrap.servers": bootstrap,
             "acks": "all",
-            "delivery.timeout.ms": 3_000,
+            "delivery.timeout.ms": 5_000,
             "message.max.bytes": 2_000_000,
             "linger.ms": 0,
             "log_level": 0,
@@ -158,149 +141,163 @@ def produce(bootstrap: str, topic: str, count: int, size: int) -> list[str | Non
     return results
 
 
-def test_a_fast_producer_fills_its_disk_up_to_the_reserve_and_no_further(
-    cluster_root: Path,
-) -> None:
-    with disks(cluster_root, brokers=1, dirs=1, settings=QUICK) as cluster:
-        cluster.create_topic("ballast", 1, 1)
-        cluster.create_topic("load", 1, 1)
-        assert produce(cluster.bootstrap, "ballast", 20, 1_000_000) == [None] * 20
-
-        # Twice as much as there is room for, as fast as it can be sent.
-        results = produce(cluster.bootstrap, "load", 80, 900_000)
-
-        written = results.count(None)
-        assert 45 < written < 53
-        (directory,) = cluster.log_dirs(1)
-        wait_for_event(cluster, 1, directory, "is FULL, was HEALTHY")
-        assert cluster.fillable(directory).free_bytes() > 600_000, "the reserve was written to"
-        assert len(read_all(cluster.bootstrap, "load", 1)[0]) == written, "reads go on"
-        assert cluster.leaders("load") == {0: 1}, "nobody else could lead"
-        assert set(produce(cluster.bootstrap, "load", 1, 100)) == {"_MSG_TIMED_OUT"}
-
-        for future in cluster.admin().delete_topics(["ballast"]).values():
-            future.result(30)
-
-        wait_for_event(cluster, 1, directory, "is HEALTHY, was FULL")
-        assert produce(cluster.bootstrap, "load", 1, 100) == [None]
-        assert_none_failed(cluster)
+def flood(scene: Scene, topic: str, broker: int, directory: Path) -> list[str | None]:
+    """Send as fast as possible until a directory is full and refuses; what came of each record."""
+    results: list[str | None] = []
+    wait_for(
+        f"{directory} full",
+        lambda: (
+            results.extend(produce(scene.cluster.bootstrap, topic, 40, 900_000))
+            or (results[-1] and is_said(scene, broker, directory, "is FULL, was HEALTHY"))
+        ),
+        90,
+    )
+    return results
 
 
-def test_retention_goes_on_in_a_full_directory_and_makes_room_in_it(cluster_root: Path) -> None:
-    with disks(cluster_root, brokers=1, dirs=1, settings=QUICK) as cluster:
-        cluster.create_topic("load", 1, 1, segment_bytes="5000000", retention_ms="6000")
-        results = produce(cluster.bootstrap, "load", 80, 900_000)
-        assert None in results
-        (directory,) = cluster.log_dirs(1)
-        wait_for_event(cluster, 1, directory, "is FULL, was HEALTHY")
+def test_a_fast_producer_fills_its_disk_up_to_the_reserve_and_no_further(stages: Stages) -> None:
+    with scene_on_small_disks(stages) as scene:
+        cluster = scene.cluster
+        # Everything into one directory.
+        directory, *others = cluster.broker(1).paths
+        closed = ",".join(map(str, others))
+        alter(client(cluster), BROKER, "1", cordoned_log_dirs=closed)
+        ballast, topic = scene.topic_at([[1]]), scene.topic_at([[1]])
+        alter(client(cluster), BROKER, "1", cordoned_log_dirs=None)
+        assert produce(cluster.bootstrap, ballast, 20, 1_000_000) == [None] * 20
 
-        wait_for_event(cluster, 1, directory, "is HEALTHY, was FULL")
+        written = flood(scene, topic, 1, directory).count(None)
 
-        assert produce(cluster.bootstrap, "load", 1, 100) == [None]
-        assert_none_failed(cluster)
+        assert written < 53, "more than there was room for"
+        assert fillable(cluster, directory).free_bytes() > 600_000, "the reserve was written to"
+        assert len(read_all(cluster.bootstrap, topic, 1)[0]) >= written, "reads go on"
+        assert cluster.leaders(topic) == {0: 1}, "nobody else could lead"
+        assert set(produce(cluster.bootstrap, topic, 1, 100)) == {"_MSG_TIMED_OUT"}
+
+        scene.delete(ballast)
+
+        wait_for_event(scene, 1, directory, "is HEALTHY, was FULL")
+        assert produce(cluster.bootstrap, topic, 1, 100) == [None]
+        assert_none_failed(scene)
 
 
-def test_a_directory_that_is_full_at_the_start_gets_no_new_replicas(cluster_root: Path) -> None:
-    with disks(cluster_root, brokers=1, dirs=2) as cluster:
-        cluster.create_topic("old", 2, 1)
-        first, second = cluster.log_dirs(1)
-        (there,) = wait_for("its files", lambda: cluster.partitions_in(first, "old"))
-        cluster.stop_node(1)
-        cluster.fillable(first).fill(LEFT_BYTES)
+def test_retention_goes_on_in_a_full_directory_and_makes_room_in_it(stages: Stages) -> None:
+    with scene_on_small_disks(stages) as scene:
+        cluster = scene.cluster
+        topic = scene.topic_at([[1]], segment_bytes="5000000")
+        directory = cluster.broker(1).log_dir_of(topic, 0).path
+        fillable(cluster, directory).fill(20 << 20)
+        flood(scene, topic, 1, directory)
 
-        cluster.start_node(1)
-        cluster.wait_ready()
+        alter(client(cluster), TOPIC, topic, retention_ms="1")
 
-        wait_for_event(cluster, 1, first, "is FULL, was HEALTHY")
-        cluster.create_topic("new", 4, 1)
-        wait_for("four replicas", lambda: len(cluster.partitions_in(second, "new")) == 4)
-        assert cluster.partitions_in(first, "new") == set()
+        wait_for_event(scene, 1, directory, "is HEALTHY, was FULL")
+        assert produce(cluster.bootstrap, topic, 1, 100) == [None]
+        assert_none_failed(scene)
+
+
+def test_a_directory_that_is_full_at_the_start_gets_no_new_replicas(stages: Stages) -> None:
+    with scene_on_small_disks(stages) as scene:
+        cluster = scene.cluster
+        old = scene.topic_at([[1]])
+        full = cluster.broker(1).log_dir_of(old, 0).path
+        assert cluster.node(1).stop() == 0
+        fillable(cluster, full).fill(LEFT_BYTES)
+
+        scene.start(1)
+
+        wait_for_event(scene, 1, full, "is FULL, was HEALTHY")
+        new = scene.topic_at([[1]] * 4)
+        assert partitions_in(full, new) == set()
         # The old replica there leads, but takes nothing.
-        producer = Producer(
-            {"bootstrap.servers": cluster.bootstrap, "delivery.timeout.ms": 2_000, "log_level": 0}
-        )
-        errors: list[Any] = []
-        producer.produce(
-            "old", b"x", partition=there, on_delivery=lambda error, _: errors.append(error)
-        )
-        producer.flush(20)
-        assert errors[0] is not None
-        assert_none_failed(cluster)
+        assert produce(cluster.bootstrap, old, 1, 100) == ["_MSG_TIMED_OUT"]
+        assert_none_failed(scene)
 
 
-def test_a_full_directory_that_fails_is_offline_like_any_other(cluster_root: Path) -> None:
-    with disks(cluster_root) as cluster:
-        cluster.create_topic("load", PARTITIONS, 3, min_insync_replicas="2")
-        with Load(cluster.bootstrap, "load", partition=0) as load:
-            broker = cluster.leaders("load")[0]
-            directory = cluster.directory_of(broker, "load", 0)
-            there = cluster.partitions_in(directory, "load")
-            cluster.fillable(directory).fill(LEFT_BYTES)
-            wait_until_relieved(cluster, broker, "load", there)
+def test_a_full_directory_that_fails_is_offline_like_any_other(stages: Stages) -> None:
+    with scene_on_small_disks(stages) as scene:
+        cluster = scene.cluster
+        topic = scene.topic(PARTITIONS, records=0, min_insync_replicas="2").topic
+        with Load(cluster.bootstrap, topic, partition=0) as load:
+            broker, directory = scene.leader(load)
+            there = partitions_in(directory, topic)
+            fillable(cluster, directory).fill(LEFT_BYTES)
+            wait_until_relieved(cluster, broker, topic, there)
 
-            cluster.inject("chmod000", directory)
+            scene.break_and_wait("chmod000", broker, directory)
 
-            wait_for("the failure", lambda: "went offline" in cluster.output(broker), 10)
-            moment = time.monotonic()
-            wait_for("acknowledgements go on", lambda: load.acknowledged_after(moment, 0), 10)
-        assert_nothing_lost(load, read_all(cluster.bootstrap, "load", PARTITIONS))
+            goes_on(load)
+        assert_nothing_lost(load, read_all(cluster.bootstrap, topic, PARTITIONS))
 
 
 @pytest.mark.parametrize("policy", ["move", "report"])
 def test_leaders_leave_a_slow_directory_where_the_policy_says_so(
-    policy: str, cluster_root: Path
+    policy: str,
 ) -> None:
-    require(why_no_throttle())
     settings = {
+        **SETTINGS,
         "log.dir.slow.policy": policy,
         "log.dir.slow.window.ms": "4000",
         "log.dir.slow.min.ms": "50",
         "jbodlab.log.dir.probe.deadline.ms": "10000",
         "jbodlab.log.dir.probe.interval.ms": "250",
     }
-    with disks(cluster_root, disk=ThrottledDisk, brokers=2, settings=settings) as cluster:
-        cluster.create_topic("load", PARTITIONS, 2, min_insync_replicas="1")
-        with Load(cluster.bootstrap, "load", rate=50) as load:
-            broker = cluster.leaders("load")[0]
-            directory = cluster.directory_of(broker, "load", 0)
-            there = cluster.partitions_in(directory, "load")
+    with scene_on_slow_disks(settings) as scene:
+        cluster = scene.cluster
+        topic = scene.topic(PARTITIONS, 2, records=0).topic
+        with Load(cluster.bootstrap, topic, rate=50) as load:
+            broker, directory = scene.leader(load)
+            there = partitions_in(directory, topic)
 
-            cluster.throttled(directory).throttle(10)
+            throttled(cluster, directory).throttle(10)
 
-            wait_for_event(cluster, broker, directory, "is SLOW, was HEALTHY")
-            assert metric(cluster, broker, "slow", directory) == 1
+            wait_for_event(scene, broker, directory, "is SLOW, was HEALTHY")
+            assert metric(scene, broker, "slow", directory) == 1
             if policy == "move":
                 wait_for(
                     "the leaders elsewhere",
-                    lambda: all(cluster.leaders("load")[p] not in (broker, -1) for p in there),
-                    deadline_s=10,
+                    lambda: all(cluster.leaders(topic)[p] not in (broker, -1) for p in there),
                 )
             else:
-                time.sleep(1)
-                assert cluster.leaders("load")[0] == broker
-            assert all(isr == {1, 2} for isr in cluster.isr("load").values()), "slow is in sync"
+                scene.let_probe(broker)
+                assert cluster.leaders(topic)[0] == broker, "the leader stays"
+            assert all(isr == {1, 2} for isr in cluster.isr(topic).values()), "slow is in sync"
 
-            cluster.throttled(directory).throttle(0)
+            throttled(cluster, directory).throttle(0)
 
-            wait_for_event(cluster, broker, directory, "is HEALTHY, was SLOW")
-        assert_nothing_lost(load, read_all(cluster.bootstrap, "load", PARTITIONS))
-        assert_none_failed(cluster)
+            wait_for_event(scene, broker, directory, "is HEALTHY, was SLOW")
+        assert_nothing_lost(load, read_all(cluster.bootstrap, topic, PARTITIONS))
+        assert_none_failed(scene)
 
 
-def test_a_disk_that_answers_no_more_is_hung_and_offline(cluster_root: Path) -> None:
-    require(why_no_throttle())
-    with disks(cluster_root, disk=ThrottledDisk, brokers=2) as cluster:
-        cluster.create_topic("load", PARTITIONS, 2, min_insync_replicas="1")
-        with Load(cluster.bootstrap, "load", rate=50) as load:
-            broker = cluster.leaders("load")[0]
-            directory = cluster.directory_of(broker, "load", 0)
-            there = cluster.partitions_in(directory, "load")
+def test_a_disk_that_answers_no_more_is_hung_and_offline() -> None:
+    with scene_on_slow_disks(SETTINGS) as scene:
+        cluster = scene.cluster
+        topic = scene.topic(PARTITIONS, 2, records=0).topic
+        with Load(cluster.bootstrap, topic, rate=50) as load:
+            broker, directory = scene.leader(load)
+            there = partitions_in(directory, topic)
 
             # A sync takes several writes, and so longer than a call may take.
-            cluster.throttled(directory).throttle(1)
+            throttled(cluster, directory).throttle(1)
 
-            wait_for_event(cluster, broker, directory, "went offline: HUNG: no answer within 2000")
-            assert metric(cluster, broker, "hung", directory) == 1
-            assert metric(cluster, broker, "slow", directory) == 0
-            wait_until_relieved(cluster, broker, "load", there)
-        assert_nothing_lost(load, read_all(cluster.bootstrap, "load", PARTITIONS))
+            wait_for_event(scene, broker, directory, "went offline: HUNG: no answer within 2000")
+            assert metric(scene, broker, "hung", directory) == 1
+            assert metric(scene, broker, "slow", directory) == 0
+            wait_until_relieved(cluster, broker, topic, there)
+        assert_nothing_lost(load, read_all(cluster.bootstrap, topic, PARTITIONS))
+
+
+@contextmanager
+def scene_on_slow_disks(settings: Mapping[str, str]) -> Iterator[Scene]:
+    """A scene on disks that can be slowed down; each needs settings, or an end, of its own."""
+    require(why_no_throttle())
+    stage = Stage(brokers=2, dirs=2, disk=ThrottledDisk, settings=settings)
+    try:
+        with stage.scene() as scene:
+            yield scene
+            for disk in scene.cluster.disks.values():
+                assert isinstance(disk, ThrottledDisk)
+                disk.throttle(0)
+    finally:
+        stage.close()

@@ -4,119 +4,136 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from bench.kafka import fetch_jars
 from jbodlab.metadata_log.batches import read_batches
 from jbodlab.metadata_log.metadata_log import MetadataLog
 from jbodlab.metadata_log.snapshots import latest_snapshot, read_snapshot
+from jbodlab.records.features import SUPPORTED
 from jbodlab.records.schema import to_json
-from tests.cluster.harness import CONTROLLER_ID, Cluster, running, wait_for
+from tests.cluster.harness import CONTROLLER_ID, Cluster, wait_for
+from tests.cluster.scenes import SETTINGS, Scene, Stages
+from tests.kafka.tools import (
+    CLUSTER,
+    CONFIGS,
+    DUMP_LOG,
+    FEATURES,
+    LEADER_ELECTION,
+    LOG_DIRS,
+    QUORUM,
+    REASSIGN,
+    TOPICS,
+    VERIFIABLE_PRODUCER,
+    KafkaTools,
+    Printed,
+)
 
 pytestmark = [pytest.mark.cluster, pytest.mark.kafka]
 
 # Snapshots are written all the time, and all history is kept.
-SETTINGS = {"metadata.log.max.record.bytes.between.snapshots": "2000"}
-JARS = Path(tempfile.gettempdir()) / "jbodlab-kafka-4.3.1"
+OFTEN = {**SETTINGS, "metadata.log.max.record.bytes.between.snapshots": "2000"}
 
 
-@pytest.fixture(scope="module")
-def jars() -> Path:
-    for program in ("java", "mvn"):
-        if shutil.which(program) is None:
-            pytest.skip(f"{program} is not installed")
-    try:
-        fetch_jars(JARS)
-    except (subprocess.SubprocessError, OSError) as error:
-        pytest.skip(f"Maven cannot fetch Apache Kafka's jars: {error}")
-    return JARS
+@pytest.fixture
+def scene(stages: Stages) -> Iterator[Scene]:
+    with stages.of(settings=OFTEN).scene() as scene:
+        yield scene
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    root = Path(tempfile.mkdtemp(prefix="jbodlab-test-"))
-    root.chmod(0o755)
-    with running(root / "cluster", settings=SETTINGS) as started:
-        yield started
-    shutil.rmtree(root, ignore_errors=True)
+@pytest.fixture
+def cluster(scene: Scene) -> Cluster:
+    return scene.cluster
 
 
-def tool(jars: Path, name: str, *arguments: str) -> str:
-    done = subprocess.run(
-        ["java", "-Xmx256m", "-cp", f"{jars}/*", f"org.apache.kafka.tools.{name}", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+@pytest.fixture
+def tool(cluster: Cluster, kafka_tools: KafkaTools) -> Callable[..., list[str]]:
+    """Runs a tool that has to succeed; returns the lines that it printed."""
+
+    def run(name: str, *arguments: str) -> list[str]:
+        options = () if name == DUMP_LOG else ("--bootstrap-server", cluster.bootstrap)
+        done = kafka_tools.run(name, *options, *arguments)
+        assert done.code == 0, done.out + done.err
+        return done.lines
+
+    return run
 
 
-def test_java_producer_is_idempotent_here(cluster: Cluster, jars: Path) -> None:
-    cluster.create_topic("verifiable", 3, 3)
-    out = tool(
-        jars,
-        "VerifiableProducer",
-        *("--bootstrap-server", cluster.bootstrap, "--topic", "verifiable"),
+Tool = Callable[..., list[str]]
+
+
+def test_java_producer_is_idempotent_here(scene: Scene, kafka_tools: KafkaTools) -> None:
+    scene.create("verifiable", 3, 3)
+    done = kafka_tools.run_alone(
+        VERIFIABLE_PRODUCER,
+        *("--bootstrap-server", scene.cluster.bootstrap, "--topic", "verifiable"),
         *("--max-messages", "2000", "--acks", "-1"),
     )
-    events = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+    assert done.code == 0, done
+    events = [json.loads(line) for line in done.lines if line.startswith("{")]
     assert sum(event["name"] == "producer_send_success" for event in events) == 2000
     assert not [event for event in events if event["name"] == "producer_send_error"]
 
 
-def test_topics_and_log_dirs_are_described(cluster: Cluster, jars: Path) -> None:
-    cluster.create_topic("described", 3, 3)
-    topics = tool(
-        jars, "TopicCommand", "--bootstrap-server", cluster.bootstrap, "--list"
-    ).splitlines()
-    assert "described" in topics
-    out = tool(jars, "LogDirsCommand", "--bootstrap-server", cluster.bootstrap, "--describe")
-    described = json.loads(out.splitlines()[-1])
-    assert [broker["broker"] for broker in described["brokers"]] == cluster.brokers
+def test_each_tool_prints_the_same_in_a_process_of_its_own(
+    scene: Scene, kafka_tools: KafkaTools
+) -> None:
+    scene.create("alone", 1, 3)
+    for name, arguments in (
+        (TOPICS, ["--describe", "--topic", "alone"]),
+        (LOG_DIRS, ["--describe", "--topic-list", "alone", "--broker-list", "1"]),
+        (CONFIGS, ["--describe", "--entity-type", "topics"]),
+        (REASSIGN, ["--verify"]),
+    ):
+        options = ["--bootstrap-server", scene.cluster.bootstrap, *arguments]
+        here = kafka_tools.run(name, *options)
+        assert here == kafka_tools.run_alone(name, *options), (name, arguments)
+
+
+def test_topics_and_log_dirs_are_described(scene: Scene, cluster: Cluster, tool: Tool) -> None:
+    scene.create("described", 3, 3)
+    assert "described" in tool(TOPICS, "--list")
+    out = tool(LOG_DIRS, "--describe")
+    described = json.loads(out[-1])
+    assert [broker["broker"] for broker in described["brokers"]] == cluster.broker_ids
     for broker in described["brokers"]:
         assert {one["logDir"] for one in broker["logDirs"]} == {
-            str(path) for path in cluster.log_dirs(broker["broker"])
+            str(path) for path in cluster.broker(broker["broker"]).paths
         }
         held = [p["partition"] for one in broker["logDirs"] for p in one["partitions"]]
         assert {"described-0", "described-1", "described-2"} <= set(held)
 
 
-def test_dump_tool_reads_the_metadata_log(cluster: Cluster, jars: Path, tmp_path: Path) -> None:
-    cluster.create_topic("dumped", 3, 3)
+def test_dump_tool_reads_the_metadata_log(
+    scene: Scene, cluster: Cluster, tool: Tool, tmp_path: Path
+) -> None:
+    scene.create("dumped", 3, 3)
     # A copy: the running controller appends a NoOp twice a second.
     copy = tmp_path / "__cluster_metadata-0"
-    shutil.copytree(cluster.metadata_dir(CONTROLLER_ID) / "__cluster_metadata-0", copy)
+    shutil.copytree(cluster.node(CONTROLLER_ID).metadata_dir / "__cluster_metadata-0", copy)
     segment = copy / "00000000000000000000.log"
 
-    out = tool(jars, "DumpLogSegments", "--cluster-metadata-decoder", "--files", str(segment))
+    out = tool(DUMP_LOG, "--cluster-metadata-decoder", "--files", str(segment))
 
-    assert "isvalid: false" not in out
-    assert "Error at" not in out
+    assert not [line for line in out if "isvalid: false" in line or "Error at" in line]
     log = MetadataLog.open(tmp_path)
     count = sum(len(batch.records) for batch in read_batches(log.read(0, segment.stat().st_size)))
     log.close()
-    assert sum(line.startswith("| offset:") for line in out.splitlines()) == count
-    payloads = [
-        json.loads(line.partition("payload: ")[2])
-        for line in out.splitlines()
-        if "payload: " in line
-    ]
+    assert sum(line.startswith("| offset:") for line in out) == count
+    payloads = [json.loads(line.partition("payload: ")[2]) for line in out if "payload: " in line]
     kinds = {payload["type"] for payload in payloads}
     assert {"REGISTER_BROKER_RECORD", "TOPIC_RECORD", "PARTITION_RECORD"} <= kinds
     topics = [p["data"]["name"] for p in payloads if p["type"] == "TOPIC_RECORD"]
     assert "dumped" in topics
 
 
-def test_dump_tool_reads_a_snapshot(cluster: Cluster, jars: Path, tmp_path: Path) -> None:
-    cluster.create_topic("snapshotted", 3, 3)
-    directory = cluster.metadata_dir(CONTROLLER_ID) / "__cluster_metadata-0"
+def test_dump_tool_reads_a_snapshot(
+    scene: Scene, cluster: Cluster, tool: Tool, tmp_path: Path
+) -> None:
+    scene.create("snapshotted", 3, 3)
+    directory = cluster.node(CONTROLLER_ID).metadata_dir / "__cluster_metadata-0"
 
     def newest_with_topic() -> Path | None:
         path = latest_snapshot(directory)
@@ -126,20 +143,78 @@ def test_dump_tool_reads_a_snapshot(cluster: Cluster, jars: Path, tmp_path: Path
     copy = tmp_path / path.name
     shutil.copy(path, copy)
 
-    out = tool(jars, "DumpLogSegments", "--cluster-metadata-decoder", "--files", str(copy))
+    out = tool(DUMP_LOG, "--cluster-metadata-decoder", "--files", str(copy))
 
-    assert "isvalid: false" not in out
-    assert "Error at" not in out
+    assert not [line for line in out if "isvalid: false" in line or "Error at" in line]
     snapshot = read_snapshot(copy)
     assert f"Snapshot end offset: {snapshot.end_offset}, epoch: {snapshot.epoch}" in out
-    assert "SnapshotHeader" in out
-    assert "SnapshotFooter" in out
-    payloads = [
-        json.loads(line.partition("payload: ")[2])
-        for line in out.splitlines()
-        if "payload: " in line
-    ]
+    assert any("SnapshotHeader" in line for line in out)
+    assert any("SnapshotFooter" in line for line in out)
+    payloads = [json.loads(line.partition("payload: ")[2]) for line in out if "payload: " in line]
     assert payloads == [
         {"type": record.NAME, "version": version, "data": to_json(record, version)}
         for record, version in snapshot.records
     ]
+
+
+def test_features_are_described_and_only_possible_levels_are_set(
+    cluster: Cluster, tool: Tool, kafka_tools: KafkaTools
+) -> None:
+    rows = {line.split()[1]: line.split()[3:8:2] for line in tool(FEATURES, "describe")}
+    assert set(rows) == set(SUPPORTED)
+    assert rows["metadata.version"] == ["3.3-IV3", "4.3-IV0", "4.3-IV0"]
+    assert rows["group.version"] == ["0", "0", "0"]
+
+    tool(FEATURES, "upgrade", "--feature", "metadata.version=30")
+    for asked, reason in (
+        (("upgrade", "--feature", "group.version=1"), "does not support this feature"),
+        (("downgrade", "--metadata", "3.6-IV0"), "Refusing to perform the requested downgrade"),
+    ):
+        done = kafka_tools.run(FEATURES, "--bootstrap-server", cluster.bootstrap, *asked)
+        assert done.code != 0
+        assert reason in done.out + done.err
+
+
+def test_the_quorum_is_described(cluster: Cluster, tool: Tool) -> None:
+    status = dict(line.split(":", 1) for line in tool(QUORUM, "describe", "--status"))
+    assert int(status["LeaderId"]) == CONTROLLER_ID
+    assert int(status["HighWatermark"]) > 0
+
+    _, *rows = (line.split() for line in tool(QUORUM, "describe", "--replication"))
+    assert {row[0]: row[-1] for row in rows} == {
+        str(CONTROLLER_ID): "Leader",
+        **{str(broker): "Observer" for broker in cluster.broker_ids},
+    }
+
+
+def test_leaders_are_elected(scene: Scene, tool: Tool) -> None:
+    first, *others = scene.cluster.broker_ids
+    name = scene.topic_at([[first, *others]])
+    scene.restart(first)
+    scene.wait_all_in_sync()
+    assert scene.cluster.leaders(name)[0] in others
+
+    at = ("--topic", name, "--partition", "0")
+    said = tool(LEADER_ELECTION, "--election-type", "preferred", *at)
+    assert any("Successfully completed leader election" in line for line in said), said
+    wait_for("the first replica leads", lambda: scene.cluster.leaders(name)[0] == first)
+    said = tool(LEADER_ELECTION, "--election-type", "preferred", *at)
+    assert any("Valid replica already elected" in line for line in said), said
+
+
+def test_brokers_are_unregistered(scene: Scene, kafka_tools: KafkaTools) -> None:
+    gone = scene.cluster.broker_ids[-1]
+    scene.cluster.broker(gone).stop()
+
+    def unregister(broker: int) -> Printed:
+        at = ("--bootstrap-server", scene.cluster.bootstrap)
+        return kafka_tools.run_alone(CLUSTER, "unregister", *at, "--id", broker)
+
+    done = unregister(gone)
+    assert f"Broker {gone} is no longer registered." in done.out, done
+    assert gone not in scene.cluster.image().cluster.brokers
+    refused = unregister(77)
+    assert refused.code != 0
+    assert "77" in refused.out + refused.err
+    scene.start(gone)
+    assert scene.registered(gone)

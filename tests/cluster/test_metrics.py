@@ -9,79 +9,48 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.harness import CONTROLLER_ID, Cluster, free_ports, running, wait_for
+from tests.cluster.harness import CONTROLLER_ID, Cluster, partitions_in, wait_for
+from tests.cluster.scenes import METRICS_PORT, Stage
+from tests.cluster.scraper import Scraper
 
 pytestmark = pytest.mark.cluster
 
-SHORT_SESSION = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
-
 DOCUMENT = Path(__file__).parents[2] / "docs" / "metrics.md"
 
-Values = dict[str, float]
 
+def test_every_metric_is_documented(stage: Stage) -> None:
+    with stage.scene() as scene:
+        scrape = Scraper(scene.cluster)
 
-class Scraper:
-    """Gives every node a port for its metrics, and asks there."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self.nodes = [CONTROLLER_ID, *cluster.brokers]
-        self.ports = dict(zip(self.nodes, free_ports(len(self.nodes)), strict=True))
-        for node, port in self.ports.items():
-            with cluster.properties(node).open("a") as file:
-                file.write(f"jbodlab.metrics.port={port}\n")
-
-    def __call__(self, node: int) -> Values:
-        samples = [line.rpartition(" ") for line in self.lines(node) if not line.startswith("#")]
-        return {name: float(value) for name, _, value in samples}
-
-    def names(self, node: int) -> set[str]:
-        """Names of all metrics, those included that have no sample at the moment."""
-        return {line.split()[2] for line in self.lines(node) if line.startswith("# TYPE ")}
-
-    def lines(self, node: int) -> list[str]:
-        url = f"http://127.0.0.1:{self.ports[node]}/metrics"
-        with urllib.request.urlopen(url, timeout=5) as answer:
-            assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
-            return answer.read().decode().splitlines()
-
-
-def test_every_metric_is_documented(cluster_root: Path) -> None:
-    cluster = Cluster(cluster_root, brokers=1)
-    scrape = Scraper(cluster)
-    try:
-        cluster.start()
         names = {name for node in scrape.nodes for name in scrape.names(node)}
-    finally:
-        cluster.stop()
 
-    documented = set(re.findall(r"^\| `(\w+)[`{]", DOCUMENT.read_text(), re.MULTILINE))
-    assert names == documented
+        documented = set(re.findall(r"^\| `(\w+)[`{]", DOCUMENT.read_text(), re.MULTILINE))
+        assert names == documented
 
 
 def replicas_in(cluster: Cluster, directory: Path) -> int:
-    return len(cluster.partitions_in(directory, "load"))
+    return len(partitions_in(directory, "load"))
 
 
-def test_a_dead_directory_is_seen_on_its_broker_and_on_the_controller(cluster_root: Path) -> None:
-    cluster = Cluster(cluster_root, settings=SHORT_SESSION)
-    scrape = Scraper(cluster)
-    try:
-        cluster.start()
-        cluster.create_topic("load", 6, 3, min_insync_replicas="3")
+def test_a_dead_directory_is_seen_on_its_broker_and_on_the_controller(stage: Stage) -> None:
+    with stage.scene() as scene:
+        cluster = scene.cluster
+        scrape = Scraper(cluster)
+        scene.create("load", 12, 3, min_insync_replicas="3")
         healthy = scrape(1)
-        dead, *others = cluster.log_dirs(1)
+        dead, *others = cluster.broker(1).paths
         assert healthy["kafka_log_LogManager_OfflineLogDirectoryCount"] == 0
-        assert healthy["kafka_server_ReplicaManager_PartitionCount"] == 6
+        assert healthy["kafka_server_ReplicaManager_PartitionCount"] == 12
         assert healthy["kafka_server_ReplicaManager_OfflineReplicaCount"] == 0
         assert healthy["kafka_server_ReplicaManager_UnderReplicatedPartitions"] == 0
         assert healthy["kafka_server_ReplicaManager_UnderMinIsrPartitionCount"] == 0
         assert healthy["kafka_server_KafkaServer_BrokerState"] == 3
-        dirs = cluster.log_dirs(1)
-        wait_for("all logs", lambda: sum(replicas_in(cluster, path) for path in dirs) == 6)
+        dirs = cluster.broker(1).paths
+        wait_for("all logs", lambda: sum(replicas_in(cluster, path) for path in dirs) == 12)
         for path in (dead, *others):
             count = healthy[f'jbodlab_log_dir_replicas{{logDirectory="{path}"}}']
             assert count == replicas_in(cluster, path)
-        calls = f'jbodlab_log_dir_call_seconds_count{{logDirectory="{dead}",call="short"}}'
+        calls = f'jbodlab_log_dir_call_seconds_count{{logDirectory="{dead}",call="serving"}}'
         assert healthy[calls] > 0
         controller = scrape(CONTROLLER_ID)
         prefix = "kafka_controller_KafkaController"
@@ -89,13 +58,13 @@ def test_a_dead_directory_is_seen_on_its_broker_and_on_the_controller(cluster_ro
         assert controller[f"{prefix}_ActiveBrokerCount"] == 3
         assert controller[f"{prefix}_FencedBrokerCount"] == 0
         assert controller[f"{prefix}_GlobalTopicCount"] == 1
-        assert controller[f"{prefix}_GlobalPartitionCount"] == 6
+        assert controller[f"{prefix}_GlobalPartitionCount"] == 12
         assert controller[f"{prefix}_OfflinePartitionsCount"] == 0
         assert controller[f"{prefix}_PreferredReplicaImbalanceCount"] == 0
 
         lost = replicas_in(cluster, dead)
         assert lost
-        fault = cluster.inject("chmod000", dead)
+        scene.faults.make("chmod000", dead)
         wait_for(
             "the directory offline",
             lambda: scrape(1)["kafka_log_LogManager_OfflineLogDirectoryCount"] == 1,
@@ -113,52 +82,57 @@ def test_a_dead_directory_is_seen_on_its_broker_and_on_the_controller(cluster_ro
             broken[f'kafka_log_LogManager_LogDirectoryOffline{{logDirectory="{others[0]}"}}'] == 0
         )
         assert (broken[state], healthy[state]) == (1, 0)
-        assert broken["kafka_server_ReplicaManager_PartitionCount"] == 6
+        assert broken["kafka_server_ReplicaManager_PartitionCount"] == 12
 
         def under(name: str) -> float:
-            return sum(scrape(b)[f"kafka_server_ReplicaManager_{name}"] for b in cluster.brokers)
+            return sum(scrape(b)[f"kafka_server_ReplicaManager_{name}"] for b in cluster.broker_ids)
 
         wait_for("partitions under-replicated", lambda: under("UnderReplicatedPartitions") == lost)
         assert under("UnderMinIsrPartitionCount") == lost
-        assert under("LeaderCount") == 6
+        assert under("LeaderCount") == 12
         assert scrape(CONTROLLER_ID)[f"{prefix}_OfflinePartitionsCount"] == 0
 
         # A directory that is dead from the start holds the same replicas, though nobody saw them.
-        cluster.kill(1)
-        cluster.start_node(1)
-        cluster.wait_ready()
+        cluster.node(1).kill()
+        cluster.node(1).start()
+        cluster.wait_served()
         wait_for(
             "replicas offline after the restart",
             lambda: scrape(1)["kafka_server_ReplicaManager_OfflineReplicaCount"] == lost,
         )
-        cluster.heal(fault)
-        cluster.kill(1)
-        cluster.start_node(1)
-        cluster.wait_ready()
+        scene.faults.heal(dead)
+        cluster.node(1).kill()
+        cluster.node(1).start()
+        cluster.wait_served()
         wait_for("all in sync", lambda: under("UnderReplicatedPartitions") == 0)
         assert under("IsrExpands_total") > 0
-        cluster.kill(2)
+        cluster.node(2).kill()
         wait_for(
             "broker 2 fenced",
             lambda: scrape(CONTROLLER_ID)[f"{prefix}_FencedBrokerCount"] == 1,
         )
-    finally:
-        cluster.stop()
 
 
-def test_nothing_listens_where_no_port_is_set(cluster_root: Path) -> None:
-    with running(cluster_root, brokers=1) as cluster:
-        for node in (CONTROLLER_ID, 1):
-            assert "serves metrics" not in cluster.output(node)
+def test_nothing_listens_where_no_port_is_set(stage: Stage) -> None:
+    with stage.scene() as scene:
+        node = scene.cluster.node(1)
+        before = node.properties_file.read_text()
+        lines = before.splitlines(keepends=True)
+        without = [line for line in lines if not line.startswith(METRICS_PORT)]
+        assert len(without) < len(lines)
+        node.properties_file.write_text("".join(without))
+
+        scene.restart(1)
+
+        assert "serves metrics" not in scene.said(1)
+        node.properties_file.write_text(before)
+        scene.restart(1)
+        assert "serves metrics" in scene.said(1)
 
 
-def test_other_pages_are_not_found(cluster_root: Path) -> None:
-    cluster = Cluster(cluster_root, brokers=1)
-    scrape = Scraper(cluster)
-    try:
-        cluster.start()
+def test_other_pages_are_not_found(stage: Stage) -> None:
+    with stage.scene() as scene:
+        scrape = Scraper(scene.cluster)
         for node in scrape.nodes:
             with pytest.raises(urllib.error.HTTPError, match="404"):
                 urllib.request.urlopen(f"http://127.0.0.1:{scrape.ports[node]}/", timeout=5)
-    finally:
-        cluster.stop()

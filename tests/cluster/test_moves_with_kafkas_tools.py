@@ -3,39 +3,52 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.cluster.harness import BIN, Cluster, Load, assert_nothing_lost, read_all, wait_for
+from tests.cluster.harness import (
+    Cluster,
+    Load,
+    assert_nothing_lost,
+    read_all,
+    run_tool,
+    wait_for,
+)
+from tests.cluster.invariants import settle
 from tests.cluster.moving import described, fill
-from tests.cluster.test_moves import settled
-from tests.cluster.test_reassign_tools import JARS, TOPIC, Tool, cluster, tool, verified, written
+from tests.cluster.scenes import Scene
+from tests.cluster.test_reassign_tools import (
+    TOPIC,
+    Tool,
+    cluster,
+    run_ours,
+    scene,
+    tool,
+    verified,
+    written,
+)
+from tests.kafka.tools import LOG_DIRS, KafkaTools
 
 pytestmark = pytest.mark.cluster
 
-__all__ = ["cluster", "tool"]
+__all__ = ["cluster", "scene", "tool"]
 
 
 @pytest.fixture
 def describe(request: pytest.FixtureRequest, cluster: Cluster, tool: Tool) -> Tool:
     """kafka-log-dirs, of the same origin as `tool`."""
-    command = [str(BIN / "jbod-log-dirs")]
-    if "kafkas" in request.node.callspec.id:
-        name = "org.apache.kafka.tools.LogDirsCommand"
-        command = ["java", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-cp", f"{JARS}/*", name]
 
     def run(*arguments: str) -> str:
-        done = subprocess.run(
-            [*command, "--bootstrap-server", cluster.bootstrap, "--describe", *arguments],
-            capture_output=True,
-            text=True,
-            timeout=90,
-            check=True,
-        )
-        return done.stdout
+        options = ("--bootstrap-server", cluster.bootstrap, "--describe", *arguments)
+        if "kafkas" in request.node.callspec.id:
+            tools: KafkaTools = request.getfixturevalue("kafka_tools")
+            code, out, err = tools.run(LOG_DIRS, *options)
+        else:
+            code, out, err = run_ours("jbod-log-dirs", *options)
+        assert code == 0, out + err
+        return out
 
     return run
 
@@ -54,15 +67,15 @@ def shown(describe: Callable[..., str], broker: int) -> dict[bool, str]:
 
 
 def test_a_move_is_executed_verified_and_cancelled(
-    cluster: Cluster, tool: Tool, describe: Tool
+    scene: Scene, cluster: Cluster, tool: Tool, describe: Tool
 ) -> None:
-    cluster.create_topic(TOPIC, 1, 3)
+    scene.create(TOPIC, 1, 3)
     fill(cluster, TOPIC, 4)
     with Load(cluster.bootstrap, TOPIC, rate=500) as load:
         broker = cluster.leaders(TOPIC)[0]
-        source = cluster.directory_of(broker, TOPIC, 0)
-        target = next(path for path in cluster.log_dirs(broker) if path != source)
-        others = [each for each in cluster.brokers if each != broker]
+        source = cluster.broker(broker).log_dir_of(TOPIC, 0).path
+        target = next(path for path in cluster.broker(broker).paths if path != source)
+        others = [each for each in cluster.broker_ids if each != broker]
         file = written(
             cluster,
             {
@@ -102,21 +115,21 @@ def test_a_move_is_executed_verified_and_cancelled(
         said = verified(tool, file)
         assert f"Reassignment of replica {replica} completed successfully." in said
         assert shown(describe, broker) == {False: str(target)}
-        wait_for("metadata and disks agreeing", lambda: settled(cluster, broker, TOPIC))
+        settle(cluster)
         assert [each.path for each in described(cluster, broker, TOPIC, 0)] == [target]
     assert_nothing_lost(load, read_all(cluster.bootstrap, TOPIC, 1))
 
 
 def test_nothing_begins_where_a_directory_cannot_take_its_replica(
-    cluster: Cluster, tool: Tool, request: pytest.FixtureRequest
+    scene: Scene, cluster: Cluster, tool: Tool, request: pytest.FixtureRequest
 ) -> None:
     if "kafkas" in request.node.callspec.id:
         pytest.skip("Kafka's tool starts the reassignment first")
-    cluster.create_topic(TOPIC, 1, 1)
+    scene.create(TOPIC, 1, 1)
     (broker,) = cluster.isr(TOPIC)[0]
-    source = cluster.directory_of(broker, TOPIC, 0)
+    source = cluster.broker(broker).log_dir_of(TOPIC, 0).path
     other = 1 + broker % 3
-    paths = cluster.log_dirs(other)
+    paths = cluster.broker(other).paths
 
     def refused(path: Path | str) -> str:
         file = written(
@@ -125,26 +138,31 @@ def test_nothing_begins_where_a_directory_cannot_take_its_replica(
         )
         return tool("--execute", "--reassignment-json-file", file, "--throttle", "1000", code=1)
 
-    cluster._tool(
-        "jbod-log-dirs",
-        *("cordon", "--bootstrap-server", cluster.bootstrap),
-        *("--broker", str(other), "--dir", str(paths[0])),
-    )
-    cluster.inject("chmod000", paths[1])
+    def cordon(word: str) -> None:
+        run_tool(
+            "jbod-log-dirs",
+            *(word, "--bootstrap-server", cluster.bootstrap),
+            *("--broker", str(other), "--dir", str(paths[0])),
+        )
+
+    cordon("cordon")
+    scene.faults.make("chmod000", paths[1])
     wait_for("both states", lambda: {"CORDONED", "OFFLINE"} <= set(states(cluster)))
     head = f"Error: Failed to alter dir for {TOPIC}-0-{other}: "
     assert refused("/nowhere") == (
-        f"{head}/nowhere is no log directory of broker {other}, which has {paths[0]}, {paths[1]}\n"
+        f"{head}/nowhere is no log directory of broker {other}, which has "
+        f"{', '.join(map(str, paths))}\n"
     )
     assert refused(source).startswith(f"{head}{source} is no log directory of broker {other}")
     assert refused(paths[0]) == f"{head}{paths[0]} of broker {other} is cordoned\n"
     assert refused(paths[1]) == f"{head}{paths[1]} of broker {other} is offline\n"
     assert set(cluster.isr(TOPIC)[0]) == {broker}
     assert tool("--list").strip() == "No partition reassignments found."
+    cordon("uncordon")
 
 
 def states(cluster: Cluster) -> list[str]:
     """The words of the table of directories."""
-    return cluster._tool(
+    return run_tool(
         "jbod-log-dirs", "--bootstrap-server", cluster.bootstrap, "--describe", "--table"
     ).stdout.split()

@@ -3,63 +3,55 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 
-from bench.kafka import fetch_jars
-from tests.cluster.harness import BIN, Cluster, Load, running, wait_for
-from tests.cluster.invariants import check, metadata
+from tests.cluster.harness import Cluster, Load, script, wait_for
+from tests.cluster.invariants import check
+from tests.cluster.scenes import Scene, Stage
+from tests.kafka.tools import REASSIGN, KafkaTools
 
 pytestmark = pytest.mark.cluster
 
-JARS = Path(tempfile.gettempdir()) / "jbodlab-kafka-4.3.1"
-SETTINGS = {
-    "broker.session.timeout.ms": "3000",
-    "broker.heartbeat.interval.ms": "500",
-    "file.delete.delay.ms": "500",
-}
 TOPIC = "moved"
 
 Tool = Callable[..., str]
 
 
 @pytest.fixture
-def cluster(cluster_root: Path) -> Iterator[Cluster]:
-    with running(cluster_root, brokers=3, dirs=2, settings=SETTINGS) as started:
-        yield started
+def scene(stage: Stage) -> Iterator[Scene]:
+    with stage.scene() as scene:
+        yield scene
+
+
+@pytest.fixture
+def cluster(scene: Scene) -> Cluster:
+    return scene.cluster
+
+
+def run_ours(name: str, *arguments: str) -> tuple[int, str, str]:
+    done = subprocess.run(
+        [*script(name), *arguments], capture_output=True, text=True, timeout=90, check=False
+    )
+    return done.returncode, done.stdout, done.stderr
 
 
 @pytest.fixture(params=["ours", pytest.param("kafkas", marks=[pytest.mark.kafka])])
 def tool(request: pytest.FixtureRequest, cluster: Cluster) -> Tool:
     """Runs the tool; returns what it printed."""
-    command = [str(BIN / "jbod-reassign-partitions")]
-    if request.param == "kafkas":
-        for program in ("java", "mvn"):
-            if shutil.which(program) is None:
-                pytest.skip(f"{program} is not installed")
-        try:
-            fetch_jars(JARS)
-        except (subprocess.SubprocessError, OSError) as error:
-            pytest.skip(f"Maven cannot fetch Apache Kafka's jars: {error}")
-        name = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
-        command = ["java", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-cp", f"{JARS}/*", name]
 
     def run(*arguments: str, code: int = 0) -> str:
-        done = subprocess.run(
-            [*command, "--bootstrap-server", cluster.bootstrap, *arguments],
-            capture_output=True,
-            text=True,
-            timeout=90,
-            check=False,
-        )
-        assert done.returncode == code, done.stdout + done.stderr
-        return done.stdout
+        options = ("--bootstrap-server", cluster.bootstrap, *arguments)
+        if request.param == "kafkas":
+            tools: KafkaTools = request.getfixturevalue("kafka_tools")
+            found, out, err = tools.run(REASSIGN, *options)
+        else:
+            found, out, err = run_ours("jbod-reassign-partitions", *options)
+        assert found == code, out + err
+        return out
 
     return run
 
@@ -85,13 +77,15 @@ def verified(tool: Tool, file: str) -> str:
     return found
 
 
-def test_replicas_go_to_directories_of_other_brokers(cluster: Cluster, tool: Tool) -> None:
-    cluster.create_topic(TOPIC, 2, 1)
+def test_replicas_go_to_directories_of_other_brokers(
+    scene: Scene, cluster: Cluster, tool: Tool
+) -> None:
+    scene.create(TOPIC, 2, 1)
     home = cluster.leaders(TOPIC)
     target = {index: next(b for b in (1, 2, 3) if b != home[index]) for index in home}
     with Load(cluster.bootstrap, TOPIC) as load:
         for k in (0, 1):
-            wished = {index: str(cluster.log_dirs(target[index])[k]) for index in home}
+            wished = {index: str(cluster.broker(target[index]).paths[k]) for index in home}
             file = written(
                 cluster,
                 *(
@@ -113,12 +107,12 @@ def test_replicas_go_to_directories_of_other_brokers(cluster: Cluster, tool: Too
             assert f"Reassignment of replica moved-1-{target[1]} completed successfully." in said
             assert "Clearing broker-level throttles on brokers 1,2,3" in said
             for index, path in wished.items():
-                assert str(cluster.directory_of(target[index], TOPIC, index)) == path
+                assert str(cluster.broker(target[index]).log_dir_of(TOPIC, index).path) == path
     check(cluster, load)
 
 
-def test_what_is_generated_can_be_executed(cluster: Cluster, tool: Tool) -> None:
-    cluster.create_topic(TOPIC, 3, 2)
+def test_what_is_generated_can_be_executed(scene: Scene, cluster: Cluster, tool: Tool) -> None:
+    scene.create(TOPIC, 3, 2)
     topics = cluster.root / "topics.json"
     topics.write_text(json.dumps({"version": 1, "topics": [{"topic": TOPIC}]}))
 
@@ -133,14 +127,16 @@ def test_what_is_generated_can_be_executed(cluster: Cluster, tool: Tool) -> None
     assert {broker for brokers in wanted.values() for broker in brokers} == {1, 3}
     tool("--execute", "--reassignment-json-file", str(proposal))
     verified(tool, str(proposal))
-    states = metadata(cluster).topics.by_name[TOPIC].partitions
+    states = cluster.image().topics.by_name[TOPIC].partitions
     assert {index: state.replicas for index, state in states.items()} == wanted
     check(cluster)
 
 
-def test_what_is_under_way_is_listed_throttled_and_cancelled(cluster: Cluster, tool: Tool) -> None:
-    cluster.create_topic(TOPIC, 1, 2)
-    before = metadata(cluster).topics.by_name[TOPIC].partitions[0].replicas
+def test_what_is_under_way_is_listed_throttled_and_cancelled(
+    scene: Scene, cluster: Cluster, tool: Tool
+) -> None:
+    scene.create(TOPIC, 1, 2)
+    before = cluster.image().topics.by_name[TOPIC].partitions[0].replicas
     (other,) = {1, 2, 3} - set(before)
     file = written(cluster, {"partition": 0, "replicas": [before[1], other]})
     fill(cluster)
@@ -158,7 +154,7 @@ def test_what_is_under_way_is_listed_throttled_and_cancelled(cluster: Cluster, t
     assert "Successfully cancelled partition reassignment for: moved-0" in said
     assert tool("--list").strip() == "No partition reassignments found."
     # The wished order stays; only what was to come is gone.
-    assert metadata(cluster).topics.by_name[TOPIC].partitions[0].replicas == before[::-1]
+    assert cluster.image().topics.by_name[TOPIC].partitions[0].replicas == before[::-1]
     check(cluster)
 
 

@@ -14,322 +14,347 @@ from kafka import TopicPartition as KafkaTopicPartition
 
 from jbodlab.ids import BrokerId
 from jbodlab.image.partition_registration import PartitionRegistration
+from tests.cluster.configs import BROKER, TOPIC, alter, client
 from tests.cluster.following_reader import FollowingReader
-from tests.cluster.harness import BIN, CONTROLLER_ID, Cluster, Load, running, wait_for
-from tests.cluster.invariants import Ledger, check, copies_in, metadata
+from tests.cluster.harness import CONTROLLER_ID, Load, assigned, script, wait_for
+from tests.cluster.invariants import check
+from tests.cluster.moving import fill
+from tests.cluster.scenes import Scene, Stages
 
 pytestmark = pytest.mark.cluster
 
-SETTINGS = {
-    "broker.session.timeout.ms": "3000",
-    "broker.heartbeat.interval.ms": "500",
-    "log.segment.delete.delay.ms": "500",
-    "file.delete.delay.ms": "500",
-}
-TOPIC = "load"
-
-
-@pytest.fixture
-def cluster(cluster_root: Path) -> Iterator[Cluster]:
-    with running(cluster_root, brokers=4, dirs=2, settings=SETTINGS) as started:
-        yield started
+FOUR = {"brokers": 4}
+"""Two pairs of brokers that have nothing in common."""
 
 
 @contextlib.contextmanager
-def admin(cluster: Cluster) -> Iterator[KafkaAdminClient]:
-    alive = [node for node in cluster.brokers if node in cluster.processes]
-    client = KafkaAdminClient(
-        bootstrap_servers=[f"127.0.0.1:{cluster.ports[broker]}" for broker in alive]
-    )
-    try:
-        yield client
-    finally:
-        client.close()
+def reassigning(stages: Stages, replicas: Sequence[Sequence[int]]) -> Iterator[Reassigning]:
+    """A scene with a topic whose partitions have these replicas, all of them in their places."""
+    with stages.of(**FOUR).scene() as scene:
+        yield Reassigning(scene, scene.topic_at(replicas, min_insync_replicas="1"))
 
 
-def reassign(cluster: Cluster, targets: Mapping[int, Sequence[int] | None]) -> None:
-    """Give partitions of the topic to brokers; None cancels."""
-    wishes = {
-        KafkaTopicPartition(TOPIC, index): None if brokers is None else list(brokers)
-        for index, brokers in targets.items()
-    }
-    with admin(cluster) as client:
-        assert client.alter_partition_reassignments(wishes) == dict.fromkeys(wishes)
+class Reassigning:
+    """A scene around the partitions of one topic."""
 
+    def __init__(self, scene: Scene, topic: str) -> None:
+        self.scene = scene
+        self.cluster = scene.cluster
+        self.topic = topic
 
-def under_way(cluster: Cluster) -> dict[int, tuple[list[int], list[int], list[int]]]:
-    """What the cluster lists: replicas, adding, removing of each partition."""
-    with admin(cluster) as client:
-        return {
-            one.partition: (each["replicas"], each["adding_replicas"], each["removing_replicas"])
-            for one, each in client.list_partition_reassignments().items()
+    @contextlib.contextmanager
+    def admin(self) -> Iterator[KafkaAdminClient]:
+        alive = [broker.address for broker in self.cluster.brokers if broker.is_running]
+        client = KafkaAdminClient(bootstrap_servers=alive)
+        try:
+            yield client
+        finally:
+            client.close()
+
+    def reassign(self, targets: Mapping[int, Sequence[int] | None]) -> None:
+        """Give partitions to brokers; None cancels."""
+        wishes = {
+            KafkaTopicPartition(self.topic, index): None if brokers is None else list(brokers)
+            for index, brokers in targets.items()
         }
+        with self.admin() as client:
+            assert client.alter_partition_reassignments(wishes) == dict.fromkeys(wishes)
 
+    def under_way(self) -> dict[int, tuple[list[int], list[int], list[int]]]:
+        """What the cluster lists: replicas, adding, removing of each partition."""
+        with self.admin() as client:
+            return {
+                one.partition: (
+                    each["replicas"],
+                    each["adding_replicas"],
+                    each["removing_replicas"],
+                )
+                for one, each in client.list_partition_reassignments().items()
+            }
 
-def partition(cluster: Cluster, index: int = 0) -> PartitionRegistration:
-    return metadata(cluster).topics.by_name[TOPIC].partitions[index]
+    def partitions(self) -> dict[int, PartitionRegistration]:
+        return self.cluster.image().topics.by_name[self.topic].partitions
 
+    def partition(self) -> PartitionRegistration:
+        """The first, or only one."""
+        return self.partitions()[0]
 
-def wait_completed(cluster: Cluster, deadline_s: float = 60.0) -> None:
-    def completed() -> bool:
-        states = metadata(cluster).topics.by_name[TOPIC].partitions.values()
-        return not any(state.adding_replicas or state.removing_replicas for state in states)
+    def replicas(self) -> list[tuple[int, ...]]:
+        """The replicas of each partition."""
+        return [tuple(state.replicas) for _, state in sorted(self.partitions().items())]
 
-    wait_for("the end of all reassignments", completed, deadline_s)
-
-
-def make_topic(cluster: Cluster, replicas: Mapping[int, Sequence[int]]) -> None:
-    """A topic with these replicas, which are where they shall be before anything else happens."""
-    cluster.create_topic(TOPIC, len(replicas), 1, min_insync_replicas="1")
-    reassign(cluster, replicas)
-    wait_completed(cluster)
-
-
-@contextlib.contextmanager
-def traffic(cluster: Cluster, partitions: int) -> Iterator[Load]:
-    """A writer and a reader; afterwards nothing is missing, and disks and metadata agree."""
-    with (
-        Load(cluster.bootstrap, TOPIC) as load,
-        FollowingReader(cluster.bootstrap, TOPIC, partitions) as reader,
-    ):
-        yield load
-        goes_on = time.monotonic()
+    def wait_completed(self, deadline_s: float = 60.0) -> None:
         wait_for(
-            "acknowledgements at the end",
-            lambda: all(load.acknowledged_after(goes_on, each) for each in range(partitions)),
+            "the end of all reassignments",
+            lambda: (
+                not any(
+                    state.adding_replicas or state.removing_replicas
+                    for state in self.partitions().values()
+                )
+            ),
+            deadline_s,
+            last_seen=self.partitions,
         )
-        load.stop()
+
+    @contextlib.contextmanager
+    def traffic(self) -> Iterator[Load]:
+        """A writer and a reader; afterwards nothing is missing, and disks and metadata agree."""
+        with (
+            Load(self.cluster.bootstrap, self.topic) as load,
+            FollowingReader(self.cluster.bootstrap, self.topic, len(self.partitions())) as reader,
+        ):
+            yield load
+            self.wait_for_writes(load)
+            load.stop()
+            wait_for(
+                "everything read",
+                lambda: sum(map(len, reader.seen.values())) >= len(load.acknowledged),
+                last_seen=lambda: {index: len(seen) for index, seen in reader.seen.items()},
+            )
+        assert load.errors == []
+        reader.assert_saw_everything_once(load.acknowledged)
+        check(self.cluster, load)
+
+    @contextlib.contextmanager
+    def traffic_behind(self, mib: int) -> Iterator[Load]:
+        """A writer alone, behind so much that was written before."""
+        fill(self.cluster, self.topic, mib, len(self.partitions()))
+        with Load(self.cluster.bootstrap, self.topic) as load:
+            yield load
+            self.wait_for_writes(load)
+        assert load.errors == []
+        check(self.cluster, load)
+
+    def wait_for_writes(self, load: Load) -> None:
+        """Wait until every partition has acknowledged something that comes after this moment."""
+        moment = time.monotonic()
         wait_for(
-            "everything read",
-            lambda: sum(map(len, reader.seen.values())) >= len(load.acknowledged),
-        )
-    assert load.errors == []
-    reader.assert_saw_everything_once(load.acknowledged)
-    check(cluster, load)
-
-
-def kill_for_long(cluster: Cluster, broker: int) -> None:
-    """Kill a broker and wait until the others have noticed, so that no client turns to it."""
-    cluster.kill(broker)
-    wait_for(
-        "the broker fenced",
-        lambda: metadata(cluster).cluster.brokers[BrokerId(broker)].fenced,
-    )
-
-
-def folders(cluster: Cluster, broker: int) -> set[str]:
-    """Names of all folders of the topic at a broker, those on their way out included."""
-    return {
-        path.name
-        for log_dir in cluster.log_dirs(broker)
-        for path in log_dir.iterdir()
-        if path.name.startswith(TOPIC)
-    }
-
-
-def test_partitions_get_other_brokers_and_leaders_under_load(cluster: Cluster) -> None:
-    make_topic(cluster, {0: (1, 2), 1: (2, 1), 2: (1, 2)})
-    with traffic(cluster, 3) as load:
-        reassign(cluster, {0: (3, 4), 1: (4, 3), 2: (2, 4)})
-        wait_completed(cluster)
-
-        assert [partition(cluster, index).replicas for index in range(3)] == [
-            (3, 4),
-            (4, 3),
-            (2, 4),
-        ]
-        assert under_way(cluster) == {}
-        assert cluster.leaders(TOPIC)[0] in (3, 4)
-    assert load.longest_gap_s() < 5
-    wait_for("the end of what is left at broker 1", lambda: folders(cluster, 1) == set())
-
-
-def test_the_number_of_replicas_grows_and_shrinks_under_load(cluster: Cluster) -> None:
-    make_topic(cluster, {0: (1,), 1: (2, 3, 4)})
-    with traffic(cluster, 2):
-        reassign(cluster, {0: (4, 3, 2, 1), 1: (3,)})
-        wait_completed(cluster)
-        assert set(partition(cluster, 0).isr) == {1, 2, 3, 4}
-        assert partition(cluster, 1).isr == (3,)
-
-        reassign(cluster, {0: (2,), 1: (4, 1)})
-        wait_completed(cluster)
-        # There and back: the name of the folder is free again.
-        reassign(cluster, {0: (1, 2), 1: (3, 1)})
-        wait_completed(cluster)
-
-
-def test_a_dead_target_is_waited_for(cluster: Cluster) -> None:
-    make_topic(cluster, {0: (1, 2)})
-    kill_for_long(cluster, 4)
-    with traffic(cluster, 1) as load:
-        reassign(cluster, {0: (4, 1)})
-        assert under_way(cluster) == {0: ([4, 1, 2], [4], [2])}
-        begun = time.monotonic()
-        wait_for("writes meanwhile", lambda: load.acknowledged_after(begun + 1, 0))
-
-        cluster.start_node(4)
-        cluster.wait_ready()
-        wait_completed(cluster)
-
-        assert partition(cluster).replicas == (4, 1)
-
-
-def test_cancelling_deletes_the_new_replicas_and_keeps_the_old(cluster: Cluster) -> None:
-    make_topic(cluster, {0: (1, 2), 1: (2, 1)})
-    before = {broker: cluster.assigned(broker, TOPIC) for broker in (1, 2)}
-    kill_for_long(cluster, 4)
-    with traffic(cluster, 2):
-        reassign(cluster, {0: (3, 4), 1: (3, 4)})
-        # One new replica is there and in sync; the other one never comes.
-        wait_for("broker 3 in sync", lambda: all(3 in isr for isr in cluster.isr(TOPIC).values()))
-
-        reassign(cluster, {0: None, 1: None})
-
-        assert under_way(cluster) == {}
-        assert partition(cluster).replicas == (1, 2)
-        wait_for("the end of the new replicas", lambda: folders(cluster, 3) == set())
-        assert {broker: cluster.assigned(broker, TOPIC) for broker in (1, 2)} == before
-        cluster.start_node(4)
-        cluster.wait_ready()
-    assert folders(cluster, 4) == set()
-
-
-def test_a_second_reassignment_replaces_the_first(cluster: Cluster) -> None:
-    make_topic(cluster, {0: (1, 2)})
-    kill_for_long(cluster, 4)
-    with traffic(cluster, 1):
-        reassign(cluster, {0: (4, 3)})
-        wait_for("broker 3 in sync", lambda: 3 in cluster.isr(TOPIC)[0])
-
-        reassign(cluster, {0: (2, 1)})
-        wait_completed(cluster)
-
-        assert partition(cluster).replicas == (2, 1)
-        wait_for("the end of the new replica", lambda: folders(cluster, 3) == set())
-        cluster.start_node(4)
-        cluster.wait_ready()
-
-
-def test_the_controller_is_killed_in_the_middle(cluster: Cluster) -> None:
-    make_topic(cluster, dict.fromkeys(range(4), (1, 2)))
-    Ledger(cluster, TOPIC, 4).produce(1000, size=50_000)
-    with traffic_behind(cluster, 4):
-        reassign(cluster, dict.fromkeys(range(4), (3, 4)))
-        cluster.kill(CONTROLLER_ID)
-        # Everybody is in sync, and nobody can say so.
-        time.sleep(2)
-        cluster.start_node(CONTROLLER_ID)
-        wait_completed(cluster)
-        assert {state.replicas for state in _states(cluster)} == {(3, 4)}
-
-
-def test_source_and_target_are_killed_in_the_middle(cluster: Cluster) -> None:
-    make_topic(cluster, dict.fromkeys(range(4), (1, 2)))
-    Ledger(cluster, TOPIC, 4).produce(400, size=50_000)
-    with traffic_behind(cluster, 4):
-        reassign(cluster, dict.fromkeys(range(4), (3, 4)))
-        for broker in (3, 1):
-            wait_for("a new replica", lambda: copies_in(cluster.log_dirs(4)[0]))
-            cluster.kill(broker)
-            time.sleep(0.2)
-            cluster.start_node(broker)
-        cluster.wait_ready()
-        wait_completed(cluster)
-        assert {state.replicas for state in _states(cluster)} == {(3, 4)}
-
-
-def test_a_directory_of_the_target_dies_in_the_middle(cluster: Cluster) -> None:
-    make_topic(cluster, {0: (1,)})
-    Ledger(cluster, TOPIC, 1).produce(1500, size=50_000)
-    with traffic_behind(cluster, 1):
-        reassign(cluster, {0: (4,)})
-        home = cluster.directory_of(4, TOPIC, 0)
-        fault = cluster.inject("chmod000", home)
-        wait_for("the failure noticed", lambda: "went offline" in cluster.output(4))
-        cluster.heal(fault)
-        revive(cluster, 4, home)
-        wait_completed(cluster)
-        assert partition(cluster).replicas == (4,)
-        wait_for("a leader", lambda: partition(cluster).leader == 4)
-
-
-def test_the_directory_of_the_last_source_dies_in_the_middle(cluster: Cluster) -> None:
-    make_topic(cluster, {0: (1,)})
-    kill_for_long(cluster, 4)
-    with traffic(cluster, 1):
-        reassign(cluster, {0: (4,)})
-        home = cluster.directory_of(1, TOPIC, 0)
-        fault = cluster.inject("chmod000", home)
-        wait_for("nobody leads", lambda: partition(cluster).leader == -1)
-        cluster.start_node(4)
-        cluster.wait_ready([4])
-        # Whoever has no records does not lead: everything waits for the source.
-        time.sleep(2)
-        assert partition(cluster).isr == (1,)
-
-        cluster.heal(fault)
-        revive(cluster, 1, home)
-        wait_completed(cluster)
-        assert partition(cluster).replicas == (4,)
-
-
-def test_the_target_directory_of_the_metadata_is_used(cluster: Cluster) -> None:
-    make_topic(cluster, dict.fromkeys(range(4), (1,)))
-    with traffic(cluster, 4):
-        reassign(cluster, dict.fromkeys(range(4), (2,)))
-        wait_completed(cluster)
-        check(cluster)
-        # New replicas spread over the directories.
-        assert len(set(cluster.assigned(2, TOPIC).values())) == 2
-
-
-def test_what_is_under_way_shows_in_a_clients_eyes(cluster: Cluster) -> None:
-    make_topic(cluster, {0: (1, 2)})
-    kill_for_long(cluster, 4)
-    reassign(cluster, {0: (4, 2)})
-
-    found = cluster.admin().list_topics(TOPIC, timeout=10).topics[TOPIC].partitions[0]
-    assert found.replicas == [4, 2, 1]
-    assert sorted(found.isrs) == [1, 2]
-    with admin(cluster) as client:
-        refused = client.alter_partition_reassignments(
-            {KafkaTopicPartition(TOPIC, 0): [9], KafkaTopicPartition(TOPIC, 5): [1]}
-        )
-        assert {one.partition: error.__name__ for one, error in refused.items()} == {
-            0: "InvalidReplicationAssignmentError",
-            5: "UnknownTopicOrPartitionError",
-        }
-        assert client.list_partition_reassignments({TOPIC: [1]}) == {}
-
-
-def revive(cluster: Cluster, broker: int, path: Path) -> None:
-    """Bring a healed directory back, as an operator would."""
-    command = [str(BIN / "jbod-log-dirs"), "--bootstrap-server", cluster.bootstrap]
-    done = subprocess.run(
-        [*command, "revive", "--broker", str(broker), "--dir", str(path)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-@contextlib.contextmanager
-def traffic_behind(cluster: Cluster, partitions: int) -> Iterator[Load]:
-    """A writer alone, behind records that others wrote before."""
-    with Load(cluster.bootstrap, TOPIC) as load:
-        yield load
-        goes_on = time.monotonic()
-        wait_for(
-            "acknowledgements at the end",
-            lambda: all(load.acknowledged_after(goes_on, each) for each in range(partitions)),
+            "acknowledgements of every partition",
+            lambda: all(load.acknowledged_after(moment, each) for each in self.partitions()),
             60,
         )
-    assert load.errors == []
-    check(cluster)
+
+    def stop(self, broker: int) -> None:
+        """Stop a broker until the others know, so that no client turns to it."""
+        assert self.cluster.node(broker).stop() == 0
+        wait_for(
+            "the broker fenced",
+            lambda: self.cluster.image().cluster.brokers[BrokerId(broker)].fenced,
+        )
+
+    def throttle(self, broker: int, bytes_per_second: int | None) -> None:
+        """Hold what a broker copies of the topic to a rate; None lets it go."""
+        admin = client(self.cluster)
+        rate = None if bytes_per_second is None else str(bytes_per_second)
+        alter(admin, TOPIC, self.topic, follower_replication_throttled_replicas="*")
+        alter(admin, BROKER, str(broker), follower_replication_throttled_rate=rate)
+
+    def folders(self, broker: int) -> set[str]:
+        """Names of all folders of the topic at a broker, those on their way out included."""
+        return {
+            path.name
+            for log_dir in self.cluster.broker(broker).paths
+            for path in log_dir.iterdir()
+            if path.name.startswith(f"{self.topic}-")
+        }
+
+    def bytes_at(self, broker: int) -> dict[int, int]:
+        """How much of each partition a broker has."""
+        found = dict.fromkeys(self.partitions(), 0)
+        for log_dir in self.cluster.broker(broker).log_dirs:
+            for key, folder in log_dir.replicas().items():
+                if key.topic == self.topic:
+                    found[key.partition] = sum(each.stat().st_size for each in folder.glob("*.log"))
+        return found
+
+    def revive(self, broker: int, path: Path) -> None:
+        """Heal a directory and bring it back, as an operator would."""
+        self.scene.faults.heal(path)
+        command = [*script("jbod-log-dirs"), "--bootstrap-server", self.cluster.bootstrap]
+        done = subprocess.run(
+            [*command, "revive", "--broker", str(broker), "--dir", str(path)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
-def _states(cluster: Cluster) -> list[PartitionRegistration]:
-    return list(metadata(cluster).topics.by_name[TOPIC].partitions.values())
+def test_partitions_get_other_brokers_and_leaders_under_load(stages: Stages) -> None:
+    with reassigning(stages, [(1, 2), (2, 1), (1, 2)]) as topic:
+        with topic.traffic():
+            topic.reassign({0: (3, 4), 1: (4, 3), 2: (2, 4)})
+            topic.wait_completed()
+
+            assert topic.replicas() == [(3, 4), (4, 3), (2, 4)]
+            assert topic.under_way() == {}
+            assert topic.cluster.leaders(topic.topic)[0] in (3, 4)
+        wait_for("the end of what is left at broker 1", lambda: topic.folders(1) == set())
+
+
+def test_the_number_of_replicas_grows_and_shrinks_under_load(stages: Stages) -> None:
+    with reassigning(stages, [(1,), (2,)]) as topic, topic.traffic():
+        for wishes in (
+            [(4, 3, 2, 1), (2, 3, 4)],
+            [(2,), (3,)],
+            [(1, 2), (4, 1)],
+            # There and back: the name of the folder is free again.
+            [(2,), (3, 1)],
+        ):
+            topic.reassign(dict(enumerate(wishes)))
+            topic.wait_completed()
+            assert topic.replicas() == wishes
+            assert [set(state.isr) for _, state in sorted(topic.partitions().items())] == [
+                set(each) for each in wishes
+            ]
+
+
+def test_a_dead_target_is_waited_for(stages: Stages) -> None:
+    with reassigning(stages, [(1, 2)]) as topic:
+        topic.stop(4)
+        with topic.traffic() as load:
+            topic.reassign({0: (4, 1)})
+            assert topic.under_way() == {0: ([4, 1, 2], [4], [2])}
+            topic.wait_for_writes(load)
+
+            topic.scene.start(4)
+            topic.wait_completed()
+
+            assert topic.replicas() == [(4, 1)]
+
+
+def test_cancelling_deletes_the_new_replicas_and_keeps_the_old(stages: Stages) -> None:
+    with reassigning(stages, [(1, 2), (2, 1)]) as topic:
+        before = {broker: assigned(topic.cluster, broker, topic.topic) for broker in (1, 2)}
+        topic.stop(4)
+        with topic.traffic():
+            topic.reassign({0: (3, 4), 1: (3, 4)})
+            # One new replica is there and in sync; the other one never comes.
+            wait_for(
+                "broker 3 in sync",
+                lambda: all(3 in state.isr for state in topic.partitions().values()),
+            )
+
+            topic.reassign({0: None, 1: None})
+
+            assert topic.under_way() == {}
+            assert [sorted(each) for each in topic.replicas()] == [[1, 2], [1, 2]]
+            wait_for("the end of the new replicas", lambda: topic.folders(3) == set())
+            assert before == {
+                broker: assigned(topic.cluster, broker, topic.topic) for broker in (1, 2)
+            }
+            topic.scene.start(4)
+        assert topic.folders(4) == set()
+
+
+def test_a_second_reassignment_replaces_the_first(stages: Stages) -> None:
+    with reassigning(stages, [(1, 2)]) as topic:
+        topic.stop(4)
+        with topic.traffic():
+            topic.reassign({0: (4, 3)})
+            wait_for("broker 3 in sync", lambda: 3 in topic.partition().isr)
+
+            topic.reassign({0: (2, 1)})
+            topic.wait_completed()
+
+            assert topic.replicas() == [(2, 1)]
+            wait_for("the end of the new replica", lambda: topic.folders(3) == set())
+            topic.scene.start(4)
+
+
+def test_the_controller_is_killed_in_the_middle(stages: Stages) -> None:
+    with reassigning(stages, [(1, 2)] * 4) as topic, topic.traffic_behind(16):
+        topic.reassign(dict.fromkeys(range(4), (3, 4)))
+        topic.cluster.node(CONTROLLER_ID).kill()
+        copied = topic.bytes_at(1)
+        # Everybody is in sync, and nobody can say so.
+        for target in (3, 4):
+            wait_for(
+                f"all of the copies at broker {target}",
+                lambda target=target: all(
+                    size >= copied[index] for index, size in topic.bytes_at(target).items()
+                ),
+                last_seen=lambda target=target: topic.bytes_at(target),
+            )
+        topic.cluster.node(CONTROLLER_ID).start()
+        topic.wait_completed()
+        assert topic.replicas() == [(3, 4)] * 4
+
+
+def test_source_and_target_are_killed_in_the_middle(stages: Stages) -> None:
+    with reassigning(stages, [(1, 2)] * 4) as topic, topic.traffic_behind(16):
+        topic.throttle(4, 2_000_000)
+        topic.reassign(dict.fromkeys(range(4), (3, 4)))
+        for broker in (3, 1):
+            wait_for("a new replica", lambda: any(topic.bytes_at(4).values()))
+            topic.cluster.node(broker).kill()
+            topic.cluster.node(broker).start()
+        topic.throttle(4, None)
+        topic.cluster.wait_served()
+        topic.wait_completed()
+        assert topic.replicas() == [(3, 4)] * 4
+
+
+def test_a_directory_of_the_target_dies_in_the_middle(stages: Stages) -> None:
+    with reassigning(stages, [(1,)]) as topic, topic.traffic_behind(8):
+        topic.throttle(4, 1_000_000)
+        topic.reassign({0: (4,)})
+        home = topic.cluster.broker(4).log_dir_of(topic.topic, 0).path
+        wait_for("a part of the copy", lambda: topic.bytes_at(4)[0] > 0)
+        topic.scene.break_and_wait("chmod000", 4, home)
+        topic.throttle(4, None)
+        topic.revive(4, home)
+        topic.wait_completed()
+        assert topic.replicas() == [(4,)]
+        wait_for("a leader", lambda: topic.partition().leader == 4)
+
+
+def test_the_directory_of_the_last_source_dies_in_the_middle(stages: Stages) -> None:
+    with reassigning(stages, [(1,)]) as topic:
+        topic.stop(4)
+        with topic.traffic():
+            topic.reassign({0: (4,)})
+            home = topic.cluster.broker(1).log_dir_of(topic.topic, 0).path
+            topic.scene.faults.make("chmod000", home)
+            wait_for("nobody leads", lambda: topic.partition().leader == -1)
+            topic.scene.start(4)
+            # Whoever has no records does not lead: everything waits for the source.
+            wait_for("the new replica", lambda: topic.folders(4))
+            topic.scene.let_all_act()
+            assert (topic.partition().isr, topic.partition().leader) == ((1,), -1)
+
+            topic.revive(1, home)
+            topic.wait_completed()
+            assert topic.replicas() == [(4,)]
+
+
+def test_new_replicas_spread_over_the_directories(stages: Stages) -> None:
+    with reassigning(stages, [(1,)] * 4) as topic, topic.traffic():
+        topic.reassign(dict.fromkeys(range(4), (2,)))
+        topic.wait_completed()
+        check(topic.cluster)
+        assert len(set(assigned(topic.cluster, 2, topic.topic).values())) == 4
+
+
+def test_what_is_under_way_shows_in_a_clients_eyes(stages: Stages) -> None:
+    with reassigning(stages, [(1, 2)]) as topic:
+        topic.stop(4)
+        topic.reassign({0: (4, 2)})
+
+        told = topic.cluster.admin().list_topics(topic.topic, timeout=10).topics[topic.topic]
+        found = told.partitions[0]
+        assert found.replicas == [4, 2, 1]
+        assert sorted(found.isrs) == [1, 2]
+        with topic.admin() as client:
+            refused = client.alter_partition_reassignments(
+                {
+                    KafkaTopicPartition(topic.topic, 0): [9],
+                    KafkaTopicPartition(topic.topic, 5): [1],
+                }
+            )
+            assert {one.partition: error.__name__ for one, error in refused.items()} == {
+                0: "InvalidReplicationAssignmentError",
+                5: "UnknownTopicOrPartitionError",
+            }
+            assert client.list_partition_reassignments({topic.topic: [1]}) == {}

@@ -9,32 +9,36 @@ import pytest
 
 from jbodlab.metadata_log.metadata_log import MetadataLog
 from jbodlab.metadata_log.snapshots import parse_name, snapshot_paths
+from tests.cluster import scenes
 from tests.cluster.harness import (
     CONTROLLER_ID,
     Cluster,
     Load,
-    assert_nothing_lost,
-    read_all,
-    running,
     wait_for,
 )
+from tests.cluster.scenes import Stage, Stages
 
 pytestmark = pytest.mark.cluster
 
 FIRST_SEGMENT = f"{0:020d}.log"
 BETWEEN = 4_000
 SETTINGS = {
+    **scenes.SETTINGS,
     "metadata.log.max.record.bytes.between.snapshots": str(BETWEEN),
     "metadata.log.segment.ms": "200",
     "metadata.max.retention.bytes": "0",
     "metadata.max.idle.interval.ms": "50",
-    "broker.session.timeout.ms": "3000",
-    "broker.heartbeat.interval.ms": "500",
 }
 
 
+@pytest.fixture
+def short_log(stages: Stages) -> Stage:
+    """A stage whose nodes keep little of the metadata log before their snapshots."""
+    return stages.of(settings=SETTINGS)
+
+
 def copy_of(cluster: Cluster, node: int) -> Path:
-    return cluster.metadata_dir(node) / "__cluster_metadata-0"
+    return cluster.node(node).metadata_dir / "__cluster_metadata-0"
 
 
 def history_is_gone(cluster: Cluster, node: int) -> bool:
@@ -52,26 +56,26 @@ def start_offset(cluster: Cluster, node: int) -> int:
 
 def end_offset(cluster: Cluster, node: int) -> int:
     """The end of a stopped node's log."""
-    log = MetadataLog.open(cluster.metadata_dir(node))
+    log = MetadataLog.open(cluster.node(node).metadata_dir)
     end = log.end_offset
     log.close()
-    cluster.own(cluster.metadata_dir(node))
+    cluster.own(cluster.node(node).metadata_dir)
     return end
 
 
 def replayed_bytes(cluster: Cluster, broker: int) -> int:
     pattern = r"metadata replayed up to offset .*replayed_bytes=(\d+)"
-    return int(re.findall(pattern, cluster.output(broker))[-1])
+    return int(re.findall(pattern, cluster.node(broker).output())[-1])
 
 
-def test_a_broker_from_before_all_history_catches_up_and_leads_again(cluster_root: Path) -> None:
-    with running(cluster_root, settings=SETTINGS) as cluster:
-        cluster.create_topic("kept", 6, 3, min_insync_replicas="2")
-        with Load(cluster.bootstrap, "kept") as load:
-            cluster.kill(3)
+def test_a_broker_from_before_all_history_catches_up_and_leads_again(short_log: Stage) -> None:
+    with short_log.scene() as scene:
+        cluster, kept = scene.cluster, scene.topic(6, records=0, min_insync_replicas="2").topic
+        with Load(cluster.bootstrap, kept) as load:
+            cluster.node(3).kill()
             absent = end_offset(cluster, 3)
-            for number in range(4):
-                cluster.create_topic(f"new-{number}", 6, 2)
+            for _ in range(4):
+                scene.topic(6, 2, records=0)
             wait_for(
                 "everything that broker 3 knows is gone",
                 lambda: all(start_offset(cluster, node) > absent for node in (CONTROLLER_ID, 1, 2)),
@@ -79,37 +83,33 @@ def test_a_broker_from_before_all_history_catches_up_and_leads_again(cluster_roo
             assert all(newest_end(cluster, node) > absent for node in (CONTROLLER_ID, 1, 2))
 
             # A controller remembers the last batches; a new one has only what is on its disk.
-            cluster.kill(CONTROLLER_ID)
-            cluster.start_node(CONTROLLER_ID)
-            cluster.start_node(3)
-            cluster.wait_ready()
+            cluster.node(CONTROLLER_ID).kill()
+            cluster.node(CONTROLLER_ID).start()
+            scene.start(3)
 
-            assert "metadata snapshot received" in cluster.output(3)
-            wait_for(
-                "broker 3 in every ISR",
-                lambda: all(3 in isr for isr in cluster.isr("kept").values()),
-            )
-        assert_nothing_lost(load, read_all(cluster.bootstrap, "kept", 6))
+            assert "metadata snapshot received" in scene.said(3)
+            scene.wait_all_in_sync()
+        assert not load.errors
+        scene.check(load)
 
 
-def test_a_killed_cluster_comes_back_from_its_snapshots(cluster_root: Path) -> None:
-    with running(cluster_root, settings=SETTINGS) as cluster:
-        cluster.create_topic("kept", 6, 3)
-        nodes = [CONTROLLER_ID, *cluster.brokers]
-        wait_for("no history", lambda: all(history_is_gone(cluster, node) for node in nodes))
-        for node in nodes:
-            cluster.kill(node)
+def test_a_killed_cluster_comes_back_from_its_snapshots(short_log: Stage) -> None:
+    with short_log.scene() as scene:
+        cluster, kept = scene.cluster, scene.topic(6)
+        wait_for("no history", lambda: all(history_is_gone(cluster, n) for n in cluster.nodes))
+        cluster.kill()
+        for node in cluster.nodes:
             left = copy_of(cluster, node) / f"{1:020d}-{1:010d}.checkpoint.part"
             left.write_bytes(b"x")
             cluster.own(left)
 
         cluster.start()
 
-        assert set(cluster.leaders("kept").values()) <= set(cluster.brokers)
-        for broker in cluster.brokers:
+        scene.check(kept)
+        for broker in cluster.broker_ids:
             # A batch more than the limit, and what came while the snapshot was written.
             assert replayed_bytes(cluster, broker) < 2 * BETWEEN
-        for node in nodes:
+        for node in cluster.nodes:
             files = [path.name for path in copy_of(cluster, node).iterdir()]
             assert f"{1:020d}-{1:010d}.checkpoint.part" not in files
             assert not [name for name in files if name.endswith(".damaged")]

@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import socket
 import subprocess
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
-from tests.cluster.harness import BIN, CONTROLLER_ID, Cluster, as_server_user
+from lab.cluster.folders import make_folder, remove_folder
+from tests.cluster.harness import CONTROLLER_ID, Cluster, as_servers, made, script
 
 pytestmark = pytest.mark.cluster
 
 
 def start(cluster: Cluster, node: int) -> subprocess.CompletedProcess[str]:
     program = "jbod-controller" if node == CONTROLLER_ID else "jbod-broker"
-    return subprocess.run(
-        as_server_user([str(BIN / program), "-c", str(cluster.properties(node))]),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        cwd="/",
-        check=False,
-    )
+    return as_servers(cluster, [*script(program), "-c", str(cluster.node(node).properties_file)])
 
 
 def refused(done: subprocess.CompletedProcess[str]) -> str:
@@ -34,8 +28,26 @@ def refused(done: subprocess.CompletedProcess[str]) -> str:
 
 
 def change(cluster: Cluster, node: int, line: str) -> None:
-    with cluster.properties(node).open("a") as file:
+    with cluster.node(node).properties_file.open("a") as file:
         file.write(line + "\n")
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Cluster]:
+    """A cluster of which no node runs; each test leaves its files as they were."""
+    root = make_folder()
+    cluster = made(root / "cluster", brokers=1)
+    yield cluster
+    cluster.close()
+    remove_folder(root)
+
+
+@pytest.fixture
+def cluster(shared: Cluster) -> Iterator[Cluster]:
+    before = {node: node.properties_file.read_text() for node in shared.nodes.values()}
+    yield shared
+    for node, text in before.items():
+        node.properties_file.write_text(text)
 
 
 @pytest.mark.parametrize(
@@ -50,40 +62,37 @@ def change(cluster: Cluster, node: int, line: str) -> None:
 )
 @pytest.mark.parametrize("node", [1, CONTROLLER_ID])
 def test_wrong_value_stops_the_start_by_name(
-    cluster_root: Path, node: int, line: str, named: str
+    cluster: Cluster, node: int, line: str, named: str
 ) -> None:
-    cluster = Cluster(cluster_root, brokers=1)
     change(cluster, node, line)
     assert named in refused(start(cluster, node))
 
 
 @pytest.mark.parametrize("node", [1, CONTROLLER_ID])
-def test_missing_settings_file(cluster_root: Path, node: int) -> None:
-    cluster = Cluster(cluster_root, brokers=1)
-    cluster.properties(node).unlink()
-    assert str(cluster.properties(node)) in refused(start(cluster, node))
+def test_missing_settings_file(cluster: Cluster, node: int) -> None:
+    cluster.node(node).properties_file.unlink()
+    assert str(cluster.node(node).properties_file) in refused(start(cluster, node))
 
 
-def test_unformatted_directory_is_fatal(cluster_root: Path) -> None:
-    cluster = Cluster(cluster_root, brokers=1)
-    (cluster.log_dirs(1)[1] / "meta.properties").unlink()
+def test_start_without_a_formatted_directory_is_refused(cluster: Cluster) -> None:
+    files = [path / "meta.properties" for path in cluster.broker(1).paths]
+    for file in files:
+        file.rename(file.with_name("aside"))
     line = refused(start(cluster, 1))
-    assert "No `meta.properties` found in" in line
-    assert str(cluster.log_dirs(1)[1]) in line
+    for file in files:
+        file.with_name("aside").rename(file)
+    assert str(cluster.broker(1).paths[1]) in line
 
 
-def test_controller_port_in_use(cluster_root: Path) -> None:
-    cluster = Cluster(cluster_root, brokers=1)
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", cluster.ports[CONTROLLER_ID]))
-        taken.listen()
-        assert str(cluster.ports[CONTROLLER_ID]) in refused(start(cluster, CONTROLLER_ID))
+def test_start_without_a_formatted_metadata_directory_is_refused(cluster: Cluster) -> None:
+    file = cluster.node(1).metadata_dir / "meta.properties"
+    aside = file.rename(file.with_name("aside"))
+    line = refused(start(cluster, 1))
+    aside.rename(file)
+    assert str(file.parent) in line
 
 
-def test_second_process_on_the_same_directories_is_refused(cluster_root: Path) -> None:
-    cluster = Cluster(cluster_root, brokers=1)
-    try:
-        cluster.start()
-        assert ".lock" in refused(start(cluster, 1))
-    finally:
-        cluster.stop()
+def test_controller_port_in_use(cluster: Cluster) -> None:
+    port = cluster.controller.port
+    with socket.create_server(("127.0.0.1", port)):
+        assert str(port) in refused(start(cluster, CONTROLLER_ID))

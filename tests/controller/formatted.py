@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 
 from controller.config import ControllerConfig, controller_config
@@ -31,12 +30,6 @@ def format_dir(
         record = FeatureLevelRecord(name="metadata.version", feature_level=level)
         write_bootstrap(directory / "bootstrap.checkpoint", [VersionedRecord(record, 0)])
     return directory
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def properties_of(directory: Path, port: int, **settings: str) -> dict[str, str]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import grpc
 
@@ -21,24 +22,37 @@ from jbodlab.metadata_log.snapshots import read_latest
 from jbodlab.rpc import controller_pb2 as pb
 from jbodlab.rpc.controller_pb2_grpc import ControllerStub
 from jbodlab.rpc.translate import from_proto, to_proto
+from lab.cluster.ports import HeldPorts
 from tests.builders import PureController, directories
-from tests.controller.formatted import format_dir, free_port, properties_of
+from tests.controller.formatted import format_dir, properties_of
 
 ROOT = Path(__file__).parents[2]
 DEADLINE_S = 20.0
 
 
 class Process:
-    """A controller process, and calls to it."""
+    """A controller process, and calls to it; it ends, and its port is free, with the context."""
 
     def __init__(self, home: Path, **settings: str) -> None:
         self.home = home
-        self.port = free_port()
+        self._held = HeldPorts.hold(1)
+        (self.port,) = self._held.numbers
         self.metadata_dir = format_dir(home / "metadata")
         self.config = home / "controller.properties"
         self.settings = settings
         self.configure()
         self.process: subprocess.Popen[bytes] | None = None
+        self.environment: dict[str, str] = {}
+        """What its processes have beyond that of the tests."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait(DEADLINE_S)
+        self._held.close()
 
     def configure(self, **settings: str) -> None:
         values = properties_of(self.metadata_dir, self.port, **{**self.settings, **settings})
@@ -48,9 +62,9 @@ class Process:
         with (self.home / "stderr").open("wb") as stderr:
             return subprocess.Popen(
                 [sys.executable, "-m", "controller", "-c", str(self.config)],
-                cwd=ROOT,
                 stdout=subprocess.DEVNULL,
                 stderr=stderr,
+                env={**os.environ, **self.environment},
             )
 
     def start(self) -> None:

@@ -19,6 +19,7 @@ from jbodlab.records.config_records import (
 )
 from jbodlab.records.frame import VersionedRecord
 from jbodlab.records.schema import Record
+from jbodlab.records.topic_records import ClearElrRecord
 from jbodlab.requests import Listener
 
 BEGIN = BeginTransactionRecord(name="Bootstrap records")
@@ -67,7 +68,7 @@ def test_an_open_transaction_is_aborted_and_its_bootstrap_written_again() -> Non
         (level(31),),
         (level(6),),
         (level(1, "group.version"),),
-        (level(30), level(1, "eligible.leader.replicas.version")),
+        (level(30), level(1, "unheard.of.version")),
     ],
 )
 def test_bootstrap_records_with_unsupported_levels_are_refused(
@@ -77,9 +78,49 @@ def test_bootstrap_records_with_unsupported_levels_are_refused(
         active(*bootstrap)
 
 
-def test_a_log_with_an_unsupported_level_is_refused() -> None:
-    with pytest.raises(FormatError, match=r"level 33 of feature metadata\.version"):
-        active(finalized={"metadata.version": 33})
+KAFKAS_DEFAULT = {
+    "eligible.leader.replicas.version": 1,
+    "group.version": 1,
+    "share.version": 1,
+    "streams.version": 1,
+    "transaction.version": 2,
+}
+
+
+def test_of_kafkas_bootstrap_records_those_for_what_is_not_built_are_left_out() -> None:
+    others = [level(number, name) for name, number in KAFKAS_DEFAULT.items()]
+
+    assert active(level(30), *others) == [BEGIN, level(30), END]
+
+
+def test_what_kafka_has_finalized_and_is_not_built_is_lowered() -> None:
+    lowered = [level(0, name) for name in KAFKAS_DEFAULT]
+    at_30 = {"metadata.version": 30, **KAFKAS_DEFAULT}
+
+    assert active(finalized=at_30) == [*lowered, ClearElrRecord(topic_name="")]
+    assert active(finalized=at_30, is_open=True)[0] == ABORT
+    assert active(finalized={"metadata.version": 22, "group.version": 1}) == [
+        level(0, "group.version")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("finalized", "remedy"),
+    [
+        ({"metadata.version": 33}, "cannot be lowered: format anew with --release-version 4.3-IV0"),
+        ({"metadata.version": 31}, "kafka-features.sh downgrade --metadata 4.3-IV0"),
+        ({"metadata.version": 99}, "format anew"),
+        ({"metadata.version": 5}, "kafka-features.sh upgrade"),
+        ({"metadata.version": 30, "new.version": 2}, "downgrade --feature new.version=0"),
+    ],
+)
+def test_a_log_with_a_level_that_cannot_be_lowered_is_refused_with_what_to_do(
+    finalized: dict[str, int], remedy: str
+) -> None:
+    with pytest.raises(FormatError, match=r"finalized level \d+ of feature \S+ is not") as refused:
+        active(finalized=finalized)
+
+    assert remedy in str(refused.value)
 
 
 def test_a_controller_registers_from_its_level_on() -> None:

@@ -4,16 +4,19 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
+from uuid import UUID
 
 import pytest
 
+from controller.active_controller import QUEUED_BYTES_MAX, QUEUED_OPERATIONS_MAX
 from controller.brokers import heartbeat, late_heartbeat
 from controller.metadata_stream import KEEP_ALIVE_S, MetadataStream
 from controller.registration import register_broker
 from controller.state import ControllerResult, ControllerState
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError, LogDirError
-from jbodlab.ids import BrokerId, LeaderEpoch, Offset
+from jbodlab.ids import BrokerId, LeaderEpoch, Offset, TopicId
 from jbodlab.image.image_writer import image_records
 from jbodlab.image.loader import MetadataLoader
 from jbodlab.metadata_log.batches import data_batch, read_batches
@@ -24,6 +27,7 @@ from jbodlab.records.config_records import (
     NoOpRecord,
 )
 from jbodlab.records.frame import VersionedRecord
+from jbodlab.records.topic_records import RemoveTopicRecord
 from jbodlab.requests import (
     BrokerHeartbeatRequest,
     MetadataStreamRequest,
@@ -33,6 +37,7 @@ from tests.builders import CLUSTER_ID, PureController
 from tests.controller.formatted import format_dir
 from tests.controller.shell import Shell, shell
 from tests.snapshot_files import write_snapshot
+from tests.waiting import turns
 
 NO_OP = VersionedRecord(NoOpRecord(), 0)
 
@@ -174,11 +179,12 @@ def test_what_waited_too_long_is_refused_or_done_differently(tmp_path: Path) -> 
 def test_nothing_is_answered_or_told_before_it_is_on_the_disk(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with shell(format_dir(tmp_path / "m")) as it:
-            hold, order = asyncio.Event(), []
+            flushing, hold, order = asyncio.Event(), asyncio.Event(), []
             loop = asyncio.get_running_loop()
             flush = it.log.flush
 
             def slow_flush() -> None:
+                loop.call_soon_threadsafe(flushing.set)
                 asyncio.run_coroutine_threadsafe(hold.wait(), loop).result(10)
                 flush()
                 order.append("synced")
@@ -186,7 +192,8 @@ def test_nothing_is_answered_or_told_before_it_is_on_the_disk(tmp_path: Path) ->
             it.log.flush = slow_flush  # type: ignore[method-assign]
             end = it.controller.committed_end_offset
             waiting = asyncio.create_task(it.controller.submit(no_ops(1)))
-            await asyncio.sleep(0.05)
+            await flushing.wait()
+            await turns()
             assert not waiting.done()
             assert it.controller.committed_end_offset == end
             hold.set()
@@ -194,6 +201,134 @@ def test_nothing_is_answered_or_told_before_it_is_on_the_disk(tmp_path: Path) ->
             order.append("answered")
 
             assert order == ["synced", "answered"]
+
+    asyncio.run(scenario())
+
+
+def refused(state: ControllerState, now_ms: int) -> ControllerResult[int]:
+    raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"seen at offset {state.next_offset}")
+
+
+def test_a_refusal_waits_for_what_it_was_decided_on(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with shell(format_dir(tmp_path / "m")) as it:
+            hold, flushing, order = asyncio.Event(), asyncio.Event(), []
+            loop = asyncio.get_running_loop()
+            flush = it.log.flush
+
+            def slow_flush() -> None:
+                loop.call_soon_threadsafe(flushing.set)
+                asyncio.run_coroutine_threadsafe(hold.wait(), loop).result(10)
+                flush()
+                order.append("synced")
+
+            it.log.flush = slow_flush  # type: ignore[method-assign]
+            end = it.controller.committed_end_offset
+            calls = [
+                asyncio.create_task(it.controller.submit(decide)) for decide in (no_ops(1), refused)
+            ]
+            calls[1].add_done_callback(lambda _: order.append("refused"))
+            await flushing.wait()
+            assert not calls[1].done()
+            hold.set()
+            await asyncio.wait(calls)
+
+            assert order == ["synced", "refused"]
+            with pytest.raises(KafkaError, match=f"seen at offset {end + 1}"):
+                await calls[1]
+
+    asyncio.run(scenario())
+
+
+def test_a_result_that_cannot_be_replayed_changes_nothing_and_stops_nobody(tmp_path: Path) -> None:
+    def impossible(state: ControllerState, now_ms: int) -> ControllerResult[int]:
+        unknown = RemoveTopicRecord(topic_id=TopicId(UUID(int=77)))
+        return ControllerResult(
+            response=1,
+            records=(NO_OP, VersionedRecord(unknown, 0)),
+            heartbeats=state.heartbeats.touched(BrokerId(1), Offset(1), now_ms),
+        )
+
+    async def scenario() -> None:
+        async with shell(format_dir(tmp_path / "m")) as it:
+            before = it.controller.state
+            first, failed, last = await asyncio.gather(
+                it.controller.submit(no_ops(1)),
+                it.controller.submit(impossible),
+                it.controller.submit(no_ops(1)),
+                return_exceptions=True,
+            )
+
+            assert isinstance(failed, KafkaError)
+            assert failed.code == ErrorCode.UNKNOWN_SERVER_ERROR
+            assert (first, last) == (before.next_offset, before.next_offset + 1)
+            assert it.controller.state.heartbeats == before.heartbeats
+            assert it.controller.counts.failed == 1
+            loader = MetadataLoader()
+            for batch in read_batches(it.log.read(0)):
+                loader.load(batch)
+            assert loader.image == it.controller.state.image
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("count", "size_bytes"), [(QUEUED_OPERATIONS_MAX, 0), (2, QUEUED_BYTES_MAX // 2)]
+)
+def test_a_full_queue_refuses_all_but_heartbeats(
+    tmp_path: Path, count: int, size_bytes: int
+) -> None:
+    async def scenario() -> None:
+        async with shell(format_dir(tmp_path / "m")) as it:
+
+            def ask(**more: Any) -> asyncio.Task[int]:
+                coming = it.controller.submit(no_ops(0), size_bytes=size_bytes, **more)
+                return asyncio.create_task(coming)
+
+            calls = [ask() for _ in range(count + 3)]
+            heartbeats = [ask(late=no_ops(0)) for _ in range(3)]
+            answers = await asyncio.gather(*calls, *heartbeats, return_exceptions=True)
+
+            start = it.controller.state.next_offset
+            assert answers[:count] == [start] * count
+            assert answers[count + 3 :] == [start] * 3
+            for error in answers[count : count + 3]:
+                assert isinstance(error, KafkaError)
+                assert error.code == ErrorCode.REQUEST_TIMED_OUT
+                assert error.message == "the controller's queue is full"
+            assert it.controller.counts.refused == 3
+            # There is room again, also for what is larger than everything the queue may hold.
+            huge = it.controller.submit(no_ops(0), size_bytes=2 * QUEUED_BYTES_MAX)
+            assert await huge == start
+
+    asyncio.run(scenario())
+
+
+def test_a_long_queue_leaves_turns_to_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("controller.active_controller.ROUND_MS_MAX", 0)
+
+    async def scenario() -> None:
+        async with shell(format_dir(tmp_path / "m")) as it:
+            turns: list[int] = []
+
+            async def count_turns() -> None:
+                while True:
+                    turns.append(1)
+                    await asyncio.sleep(0)
+
+            other = asyncio.create_task(count_turns())
+            seen = []
+
+            def decide(state: ControllerState, now_ms: int) -> ControllerResult[None]:
+                seen.append(len(turns))
+                return ControllerResult(response=None)
+
+            await asyncio.gather(*(it.controller.submit(decide) for _ in range(20)))
+            other.cancel()
+
+            assert len(set(seen)) == 20
 
     asyncio.run(scenario())
 
@@ -231,12 +366,13 @@ def test_the_log_replays_to_the_state_of_the_controller(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def request(offset: int, epoch: int = -1) -> MetadataStreamRequest:
+def request(offset: int, epoch: int = -1, crc: int | None = None) -> MetadataStreamRequest:
     return MetadataStreamRequest(
         broker_id=BrokerId(1),
         cluster_id=CLUSTER_ID,
         fetch_offset=Offset(offset),
         last_fetched_epoch=LeaderEpoch(epoch),
+        last_fetched_crc=crc,
     )
 
 
@@ -331,6 +467,25 @@ def test_a_log_that_has_parted_is_told_where_to_cut(
             responses = [each async for each in it.stream.subscribe(request(offset, epoch))]
 
             assert [each.diverging_end_offset for each in responses] == [expected]
+
+    asyncio.run(scenario())
+
+
+def test_a_log_with_the_same_offsets_but_other_batches_is_another_one(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with shell(format_dir(tmp_path / "m")) as it:
+            start = await it.controller.submit(no_ops(1))
+            end = await it.controller.submit(no_ops(1))
+            await it.controller.submit(no_ops(1))
+            (crc, *_) = (batch.crc for batch in read_batches(it.log.read(start)))
+
+            async def first(wanted: MetadataStreamRequest) -> MetadataStreamResponse:
+                return await anext(it.stream.subscribe(wanted))
+
+            other = await first(request(end, 1, crc ^ 1))
+            assert other.diverging_end_offset == 0
+            for same in (request(end, 1, crc), request(end, 1), request(0, -1, crc)):
+                assert (await first(same)).records
 
     asyncio.run(scenario())
 

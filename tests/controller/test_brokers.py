@@ -45,16 +45,17 @@ def test_a_heartbeat_before_registration_is_stale() -> None:
     assert (answer.is_caught_up, answer.is_fenced, answer.should_shut_down) == (False, True, False)
 
 
-def test_a_heartbeat_of_another_epoch_is_stale_and_no_sign_of_life() -> None:
+@pytest.mark.parametrize("epoch", [-1, 0, 77, 1 << 60])
+def test_a_heartbeat_of_another_epoch_is_stale_and_no_sign_of_life(epoch: int) -> None:
     controller = two_brokers()
     before = controller.state.heartbeats
     controller.advance(1)
 
-    answer = controller.heartbeat(1, broker_epoch=BrokerEpoch(77))
+    answer = controller.heartbeat(1, broker_epoch=BrokerEpoch(epoch))
 
     assert answer.error_code == ErrorCode.STALE_BROKER_EPOCH
     assert answer.error_message == (
-        f"Expected broker epoch {controller.epoch(1)}, but got broker epoch 77"
+        f"Expected broker epoch {controller.epoch(1)}, but got broker epoch {epoch}"
     )
     assert controller.state.heartbeats == before
 
@@ -145,6 +146,8 @@ def test_the_silent_broker_is_fenced_strictly_after_the_session_timeout() -> Non
         fence(controller, 1),
     ]
     assert controller.run(fence_stale_broker) is None
+    # It has its epoch still, and may come back with it.
+    assert not controller.heartbeat(1).is_fenced
 
 
 def test_silent_brokers_are_fenced_one_by_one_oldest_first() -> None:
@@ -226,10 +229,11 @@ def test_a_fenced_broker_that_shuts_down_gets_no_second_fence_record() -> None:
     controller = PureController()
     controller.register(1, "A1")
 
-    answer = controller.heartbeat(1, want_shut_down=True)
+    for _ in range(2):
+        answer = controller.heartbeat(1, want_shut_down=True)
 
-    assert answer.should_shut_down
-    assert controller.records == ()
+        assert (answer.is_fenced, answer.should_shut_down) == (True, True)
+        assert controller.records == ()
 
 
 def test_nothing_is_placed_on_a_broker_in_controlled_shutdown() -> None:
@@ -271,6 +275,7 @@ def test_all_directories_offline_fences_once_and_never_writes_an_empty_list() ->
     assert written == [change("foo", isr=brokers(2), leader=TWO), fence(controller, 1)]
     assert again.is_fenced
     assert controller.records == ()
+    assert controller.state.image.cluster.brokers[ONE].directories == directories("A1,A2")
 
 
 def test_failed_directories_are_ignored_below_their_level() -> None:
@@ -387,3 +392,26 @@ def test_a_new_process_is_told_of_directories_that_it_has_not_registered(
     controller.heartbeat(1, offline_log_dirs="A1")
 
     assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+def test_controlled_shutdown_waits_for_the_slowest_of_the_others() -> None:
+    controller = two_brokers()
+    controller.add_broker(3, "C1")
+    controller.create("foo", (1, 2, 3))
+    controller.create("bar", (1,))
+    controller.heartbeat(1, want_shut_down=True)
+    begun = controller.written()[1:]
+    offset = controller.state.next_offset - 1
+
+    controller.heartbeat(2, current_metadata_offset=offset)
+    controller.heartbeat(3, current_metadata_offset=offset - 1)
+    waiting = controller.heartbeat(1, want_shut_down=True)
+    controller.heartbeat(3, current_metadata_offset=offset)
+    done = controller.heartbeat(1, want_shut_down=True)
+
+    assert begun == [
+        change("foo", isr=brokers(2, 3), leader=TWO),
+        # Nobody else has it.
+        change("bar", leader=BrokerId(-1)),
+    ]
+    assert (waiting.should_shut_down, done.should_shut_down) == (False, True)

@@ -1,17 +1,19 @@
 from __future__ import annotations
 
 import logging
+from uuid import UUID
 
 import pytest
 
 from controller.directories import assign_replicas_to_dirs
+from controller.topics import delete_topics
 from jbodlab.error_code import ErrorCode
-from jbodlab.ids import BrokerEpoch, BrokerId
+from jbodlab.ids import BrokerEpoch, BrokerId, DirectoryId
 from jbodlab.records.cluster_records import BrokerRegistrationChangeRecord
 from jbodlab.records.config_records import ConfigRecord
 from jbodlab.records.schema import Record
 from jbodlab.records.topic_records import PartitionChangeRecord
-from jbodlab.requests import AssignReplicasToDirsRequest
+from jbodlab.requests import AssignReplicasToDirsRequest, DeleteTopicsRequest, TopicToDelete
 from tests.builders import PureController, brokers, directories, named_uuid
 
 ONE, TWO = BrokerId(1), BrokerId(2)
@@ -179,12 +181,18 @@ def test_each_assignment_gets_its_own_code_in_the_order_of_the_request() -> None
     controller.create("other", (2,))
 
     answer = controller.assign_partitions(
-        1, ("nope", 0, "A1"), ("foo", 0, "A1"), ("foo", 7, "A1"), ("other", 0, "A1")
+        1,
+        ("nope", 0, "A1"),
+        ("foo", 0, "A1"),
+        ("foo", 7, "A1"),
+        ("foo", -1, "A1"),
+        ("other", 0, "A1"),
     )
 
     assert [code for _, code in answer.results] == [
         ErrorCode.UNKNOWN_TOPIC_ID,
         ErrorCode.NONE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ]
@@ -274,3 +282,144 @@ def test_old_partitions_get_their_whole_list_with_the_first_assignment() -> None
     upgraded.assign(1, foo="A2")
 
     assert upgraded.written() == [change("foo", directories=directories("A2,MIGRATING"))]
+
+
+@pytest.mark.parametrize("level", range(17, 31))
+def test_at_every_level_with_directories_a_failure_is_followed_through(level: int) -> None:
+    controller = cluster(level)
+    controller.add_broker(3, "C1")
+    controller.create("foo", (1, 3))
+    assert controller.partition("foo").directories == directories("UNASSIGNED,C1")
+    controller.assign(1, foo="A1")
+
+    controller.heartbeat(1, offline_log_dirs="A1")
+
+    assert controller.written() == [
+        change("foo", isr=brokers(3), leader=BrokerId(3)),
+        left(controller, 1, "A2,A3"),
+    ]
+
+
+def test_the_last_of_three_failed_replicas_stays_in_the_isr_without_leading() -> None:
+    controller = cluster()
+    controller.add_broker(3, "C1,C2")
+    controller.create("foo", (1, 2, 3))
+    for broker, name in ((1, "A1"), (2, "B1"), (3, "C1")):
+        controller.assign(broker, foo=name)
+
+    for broker, name in ((1, "A1"), (2, "B1"), (3, "C1")):
+        assert not controller.heartbeat(broker, offline_log_dirs=name).is_fenced
+
+    assert controller.partition("foo").isr == brokers(3)
+    assert controller.partition("foo").leader == -1
+
+
+def test_another_brokers_directory_is_not_taken_away() -> None:
+    controller = cluster()
+
+    controller.heartbeat(1, offline_log_dirs="B1")
+
+    assert controller.records == ()
+    assert controller.state.image.cluster.brokers[TWO].directories == directories("B1,B2,B3")
+
+
+def test_a_heartbeat_that_does_not_name_a_failed_directory_brings_it_not_back() -> None:
+    # It was sent before the one that told of the failure, and arrives after it.
+    controller = cluster()
+    controller.heartbeat(1, offline_log_dirs="A1")
+
+    controller.heartbeat(1)
+
+    assert controller.records == ()
+    assert controller.state.image.cluster.brokers[ONE].directories == directories("A2,A3")
+
+
+def test_a_broker_may_have_a_thousand_directories_and_lose_all_but_one() -> None:
+    controller = PureController()
+    many = tuple(DirectoryId(UUID(int=number << 64)) for number in range(1, 1_001))
+    controller.add_broker(1, "", log_dirs=many)
+
+    controller.heartbeat(1, offline_log_dirs=many[:-1])
+
+    (record,) = controller.written()
+    assert isinstance(record, BrokerRegistrationChangeRecord)
+    assert record.log_dirs == many[-1:]
+
+
+def test_the_brokers_own_directory_is_found_among_a_hundred_thousand(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    # Each of the others is worth a warning.
+    caplog.set_level(logging.ERROR)
+    controller = cluster()
+    strange = tuple(DirectoryId(UUID(int=number << 64)) for number in range(1, 100_001))
+
+    controller.heartbeat(1, offline_log_dirs=(*strange, *directories("A1")))
+
+    assert controller.written() == [left(controller, 1, "A2,A3")]
+
+
+def test_an_empty_list_of_assignments_is_answered() -> None:
+    controller = cluster()
+
+    answer = controller.assign_partitions(1)
+
+    assert (answer.error_code, answer.results) == (ErrorCode.NONE, ())
+    assert controller.records == ()
+
+
+def test_a_fenced_broker_may_assign() -> None:
+    controller = cluster()
+    controller.create("foo", (1, 2))
+    controller.heartbeat(1, want_fence=True)
+
+    controller.assign(1, foo="A2")
+
+    assert controller.written() == [change("foo", directories=directories("A2,UNASSIGNED"))]
+
+
+@pytest.mark.parametrize("name", ["UNASSIGNED", "MIGRATING"])
+def test_reserved_directories_that_count_as_online_change_neither_leader_nor_isr(
+    name: str,
+) -> None:
+    controller = cluster()
+    controller.create("foo", (1, 2))
+    controller.assign(1, foo="A1")
+
+    controller.assign(1, foo=name)
+
+    assert controller.written() == [change("foo", directories=directories(f"{name},UNASSIGNED"))]
+
+
+def test_a_replica_joins_the_isr_again_once_its_directory_is_online() -> None:
+    controller = cluster()
+    controller.create("foo", (1, 2))
+    controller.assign(1, foo="LOST")
+
+    refused = controller.alter_isr(2, "foo", (2, 1))
+    controller.assign(1, foo="A1")
+    accepted = controller.alter_isr(2, "foo", (2, 1))
+
+    assert refused.results[0].error_code == ErrorCode.INELIGIBLE_REPLICA
+    assert accepted.results[0].error_code == ErrorCode.NONE
+
+
+def test_replicas_of_a_deleted_topic_are_answered_as_unknown() -> None:
+    controller = cluster()
+    controller.create("foo", (1, 2))
+    controller.ask(delete_topics, DeleteTopicsRequest(topics=(TopicToDelete(name="foo"),)))
+
+    answer = controller.assign(1, foo="A2")
+
+    assert [code for _, code in answer.results] == [ErrorCode.UNKNOWN_TOPIC_ID]
+    assert controller.records == ()
+
+
+def test_thousands_of_replicas_are_assigned_at_once() -> None:
+    controller = cluster()
+    controller.create("many", *([(1,)] * 5_000))
+
+    answer = controller.assign_partitions(1, *(("many", index, "A2") for index in range(5_000)))
+
+    assert [code for _, code in answer.results] == [ErrorCode.NONE] * 5_000
+    assert [each.directories for each in controller.written()] == [directories("A2")] * 5_000  # type: ignore[attr-defined]

@@ -37,8 +37,9 @@ def moved_to_two(controller: PureController, *names: str) -> None:
         controller.alter_isr(2, name, (1, 2))
 
 
-def test_unknown_election_type() -> None:
-    assert elect(cluster(), 2).error_code == ErrorCode.INVALID_REQUEST
+@pytest.mark.parametrize("kind", [2, -1])
+def test_unknown_election_type(kind: int) -> None:
+    assert elect(cluster(), kind).error_code == ErrorCode.INVALID_REQUEST
 
 
 def test_preferred_election() -> None:
@@ -56,6 +57,10 @@ def test_preferred_election() -> None:
         # Named twice: elected once.
         ("foo", 0, ErrorCode.ELECTION_NOT_NEEDED),
     ]
+    assert [each.error_message for each in answer.results[2:4]] == [
+        "No such partition as foo-5",
+        "No such topic as nope",
+    ]
     assert controller.partition("foo").leader == 1
     assert len(controller.records) == 1
 
@@ -68,6 +73,7 @@ def test_all_partitions_leave_those_out_that_are_led_already() -> None:
     answer = elect(controller, 0)
 
     assert [(each.topic, each.error_code) for each in answer.results] == [("foo", ErrorCode.NONE)]
+    assert answer.settled_topics == ("good",)
 
 
 @pytest.mark.parametrize(
@@ -96,6 +102,8 @@ def test_an_explicit_unclean_election_does_not_ask_the_topic() -> None:
     assert answer.results[0].error_code == ErrorCode.NONE
     assert controller.partition("foo").isr == brokers(2)
     assert controller.partition("foo").leader_recovery_state == 1
+    recovered = controller.alter_isr(2, "foo", (2,))
+    assert recovered.results[0].leader_recovery_state == 0
 
 
 def test_balancing_gives_leadership_back() -> None:
@@ -172,3 +180,44 @@ def test_where_unclean_election_is_looked_up(
 
     assert controller.state.unclean_election_enabled("foo") is expected
     assert BrokerId(100) == controller.state.settings.node_id
+
+
+def test_an_unclean_election_is_not_needed_where_somebody_leads() -> None:
+    controller = cluster()
+    controller.create("foo", (1, 2))
+    controller.heartbeat(1, want_fence=True)
+
+    answer = elect(controller, 1, ("foo", 0), ("foo", 5), ("none", 0))
+
+    assert [each.error_code for each in answer.results] == [
+        ErrorCode.ELECTION_NOT_NEEDED,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ]
+
+
+def test_an_unclean_election_needs_a_live_replica_in_an_online_directory() -> None:
+    controller = PureController()
+    controller.add_broker(1, "A1,A2")
+    controller.add_broker(2, "B1,B2")
+    controller.create("foo", (1, 2))
+    controller.assign(1, foo="A1")
+    controller.assign(2, foo="B1")
+    controller.alter_isr(1, "foo", (1,))
+    controller.heartbeat(1, offline_log_dirs="A1")
+    controller.heartbeat(2, offline_log_dirs="B1")
+
+    answer = elect(controller, 1, ("foo", 0))
+
+    assert answer.results[0].error_code == ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+    assert controller.records == ()
+
+
+def test_an_empty_list_of_elections_is_answered() -> None:
+    controller = cluster()
+
+    request = ElectLeadersRequest(election_type=0, topic_partitions=())
+    answer = controller.ask(elect_leaders, request)
+
+    assert (answer.error_code, answer.results) == (ErrorCode.NONE, ())
+    assert controller.records == ()

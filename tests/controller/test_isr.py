@@ -7,6 +7,7 @@ import pytest
 from controller.isr import alter_partition
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import BrokerEpoch, BrokerId, TopicId
+from jbodlab.kafka_uuid import ZERO_UUID
 from jbodlab.records.topic_records import PartitionChangeRecord
 from jbodlab.requests import AlterPartitionRequest, IsrChangeResult
 from tests.builders import PureController, brokers, named_uuid
@@ -92,7 +93,22 @@ def test_a_sender_of_another_epoch_is_stale() -> None:
         (1, (1, 2), {"leader_recovery_state": 1}, ErrorCode.INVALID_REQUEST),
         (1, (1,), {"leader_recovery_state": 1}, ErrorCode.INVALID_REQUEST),
         (1, (1,), {"leader_recovery_state": 7}, ErrorCode.INVALID_REQUEST),
+        (1, (1,), {"leader_recovery_state": -3}, ErrorCode.INVALID_REQUEST),
         (1, (1, (2, 1)), {}, ErrorCode.INELIGIBLE_REPLICA),
+        # Each of these also has what the ones after it are refused for.
+        (
+            3,
+            (9,),
+            {"topic_id": TopicId(named_uuid("x")), "partition": 4, "leader_epoch": 99},
+            ErrorCode.UNKNOWN_TOPIC_ID,
+        ),
+        (3, (9,), {"topic_id": TopicId(ZERO_UUID)}, ErrorCode.UNKNOWN_TOPIC_ID),
+        (3, (9,), {"partition": 4, "leader_epoch": 99}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (3, (9,), {"leader_epoch": 6, "partition_epoch": -1}, ErrorCode.NOT_CONTROLLER),
+        (3, (9,), {"leader_epoch": -1, "partition_epoch": 6}, ErrorCode.NOT_CONTROLLER),
+        (3, (9,), {"leader_epoch": 4, "partition_epoch": -1}, ErrorCode.FENCED_LEADER_EPOCH),
+        (3, (9,), {"partition_epoch": 4}, ErrorCode.INVALID_REQUEST),
+        (1, (9,), {"partition_epoch": 4}, ErrorCode.INVALID_UPDATE_VERSION),
     ],
 )
 def test_a_change_that_cannot_be_is_refused(
@@ -182,3 +198,12 @@ def test_a_partition_named_twice_sees_its_own_first_change() -> None:
         ErrorCode.INVALID_UPDATE_VERSION,
     ]
     assert len(controller.records) == 1
+
+
+def test_an_empty_list_of_changes_is_answered() -> None:
+    controller = cluster()
+    request = AlterPartitionRequest(broker_id=ONE, broker_epoch=controller.epoch(1), changes=())
+
+    answer = controller.ask(alter_partition, request)
+
+    assert (answer.error_code, answer.results) == (ErrorCode.NONE, ())

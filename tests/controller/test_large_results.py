@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from uuid import UUID
 
@@ -37,12 +37,13 @@ from tests.builders import SESSION_TIMEOUT_MS, PureController, brokers, director
 from tests.controller.formatted import format_dir
 from tests.controller.shell import shell
 
-COUNT = 25_000
+COUNT = 2 * RECORDS_PER_RESULT_MAX + 100
 TOPIC = TopicId(named_uuid("many"))
 ONE = BrokerId(1)
 
 
-def partition_records() -> list[PartitionRecord]:
+@cache
+def partition_records() -> tuple[PartitionRecord, ...]:
     first = PartitionRecord(
         partition_id=0,
         topic_id=TOPIC,
@@ -58,10 +59,16 @@ def partition_records() -> list[PartitionRecord]:
         record = copy.copy(first)
         object.__setattr__(record, "partition_id", index)
         records.append(record)
-    return records
+    return tuple(records)
 
 
 def cluster(level: int = 30) -> PureController:
+    """Return a controller of its own with the state that all of this level begin with."""
+    return copy.copy(_cluster(level))
+
+
+@cache
+def _cluster(level: int) -> PureController:
     controller = PureController(level=level)
     controller.add_broker(1, "A1,A2", incarnation_id=UUID(int=1))
     controller.add_broker(2, "B1")

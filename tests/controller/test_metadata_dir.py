@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from controller.metadata_dir import OpenedDir, lock, open_metadata_dir
-from jbodlab.errors import FormatError
+from jbodlab.errors import CorruptRecordError, FormatError
 from jbodlab.image.image_writer import image_records
 from jbodlab.metadata_log.batches import MetadataBatch, data_batch, read_batches
 from jbodlab.metadata_log.metadata_log import MetadataLog
@@ -181,6 +182,7 @@ def test_a_malformed_file_is_refused(tmp_path: Path) -> None:
         open_metadata_dir(config_of(directory), INCARNATION)
 
 
+@pytest.mark.process
 def test_the_lock_is_held_against_other_processes(tmp_path: Path) -> None:
     # Locks of this kind are per process, so the second one must be another.
     fd = lock(tmp_path)
@@ -197,3 +199,59 @@ def test_the_lock_is_held_against_other_processes(tmp_path: Path) -> None:
     os.close(fd)
 
     assert os.waitstatus_to_exitcode(status) == 0
+
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "kafka-metadata-logs"
+
+
+@pytest.mark.parametrize("has_log", [True, False], ids=["used", "formatted"])
+def test_a_directory_with_kafkas_default_features_is_taken(
+    tmp_path: Path, has_log: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    directory = format_dir(tmp_path / "m", level=None)
+    kafkas = FIXTURES / "4.3.1-disks" / "controller"
+    shutil.copy(kafkas / "bootstrap.checkpoint", directory)
+    if has_log:
+        shutil.copytree(kafkas / "__cluster_metadata-0", directory / "__cluster_metadata-0")
+
+    with opened(directory) as result:
+        assert dict(result.image.features.levels) == {"metadata.version": 30}
+        assert bool(result.image.topics.by_id) is has_log
+        topics = result.image.topics
+
+    # Once, and what Kafka wrote stays.
+    assert len([line for line in caplog.records if "feature is lowered" in line.message]) == 5
+    with opened(directory) as again:
+        assert again.image.topics == topics
+    assert len([line for line in caplog.records if "feature is lowered" in line.message]) == 5
+
+
+def test_a_damaged_bootstrap_file_matters_only_to_an_empty_log(tmp_path: Path) -> None:
+    directory = format_dir(tmp_path / "m")
+    path = directory / "bootstrap.checkpoint"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1])
+    with pytest.raises(CorruptRecordError, match=r"bootstrap\.checkpoint is damaged"):
+        open_metadata_dir(config_of(directory), INCARNATION)
+    path.write_bytes(whole)
+    with opened(directory):
+        pass
+
+    path.write_bytes(whole[:-1])
+
+    with opened(directory) as again:
+        assert again.image.features.metadata_version == 30
+
+
+def test_a_log_that_ends_before_its_snapshot_is_said_to_have_lost_something(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    directory = format_dir(tmp_path / "m")
+    with opened(directory) as first:
+        assert "what came behind it is lost" not in caplog.text
+        write_snapshot(first.log.directory, image_records(first.image), 500, 7, 0)
+
+    with opened(directory) as second:
+        assert second.log.start_offset == 500
+    (line,) = (each for each in caplog.records if each.levelname == "ERROR")
+    assert "what came behind it is lost" in line.message

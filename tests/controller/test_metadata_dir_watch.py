@@ -5,6 +5,7 @@ import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -12,7 +13,19 @@ from controller.log_thread import LogThread
 from controller.metadata_dir_watch import watch_metadata_dir
 from jbodlab.errors import LogDirError
 
+T = TypeVar("T")
+
 DEADLINE_S = 10.0
+
+
+class CountingThread(LogThread):
+    """A thread that counts what it is asked for."""
+
+    calls = 0
+
+    def run(self, function: Callable[[], T]) -> asyncio.Future[T]:
+        self.calls += 1
+        return super().run(function)
 
 
 def watch(
@@ -24,14 +37,16 @@ def watch(
         directory = tmp_path / "metadata"
         log_folder = directory / "__cluster_metadata-0"
         log_folder.mkdir(parents=True)
-        log_thread = LogThread()
+        log_thread = CountingThread()
         watching = asyncio.create_task(
             watch_metadata_dir(
                 directory, log_folder, log_thread, interval_ms=5, deadline_s=deadline_s
             )
         )
         try:
-            await asyncio.sleep(0.05)
+            async with asyncio.timeout(DEADLINE_S):
+                while log_thread.calls < 3 and not watching.done():  # noqa: ASYNC110 - a thread counts
+                    await asyncio.sleep(0.001)
             assert not watching.done()
             break_it(directory, log_thread)
             await asyncio.wait_for(watching, DEADLINE_S)
@@ -44,7 +59,7 @@ def watch(
 
 def test_removed_metadata_directory_is_found(tmp_path: Path) -> None:
     with pytest.raises(LogDirError, match=r"metadata went offline"):
-        watch(tmp_path, lambda directory, _: shutil.rmtree(directory))
+        watch(tmp_path, lambda directory, _: directory.rename(directory.with_name("aside")))
 
 
 def test_removed_folder_of_the_log_is_found(tmp_path: Path) -> None:
@@ -54,7 +69,8 @@ def test_removed_folder_of_the_log_is_found(tmp_path: Path) -> None:
 
 def test_replaced_metadata_directory_is_found(tmp_path: Path) -> None:
     def replace(directory: Path, _: LogThread) -> None:
-        shutil.rmtree(directory)
+        # Kept aside: a new folder might be given the inode of one that is gone.
+        directory.rename(directory.with_name("aside"))
         (directory / "__cluster_metadata-0").mkdir(parents=True)
 
     with pytest.raises(LogDirError, match=r"took its place|No such file"):

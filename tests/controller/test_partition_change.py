@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from controller.partition_change import KEEP, Election, Wanted, partition_change
+from controller.partition_change import KEEP, Wanted, partition_change
 from controller.state import LeaderTest
+from jbodlab.election import Election
 from jbodlab.ids import BrokerId, DirectoryId
 from jbodlab.records.topic_records import PartitionChangeRecord
 from tests.builders import brokers, directories, directory, partition

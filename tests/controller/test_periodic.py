@@ -1,24 +1,31 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Coroutine
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from controller import periodic
+from controller.active_controller import now_ms
 from controller.brokers import heartbeat
 from controller.registration import register_broker
+from controller.server import start_periodic
 from controller.state import ControllerResult, ControllerState
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError
 from jbodlab.ids import BrokerId, LeaderEpoch, Offset, PartitionEpoch, TopicId
 from jbodlab.records.frame import VersionedRecord
 from jbodlab.records.topic_records import PartitionRecord, TopicRecord
 from jbodlab.requests import BrokerHeartbeatRequest
 from tests.builders import PureController, brokers, directories, named_uuid
-from tests.controller.formatted import format_dir
+from tests.controller.formatted import config_of, format_dir
 from tests.controller.shell import Shell, shell
+from tests.waiting import turns
 
 
 async def add_broker(it: Shell, broker: int, dirs: str) -> None:
@@ -63,44 +70,49 @@ def test_sessions_end_one_after_the_other(tmp_path: Path) -> None:
 
 
 def test_after_standing_still_heartbeats_arrive_before_anybody_is_fenced(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scenario() -> None:
         async with shell(format_dir(tmp_path / "m"), broker_session_timeout_ms="50") as it:
             await add_broker(it, 1, "A1")
-            timer = asyncio.create_task(periodic.fence_stale_brokers(it.controller, 50, 100))
+            timer = periodic.fence_stale_brokers(it.controller, 50, 60_000)
+            waiting = asyncio.create_task(timer)
             await asyncio.sleep(0)
-            expired = it.controller.state.heartbeats.next_expiry_ms(
-                it.controller.state.image.cluster
-            )
-            assert expired is not None
-            while periodic.now_ms() <= expired + 101:
-                # The loop stands still: this is what a stopped process looks like from inside.
-                pass
-            await asyncio.sleep(0.03)
+            # When it wakes the clock is far ahead, as in a process that was stopped and goes on.
+            monkeypatch.setattr(periodic, "now_ms", lambda: now_ms() + 100_000)
+            while "controller stood still" not in caplog.text:
+                assert not waiting.done()
+                await asyncio.sleep(0.005)
+            await turns()
             assert not fenced(it, 1)
-            timer.cancel()
-            await asyncio.gather(timer, return_exceptions=True)
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
 
     asyncio.run(scenario())
-    assert "controller stood still" in caplog.text
 
 
-def test_a_run_that_had_more_to_do_is_repeated_soon(tmp_path: Path) -> None:
+def test_a_run_that_had_more_to_do_is_repeated_soon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     runs: list[int] = []
+    pauses: list[float] = []
 
     def decide(state: ControllerState, now_ms: int) -> ControllerResult[bool]:
         runs.append(now_ms)
         return ControllerResult(response=len(runs) < 4)
 
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        await turns(1)
+
     async def scenario() -> None:
         async with shell(format_dir(tmp_path / "m")) as it:
-            await until(lambda: len(runs) == 4, periodic._repeat(it.controller, decide, 30))
+            monkeypatch.setattr(periodic, "asyncio", SimpleNamespace(sleep=sleep))
+            await until(lambda: len(pauses) >= 5, periodic._repeat(it.controller, decide, 30_000))
 
     asyncio.run(scenario())
 
-    # Three pauses of 10 ms behind the first of 30.
-    assert runs[3] - runs[0] >= 27
+    assert pauses[:5] == [30, 0.01, 0.01, 0.01, 30]
 
 
 def test_no_ops_fill_silence_only(tmp_path: Path) -> None:
@@ -113,11 +125,49 @@ def test_no_ops_fill_silence_only(tmp_path: Path) -> None:
             )
             silent = it.controller.state.next_offset
             task = asyncio.create_task(periodic.write_no_ops(it.controller, 60_000))
-            await asyncio.sleep(0.05)
+            await turns()
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
             assert it.controller.state.next_offset == silent
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("error", [KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR), ZeroDivisionError()])
+def test_no_task_ends_by_what_one_run_raises(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    monkeypatch.setattr("jbodlab.supervised.RESTART_S", 0.001)
+    monkeypatch.setattr("controller.periodic.AFTER_FAILURE_MS", 1)
+    directory = format_dir(tmp_path / "m")
+    settings = {
+        "broker_session_timeout_ms": "50",
+        "metadata_max_idle_interval_ms": "1",
+        "leader_imbalance_check_interval_seconds": "1",
+        "unclean_leader_election_interval_ms": "1",
+    }
+    asked: Counter[object] = Counter()
+
+    async def scenario() -> None:
+        async with shell(directory, **settings) as it:
+            await add_broker(it, 1, "A1")
+            submit = it.controller.submit
+
+            async def fail_first(decide: Any) -> Any:
+                asked[decide] += 1
+                if asked[decide] == 1:
+                    raise error
+                return await submit(decide)
+
+            monkeypatch.setattr(it.controller, "submit", fail_first)
+            tasks = start_periodic(config_of(directory, **settings), it.controller)
+            while len(asked) < 5 or min(asked.values()) < 2:
+                assert not any(task.done() for task in tasks)
+                await asyncio.sleep(0.005)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     asyncio.run(scenario())
 

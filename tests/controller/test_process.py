@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import resource
+import shutil
 import signal
 import socket
 import subprocess
@@ -19,6 +20,7 @@ from jbodlab import requests
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import BrokerId, LeaderEpoch, Offset
 from jbodlab.metadata_log.batches import read_batches
+from jbodlab.metadata_log.metadata_log import MetadataLog
 from jbodlab.records.cluster_records import BrokerRegistrationChangeRecord
 from jbodlab.records.config_records import NoOpRecord
 from jbodlab.records.topic_records import PartitionChangeRecord
@@ -26,17 +28,16 @@ from jbodlab.rpc import controller_pb2 as pb
 from jbodlab.rpc.controller_pb2_grpc import ControllerStub
 from jbodlab.rpc.translate import to_proto
 from tests.builders import CLUSTER_ID, brokers, directories
-from tests.controller.formatted import NODE_ID
+from tests.controller.formatted import NODE_ID, format_dir
 from tests.controller.process import DEADLINE_S, ROOT, Process
+
+pytestmark = pytest.mark.process
 
 
 @pytest.fixture
 def process(tmp_path: Path) -> Iterator[Process]:
-    it = Process(tmp_path)
-    yield it
-    if it.process is not None:
-        it.process.kill()
-        it.process.wait(DEADLINE_S)
+    with Process(tmp_path) as it:
+        yield it
 
 
 def test_a_cluster_survives_a_killed_controller(process: Process) -> None:
@@ -121,6 +122,35 @@ def test_brokers_that_stay_silent_after_a_restart_are_fenced(process: Process) -
     assert fenced == [-1, 1]
 
 
+def test_a_broker_that_was_down_while_the_controller_was_wiped_is_told(process: Process) -> None:
+    process.configure(metadata_max_idle_interval_ms="0")
+    process.start()
+    process.register(1, "A1")
+    process.stop(signal.SIGKILL)
+    log = MetadataLog.open(process.metadata_dir, is_copy=True)
+    last = list(read_batches(log.read(0)))[-1]
+    log.close()
+    shutil.rmtree(process.metadata_dir)
+    format_dir(process.metadata_dir)
+    process.start()
+    # The new log goes as far as the old one, with the same epoch.
+    for broker in (1, 2, 3):
+        process.register(broker, f"A{broker}")
+
+    with grpc.insecure_channel(f"127.0.0.1:{process.port}") as channel:
+        request = requests.MetadataStreamRequest(
+            broker_id=BrokerId(1),
+            cluster_id=CLUSTER_ID,
+            fetch_offset=Offset(last.last_offset + 1),
+            last_fetched_epoch=LeaderEpoch(last.epoch),
+            last_fetched_crc=last.crc,
+        )
+        stream = ControllerStub(channel).MetadataStream(to_proto(request), timeout=DEADLINE_S)
+        told = [message.HasField("diverging") for message in stream]
+
+    assert told == [True]
+
+
 def test_an_idle_controller_writes_no_ops(process: Process) -> None:
     process.configure(metadata_max_idle_interval_ms="20")
     process.start()
@@ -185,6 +215,7 @@ def test_what_cannot_start_says_so_in_one_line(
 
 def test_a_taken_port_is_named(process: Process) -> None:
     with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         taken.bind(("127.0.0.1", process.port))
         taken.listen()
 
@@ -199,11 +230,11 @@ def test_a_second_controller_on_the_same_directory_is_refused(
 ) -> None:
     process.start()
     (tmp_path / "second").mkdir()
-    second = Process(tmp_path / "second")
-    second.metadata_dir = process.metadata_dir
-    second.configure()
+    with Process(tmp_path / "second") as second:
+        second.metadata_dir = process.metadata_dir
+        second.configure()
 
-    lines = second.refused()
+        lines = second.refused()
 
     assert len(lines) == 1
     assert "Failed to acquire lock on file .lock" in lines[0]

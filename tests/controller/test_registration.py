@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 
+from controller.heartbeats import Heartbeats
 from controller.registration import register_broker, unregister_broker
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import BrokerId
@@ -66,7 +67,10 @@ def test_registration_is_one_record_and_its_offset_is_the_epoch() -> None:
             4,
         ),
     )
-    assert controller.state.image.cluster.brokers[BrokerId(1)].record_offset == 42
+    registered = controller.state.image.cluster.brokers[BrokerId(1)]
+    assert registered.record_offset == 42
+    # The record has the order of the request; in memory they are sorted.
+    assert registered.directories == directories("A1,A2")
 
 
 @pytest.mark.parametrize(("level", "version"), [(17, 3), (22, 3), (29, 3), (30, 4)])
@@ -81,11 +85,11 @@ def test_version_of_the_record_follows_the_metadata_version(level: int, version:
 def test_below_jbod_directories_are_neither_checked_nor_stored() -> None:
     controller = PureController(level=16)
 
-    answer = controller.register(1, "", log_dirs=())
+    for number, dirs in enumerate(("", "LOST,LOST", "A1"), start=1):
+        answer = controller.register(number, dirs)
 
-    assert answer.error_code == ErrorCode.NONE
-    controller.register(2, "A1")
-    assert controller.written()[0].log_dirs == ()  # type: ignore[attr-defined]
+        assert answer.error_code == ErrorCode.NONE
+        assert controller.written()[0].log_dirs == ()  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
@@ -95,6 +99,9 @@ def test_below_jbod_directories_are_neither_checked_nor_stored() -> None:
         ({"is_migrating_zk_broker": True}, ErrorCode.BROKER_ID_NOT_REGISTERED),
         ({"log_dirs": ()}, ErrorCode.INVALID_REGISTRATION),
         ({"log_dirs": directories("B1,LOST")}, ErrorCode.INVALID_REGISTRATION),
+        ({"log_dirs": directories("UNASSIGNED")}, ErrorCode.INVALID_REGISTRATION),
+        ({"log_dirs": directories("MIGRATING")}, ErrorCode.INVALID_REGISTRATION),
+        ({"log_dirs": (UUID(int=99),)}, ErrorCode.INVALID_REGISTRATION),
         ({"log_dirs": directories("B1,B1")}, ErrorCode.INVALID_REGISTRATION),
         ({"log_dirs": directories("B1,A2")}, ErrorCode.INVALID_REGISTRATION),
         (
@@ -416,3 +423,105 @@ def test_one_directory_comes_back_while_another_one_goes() -> None:
     assert controller.partition("other").leader == 2
     assert controller.partition("other").partition_epoch == 1
     assert len(controller.written()) == 3
+
+
+IN_ORDER: list[tuple[dict[str, Any], ErrorCode, str]] = [
+    ({"cluster_id": "other"}, ErrorCode.INCONSISTENT_CLUSTER_ID, "Expected cluster ID"),
+    (
+        {"broker_id": BrokerId(1)},
+        ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+        "Another broker is registered with that broker id.",
+    ),
+    ({"is_migrating_zk_broker": True}, ErrorCode.BROKER_ID_NOT_REGISTERED, "ZooKeeper"),
+    ({"log_dirs": ()}, ErrorCode.INVALID_REGISTRATION, "No directories specified in request"),
+    (
+        {"log_dirs": directories("LOST,C1,C1,B1")},
+        ErrorCode.INVALID_REGISTRATION,
+        "Reserved directory ID in request",
+    ),
+    (
+        {"log_dirs": directories("C1,C1,B1")},
+        ErrorCode.INVALID_REGISTRATION,
+        "Duplicate directory ID in request",
+    ),
+    (
+        {"log_dirs": directories("C1,B1")},
+        ErrorCode.INVALID_REGISTRATION,
+        "Broker 2 is already registered with directory",
+    ),
+    (
+        {"listeners": (Listener(name="A", host="", port=1),)},
+        ErrorCode.INVALID_REQUEST,
+        "no host",
+    ),
+    (
+        {"listeners": (Listener(name="A", host="h", port=0),)},
+        ErrorCode.INVALID_REQUEST,
+        "port 0",
+    ),
+    (
+        {"features": (feature("metadata.version", 7, 29), feature("group.version", 1, 2))},
+        ErrorCode.UNSUPPORTED_VERSION,
+        "finalized version 30 of metadata.version. The broker wants a version between 7 and 29, "
+        "inclusive.",
+    ),
+    (
+        {"features": (METADATA_VERSION_FEATURE, feature("group.version", 1, 2))},
+        ErrorCode.UNSUPPORTED_VERSION,
+        "finalized version 0 of group.version. The broker wants a version between 1 and 2",
+    ),
+]
+
+
+@pytest.mark.parametrize("first", range(len(IN_ORDER)))
+def test_checks_of_a_registration_come_in_their_order(first: int) -> None:
+    controller = PureController()
+    controller.add_broker(1, "A1")
+    controller.add_broker(2, "B1")
+    wrong: dict[str, Any] = {}
+    for fields, _, _ in reversed(IN_ORDER[first:]):
+        wrong.update(fields)
+
+    answer = controller.register(3, "D1", **wrong)
+
+    _, code, text = IN_ORDER[first]
+    assert answer.error_code == code
+    assert text in answer.error_message
+
+
+def test_a_process_that_registers_again_must_reach_the_new_record() -> None:
+    controller = PureController()
+    epoch = controller.add_broker(1, "A1", incarnation_id=UUID(int=7))
+    controller.register(1, "A1,A2", incarnation_id=UUID(int=7))
+
+    answer = controller.heartbeat(1, current_metadata_offset=epoch)
+
+    assert (answer.error_code, answer.is_caught_up) == (ErrorCode.NONE, False)
+
+
+def test_after_a_failover_another_process_waits_for_a_whole_session() -> None:
+    controller = PureController()
+    controller.add_broker(1, "A1")
+    controller.advance(SESSION_TIMEOUT_MS + 1)
+    controller.state = replace(
+        controller.state,
+        heartbeats=Heartbeats.at_activation(
+            controller.state.image.cluster.brokers, SESSION_TIMEOUT_MS, controller.now_ms
+        ),
+    )
+
+    refused = controller.register(1, "A1")
+
+    assert refused.error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    assert not controller.heartbeat(1).is_fenced
+    assert controller.records == ()
+
+
+@pytest.mark.parametrize("broker", [9, -5])
+def test_a_broker_that_is_not_registered_cannot_be_unregistered(broker: int) -> None:
+    controller = PureController()
+
+    answer = controller.ask(unregister_broker, UnregisterBrokerRequest(broker_id=BrokerId(broker)))
+
+    assert answer.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
+    assert controller.records == ()

@@ -36,6 +36,7 @@ from tests.builders import CLUSTER_ID, brokers
 from tests.controller.formatted import config_of, format_dir
 from tests.controller.process import Process
 from tests.controller.shell import Shell, shell
+from tests.waiting import turns
 
 BETWEEN = 2_000
 SETTINGS = {
@@ -270,7 +271,9 @@ def test_a_quiet_log_gets_no_further_snapshots(tmp_path: Path) -> None:
             await it.until(lambda: it.ends)
             await it.until(lambda: it.ends[-1] == it.shell.log.end_offset)
             ends = it.ends
-            await asyncio.sleep(0.1)
+            for _ in range(3):
+                await turns()
+                await it.shell.thread.run(lambda: None)
             assert it.ends == ends
 
             await it.change(2)
@@ -281,13 +284,11 @@ def test_a_quiet_log_gets_no_further_snapshots(tmp_path: Path) -> None:
 
 @pytest.fixture
 def process(tmp_path: Path) -> Iterator[Process]:
-    it = Process(tmp_path, **SMALL)
-    yield it
-    if it.process is not None:
-        it.process.kill()
-        it.process.wait(20)
+    with Process(tmp_path, **SMALL) as it:
+        yield it
 
 
+@pytest.mark.process
 def test_a_controller_that_is_killed_again_and_again_knows_everything(process: Process) -> None:
     created: dict[str, TopicId] = {}
     replayed = []

@@ -169,6 +169,7 @@ def test_validate_only_answers_the_same_and_writes_nothing() -> None:
         ({"name": ".."}, ErrorCode.INVALID_TOPIC_EXCEPTION, "'..'"),
         ({"name": "x" * 250}, ErrorCode.INVALID_TOPIC_EXCEPTION, "249"),
         ({"name": "a b"}, ErrorCode.INVALID_TOPIC_EXCEPTION, "alphanumerics"),
+        ({"name": "a/b"}, ErrorCode.INVALID_TOPIC_EXCEPTION, "alphanumerics"),
         ({"name": "foo\n"}, ErrorCode.INVALID_TOPIC_EXCEPTION, "alphanumerics"),
         (
             {"name": "a_b"},
@@ -201,6 +202,7 @@ def test_validate_only_answers_the_same_and_writes_nothing() -> None:
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             "includes broker 9, but no such broker is registered.",
         ),
+        ({"assignments": assigned((-1,))}, ErrorCode.INVALID_REPLICA_ASSIGNMENT, "broker"),
         (
             {"assignments": assigned((1, 1))},
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
@@ -224,6 +226,12 @@ def test_validate_only_answers_the_same_and_writes_nothing() -> None:
             "partitions should be a consecutive 0-based integer sequence",
         ),
         (
+            {"assignments": ((1, brokers(1)),)},
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "partitions should be a consecutive 0-based integer sequence",
+        ),
+        ({"assignments": ((-1, brokers(1)),)}, ErrorCode.INVALID_REPLICA_ASSIGNMENT, ""),
+        (
             {"assignments": (), "replication_factor": 0},
             ErrorCode.INVALID_REPLICATION_FACTOR,
             "larger than 0",
@@ -234,6 +242,7 @@ def test_validate_only_answers_the_same_and_writes_nothing() -> None:
             "larger than 0",
         ),
         ({"assignments": (), "num_partitions": 0}, ErrorCode.INVALID_PARTITIONS, "non-positive"),
+        ({"assignments": (), "num_partitions": -2}, ErrorCode.INVALID_PARTITIONS, "non-positive"),
         (
             {"assignments": (), "replication_factor": 9},
             ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -301,6 +310,38 @@ def test_all_brokers_in_controlled_shutdown_cannot_hold_a_new_topic() -> None:
     assert answer.topics[0].error_code == ErrorCode.INVALID_REPLICATION_FACTOR
 
 
+def test_topics_that_the_controller_places_avoid_a_broker_that_leaves() -> None:
+    controller = cluster()
+    controller.create("led", (1,))
+    controller.heartbeat(1, want_shut_down=True)
+
+    answer = create(
+        controller,
+        NewTopic(name="new", num_partitions=6, replication_factor=2),
+        NewTopic(name="wide", num_partitions=1, replication_factor=3),
+    )
+
+    assert [each.error_code for each in answer.topics] == [
+        ErrorCode.NONE,
+        ErrorCode.INVALID_REPLICATION_FACTOR,
+    ]
+    assert "only 2 broker(s) are registered" in answer.topics[1].error_message
+    placed = controller.state.image.topics.by_name["new"].partitions.values()
+    assert {broker for each in placed for broker in each.replicas} == {2, 3}
+
+
+def test_all_brokers_fenced_cannot_hold_a_new_topic() -> None:
+    controller = PureController()
+    controller.register(1, "A1")
+
+    answer = create(controller, NewTopic(name="foo", num_partitions=1, replication_factor=1))
+
+    assert answer.topics[0].error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+    assert answer.topics[0].error_message == (
+        "Unable to replicate the partition 1 time(s): All brokers are currently fenced."
+    )
+
+
 def test_more_than_one_result_can_hold_is_refused_as_a_whole() -> None:
     controller = cluster()
     topics = [NewTopic(name=f"t{n}", num_partitions=4_000, replication_factor=1) for n in range(3)]
@@ -311,6 +352,52 @@ def test_more_than_one_result_can_hold_is_refused_as_a_whole() -> None:
     assert refused.value.code == ErrorCode.POLICY_VIOLATION
     assert refused.value.message == "Unable to perform excessively large batch operation"
     assert "t0" not in controller.state.image.topics.by_name
+
+
+def test_a_topic_does_not_grow_by_more_than_one_result_can_hold() -> None:
+    controller = cluster()
+    controller.create("foo", (1,))
+
+    answer = grow(controller, PartitionsToAdd(name="foo", count=2_000_000_000))
+
+    assert [(each.error_code, each.error_message) for each in answer.results] == [
+        (ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation")
+    ]
+    assert controller.records == ()
+
+
+def test_validated_growth_writes_nothing() -> None:
+    controller = cluster()
+    controller.create("foo", (1,))
+    request = CreatePartitionsRequest(
+        topics=(PartitionsToAdd(name="foo", count=2),), validate_only=True
+    )
+
+    answer = controller.ask(partial(create_partitions, randomness=controller.random), request)
+
+    assert [each.error_code for each in answer.results] == [ErrorCode.NONE]
+    assert controller.records == ()
+
+
+def test_a_topic_named_twice_does_not_grow() -> None:
+    controller = cluster()
+    controller.create("foo", (1,))
+
+    answer = grow(controller, *[PartitionsToAdd(name="foo", count=9)] * 2)
+
+    assert {each.error_code for each in answer.results} == {ErrorCode.INVALID_REQUEST}
+    assert controller.records == ()
+
+
+def test_lists_without_elements_are_answered() -> None:
+    controller = cluster()
+
+    deleted = controller.ask(delete_topics, DeleteTopicsRequest(topics=()))
+
+    assert create(controller).topics == ()
+    assert grow(controller).results == ()
+    assert deleted.responses == ()
+    assert controller.records == ()
 
 
 def test_new_partitions_continue_the_indexes_with_the_same_factor() -> None:
@@ -366,6 +453,9 @@ def test_new_partitions_may_be_assigned_by_hand() -> None:
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             "not consistent with previous partitions, which have 2",
         ),
+        ("foo", -1, None, ErrorCode.INVALID_PARTITIONS, "would not be an increase"),
+        ("foo", 2, ((),), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "empty replica list"),
+        ("foo", 2, (brokers(2, 2),), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "more than once"),
     ],
 )
 def test_growth_that_cannot_be_is_refused(
@@ -416,6 +506,19 @@ def test_deleting_is_one_record_per_topic_and_takes_its_configs_along() -> None:
         ("bar", ErrorCode.NONE),
     ]
     assert controller.state.image.configs.topic("foo") == {}
+
+
+def test_the_name_of_a_deleted_topic_is_free() -> None:
+    controller = cluster()
+    controller.create("foo", (1,))
+    deletion = DeleteTopicsRequest(topics=(TopicToDelete(name="foo"),))
+    controller.ask(delete_topics, deletion)
+
+    again = controller.ask(delete_topics, deletion)
+    new = controller.create("foo", (2,))
+
+    assert again.responses[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert new.topics[0].error_code == ErrorCode.NONE
 
 
 def test_topics_that_cannot_be_deleted() -> None:

@@ -1,16 +1,20 @@
-"""A directory with a broker's user, and the command line tool as a process."""
+"""A directory with a broker's user, and the command line tool."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
+
+from fault_injection.__main__ import main
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SERVER_UID = 1500
@@ -55,20 +59,18 @@ def state_dir(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def jbod_fault(state_dir: Path) -> JbodFault:
+def jbod_fault(state_dir: Path, monkeypatch: pytest.MonkeyPatch) -> JbodFault:
+    """The command in this process; `test_the_command_is_a_program` starts it as one."""
+    monkeypatch.setenv("JBODLAB_STATE_DIR", str(state_dir))
+
     def run(*arguments: object, cwd: Path = REPOSITORY) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "fault_injection", *map(str, arguments)],
-            cwd=cwd,
-            env={
-                **os.environ,
-                "JBODLAB_STATE_DIR": str(state_dir),
-                "PYTHONPATH": str(REPOSITORY),
-            },
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        out, err = io.StringIO(), io.StringIO()
+        words = [str(argument) for argument in arguments]
+        with contextlib.chdir(cwd), redirect_stdout(out), redirect_stderr(err):
+            try:
+                code = main(words)
+            except SystemExit as ended:
+                code = ended.code if isinstance(ended.code, int) else 1
+        return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
 
     return run

@@ -7,6 +7,7 @@ import json
 import os
 import stat
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,8 @@ import pytest
 
 from fault_injection import check
 from jbodlab import lab_state
+
+pytestmark = pytest.mark.process
 
 JbodFault = Callable[..., "subprocess.CompletedProcess[str]"]
 Snapshot = dict[str, tuple[int, int, bytes]]
@@ -349,3 +352,20 @@ def test_a_directory_is_named_by_broker_and_number_or_path(
     assert "has the brokers 2, not 9" in no_broker.stderr
     assert "no cluster named x is up" in no_cluster.stderr
     assert {too_high.returncode, no_broker.returncode, no_cluster.returncode} == {1}
+
+
+def test_the_command_is_a_program(state_dir: Path, log_dir: Path) -> None:
+    done = [
+        subprocess.run(
+            [sys.executable, "-m", "fault_injection", *words],
+            env={**os.environ, "JBODLAB_STATE_DIR": str(state_dir)},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        for words in (["inject", "delete", str(log_dir)], ["heal", "--all"], ["nonsense"])
+    ]
+
+    assert [each.returncode for each in done] == [0, 0, 1]
+    assert log_dir.is_dir()

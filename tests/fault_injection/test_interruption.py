@@ -58,7 +58,7 @@ def test_interrupted_before_the_effect_was_written_down(
     begin(journal_file, kind, log_dir)
     make(journal_file)
     (open_fault,) = read_faults(journal_file)
-    assert not open_fault.took_effect
+    assert open_fault.injected_ns is None
 
     heal(journal_file)
 

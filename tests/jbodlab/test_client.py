@@ -49,10 +49,11 @@ async def connect(port: int, **settings: int) -> KafkaConnection:
     )
 
 
-async def call_twice(connection: KafkaConnection) -> None:
-    for _ in range(2):
-        await connection.call_raw(METADATA, 8, [])
-        await asyncio.sleep(0.05)
+async def call_until_refused(connection: KafkaConnection) -> None:
+    """Call again and again: what makes no sense may come right behind an answer that does."""
+    async with asyncio.timeout(DEADLINE_S):
+        while True:
+            await connection.call_raw(METADATA, 8, [])
 
 
 def framed(payload: bytes) -> bytes:
@@ -121,7 +122,7 @@ def test_response_that_makes_no_sense_ends_the_connection(sent: bytes) -> None:
         async with broker(answer) as port:
             connection = await connect(port, max_response_bytes=1000)
             with pytest.raises(DecodeError):
-                await call_twice(connection)
+                await call_until_refused(connection)
             assert not connection.is_open
             with pytest.raises((DecodeError, ConnectionError)):
                 await connection.call_raw(METADATA, 8, [])
@@ -180,14 +181,17 @@ def test_broker_that_closes_is_a_connection_error() -> None:
 
 
 def test_closing_ends_a_call_that_waits() -> None:
-    async def answer(frame: bytes) -> bytes:
-        return b""
-
     async def scenario() -> None:
+        asked = asyncio.Event()
+
+        async def answer(frame: bytes) -> bytes:
+            asked.set()
+            return b""
+
         async with broker(answer) as port:
             connection = await connect(port)
             call = asyncio.ensure_future(connection.call_raw(METADATA, 8, []))
-            await asyncio.sleep(0.02)
+            await asked.wait()
             connection.close()
             with pytest.raises(ConnectionError):
                 await call

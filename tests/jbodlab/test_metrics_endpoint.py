@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable, Iterator
 import pytest
 
 from jbodlab import metrics_endpoint
+from jbodlab.config.node_config import read_values
 from jbodlab.errors import ConfigError
 from jbodlab.metrics import Metric, gauge
 from jbodlab.metrics_endpoint import MetricsEndpoint, metrics_address
-from jbodlab.node_config import read_values
 
 
 def one_metric() -> Iterator[Metric]:
@@ -112,18 +112,24 @@ def raise_if_closed(answer: bytes) -> None:
         raise ConnectionError
 
 
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 - of the endpoint, which tells nobody
+            await asyncio.sleep(0.001)
+
+
 def test_too_many_connections_are_dropped_and_the_next_one_is_served() -> None:
     async def body(endpoint: MetricsEndpoint) -> None:
         count = metrics_endpoint.CONNECTIONS_MAX
         open_ones = [
             await asyncio.open_connection("127.0.0.1", endpoint.port) for _ in range(count)
         ]
-        await asyncio.sleep(0.05)
+        await until(lambda: len(endpoint._connections) == count)
         with pytest.raises(ConnectionError):
             raise_if_closed(await ask(endpoint.port, b"GET /metrics HTTP/1.1\r\n\r\n"))
         for _, writer in open_ones:
             writer.close()
-        await asyncio.sleep(0.05)
+        await until(lambda: not endpoint._connections)
         assert status(await ask(endpoint.port, b"GET /metrics HTTP/1.1\r\n\r\n")) == 200
 
     serving(body)

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from lab import disks
+from lab.cluster import disks
+from lab.cluster.processes import ServerUser
 from lab.interrupts import Interrupts
-from lab.processes import ServerUser
 
 OWN_USER = ServerUser(uid=os.geteuid(), gid=os.getegid())
 
 
+@pytest.mark.process
 def test_every_directory_is_made_and_all_mounts_are_undone(tmp_path: Path) -> None:
     wanted = [tmp_path / f"disk {number}" / "data" for number in (1, 2)]
 
@@ -38,6 +39,7 @@ def test_an_ordinary_user_gets_plain_folders_and_is_told_why(tmp_path: Path) -> 
     assert (tmp_path / "d" / "data").is_dir()
 
 
+@pytest.mark.process
 def test_an_open_file_does_not_keep_a_mount(tmp_path: Path) -> None:
     data = tmp_path / "disk" / "data"
     if disks.make([data], OWN_USER, 16, Interrupts()):

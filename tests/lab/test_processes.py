@@ -6,15 +6,17 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from jbodlab.lab_state import ProcessState
-from lab import processes
-from lab.processes import CLUSTER_VARIABLE, ServerUser
+from lab.cluster import processes
+from lab.cluster.processes import CLUSTER_VARIABLE, ServerUser
+from lab.cluster.waiting import wait_for
+
+pytestmark = pytest.mark.process
 
 OWN_USER = ServerUser(uid=os.geteuid(), gid=os.getegid())
 SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
@@ -32,24 +34,30 @@ def log_file(tmp_path: Path) -> Path:
     return tmp_path / "out.log"
 
 
+children: list[subprocess.Popen[bytes]] = []
+
+
 @pytest.fixture
 def root(tmp_path: Path) -> Iterator[Path]:
     """A cluster's folder; whatever carries its name is ended after the test."""
     folder = tmp_path / "cluster"
     yield folder
     processes.end(processes.of_cluster(folder), deadline_s=0)
+    while children:
+        children.pop().wait(10)
 
 
 def start(command: list[str], log_file: Path, root: Path) -> ProcessState:
     environment = {**os.environ, CLUSTER_VARIABLE: str(root)}
-    return processes.start(command, user=OWN_USER, log_file=log_file, environment=environment)
+    child = processes.start(command, user=OWN_USER, log_file=log_file, environment=environment)
+    children.append(child)
+    found = processes.find(child.pid)
+    assert found is not None
+    return found
 
 
 def wait_for_text(file: Path, text: str) -> None:
-    deadline = time.monotonic() + 20
-    while text not in file.read_text():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_for(f"{text!r} in {file}", lambda: text in file.read_text(), last_seen=file.read_text)
 
 
 def test_a_process_is_started_in_its_own_session_and_ended(log_file: Path, root: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import subprocess
@@ -11,12 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from jbodlab import lab_state, node_config, properties
+from jbodlab import lab_state, properties
+from jbodlab.config import node_config
 from jbodlab.errors import DecodeError
 from jbodlab.lab_state import ClusterState, ProcessState
-from lab import cluster, plan, ports
+from lab import up_and_down
+from lab.cluster import layout, processes
+from lab.cluster.ports import HeldPorts
+from lab.cluster.processes import ServerUser
 from lab.errors import LabError
-from lab.processes import ServerUser
 from lab.state_files import StateFiles
 
 USER = ServerUser(uid=1500, gid=1500)
@@ -24,7 +28,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def planned(root: Path, name: str = "default") -> ClusterState:
-    return plan.plan(name, root, "cluster-id", USER, plan.Shape(), [7000, 7001, 7002, 7003])
+    return layout.plan(name, root, "cluster-id", USER, [7000, 7001, 7002, 7003])
 
 
 @pytest.fixture
@@ -62,7 +66,9 @@ def test_property_files_are_those_of_a_cluster_that_can_start(tmp_path: Path) ->
 
     configs = {}
     for node in state.nodes:
-        values, unknown = node_config.read_values(properties.parse(plan.property_file(state, node)))
+        values, unknown = node_config.read_values(
+            properties.parse(layout.property_file(state, node))
+        )
         assert unknown == []
         configs[node.node_id] = node_config.node_config(values)
 
@@ -77,28 +83,23 @@ def test_property_files_are_those_of_a_cluster_that_can_start(tmp_path: Path) ->
 
 
 def test_every_directory_lies_on_a_disk_of_its_own(tmp_path: Path) -> None:
-    directories = plan.directories(planned(tmp_path))
+    directories = layout.directories(planned(tmp_path))
 
     assert len(directories) == 13
     assert len({path.parent for path in directories}) == 13
 
 
-def test_ports_are_free_and_different() -> None:
-    with socket.socket() as busy:
-        busy.bind(("127.0.0.1", 0))
-        found = ports.free_ports(5, start=12_345)
+def test_a_held_port_is_given_to_nobody_and_a_server_that_names_it_may_listen() -> None:
+    with HeldPorts.hold(2) as held, contextlib.ExitStack() as stack:
+        others = [stack.enter_context(HeldPorts.hold(1)).numbers[0] for _ in range(200)]
 
-    assert len(set(found)) == 5
-    assert all(ports.FIRST_PORT <= port < ports.LAST_PORT for port in found)
-
-
-def test_a_port_that_somebody_listens_on_is_left_out() -> None:
-    (port,) = ports.free_ports(1, start=0)
-    with socket.socket() as busy:
-        busy.bind(("127.0.0.1", port))
-        busy.listen()
-
-        assert ports.free_ports(1, start=port - ports.FIRST_PORT) != [port]
+        assert len({*held.numbers, *others}) == 202
+        for _ in range(2):
+            with (
+                socket.create_server(("127.0.0.1", held.numbers[0])) as server,
+                socket.create_connection(server.getsockname()) as client,
+            ):
+                assert client.getpeername()[1] == held.numbers[0]
 
 
 def test_a_cluster_is_used_by_one_command_at_a_time(files: StateFiles) -> None:
@@ -111,6 +112,7 @@ def test_a_cluster_is_used_by_one_command_at_a_time(files: StateFiles) -> None:
         pass
 
 
+@pytest.mark.process
 def test_the_lock_of_a_killed_process_is_free(files: StateFiles) -> None:
     program = (
         "import sys, time; from pathlib import Path; from lab.state_files import StateFiles\n"
@@ -133,28 +135,30 @@ def test_the_lock_of_a_killed_process_is_free(files: StateFiles) -> None:
         assert is_free
 
 
+@pytest.mark.process
 def test_a_cluster_that_runs_is_not_replaced(files: StateFiles, tmp_path: Path) -> None:
     state = planned(files.root("default"))
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
-        process = cluster.processes.find(child.pid)
+        process = processes.find(child.pid)
         files.write(
             replace(state, nodes=(replace(state.nodes[0], process=process), *state.nodes[1:]))
         )
 
         with pytest.raises(LabError, match=r"running already at 127\.0\.0\.1:7001"):
-            cluster.make_room("default", files, lambda line: None)
+            up_and_down.make_room("default", files, lambda line: None)
 
         assert child.poll() is None
         child.kill()
 
 
+@pytest.mark.process
 def test_what_a_killed_command_left_is_removed(files: StateFiles) -> None:
     told: list[str] = []
     state = planned(files.root("demo"), "demo")
     files.write(replace(state, owner=ProcessState(pid=2**22 + 1, start_ticks=1)))
     (files.root("demo") / "broker-1").mkdir(parents=True)
 
-    problems = cluster.remove_leftovers(files, told.append)
+    problems = up_and_down.remove_leftovers(files, told.append)
 
     assert problems == []
     assert told == ["removing cluster demo, whose owner was killed"]
@@ -165,7 +169,7 @@ def test_what_a_killed_command_left_is_removed(files: StateFiles) -> None:
 def test_a_cluster_that_was_left_running_is_no_leftover(files: StateFiles) -> None:
     files.write(planned(files.root("default")))
 
-    assert cluster.remove_leftovers(files, pytest.fail) == []
+    assert up_and_down.remove_leftovers(files, pytest.fail) == []
     assert files.names() == ["default"]
 
 

@@ -121,6 +121,7 @@ def test_path_is_shown_as_it_was_given(tmp_path: Path, monkeypatch: pytest.Monke
     assert f"Non-consecutive offsets in {tmp_path}/./d/{LOG}\n" in done.err
 
 
+@pytest.mark.process
 def test_name_that_is_no_text_is_shown_as_it_is(tmp_path: Path) -> None:
     folder = (str(tmp_path) + "/\udcff").encode(errors="surrogateescape")
     path = Path(folder.decode(errors="surrogateescape"))
@@ -134,6 +135,7 @@ def test_name_that_is_no_text_is_shown_as_it_is(tmp_path: Path) -> None:
     assert done.stderr == b""
 
 
+@pytest.mark.process
 def test_closed_pipe_ends_it_quietly(tmp_path: Path) -> None:
     path = write(tmp_path, *(no_ops(500, base_offset=500 * number) for number in range(40)))
 
@@ -154,6 +156,7 @@ def test_closed_pipe_ends_it_quietly(tmp_path: Path) -> None:
     assert errors == b""
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
 def test_output_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     path = write(tmp_path, no_ops())
@@ -171,6 +174,7 @@ def test_output_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     assert done.stderr == b"cannot write the output: No space left on device\n"
 
 
+@pytest.mark.process
 def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     record = VersionedRecord(ConfigRecord(name="k", value="v" * 30_000), 0)
     path = tmp_path / LOG

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import re
-import shutil
 import struct
-import subprocess
-import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from bench.kafka import fetch_jars
 from jbodlab.log.producer_state import ProducerState
 from jbodlab.metadata_log.batches import control_batch
 from jbodlab.protocol.record_batch import (
@@ -35,6 +31,7 @@ from jbodlab.records.control_records import (
 )
 from jbodlab.records.registry import RECORD_TYPES
 from tests.jbodlab.records.every_record import every_record
+from tests.kafka.tools import DUMP_LOG, KafkaTools
 from tests.storage_tool.dumping import (
     TIME_MS,
     Dumped,
@@ -51,35 +48,16 @@ from tests.storage_tool.dumping import (
 
 pytestmark = pytest.mark.kafka
 
-JARS = Path(tempfile.gettempdir()) / "jbodlab-kafka-4.3.1"
+Kafka = Callable[..., Dumped]
 DECODER = "--cluster-metadata-decoder"
 SINCE_4_4 = (UnregisterControllerRecord,)
 DAMAGED_TEXT = re.compile(r"(Error at \d+, skipping\.).*")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _jars() -> None:
-    for program in ("java", "mvn"):
-        if shutil.which(program) is None:
-            pytest.skip(f"{program} is not installed")
-    try:
-        fetch_jars(JARS)
-    except (subprocess.SubprocessError, OSError) as error:
-        pytest.skip(f"Maven cannot fetch Apache Kafka's jars: {error}")
-
-
-def kafka(*arguments: object) -> Dumped:
-    done = subprocess.run(
-        [
-            *("java", "-Xmx256m", "-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8"),
-            *("-cp", f"{JARS}/*", "org.apache.kafka.tools.DumpLogSegments"),
-            *map(str, arguments),
-        ],
-        capture_output=True,
-        timeout=120,
-        check=False,
-    )
-    return Dumped(done.returncode, done.stdout.decode(), done.stderr.decode())
+@pytest.fixture
+def kafka(kafka_tools: KafkaTools) -> Kafka:
+    """Runs Kafka's tool."""
+    return lambda *arguments: Dumped(*kafka_tools.run(DUMP_LOG, *arguments))
 
 
 def ours(*arguments: object) -> Dumped:
@@ -159,7 +137,9 @@ def topic_log() -> list[bytes]:
 @pytest.mark.parametrize(
     "options", [(DECODER,), (DECODER, "--skip-record-metadata"), ("--deep-iteration",), ()]
 )
-def test_every_record_of_the_metadata_log(tmp_path: Path, options: tuple[str, ...]) -> None:
+def test_every_record_of_the_metadata_log(
+    kafka: Kafka, tmp_path: Path, options: tuple[str, ...]
+) -> None:
     paths = [
         write(tmp_path, metadata_log()),
         write(tmp_path, snapshot(), name=f"{77:020d}-{3:010d}.checkpoint"),
@@ -179,13 +159,13 @@ def test_every_record_of_the_metadata_log(tmp_path: Path, options: tuple[str, ..
     "options",
     [("--print-data-log",), ("--print-data-log", "--skip-record-metadata"), ("--max-bytes", "900")],
 )
-def test_every_kind_of_batch(tmp_path: Path, options: tuple[str, ...]) -> None:
+def test_every_kind_of_batch(kafka: Kafka, tmp_path: Path, options: tuple[str, ...]) -> None:
     path = write(tmp_path, *topic_log())
 
     assert ours(*options, *files([path])) == kafka(*options, *files([path]))
 
 
-def test_numbers_as_keys_and_values(tmp_path: Path) -> None:
+def test_numbers_as_keys_and_values(kafka: Kafka, tmp_path: Path) -> None:
     path = write(
         tmp_path,
         build_batch([(struct.pack(">q", -5), struct.pack(">i", 2**30))], timestamp_ms=TIME_MS),
@@ -200,7 +180,9 @@ def test_numbers_as_keys_and_values(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [(), ("--verify-index-only",), ("--index-sanity-check",)])
-def test_indexes_and_producer_snapshots(tmp_path: Path, options: tuple[str, ...]) -> None:
+def test_indexes_and_producer_snapshots(
+    kafka: Kafka, tmp_path: Path, options: tuple[str, ...]
+) -> None:
     batches = topic_log()[:6]
     state = ProducerState()
     for batch in topic_log()[5:7]:
@@ -239,7 +221,7 @@ def test_indexes_and_producer_snapshots(tmp_path: Path, options: tuple[str, ...]
     ],
     ids=["torn", "garbage", "few", "crc", "record", "zeros", "empty"],
 )
-def test_damaged_logs(tmp_path: Path, damage, code: int) -> None:  # type: ignore[no-untyped-def]
+def test_damaged_logs(kafka: Kafka, tmp_path: Path, damage, code: int) -> None:  # type: ignore[no-untyped-def]
     log = b"".join([no_ops(3), values(b"abc", base_offset=3), values(b"x", base_offset=4)])
     path = write(tmp_path, damage(log))
 
@@ -255,7 +237,7 @@ def test_damaged_logs(tmp_path: Path, damage, code: int) -> None:  # type: ignor
         assert found == expected
 
 
-def test_records_that_cannot_be_decoded(tmp_path: Path) -> None:
+def test_records_that_cannot_be_decoded(kafka: Kafka, tmp_path: Path) -> None:
     path = write(
         tmp_path,
         values(

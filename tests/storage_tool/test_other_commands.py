@@ -34,6 +34,7 @@ def test_random_ids_are_22_characters_and_never_look_like_an_option(
         assert kafka_uuid.to_text(kafka_uuid.parse(text.strip())) == text.strip()
 
 
+@pytest.mark.process
 def test_random_uuid_imports_nothing_heavy() -> None:
     program = (
         "import sys; from storage_tool.__main__ import main; main(['random-uuid']);"

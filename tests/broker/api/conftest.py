@@ -13,11 +13,11 @@ import pytest
 import uvloop
 
 from broker.api.handlers import BrokerParts, ClientApis
+from broker.disk.revival import Revived
 from broker.dynamic_config import DynamicConfig
-from broker.logdirs.revival import Revived
 from broker.metadata_cache import MetadataCache
 from broker.network.listener import Listener
-from broker.replication.exchange import (
+from broker.replica.client_requests import (
     AppendEntry,
     AppendResult,
     EpochAnswer,
@@ -31,6 +31,7 @@ from broker.replication.exchange import (
 )
 from jbodlab import requests
 from jbodlab.client import KafkaConnection
+from jbodlab.config.node_config import read_values
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import ControllerUnavailableError
 from jbodlab.ids import (
@@ -46,8 +47,8 @@ from jbodlab.image.broker_registration import BrokerRegistration
 from jbodlab.image.cluster_image import ClusterImage
 from jbodlab.image.metadata_image import MetadataImage
 from jbodlab.image.partition_registration import PartitionRegistration
+from jbodlab.image.settings_image import FeaturesImage
 from jbodlab.image.topics_image import TopicImage, TopicsImage
-from jbodlab.node_config import read_values
 from jbodlab.records.cluster_records import BrokerEndpoint
 
 DEADLINE_S = 10.0
@@ -144,6 +145,21 @@ class RecordingController:
     ) -> requests.ListPartitionReassignmentsResponse:
         return await self._answer("list_partition_reassignments", request, timeout_s)
 
+    async def update_features(
+        self, request: requests.UpdateFeaturesRequest, timeout_s: float
+    ) -> requests.UpdateFeaturesResponse:
+        return await self._answer("update_features", request, timeout_s)
+
+    async def unregister_broker(
+        self, request: requests.UnregisterBrokerRequest, timeout_s: float
+    ) -> requests.UnregisterBrokerResponse:
+        return await self._answer("unregister_broker", request, timeout_s)
+
+    async def describe_quorum(
+        self, request: requests.DescribeQuorumRequest, timeout_s: float
+    ) -> requests.DescribeQuorumResponse:
+        return await self._answer("describe_quorum", request, timeout_s)
+
     async def incremental_alter_configs(
         self, request: requests.IncrementalAlterConfigsRequest, timeout_s: float
     ) -> requests.AlterConfigsResponse:
@@ -164,7 +180,8 @@ class RecordingController:
         return await self._answer("allocate_producer_ids", request, timeout_s)
 
     async def _answer(self, method: str, request: Any, timeout_s: float) -> Any:
-        assert timeout_s > 0
+        # None is left where the request has waited for long: the channel would give up at once.
+        assert timeout_s >= 0
         self.calls.append(request)
         if not self.available or self.unanswered:
             self.unanswered = max(0, self.unanswered - 1)
@@ -217,6 +234,11 @@ class Cluster:
         }
         image = self.cache.image
         self._publish(replace(image, cluster=ClusterImage(brokers=brokers)))
+
+    def publish_levels(self, **levels: int) -> None:
+        """Finalize features; an underscore stands for each dot in a name."""
+        named = {name.replace("_", "."): level for name, level in levels.items()}
+        self._publish(replace(self.cache.image, features=FeaturesImage(levels=named)))
 
     def publish_topic(
         self, name: str, *partitions: PartitionRegistration, topic_id: UUID | None = None

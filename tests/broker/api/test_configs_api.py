@@ -15,6 +15,7 @@ from jbodlab.ids import Offset
 from jbodlab.protocol import api_table
 from jbodlab.protocol.api_table import ApiKey
 from tests.broker.api.conftest import Cluster
+from tests.waiting import called
 
 TOPIC, BROKER = 2, 4
 
@@ -125,7 +126,7 @@ def test_a_change_is_answered_when_it_has_arrived(run: Callable[..., None]) -> N
             metadata_offset=offset,
         )
         answering = asyncio.create_task(alter(connection, TOPIC, "foo", "retention.ms", "5"))
-        await asyncio.sleep(0.05)
+        await called(cluster.controller.calls)
         assert not answering.done()
         cluster.publish_topic("foo", cluster.partition(1))
         result = await answering

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from broker.replication.exchange import DivergingEpoch, FetchEntry, FetchParams, FetchResult
+from broker.replica.client_requests import DivergingEpoch, FetchEntry, FetchParams, FetchResult
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import BrokerId, TopicId, TopicPartition
 

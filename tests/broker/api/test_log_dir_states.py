@@ -8,9 +8,9 @@ from uuid import UUID
 from broker.api.answer import RequestContext
 from broker.api.log_dir_states import DescribeLogDirStatesApi
 from broker.api.request_handler import ConnectionInfo
-from broker.logdirs.condition import Condition
-from broker.logdirs.lifecycle import LogDirEvent
-from broker.logdirs.log_dir import LogDir
+from broker.disk.condition import Condition
+from broker.disk.lifecycle import LogDirEvent
+from broker.disk.log_dir import LogDir
 from jbodlab.ids import DirectoryId
 from jbodlab.protocol.api_table import ApiKey, response_class, response_reader
 from jbodlab.protocol.describe_log_dir_states import DescribeLogDirStatesRequest

@@ -10,6 +10,7 @@ import pytest
 
 from jbodlab import requests
 from jbodlab.error_code import ErrorCode
+from tests.waiting import called, turns
 
 METADATA = 3
 CLUSTER_ID = "JGpFIlgLQVmmBZ4FPbLkkg"
@@ -144,9 +145,7 @@ def test_missing_topic_is_created_once(run: Callable[..., None], version: int) -
         wanted = metadata(version, "t", **creation)
         first = await client.call(METADATA, version, wanted)
         assert [int(topic.error_code) for topic in first.topics] == [5]
-        async with asyncio.timeout(10):
-            while not cluster.controller.calls:  # noqa: ASYNC110 - nothing to wait on
-                await asyncio.sleep(0.001)
+        await called(cluster.controller.calls)
         (request,) = cluster.controller.calls
         assert request.topics == (requests.NewTopic(name="t"),)
 
@@ -174,7 +173,7 @@ def test_refused_creation_is_told_once_and_then_tried_again(run: Callable[..., N
             async with asyncio.timeout(10):
                 while len(cluster.controller.calls) < attempt:  # noqa: ASYNC110
                     await asyncio.sleep(0.001)
-            await asyncio.sleep(0.01)
+            await turns()
         assert codes == [5, 38, 5]
 
     run(scenario)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from broker.replication.exchange import (
+from broker.replica.client_requests import (
     EpochAnswer,
     EpochQuery,
     LogDirDescription,
@@ -282,12 +282,12 @@ def test_producer_id_without_a_controller_is_an_error_that_clients_retry(
 def test_transactional_producers_are_refused(run: Callable[..., None]) -> None:
     async def scenario(cluster: Any, client: Any) -> None:
         response = await client.call(22, 4, init_producer_id("tx"))
-        assert int(response.error_code) == 53
+        assert int(response.error_code) == 35
         kio = kio_request("find_coordinator", 4)
         found = await client.call(
             10, 4, kio.FindCoordinatorRequest(key_type=1, coordinator_keys=("tx",))
         )
-        assert [int(c.error_code) for c in found.coordinators] == [53]
+        assert [int(c.error_code) for c in found.coordinators] == [35]
 
     run(scenario)
 

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from broker.replication.exchange import AppendEntry, AppendResult, LeaderHint
+from broker.replica.client_requests import AppendEntry, AppendResult, LeaderHint
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import LogDirError
 from jbodlab.ids import BrokerId, LeaderEpoch, TopicPartition
+from tests.waiting import called
 
 PRODUCE = 0
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -124,7 +125,7 @@ def test_hint_of_the_replicas_wins_over_the_cache_and_a_fenced_leader_is_none(
 
 @pytest.mark.parametrize(
     ("request_entity", "code"),
-    [(produce(acks=2), 21), (produce(acks=-2), 21), (produce(transactional_id="x"), 53)],
+    [(produce(acks=2), 21), (produce(acks=-2), 21), (produce(transactional_id="x"), 35)],
 )
 def test_request_that_cannot_be_served_is_refused_before_the_replicas_see_it(
     run: Callable[..., None], request_entity: Any, code: int
@@ -149,7 +150,7 @@ def test_exception_becomes_the_code_of_every_partition(
         waiting = asyncio.get_running_loop().create_future()
         cluster.replicas.results["append"] = waiting
         call = asyncio.ensure_future(client.call(PRODUCE, 12, produce()))
-        await asyncio.sleep(0.01)
+        await called(cluster.replicas.calls)
         waiting.set_exception(error)
         assert [int(p.error_code) for p in partitions(await call)] == [code, code]
 

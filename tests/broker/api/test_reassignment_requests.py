@@ -12,6 +12,7 @@ import pytest
 from jbodlab import requests
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import BrokerId
+from tests.waiting import called, turns
 
 ALTER, LIST = 45, 46
 
@@ -108,9 +109,10 @@ def test_the_answer_waits_until_this_broker_knows_what_was_decided(
         )
 
         answer = asyncio.ensure_future(client.call(ALTER, 1, alter()))
+        await called(cluster.controller.calls)
         for first, second in ((still, moving), (moving, moving), (still, still)):
             cluster.publish_topic("foo", first, second)
-            await asyncio.sleep(0.05)
+            await turns()
             assert not answer.done()
         cluster.publish_topic("foo", moving, still)
 

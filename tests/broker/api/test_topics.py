@@ -11,6 +11,7 @@ import pytest
 from jbodlab import requests
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import BrokerId, TopicId
+from tests.waiting import called
 
 CREATE, DELETE, ADD_PARTITIONS, ELECT = 19, 20, 37, 43
 
@@ -100,8 +101,7 @@ def test_creation_is_answered_when_this_broker_knows_the_topic(run: Callable[...
         cluster.controller.results["create_topics"] = created(TopicId(topic_id))
 
         call = asyncio.ensure_future(client.call(CREATE, 7, create()))
-        await asyncio.sleep(0.1)
-        assert cluster.controller.calls
+        await called(cluster.controller.calls)
         assert not call.done()
         cluster.publish_topic("t")
         assert int((await call).topics[0].error_code) == 0
@@ -177,7 +177,7 @@ def test_deletion_waits_until_the_topic_is_gone_here(
                 kio.DeleteTopicsRequest(timeout=datetime.timedelta(seconds=5), **names),
             )
         )
-        await asyncio.sleep(0.1)
+        await called(cluster.controller.calls)
         assert not call.done()
         cluster.delete_topic("t")
         response = await call
@@ -221,7 +221,7 @@ def test_new_partitions_are_waited_for(run: Callable[..., None]) -> None:
             validate_only=False,
         )
         call = asyncio.ensure_future(client.call(ADD_PARTITIONS, 3, request))
-        await asyncio.sleep(0.1)
+        await called(cluster.controller.calls)
         assert not call.done()
         cluster.publish_topic("t", cluster.partition(1), cluster.partition(2))
         response = await call
@@ -256,7 +256,7 @@ def test_elections_are_waited_for_by_the_leader_epoch(run: Callable[..., None]) 
             timeout=datetime.timedelta(seconds=5),
         )
         call = asyncio.ensure_future(client.call(ELECT, 2, request))
-        await asyncio.sleep(0.1)
+        await called(cluster.controller.calls)
         assert not call.done()
         cluster.publish_topic("t", cluster.partition(1, leader_epoch=4), cluster.partition(2))
         response = await call

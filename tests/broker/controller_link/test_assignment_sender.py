@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import logging
 from uuid import UUID
 
@@ -17,6 +16,7 @@ from jbodlab.requests import (
 )
 from tests.broker.controller_link.scripted_controller import ScriptedController, serving
 from tests.broker.disks import directory_id, eventually, run
+from tests.waiting import turns
 
 T1, T2 = TopicId(UUID(int=1 << 80)), TopicId(UUID(int=2 << 80))
 
@@ -86,7 +86,7 @@ def test_assignments_wait_for_the_registration_and_survive_a_controller_that_is_
             channel = ControllerChannel(f"127.0.0.1:{port}")
             sender = make_sender(channel, epochs)
             sender.assign(T1, 0, directory_id(1))
-            await asyncio.sleep(0.05)
+            await turns()
             assert controller.requests == []
 
             epochs[0] = 17
@@ -130,6 +130,38 @@ def test_a_replica_that_is_gone_is_not_reported() -> None:
             sender.assign(T1, 0, directory_id(1))
             await eventually(lambda: sender.pending_count == 0)
             assert controller.requests == []
+            await sender.stop()
+            await channel.close()
+
+    run(body)
+
+
+def test_what_breaks_unexpectedly_is_sent_again_and_keeps_news_from_nobody(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def body() -> None:
+        controller = ScriptedController()
+        controller.answers[AssignReplicasToDirsRequest] = accept
+        accepted: list[int] = []
+
+        def broken() -> None:
+            accepted.append(0)
+            raise ZeroDivisionError
+
+        async with serving(controller) as port:
+            channel = ControllerChannel(f"127.0.0.1:{port}")
+            epochs = [17]
+            sender = make_sender(channel, epochs)
+            epochs.clear()
+            sender.assign(T1, 0, directory_id(1), broken)
+            sender.assign(T1, 1, directory_id(2), lambda: accepted.append(1))
+            await eventually(lambda: "IndexError" in caplog.text)
+
+            epochs.append(17)
+
+            await eventually(lambda: sender.pending_count == 0 and len(accepted) == 2)
+            assert sorted(accepted) == [0, 1]
+            assert "ZeroDivisionError" in caplog.text
             await sender.stop()
             await channel.close()
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from broker.controller_link.lifecycle import (
+from broker.controller_link.conversation import (
     DirectoriesCordoned,
     Event,
     HeartbeatAnswered,
     Instruction,
-    Lifecycle,
-    LifecycleSettings,
     ReadyToUnfence,
     Registered,
     SendHeartbeat,
     Started,
     Tick,
 )
+from broker.controller_link.lifecycle import Lifecycle, LifecycleSettings
 from jbodlab.ids import BrokerEpoch
 from tests.broker.disks import directory_id
 

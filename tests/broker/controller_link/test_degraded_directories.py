@@ -1,20 +1,19 @@
 from __future__ import annotations
 
-from broker.controller_link.lifecycle import (
+from broker.controller_link.conversation import (
     DirectoriesDegraded,
     DirectoryFailed,
     Event,
     HeartbeatAnswered,
     HeartbeatRefused,
     Instruction,
-    Lifecycle,
-    LifecycleSettings,
     ReadyToUnfence,
     Registered,
     SendHeartbeat,
     Started,
     Tick,
 )
+from broker.controller_link.lifecycle import Lifecycle, LifecycleSettings
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import BrokerEpoch
 from tests.broker.disks import directory_id

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
 from broker.controller_link.channel import ControllerChannel
 from broker.controller_link.heartbeat import BrokerIdentity, BrokerLifecycle
 from broker.controller_link.lifecycle import BrokerState, LifecycleSettings
-from broker.logdirs.probe import directory_identity
+from broker.disk.probe import directory_identity
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import BrokerEpoch, BrokerId
 from jbodlab.requests import (
@@ -19,6 +18,7 @@ from jbodlab.requests import (
 )
 from tests.broker.controller_link.scripted_controller import ScriptedController, serving
 from tests.broker.disks import directory_id, eventually, make_log_dirs, run
+from tests.waiting import turns
 
 IDENTITY = BrokerIdentity(
     broker_id=BrokerId(3),
@@ -275,9 +275,9 @@ def test_a_dying_broker_asks_to_be_fenced() -> None:
             last = scripted.requests[-1]
             assert (last.want_fence, last.want_shut_down) == (True, True)
             count = len(scripted.requests)
-            await asyncio.sleep(0.05)
-            assert len(scripted.requests) == count
+            await turns()
             await lifecycle.stop()
+            assert len(scripted.requests) == count
             await channel.close()
 
     run(body)

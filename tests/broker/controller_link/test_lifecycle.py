@@ -2,16 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from broker.controller_link.lifecycle import (
-    BrokerState,
+from broker.controller_link.conversation import (
     DirectoryFailed,
     DirectoryRevived,
     Event,
     HeartbeatAnswered,
     HeartbeatRefused,
     Instruction,
-    Lifecycle,
-    LifecycleSettings,
     News,
     NoAnswer,
     ReadyToUnfence,
@@ -25,6 +22,7 @@ from broker.controller_link.lifecycle import (
     Started,
     Tick,
 )
+from broker.controller_link.lifecycle import BrokerState, Lifecycle, LifecycleSettings
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import BrokerEpoch, DirectoryId
 from tests.broker.disks import directory_id

@@ -10,7 +10,7 @@ import pytest
 
 from broker.controller_link.channel import ControllerChannel
 from broker.controller_link.metadata_feed import MetadataFeed
-from broker.logdirs.log_dirs import LogDirs
+from broker.disk.log_dirs import LogDirs
 from jbodlab.ids import BrokerId, LeaderEpoch, Offset, TopicId
 from jbodlab.image.image_writer import image_records
 from jbodlab.image.metadata_delta import MetadataDelta
@@ -24,6 +24,7 @@ from jbodlab.metadata_log.snapshots import (
     snapshot_bytes,
     snapshot_paths,
 )
+from jbodlab.protocol.record_batch import read_header
 from jbodlab.records.config_records import (
     BeginTransactionRecord,
     EndTransactionRecord,
@@ -34,6 +35,7 @@ from jbodlab.records.topic_records import RemoveTopicRecord, TopicRecord
 from jbodlab.requests import MetadataStreamRequest, MetadataStreamResponse, SnapshotPiece
 from tests.broker.controller_link.scripted_controller import ScriptedController, serving
 from tests.broker.disks import eventually, make_log_dirs, run
+from tests.waiting import quiet
 
 
 def topic_id(number: int) -> TopicId:
@@ -93,16 +95,20 @@ class Node:
         self.log_dirs.stop()
 
 
-def request(offset: int, epoch: int) -> MetadataStreamRequest:
+def request(offset: int, epoch: int, last: bytes = b"") -> MetadataStreamRequest:
+    """Return the request of a broker whose last batch is this one."""
     return MetadataStreamRequest(
         broker_id=BrokerId(3),
         cluster_id="c",
         fetch_offset=Offset(offset),
         last_fetched_epoch=LeaderEpoch(epoch),
+        last_fetched_crc=read_header(last).crc if last else None,
     )
 
 
-def test_the_listener_gets_the_whole_image_first_and_every_change_after_it(tmp_path: Path) -> None:
+def test_the_listener_gets_the_whole_image_first_and_every_change_after_it(
+    tmp_path: Path, port: int
+) -> None:
     async def body() -> None:
         controller = ScriptedController()
         controller.streams = [
@@ -114,7 +120,7 @@ def test_the_listener_gets_the_whole_image_first_and_every_change_after_it(tmp_p
             ],
         ]
         later = controller.streams.pop()
-        async with serving(controller) as port:
+        async with serving(controller, port):
             node = Node(tmp_path, port)
             await node.feed.start()
             await eventually(lambda: node.feed.applied_offset == 2)
@@ -128,7 +134,7 @@ def test_the_listener_gets_the_whole_image_first_and_every_change_after_it(tmp_p
             await eventually(lambda: node.feed.applied_offset == 4)
             assert node.listener.seen == [(["t1", "t2"], []), (["t3"], ["t1"])]
             assert node.listener.image is node.feed.image
-            assert controller.requests[-1] == request(3, 1)
+            assert controller.requests[-1] == request(3, 1, batch(2, topic(2)))
             await node.stop()
         assert node.fatal == []
 
@@ -153,7 +159,7 @@ def test_the_copy_on_disk_is_the_log_and_is_replayed_at_the_next_start(tmp_path:
             await again.feed.start()
 
             assert again.topics() == ["t1", "t2"]
-            await eventually(lambda: controller.requests[-1] == request(3, 4))
+            await eventually(lambda: controller.requests[-1] == request(3, 4, data[-1]))
             await again.stop()
 
     run(body)
@@ -177,6 +183,38 @@ def test_batches_that_are_there_already_are_not_taken_twice(tmp_path: Path) -> N
     run(body)
 
 
+def test_a_copy_with_a_damaged_byte_is_cut_there_and_fetched_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def body() -> None:
+        data = [batch(0, LEVEL, topic(1)), batch(2, topic(2)), batch(3, topic(3))]
+        controller = ScriptedController()
+        controller.streams = [[response(*data)]]
+        async with serving(controller) as port:
+            node = Node(tmp_path, port)
+            await node.feed.start()
+            await eventually(lambda: node.feed.applied_offset == 3)
+            await node.stop()
+        path = tmp_path / "metadata" / "__cluster_metadata-0" / "00000000000000000000.log"
+        damaged = bytearray(path.read_bytes())
+        damaged[len(data[0]) + 70] ^= 1
+        path.write_bytes(damaged)
+
+        controller.streams = [[response(*data[1:])]]
+        async with serving(controller, port):
+            again = Node(tmp_path, port)
+            await again.feed.start()
+            assert again.topics() == ["t1"]
+            await eventually(lambda: again.feed.applied_offset == 3)
+            assert controller.requests[-1] == request(2, 1, data[0])
+            await again.stop()
+        assert path.read_bytes() == b"".join(data)
+        assert node.fatal == again.fatal == []
+
+    run(body)
+    assert "copy of the metadata log is damaged and is cut there" in caplog.text
+
+
 def test_after_a_gap_or_damage_the_stream_is_asked_for_again(tmp_path: Path) -> None:
     async def body() -> None:
         damaged = bytearray(batch(2, topic(2)))
@@ -192,7 +230,9 @@ def test_after_a_gap_or_damage_the_stream_is_asked_for_again(tmp_path: Path) -> 
             await node.feed.start()
             await eventually(lambda: node.feed.applied_offset == 2)
             assert node.topics() == ["t1", "t2"]
-            assert controller.requests == [request(0, -1), request(2, 1), request(2, 1)]
+            first = batch(0, LEVEL, topic(1))
+            behind = request(2, 1, first)
+            assert controller.requests == [request(0, -1), behind, behind]
             await node.stop()
         assert node.fatal == []
 
@@ -242,7 +282,8 @@ def test_a_snapshot_replaces_everything(tmp_path: Path) -> None:
             again = Node(tmp_path, port)
             await again.feed.start()
             assert again.topics() == ["t2", "t7", "t8"]
-            await eventually(lambda: controller.requests[-1] == request(51, 6))
+            last = batch(50, topic(8), epoch=6)
+            await eventually(lambda: controller.requests[-1] == request(51, 6, last))
             assert image_records(again.feed.image) == image_records(node.feed.image)
             await again.stop()
 
@@ -254,13 +295,13 @@ LOST = "the controller has lost its metadata log: at offset {} it is not the log
 
 @pytest.mark.parametrize("is_publishing", [True, False])
 def test_a_controller_that_lost_its_log_ends_the_broker_and_deletes_nothing(
-    tmp_path: Path, is_publishing: bool
+    tmp_path: Path, is_publishing: bool, port: int
 ) -> None:
     async def body() -> None:
         controller = ScriptedController()
         data = batch(0, LEVEL, topic(1)), batch(2, topic(2)), batch(3, topic(3))
         controller.streams = [[response(*data)]]
-        async with serving(controller) as port:
+        async with serving(controller, port):
             node = Node(tmp_path, port)
             await node.feed.start()
             if is_publishing:
@@ -346,14 +387,14 @@ def test_the_copy_gets_snapshots_and_loses_its_history(tmp_path: Path) -> None:
             await again.feed.start()
             assert image_records(again.feed.image) == image_records(node.feed.image)
             assert again.feed.applied_offset == 59
-            await eventually(lambda: controller.requests[-1] == request(60, 1))
+            await eventually(lambda: controller.requests[-1] == request(60, 1, data[-1]))
             await again.stop()
         assert node.fatal == again.fatal == []
 
     run(body)
 
 
-def test_no_snapshot_of_the_copy_is_made_inside_a_transaction(tmp_path: Path) -> None:
+def test_no_snapshot_of_the_copy_is_made_inside_a_transaction(tmp_path: Path, port: int) -> None:
     async def body() -> None:
         begin = VersionedRecord(BeginTransactionRecord(name="t"), 0)
         end = VersionedRecord(EndTransactionRecord(), 0)
@@ -362,13 +403,13 @@ def test_no_snapshot_of_the_copy_is_made_inside_a_transaction(tmp_path: Path) ->
         controller = ScriptedController()
         controller.streams = [[response(each) for each in data]]
         directory = tmp_path / "metadata" / "__cluster_metadata-0"
-        async with serving(controller) as port:
+        async with serving(controller, port):
             node = Node(tmp_path, port, bytes_between_snapshots=1)
             await node.feed.start()
             log = directory / "00000000000000000000.log"
             await eventually(lambda: log.stat().st_size == sum(map(len, data)))
             assert node.topics() == ["t1", "t4"]
-            await asyncio.sleep(0.05)
+            await quiet([node.log_dirs.metadata_dir])
             assert set(ends(directory)) <= {2}
         controller.streams = [[response(batch(5, end))]]
         async with serving(controller, port):
@@ -399,10 +440,10 @@ def test_a_copy_that_cannot_be_replayed_is_dropped_and_fetched_again(tmp_path: P
     run(body)
 
 
-def test_the_image_does_not_wait_for_the_metadata_disk(tmp_path: Path) -> None:
+def test_the_image_does_not_wait_for_the_metadata_disk(tmp_path: Path, port: int) -> None:
     async def body() -> None:
         controller = ScriptedController()
-        async with serving(controller) as port:
+        async with serving(controller, port):
             node = Node(tmp_path, port)
             await node.feed.start()
             gate = asyncio.Event()
@@ -425,10 +466,10 @@ def test_the_image_does_not_wait_for_the_metadata_disk(tmp_path: Path) -> None:
     run(body)
 
 
-def test_a_failed_metadata_directory_ends_the_process(tmp_path: Path) -> None:
+def test_a_failed_metadata_directory_ends_the_process(tmp_path: Path, port: int) -> None:
     async def body() -> None:
         controller = ScriptedController()
-        async with serving(controller) as port:
+        async with serving(controller, port):
             node = Node(tmp_path, port)
             await node.feed.start()
             await eventually(lambda: controller.requests)

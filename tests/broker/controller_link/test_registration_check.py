@@ -10,7 +10,7 @@ from jbodlab.image.metadata_delta import MetadataDelta
 from jbodlab.image.metadata_image import EMPTY, MetadataImage
 from jbodlab.records.schema import Record
 from tests.broker.disks import directory_id
-from tests.broker.replication.replicas import broker, directories_left, feature
+from tests.broker.replicas import broker, directories_left, feature
 
 
 class Follower:

@@ -14,6 +14,7 @@ from broker.api.request_handler import Buffers, CloseConnectionError, Connection
 from broker.network.connection import MAX_PIPELINED_REQUESTS, MAX_QUEUED_REQUESTS
 from broker.network.listener import Listener
 from jbodlab.errors import DecodeError
+from tests.waiting import turns
 
 DEADLINE_S = 10.0
 PRODUCE, OTHER = b"P", b"O"
@@ -156,7 +157,7 @@ def test_produce_requests_overlap_and_their_responses_keep_the_order() -> None:
             assert handler.started == ["a", "b", "!now", "!silent", "c"]
 
             handler.answer("c", "b")
-            await asyncio.sleep(0.01)
+            await turns()
             assert handler.started[-1] == "c", "another API waits for everything before it"
 
             handler.answer("a")
@@ -178,7 +179,7 @@ def test_number_of_overlapping_requests_is_limited() -> None:
             names = [f"r{number}" for number in range(MAX_PIPELINED_REQUESTS + 3)]
             client.send(*(request(PRODUCE, name) for name in names))
             await handler.until(lambda: len(handler.started) >= MAX_PIPELINED_REQUESTS)
-            await asyncio.sleep(0.01)
+            await turns()
             assert handler.started == names[:MAX_PIPELINED_REQUESTS]
 
             handler.answer(names[0])
@@ -214,7 +215,7 @@ def test_client_that_reads_nothing_stops_being_served_until_it_does() -> None:
             await handler.until(lambda: len(handler.started) >= 1)
             for _ in range(20):
                 before = len(handler.started)
-                await asyncio.sleep(0.05)
+                await turns()
                 if len(handler.started) == before:
                     break
             assert len(handler.started) < 40

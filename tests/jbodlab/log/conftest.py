@@ -9,8 +9,9 @@ import pytest
 
 from jbodlab.ids import TopicPartition
 from jbodlab.log.filesystem import PosixFileSystem
-from jbodlab.log.replica_log import LogConfig, ReplicaLog
+from jbodlab.log.log_config import LogConfig
 from jbodlab.protocol.record_batch import build_batch, read_header
+from tests.jbodlab.log.direct_log import DirectLog
 
 TOPIC_ID = UUID("00000000-0000-4000-8000-00000000002a")
 
@@ -21,7 +22,7 @@ class LogBox:
     def __init__(self, log_dir: Path, **config: object) -> None:
         self.fs = PosixFileSystem()
         self.config = LogConfig(**config)  # type: ignore[arg-type]
-        self.log = ReplicaLog.create(
+        self.log = DirectLog.create(
             self.fs, log_dir, TopicPartition("orders", 3), TOPIC_ID, self.config
         )
         self.batches: list[bytes] = []
@@ -57,10 +58,10 @@ class LogBox:
 
     def reopen(
         self, *, clean: bool, recovery_point: int = 0, log_start_offset: int = 0
-    ) -> ReplicaLog:
+    ) -> DirectLog:
         """Open the files again, as after a kill unless the log was closed."""
         self.log.abandon()
-        self.log = ReplicaLog.load(
+        self.log = DirectLog.load(
             self.fs,
             self.directory,
             self.config,

@@ -13,8 +13,9 @@ import pytest
 
 from jbodlab.ids import TopicPartition
 from jbodlab.log.filesystem import PosixAppendFile, PosixFileSystem
-from jbodlab.log.replica_log import LogConfig, ReplicaLog
+from jbodlab.log.log_config import LogConfig
 from jbodlab.protocol.record_batch import build_batch, read_header
+from tests.jbodlab.log.direct_log import DirectLog
 
 TOPIC_ID = UUID("00000000-0000-4000-8000-00000000002a")
 CONFIG = LogConfig(segment_bytes=300, index_interval_bytes=100, retention_ms=-1)
@@ -133,7 +134,7 @@ class Work:
         self.allowed = [self.acknowledged]
 
     def run(self, fs, log_dir):
-        self.log = ReplicaLog.create(fs, log_dir, TopicPartition("orders", 3), TOPIC_ID, CONFIG)
+        self.log = DirectLog.create(fs, log_dir, TopicPartition("orders", 3), TOPIC_ID, CONFIG)
         for number in range(8):
             self.append(epoch=number // 3)
         self.log.flush()
@@ -144,7 +145,7 @@ class Work:
 
 
 def log_of(log_dir):
-    return ReplicaLog.load(
+    return DirectLog.load(
         PosixFileSystem(),
         log_dir / "orders-3",
         CONFIG,

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from jbodlab.error_code import ErrorCode
-from jbodlab.errors import CorruptRecordError, KafkaError
+from jbodlab.errors import KafkaError
 from jbodlab.log.filesystem import PosixAppendFile
 from jbodlab.protocol.record_batch import read_header
 
@@ -118,7 +118,7 @@ def test_any_changed_byte_leaves_a_prefix_of_the_batches(make_log, tmp_path):
             box.append()
 
 
-def test_segments_behind_the_cut_are_deleted(make_log):
+def test_segments_behind_damage_are_kept_aside_and_the_loss_is_said(make_log, caplog):
     box = make_log(segment_bytes=200)
     for number in range(6):
         box.append(producer=(7, 0, number))
@@ -130,12 +130,19 @@ def test_segments_behind_the_cut_are_deleted(make_log):
 
     assert log.segment_base_offsets == (0, 2)
     assert log.log_end_offset == 3
-    assert [name for name in box.names() if name.startswith("00000000000000000004")] == []
+    assert [name for name in box.names() if name.startswith("00000000000000000004")] == [
+        "00000000000000000004.index.damaged",
+        "00000000000000000004.log.damaged",
+        "00000000000000000004.timeindex.damaged",
+    ]
+    (said,) = [each for each in caplog.records if each.levelname == "ERROR"]
+    assert "offsets from 3 on are lost here" in said.getMessage()
+    assert "from offset 4 on, are kept as .damaged" in said.getMessage()
     box.append(producer=(7, 0, 3))
     assert log.log_end_offset == 4
 
 
-def test_a_segment_that_does_not_join_on_is_deleted(make_log):
+def test_a_segment_that_does_not_join_on_is_kept_aside(make_log):
     box = make_log(segment_bytes=200)
     for _ in range(6):
         box.append()
@@ -250,9 +257,9 @@ def test_a_missing_or_damaged_index_is_made_anew(make_log, suffix, damage):
 
     log = box.reopen(clean=True)
 
-    assert path.read_bytes() == good
     assert box.content() == b"".join(box.batches)
     assert log.offset_for_timestamp(1007) == (1007, 7)
+    assert path.read_bytes() == good
 
 
 def test_stale_leader_epochs_are_cut_to_what_the_log_holds(make_log):
@@ -277,13 +284,21 @@ def test_leader_epochs_are_taken_from_the_batches_that_are_read(make_log):
     assert box.reopen(clean=False).epochs.entries == ((1, 0), (3, 2))
 
 
-def test_a_malformed_small_file_is_an_error_of_the_directory(make_log):
-    box = make_log()
-    box.append()
-    (box.directory / "leader-epoch-checkpoint").write_text("rubbish\n")
+@pytest.mark.parametrize("content", ["rubbish\n", "", "0\n3\n0 0\n"])
+@pytest.mark.parametrize("clean", [True, False])
+def test_leader_epochs_that_a_loss_of_power_took_are_made_anew(make_log, content, clean):
+    box = make_log(segment_bytes=300)
+    for number in range(12):
+        box.append(2, epoch=number // 5)
+    box.log.close(clean=True)
+    path = box.directory / "leader-epoch-checkpoint"
+    good = path.read_text()
+    path.write_text(content)
 
-    with pytest.raises(CorruptRecordError, match="Malformed line in checkpoint file"):
-        box.reopen(clean=False)
+    log = box.reopen(clean=clean, recovery_point=24)
+
+    assert log.epochs.entries == ((0, 0), (1, 10), (2, 20))
+    assert path.read_text() == good
 
 
 def test_a_log_that_ends_below_its_checkpointed_start_begins_there_anew(make_log):
@@ -443,9 +458,11 @@ def test_a_failed_load_leaves_no_file_open(make_log, monkeypatch):
     closed = []
     real = PosixAppendFile.close
     monkeypatch.setattr(PosixAppendFile, "close", lambda self: (closed.append(1), real(self))[1])
-    (box.directory / "leader-epoch-checkpoint").write_text("rubbish\n")
+    monkeypatch.setattr(
+        "jbodlab.log.log_loader.LogState", lambda *_, **__: (_ for _ in ()).throw(OSError())
+    )
 
-    with pytest.raises(CorruptRecordError):
+    with pytest.raises(OSError):  # noqa: PT011 - any
         type(box.log).load(
             box.fs,
             box.directory,

@@ -9,8 +9,9 @@ from jbodlab.error_code import ErrorCode
 from jbodlab.errors import CorruptRecordError, KafkaError
 from jbodlab.ids import TopicPartition
 from jbodlab.log.filesystem import PosixAppendFile, PosixFileSystem
-from jbodlab.log.replica_log import LogConfig, ReplicaLog
+from jbodlab.log.log_config import LogConfig
 from jbodlab.protocol.record_batch import build_batch, iterate_headers, read_header
+from tests.jbodlab.log.direct_log import DirectLog
 
 UID = "0123456789abcdef0123456789abcdef"
 UUID_1 = UUID("00000000-0000-4000-8000-000000000001")
@@ -35,7 +36,7 @@ def test_a_log_is_not_created_over_another(make_log):
     box = make_log()
 
     with pytest.raises(FileExistsError):
-        ReplicaLog.create(
+        DirectLog.create(
             box.fs, box.directory.parent, box.log.topic_partition, box.log.topic_id, box.config
         )
 
@@ -44,7 +45,7 @@ def test_an_interrupted_creation_can_be_repeated(tmp_path):
     (tmp_path / "orders-3").mkdir()
     (tmp_path / "orders-3" / "partition.metadata").touch()
 
-    log = ReplicaLog.create(
+    log = DirectLog.create(
         PosixFileSystem(), tmp_path, TopicPartition("orders", 3), UUID_1, LogConfig()
     )
 
@@ -69,10 +70,27 @@ def test_appended_bytes_are_read_back_as_they_are(make_log):
 
 def test_an_append_must_join_on(make_log):
     box = make_log()
-    batch = build_batch([(None, b"v")], base_offset=1, leader_epoch=0, timestamp_ms=1)
+    box.append(3)
+    batch = build_batch([(None, b"v")], base_offset=2, leader_epoch=0, timestamp_ms=1)
 
     with pytest.raises(AssertionError):
         box.log.append([batch], [read_header(batch)])
+
+
+def test_an_append_may_leave_a_gap_as_compaction_does(make_log):
+    box = make_log(segment_bytes=300)
+    first = box.append(2)
+    batch = build_batch([(None, b"v")], base_offset=9, leader_epoch=0, timestamp_ms=1)
+    far = build_batch([(None, b"v")], base_offset=2**31 + 9, leader_epoch=0, timestamp_ms=1)
+
+    box.log.append([batch, far], [read_header(batch), read_header(far)])
+
+    assert box.log.log_end_offset == 2**31 + 10
+    assert box.log.segment_base_offsets == (0, 9, 2**31 + 9)
+    assert [box.log.read(offset, 1) for offset in (0, 2, 8, 9, 10)] == [first, *[batch] * 3, far]
+    box.config = LogConfig(segment_bytes=300, cleanup_policy="compact")
+    assert box.reopen(clean=False).log_end_offset == 2**31 + 10
+    assert [box.log.read(offset, 1) for offset in (0, 2, 8, 9, 10)] == [first, *[batch] * 3, far]
 
 
 def test_a_read_is_bounded_by_bytes_but_gives_the_first_batch_whole(make_log):
@@ -153,7 +171,7 @@ def test_a_follower_appends_many_batches_at_once(make_log, tmp_path):
         box.append(2, epoch=epoch)
     data = box.content()
     (tmp_path / "other").mkdir()
-    copy = ReplicaLog.create(
+    copy = DirectLog.create(
         box.fs, tmp_path / "other", box.log.topic_partition, UUID_1, LogConfig()
     )
 
@@ -172,7 +190,7 @@ def test_batches_of_one_append_are_spread_over_segments(make_log, tmp_path):
     size = len(box.batches[0])
     (tmp_path / "other").mkdir()
     config = LogConfig(segment_bytes=3 * size)
-    copy = ReplicaLog.create(box.fs, tmp_path / "other", box.log.topic_partition, UUID_1, config)
+    copy = DirectLog.create(box.fs, tmp_path / "other", box.log.topic_partition, UUID_1, config)
 
     copy.append(
         [data[:100], memoryview(data)[100:]], [header for _, header in iterate_headers(data)]
@@ -271,9 +289,11 @@ def test_a_failed_append_leaves_no_trace(make_log, monkeypatch):
         box.append(producer=(7, 0, 0))
     monkeypatch.setattr(FullDiskFile, "full", False)
 
-    assert box.log.log_end_offset == 1
-    assert box.log.producers.entry(7) is None
+    # The state ran ahead of the disk and is wrong now: whoever owns the log opens it anew.
+    assert box.log.log_end_offset == 2
     assert (box.directory / "00000000000000000000.log").read_bytes() == first
+    box.reopen(clean=False)
+    assert box.log.producers.entry(7) is None
     second = box.append()
     assert box.log.read(0, 1000) == first + second
 
@@ -371,7 +391,7 @@ def test_renamed_logs_go_on_working(make_log, tmp_path):
 
 
 def test_a_future_log_becomes_the_current_one(tmp_path):
-    log = ReplicaLog.create(
+    log = DirectLog.create(
         PosixFileSystem(),
         tmp_path,
         TopicPartition("orders", 3),

@@ -68,7 +68,7 @@ def test_a_segment_is_deleted_if_the_rest_still_has_the_retention_size(make_log,
     assert box.log.segment_base_offsets == (0, 2, 4)
     rest = sum(map(len, box.batches[2:]))
 
-    box.log.config = replace(box.config, retention_bytes=rest + spare)
+    box.log.state.config = replace(box.config, retention_bytes=rest + spare)
     box.log.retention(0, 6)
 
     assert box.log.segment_base_offsets == left

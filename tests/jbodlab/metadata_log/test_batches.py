@@ -20,7 +20,7 @@ from jbodlab.metadata_log.batches import (
     read_batches,
 )
 from jbodlab.protocol.crc32c import crc32c
-from jbodlab.protocol.record_batch import CONTROL, build_batch
+from jbodlab.protocol.record_batch import CONTROL, build_batch, read_header
 from jbodlab.records import frame
 from jbodlab.records.config_records import ConfigRecord, NoOpRecord
 from jbodlab.records.control_records import KRaftVersionRecord, LeaderChangeMessage, Voter
@@ -50,6 +50,7 @@ def test_data_batch_is_kafkas() -> None:
             is_control=False,
             records=((1, DATA[0]), (2, DATA[1])),
             size=len(built),
+            crc=read_header(built).crc,
         )
     ]
 

@@ -61,6 +61,20 @@ def test_new_log_has_kafkas_files(tmp_path: Path) -> None:
     log.close()
 
 
+def test_another_log_shows_by_the_batch_before_an_offset_wherever_its_batches_begin(
+    tmp_path: Path,
+) -> None:
+    log = MetadataLog.open(tmp_path)
+    data = batch(0, count=2), batch(2, count=3)
+    log.append(b"".join(data))
+    first, second = (next(iter(read_batches(each))).crc for each in data)
+
+    assert [log.crc_before(offset) for offset in (2, 5)] == [first, second]
+    assert log.crc_before(3) == second, "a log that ends there has another batch"
+    assert [log.crc_before(offset) for offset in (0, 6)] == [None, None]
+    log.close()
+
+
 def test_unflushed_batches_can_be_read(tmp_path: Path) -> None:
     log = MetadataLog.open(tmp_path)
     data = batch(0) + batch(1, count=3) + batch(4)
@@ -237,29 +251,6 @@ def test_torn_tail_is_cut(tmp_path: Path, tail: bytes, caplog: pytest.LogCapture
     again.close()
 
 
-def test_damage_in_the_middle_ends_the_log_there(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    log = MetadataLog.open(tmp_path, segment_bytes=2 * len(batch(0)))
-    for number in range(7):
-        log.append(batch(number, epoch=number // 2 + 1))
-    log.close()
-    path = log.directory / "00000000000000000002.log"
-    data = bytearray(path.read_bytes())
-    data[len(batch(0)) + 64] ^= 1
-    path.write_bytes(data)
-
-    with caplog.at_level(logging.WARNING):
-        again = MetadataLog.open(tmp_path)
-
-    assert (again.end_offset, again.last_epoch) == (3, 2)
-    assert {name for name in files(again) if name.endswith(".log")} == {LOG, path.name}
-    assert "segments behind a damaged one are removed" in caplog.text
-    again.append(batch(3, epoch=9))
-    assert again.epoch_end_offset(2) == 3
-    again.close()
-
-
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 400))
 def test_any_kill_leaves_a_prefix(tmp_path_factory: pytest.TempPathFactory, size: int) -> None:
@@ -304,27 +295,6 @@ def test_damaged_leader_epochs_are_built_anew(tmp_path: Path) -> None:
     again = MetadataLog.open(tmp_path)
 
     assert again.last_epoch == 2
-    again.close()
-
-
-def test_truncation_drops_whole_batches(tmp_path: Path) -> None:
-    log = MetadataLog.open(tmp_path, segment_bytes=2 * len(batch(0)))
-    for number in range(6):
-        log.append(batch(number * 2, count=2, epoch=number + 1))
-
-    log.truncate(100)
-    assert log.end_offset == 12
-    log.truncate(7)
-
-    assert (log.end_offset, log.last_epoch) == (6, 3)
-    log.append(batch(6, epoch=9))
-    log.close()
-    again = MetadataLog.open(tmp_path)
-    assert [offsets(again.read(offset)) for offset in (0, 2, 4, 6)] == [[0], [2], [4], [6]]
-    assert again.end_offset == 7
-    again.truncate(0)
-    assert (again.end_offset, again.last_epoch) == (0, -1)
-    again.append(batch(0))
     again.close()
 
 

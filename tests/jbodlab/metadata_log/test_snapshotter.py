@@ -20,9 +20,11 @@ from jbodlab.image.metadata_delta import MetadataDelta
 from jbodlab.image.metadata_image import EMPTY, MetadataImage
 from jbodlab.log.filesystem import PosixAppendFile, PosixFileSystem
 from jbodlab.metadata_log.settings import MetadataLogSettings
+from jbodlab.metadata_log.snapshot_writer import SnapshotWriter
 from jbodlab.metadata_log.snapshots import MAX_RECORDS_PER_BATCH, snapshot_paths
 from jbodlab.metadata_log.snapshotter import Snapshotter, SnapshotTrigger
 from jbodlab.records.topic_records import TopicRecord
+from tests.waiting import turns
 
 T = TypeVar("T")
 DAY_MS = 86_400_000
@@ -58,7 +60,7 @@ class Node:
         self.gate.set()
         self.calls: list[str] = []
         self.cleaned = 0
-        self.clean_error: KafkaError | None = None
+        self.clean_error: Exception | None = None
         self.asked = 0
         self.snapshots = Snapshotter(
             settings=MetadataLogSettings(**{"snapshot_interval_ms": DAY_MS, **settings}),
@@ -75,9 +77,9 @@ class Node:
         self.asked += 1
         return self.image
 
-    async def _run(self, function: Callable[[], T], /, *, is_long: bool = False) -> T:
+    async def _run(self, function: Callable[[], T], /) -> T:
         await self.gate.wait()
-        self.calls.append(f"{function.__name__}{' (long)' if is_long else ''}")
+        self.calls.append(f"{function.__name__}")
         return function()
 
     async def _clean(self) -> None:
@@ -88,6 +90,9 @@ class Node:
     @property
     def names(self) -> list[str]:
         return [path.name for path in reversed(snapshot_paths(self.directory))]
+
+    def files(self) -> list[Path]:
+        return list(self.directory.iterdir())
 
     async def until(self, condition: Callable[[], object]) -> None:
         while not condition():
@@ -137,14 +142,14 @@ def test_a_snapshot_is_written_when_enough_was_appended(tmp_path: Path) -> None:
         node = Node(tmp_path, bytes_between_snapshots=100, appended=40)
         node.image = image(7)
         node.snapshots.appended(59)
-        await asyncio.sleep(0.02)
+        await turns()
         assert node.names == []
 
         node.snapshots.appended(1)
 
         await node.until(lambda: node.cleaned == 1)
         assert node.names == ["00000000000000000007-0000000002.checkpoint"]
-        assert node.calls == ["write_piece", "write_piece", "finish (long)"]
+        assert node.calls == ["write_piece", "write_piece", "finish"]
         assert node.snapshots.latest_bytes == (tmp_path / node.names[0]).stat().st_size
         assert node.snapshots.latest_age_ms is not None
         await node.stop()
@@ -158,12 +163,12 @@ def test_a_snapshot_is_written_after_the_interval_only_if_anything_was_appended(
     async def body() -> None:
         node = Node(tmp_path, snapshot_interval_ms=30)
         node.image = image(7)
-        await asyncio.sleep(0.1)
+        await turns()
         assert node.asked == 0
 
         node.snapshots.appended(1)
         await node.until(lambda: node.cleaned == 1)
-        await asyncio.sleep(0.1)
+        await turns()
         assert node.cleaned == 1
 
         node.image = image(8)
@@ -182,7 +187,7 @@ def test_no_snapshot_is_written_inside_a_transaction(tmp_path: Path) -> None:
         await node.until(lambda: node.asked == 1)
         node.snapshots.appended(50)
         await node.until(lambda: node.asked == 2)
-        await asyncio.sleep(0.02)
+        await turns()
         assert (node.asked, node.names) == (2, [])
 
         node.image = image(9)
@@ -204,7 +209,7 @@ def test_others_get_their_turn_between_the_pieces(tmp_path: Path) -> None:
         while not node.cleaned:
             await asyncio.sleep(0)
             turns += 1
-        assert node.calls == ["write_piece"] * 5 + ["finish (long)"]
+        assert node.calls == ["write_piece"] * 5 + ["finish"]
         assert turns > len(node.calls)
         await node.stop()
 
@@ -268,6 +273,35 @@ def test_a_fault_of_the_process_is_no_fault_of_the_disk(
 
         await node.until(lambda: node.cleaned == 1)
         assert len(node.names) == 1
+        await node.stop()
+
+    run(body)
+
+
+def test_an_unexpected_error_leaves_nothing_behind_and_the_next_snapshot_is_another_chance(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finish = SnapshotWriter.finish
+
+    def broken(writer: SnapshotWriter) -> Path:
+        raise ZeroDivisionError
+
+    async def body() -> None:
+        node = Node(tmp_path, bytes_between_snapshots=1)
+        node.image = image(9)
+        monkeypatch.setattr(SnapshotWriter, "finish", broken)
+        node.snapshots.appended(1)
+        await node.until(lambda: "ZeroDivisionError" in caplog.text)
+        assert node.files() == []
+        monkeypatch.setattr(SnapshotWriter, "finish", finish)
+        node.clean_error = ZeroDivisionError()
+        node.snapshots.appended(1)
+        await node.until(lambda: caplog.text.count("metadata snapshot failed") == 2)
+        node.clean_error = None
+
+        node.snapshots.appended(1)
+
+        await node.until(lambda: node.cleaned == 1)
         await node.stop()
 
     run(body)

@@ -5,11 +5,8 @@ Kafka reads what was encoded here, prints its JSON and writes it again: both mus
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-import tempfile
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import pytest
 
@@ -19,43 +16,42 @@ from jbodlab.records.json_text import data_text
 from jbodlab.records.kinds import Form
 from jbodlab.records.schema import FieldSpec, Record
 from tests.jbodlab.records.every_record import every_record, every_version, tagged
+from tests.kafka.jars import ARTIFACTS, NoKafkaError
+from tests.kafka.tools import KafkaTools
 
 pytestmark = pytest.mark.kafka
 
-SOURCE = Path(__file__).parent / "KafkaRecords.java"
-POM = """<project><modelVersion>4.0.0</modelVersion>
-<groupId>test</groupId><artifactId>test</artifactId><version>1</version><dependencies>
-<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-metadata</artifactId>
-<version>{release}</version></dependency></dependencies></project>
-"""
 FIRST_RELEASE = {UnregisterControllerRecord: "4.4.0"}
 
 
-@pytest.fixture(scope="module", params=["4.3.1", "4.4.0"])
-def release(request: pytest.FixtureRequest) -> str:
-    for program in ("java", "javac", "mvn"):
-        if shutil.which(program) is None:
-            pytest.skip(f"{program} is not installed")
-    found = str(request.param)
+class Kafka(NamedTuple):
+    release: str
+    tools: KafkaTools
+
+
+@pytest.fixture(scope="module", params=ARTIFACTS)
+def kafka(request: pytest.FixtureRequest) -> Iterator[Kafka]:
+    release = str(request.param)
     try:
-        _fetch(found)
-    except (subprocess.SubprocessError, OSError) as error:
-        pytest.skip(f"Maven cannot fetch Apache Kafka {found}: {error}")
-    return found
+        tools = KafkaTools(release)
+    except NoKafkaError as error:
+        pytest.skip(str(error))
+    yield Kafka(release, tools)
+    tools.close()
 
 
-def test_kafka_reads_every_record_and_writes_the_same_bytes(release: str) -> None:
-    records = [one for one in every_record() if _is_known(release, type(one[0]))]
+def test_kafka_reads_every_record_and_writes_the_same_bytes(kafka: Kafka) -> None:
+    records = [one for one in every_record() if _is_known(kafka.release, type(one[0]))]
     data = [frame.encode(record, version).hex() for record, version in records]
 
     expected = [
         [record.NAME, str(version), data_text(record, version), text]
         for (record, version), text in zip(records, data, strict=True)
     ]
-    assert through_kafka(release, data) == expected
+    assert through_kafka(kafka, data) == expected
 
 
-def test_kafka_has_the_same_defaults_of_tagged_fields(release: str) -> None:
+def test_kafka_has_the_same_defaults_of_tagged_fields(kafka: Kafka) -> None:
     written_out, without = [], []
     for cls, version in every_version():
         for spec in tagged(cls, version):
@@ -63,20 +59,14 @@ def test_kafka_has_the_same_defaults_of_tagged_fields(release: str) -> None:
             written_out.append(frame.encode(explicit, version).hex())
             without.append(frame.encode(cls(), version).hex())
 
-    assert [line[-1] for line in through_kafka(release, written_out)] == without
+    assert [line[-1] for line in through_kafka(kafka, written_out)] == without
     assert len(written_out) == 42
 
 
-def through_kafka(release: str, data: Sequence[str]) -> list[list[str]]:
-    done = subprocess.run(
-        ["java", "-Xmx256m", "-cp", f"{_folder(release)}/*", str(SOURCE)],
-        input="".join(f"{line}\n" for line in data).encode(),
-        capture_output=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr.decode()
-    return [line.split("\t") for line in done.stdout.decode().split("\n")[:-1]]
+def through_kafka(kafka: Kafka, data: Sequence[str]) -> list[list[str]]:
+    done = kafka.tools.run_alone("KafkaRecords", text="".join(f"{line}\n" for line in data))
+    assert (done.code, done.err) == (0, "")
+    return [line.split("\t") for line in done.out.split("\n")[:-1]]
 
 
 def _bytes_of_default(spec: FieldSpec) -> bytes:
@@ -93,24 +83,3 @@ def _bytes_of_default(spec: FieldSpec) -> bytes:
 
 def _is_known(release: str, cls: type[Record]) -> bool:
     return FIRST_RELEASE.get(cls, "") <= release
-
-
-def _folder(release: str) -> Path:
-    return Path(tempfile.gettempdir()) / f"jbodlab-kafka-metadata-{release}"
-
-
-def _fetch(release: str) -> None:
-    folder = _folder(release)
-    if any(folder.glob("kafka-metadata-*.jar")):
-        return
-    folder.mkdir(exist_ok=True)
-    (folder / "pom.xml").write_text(POM.format(release=release))
-    subprocess.run(
-        [
-            *("mvn", "-q", "-B", "-f", str(folder / "pom.xml")),
-            *("dependency:copy-dependencies", f"-DoutputDirectory={folder}"),
-        ],
-        check=True,
-        capture_output=True,
-        timeout=600,
-    )

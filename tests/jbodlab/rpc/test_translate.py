@@ -1,16 +1,30 @@
+"""Values <-> protobuf messages: what follows from types round trips, and each exception by name."""
+
 from __future__ import annotations
 
+import dataclasses
+import typing
+from typing import Any
 from uuid import UUID
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from jbodlab import requests as values
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import DecodeError
-from jbodlab.ids import BrokerEpoch, BrokerId, DirectoryId, LeaderEpoch, Offset, TopicId
+from jbodlab.ids import BrokerEpoch, BrokerId, DirectoryId, Offset, TopicId
 from jbodlab.rpc import controller_pb2 as pb
-from jbodlab.rpc import translate
+from jbodlab.rpc import translate, type_hints
+from jbodlab.rpc.mapper import make_functions
 
+MESSAGES = {
+    descriptor.name
+    for method in pb.DESCRIPTOR.services_by_name["Controller"].methods
+    for descriptor in (method.input_type, method.output_type)
+}
+KINDS = [getattr(values, name) for name in sorted(MESSAGES) if hasattr(values, name)]
 TOPIC = TopicId(UUID("e493ee00-1889-4cfb-b6a5-08e965633afc"))
 OTHER_TOPIC = TopicId(UUID("11111111-1889-4cfb-b6a5-08e965633afc"))
 DIR_1 = DirectoryId(UUID("6f877d13-174e-4606-90ab-7f02c87c164c"))
@@ -18,307 +32,240 @@ DIR_2 = DirectoryId(UUID("3f668bf6-be2c-4aaa-b2b7-b6c2d2e89eae"))
 ONE, TWO = BrokerId(1), BrokerId(2)
 EPOCH = BrokerEpoch(17)
 
+NUMBERS = st.integers(0, 2**31 - 1)
+LONG = {Offset, BrokerEpoch}
+SCALARS = {
+    bool: st.booleans(),
+    bytes: st.binary(max_size=20),
+    int: NUMBERS,
+    str: st.text(max_size=8),
+    # Zero is no id.
+    UUID: st.integers(1, 2**128 - 1).map(lambda number: UUID(int=number)),
+    ErrorCode: st.sampled_from(ErrorCode),
+}
 
-def _assignment(topic: TopicId, partition: int, directory: DirectoryId) -> object:
-    return values.DirectoryAssignment(topic_id=topic, partition=partition, directory=directory)
+
+def any_value(hint: Any) -> st.SearchStrategy[Any]:
+    """Return all values of a type, of the size that messages have room for."""
+    if type_hints.is_optional(hint):
+        return st.none() | any_value(type_hints.without_none(hint))
+    if type_hints.is_list(hint):
+        return st.lists(any_value(type_hints.element(hint)), max_size=4).map(tuple)
+    if typing.get_origin(hint) is tuple:
+        return st.tuples(*map(any_value, typing.get_args(hint)))
+    if dataclasses.is_dataclass(hint):
+        hints = typing.get_type_hints(hint)
+        assert isinstance(hint, type)
+        return st.builds(hint, **{name: any_value(each) for name, each in hints.items()})
+    if hint in LONG:
+        return st.integers(-(2**63), 2**63 - 1)
+    if isinstance(hint, typing.NewType) and type_hints.plain(hint) is int:
+        return st.integers(-(2**31), 2**31 - 1)
+    return SCALARS[type_hints.plain(hint)]
 
 
-# Neighbours differ in directory and in topic, and come back to earlier ones.
-ASSIGNMENTS = (
-    _assignment(TOPIC, 3, DIR_1),
-    _assignment(TOPIC, 1, DIR_1),
-    _assignment(OTHER_TOPIC, 1, DIR_1),
-    _assignment(TOPIC, 2, DIR_2),
-    _assignment(TOPIC, 0, DIR_1),
-)
-
-MESSAGES = [
-    values.BrokerRegistrationRequest(
-        broker_id=ONE,
-        cluster_id="JGpFIlgLQVmmBZ4FPbLkkg",
-        incarnation_id=UUID(int=77),
-        listeners=(
-            values.Listener(name="PLAINTEXT", host="localhost", port=9092),
-            values.Listener(name="INSIDE", host="b1", port=65535, security_protocol=3),
-        ),
-        features=(
-            values.Feature(
-                name="metadata.version", min_supported_version=7, max_supported_version=30
-            ),
-        ),
-        rack="r1",
-        is_migrating_zk_broker=True,
-        log_dirs=(DIR_1, DIR_2),
-        previous_broker_epoch=EPOCH,
-    ),
-    values.BrokerRegistrationRequest(
-        broker_id=ONE, cluster_id="", incarnation_id=UUID(int=77), listeners=()
-    ),
-    values.BrokerRegistrationResponse(broker_epoch=EPOCH),
-    values.BrokerRegistrationResponse(
-        error_code=ErrorCode.INVALID_REGISTRATION, error_message="no directories"
-    ),
-    values.BrokerHeartbeatRequest(
-        broker_id=ONE,
-        broker_epoch=EPOCH,
-        current_metadata_offset=Offset(2**40),
-        want_fence=True,
-        want_shut_down=True,
-        offline_log_dirs=(DIR_2, DIR_1),
-        degraded_log_dirs=(DIR_1, DIR_2),
-        full_log_dirs=(DIR_1,),
-        tolerated_log_dirs=(DIR_2,),
-    ),
-    values.BrokerHeartbeatRequest(
-        broker_id=ONE, broker_epoch=BrokerEpoch(-1), current_metadata_offset=Offset(-1)
-    ),
-    values.BrokerHeartbeatResponse(
-        is_caught_up=True, is_fenced=False, should_shut_down=True, error_message="x"
-    ),
-    values.BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH),
-    values.UnregisterBrokerRequest(broker_id=TWO),
-    values.UnregisterBrokerResponse(error_code=ErrorCode.BROKER_ID_NOT_REGISTERED),
-    values.AssignReplicasToDirsRequest(
-        broker_id=ONE,
-        broker_epoch=EPOCH,
-        assignments=ASSIGNMENTS,  # type: ignore[arg-type]
-    ),
-    values.AssignReplicasToDirsResponse(
-        results=tuple((each, ErrorCode(n)) for n, each in enumerate(ASSIGNMENTS))  # type: ignore[misc]
-    ),
-    values.AssignReplicasToDirsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH),
-    values.AlterPartitionRequest(
-        broker_id=ONE,
-        broker_epoch=EPOCH,
-        changes=(
-            values.IsrChange(
-                topic_id=TOPIC,
-                partition=4,
-                leader_epoch=LeaderEpoch(5),
-                new_isr=(
-                    values.IsrMember(broker_id=ONE, broker_epoch=EPOCH),
-                    values.IsrMember(broker_id=TWO),
+def as_it_arrives(value: Any) -> Any:
+    """Return a value without what its message cannot say."""
+    match value:
+        case values.CreatePartitionsRequest():
+            return dataclasses.replace(
+                value,
+                topics=tuple(
+                    dataclasses.replace(topic, assignments=topic.assignments or None)
+                    for topic in value.topics
                 ),
-                leader_recovery_state=1,
-                partition_epoch=6,  # type: ignore[arg-type]
-            ),
-        ),
-    ),
-    values.AlterPartitionResponse(
-        results=(
-            values.IsrChangeResult(
-                topic_id=TOPIC,
-                partition=4,
-                leader=TWO,
-                leader_epoch=LeaderEpoch(5),
-                isr=(TWO, ONE),
-                leader_recovery_state=1,
-                partition_epoch=7,  # type: ignore[arg-type]
-            ),
-            values.IsrChangeResult(
-                topic_id=OTHER_TOPIC, partition=0, error_code=ErrorCode.INELIGIBLE_REPLICA
-            ),
-        )
-    ),
-    values.CreateTopicsRequest(
-        topics=(
-            values.NewTopic(
-                name="foo",
-                assignments=((1, (ONE, TWO)), (0, ())),
-                configs=(("min.insync.replicas", "2"), ("retention.ms", None), ("x", "")),
-            ),
-            values.NewTopic(name="", num_partitions=3, replication_factor=2),
-        ),
-        timeout_ms=5,
-        validate_only=True,
-    ),
-    values.CreateTopicsResponse(
-        topics=(
-            values.CreatedTopic(
-                name="foo",
-                topic_id=TOPIC,
-                num_partitions=3,
-                replication_factor=2,
-                configs=(
-                    values.TopicConfigEntry(name="a", value=None),
-                    values.TopicConfigEntry(
-                        name="b", value="1", read_only=True, config_source=1, is_sensitive=True
-                    ),
+            )
+        case values.AlterConfigsRequest():
+            return dataclasses.replace(
+                value,
+                resources=tuple(
+                    dataclasses.replace(
+                        resource,
+                        changes=tuple(
+                            dataclasses.replace(change, operation=0) for change in resource.changes
+                        ),
+                    )
+                    for resource in value.resources
                 ),
-            ),
-            values.CreatedTopic(name="bar", error_code=ErrorCode.TOPIC_ALREADY_EXISTS),
-        )
-    ),
-    values.DeleteTopicsRequest(
-        topics=(values.TopicToDelete(name="foo"), values.TopicToDelete(topic_id=TOPIC)),
-        timeout_ms=1,
-    ),
-    values.DeleteTopicsResponse(
-        responses=(
-            values.DeletedTopic(name="foo", topic_id=TOPIC),
-            values.DeletedTopic(error_code=ErrorCode.INVALID_REQUEST, error_message="neither"),
-        )
-    ),
-    values.CreatePartitionsRequest(
-        topics=(
-            values.PartitionsToAdd(name="foo", count=4),
-            values.PartitionsToAdd(name="bar", count=2, assignments=((ONE, TWO), ())),
-        )
-    ),
-    values.CreatePartitionsResponse(
-        results=(values.CreatePartitionsResult(name="foo", error_code=ErrorCode.NONE),)
-    ),
-    values.ElectLeadersRequest(election_type=1, topic_partitions=None),
-    values.ElectLeadersRequest(election_type=0, topic_partitions=()),
-    values.ElectLeadersRequest(
-        election_type=-1, topic_partitions=(("foo", 1), ("foo", 0), ("bar", 0)), timeout_ms=9
-    ),
-    values.ElectLeadersResponse(settled_topics=("foo", "bar")),
-    values.ElectLeadersResponse(
-        results=(
-            values.ElectionResult(topic="foo", partition=1),
-            values.ElectionResult(
-                topic="bar", partition=0, error_code=ErrorCode.ELECTION_NOT_NEEDED
-            ),
-        ),
-        error_message="text",
-    ),
-    values.AlterPartitionReassignmentsRequest(
-        partitions=(
-            values.PartitionToReassign(topic="a", partition=0, replicas=(TWO, ONE)),
-            values.PartitionToReassign(topic="a", partition=1, replicas=None),
-            values.PartitionToReassign(topic="b", partition=0, replicas=()),
-        ),
-        allow_replication_factor_change=False,
-        timeout_ms=7,
-    ),
-    values.AlterPartitionReassignmentsRequest(partitions=()),
-    values.AlterPartitionReassignmentsResponse(
-        results=(
-            values.ReassignmentResult(topic="a", partition=0),
-            values.ReassignmentResult(
-                topic="b",
-                partition=1,
-                error_code=ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
-                error_message="none",
-            ),
-        )
-    ),
-    values.AlterPartitionReassignmentsResponse(
-        error_code=ErrorCode.POLICY_VIOLATION, error_message="too much"
-    ),
-    values.ListPartitionReassignmentsRequest(),
-    values.ListPartitionReassignmentsRequest(topic_partitions=(("a", 1), ("a", 0), ("b", 0))),
-    values.ListPartitionReassignmentsRequest(topic_partitions=()),
-    values.ListPartitionReassignmentsResponse(
-        reassignments=(
-            values.OngoingReassignment(
-                topic="a",
-                partition=0,
-                replicas=(TWO, ONE),
-                adding_replicas=(TWO,),
-                removing_replicas=(ONE,),
-            ),
-            values.OngoingReassignment(topic="b", partition=3, replicas=(ONE,)),
-        )
-    ),
-    values.AllocateProducerIdsRequest(broker_id=ONE, broker_epoch=EPOCH),
-    values.AllocateProducerIdsResponse(producer_id_start=2**40, producer_id_len=1000),
-    values.IncrementalAlterConfigsRequest(
-        resources=(
-            values.ConfigResource(
-                resource_type=2,
-                resource_name="a",
-                changes=(
-                    values.ConfigChange(name="x", operation=1),
-                    values.ConfigChange(name="y", operation=2, value=""),
-                ),
-            ),
-            values.ConfigResource(resource_type=4, resource_name=""),
-        ),
-        validate_only=True,
-    ),
-    values.AlterConfigsRequest(
-        resources=(
-            values.ConfigResource(
-                resource_type=4,
-                resource_name="1",
-                changes=(
-                    values.ConfigChange(name="x", value="1"),
-                    values.ConfigChange(name="y"),
-                ),
-            ),
-        )
-    ),
-    values.AlterConfigsResponse(
-        responses=(
-            values.AlteredResource(
-                resource_type=2,
-                resource_name="a",
-                error_code=ErrorCode.INVALID_CONFIG,
-                error_message="no",
-            ),
-        ),
-        metadata_offset=Offset(2**40),
-    ),
-    values.BrokerHeartbeatRequest(
-        broker_id=ONE,
-        broker_epoch=EPOCH,
-        current_metadata_offset=Offset(1),
-        cordoned_log_dirs=(),
-    ),
-    values.DescribeQuorumResponse(
-        cluster_id="c",
-        leader_id=ONE,
-        leader_epoch=LeaderEpoch(3),
-        high_watermark=Offset(8),
-    ),
-    values.MetadataStreamRequest(
-        broker_id=ONE, cluster_id="c", fetch_offset=Offset(0), last_fetched_epoch=LeaderEpoch(-1)
-    ),
-    values.MetadataStreamResponse(high_watermark=Offset(3), records=b"\0\1"),
-    values.MetadataStreamResponse(high_watermark=Offset(3)),
-    values.MetadataStreamResponse(high_watermark=Offset(3), diverging_end_offset=Offset(0)),
-    values.MetadataStreamResponse(
-        high_watermark=Offset(3),
-        snapshot=values.SnapshotPiece(
-            end_offset=Offset(0), epoch=LeaderEpoch(0), content=b"", last=False
-        ),
-    ),
-]
+            )
+    return value
 
 
-@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
-def test_every_message_comes_back_as_it_was_sent(message: object) -> None:
-    sent = translate.to_proto(message)
-    received = type(sent).FromString(sent.SerializeToString())
+def sent(value: object) -> Any:
+    """Return the message as it arrives."""
+    message = translate.to_proto(value)
+    return type(message).FromString(message.SerializeToString())
 
-    assert translate.from_proto(received) == message
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_every_value_comes_back_as_it_was_sent(kind: type, data: st.DataObject) -> None:
+    value = as_it_arrives(data.draw(any_value(kind)))
+
+    assert translate.from_proto(sent(value)) == value
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_an_empty_message_has_a_value(kind: type) -> None:
+    if kind is values.BrokerRegistrationRequest:
+        message = pb.BrokerRegistrationRequest(incarnation_id=bytes(16))
+    else:
+        message = getattr(pb, kind.__name__)()
+
+    assert isinstance(translate.from_proto(message), kind)
 
 
 def test_all_messages_of_the_service_are_translated() -> None:
-    service = pb.DESCRIPTOR.services_by_name["Controller"]
-    names = {method.input_type.name for method in service.methods}
-    names |= {method.output_type.name for method in service.methods}
+    assert {kind.__name__ for kind in KINDS} == MESSAGES
 
-    # A request without fields needs no value.
-    assert names - {type(message).__name__ for message in MESSAGES} == {"DescribeQuorumRequest"}
+
+def _assignment(topic: TopicId, partition: int, directory: DirectoryId) -> Any:
+    return values.DirectoryAssignment(topic_id=topic, partition=partition, directory=directory)
+
+
+def test_lists_are_grouped_by_neighbours_so_that_their_order_survives() -> None:
+    assignments = (
+        _assignment(TOPIC, 3, DIR_1),
+        _assignment(TOPIC, 1, DIR_1),
+        _assignment(OTHER_TOPIC, 1, DIR_1),
+        _assignment(TOPIC, 2, DIR_2),
+        _assignment(TOPIC, 0, DIR_1),
+    )
+    request = values.AssignReplicasToDirsRequest(
+        broker_id=ONE, broker_epoch=EPOCH, assignments=assignments
+    )
+    results = tuple((each, ErrorCode(number)) for number, each in enumerate(assignments))
+
+    message = sent(request)
+    answer = sent(values.AssignReplicasToDirsResponse(results=results))
+
+    for found in (message, answer):
+        assert [
+            (each.id, [(topic.topic_id, len(topic.partitions)) for topic in each.topics])
+            for each in found.directories
+        ] == [
+            (DIR_1.bytes, [(TOPIC.bytes, 2), (OTHER_TOPIC.bytes, 1)]),
+            (DIR_2.bytes, [(TOPIC.bytes, 1)]),
+            (DIR_1.bytes, [(TOPIC.bytes, 1)]),
+        ]
+    assert answer.directories[0].topics[0].partitions[1].partition_index == 1
+    assert answer.directories[0].topics[0].partitions[1].error_code == 1
 
 
 @pytest.mark.parametrize(
-    "message",
+    ("value", "flag", "is_set"),
     [
-        pb.BrokerRegistrationRequest(incarnation_id=b"short"),
-        pb.BrokerRegistrationRequest(incarnation_id=bytes(16), log_dirs=[bytes(17)]),
-        pb.BrokerHeartbeatRequest(offline_log_dirs=[b""]),
-        pb.AssignReplicasToDirsRequest(directories=[pb.AssignReplicasToDirsRequest.Directory()]),
-        pb.AlterPartitionRequest(topics=[pb.AlterPartitionRequest.Topic(topic_id=b"x")]),
-        pb.DeleteTopicsRequest(topics=[pb.DeleteTopicsRequest.Topic(topic_id=b"x")]),
+        (values.ElectLeadersRequest(election_type=0, topic_partitions=None), "all", True),
+        (values.ElectLeadersRequest(election_type=0, topic_partitions=()), "all", False),
+        (values.ListPartitionReassignmentsRequest(topic_partitions=None), "all", True),
+        (values.ListPartitionReassignmentsRequest(topic_partitions=()), "all", False),
     ],
-    ids=lambda message: type(message).__name__,
 )
-def test_an_id_that_is_not_16_bytes_is_refused(message: object) -> None:
-    with pytest.raises(DecodeError, match="where an id has 16"):
+def test_null_and_empty_lists_differ_by_a_flag(value: object, flag: str, is_set: bool) -> None:
+    assert getattr(sent(value), f"{flag}_partitions") is is_set
+
+
+def test_null_and_no_cordoned_directories_differ_by_a_flag() -> None:
+    for cordoned, is_set in ((None, False), ((), True)):
+        heartbeat = values.BrokerHeartbeatRequest(
+            broker_id=ONE,
+            broker_epoch=EPOCH,
+            current_metadata_offset=Offset(1),
+            cordoned_log_dirs=cordoned,
+        )
+        assert sent(heartbeat).knows_cordoned_log_dirs is is_set
+
+
+def test_cancelling_a_reassignment_is_not_asking_for_no_replicas() -> None:
+    request = values.AlterPartitionReassignmentsRequest(
+        partitions=(
+            values.PartitionToReassign(topic="a", partition=0, replicas=None),
+            values.PartitionToReassign(topic="a", partition=1, replicas=()),
+        )
+    )
+
+    assert [each.cancel for each in sent(request).topics[0].partitions] == [True, False]
+
+
+def test_no_assignments_for_new_partitions_leave_the_choice_to_the_controller() -> None:
+    message = pb.CreatePartitionsRequest(topics=[pb.CreatePartitionsRequest.Topic(name="a")])
+
+    assert translate.from_proto(message).topics[0].assignments is None
+
+
+def test_topics_whose_partitions_are_all_led_have_no_rows() -> None:
+    response = values.ElectLeadersResponse(
+        results=(values.ElectionResult(topic="a", partition=1),), settled_topics=("b", "c")
+    )
+
+    assert [
+        (each.topic, len(each.partition_result)) for each in sent(response).replica_election_results
+    ] == [("a", 1), ("b", 0), ("c", 0)]
+
+
+def test_assignments_and_configs_of_a_topic_are_messages() -> None:
+    topic = values.NewTopic(
+        name="a", assignments=((1, (ONE, TWO)), (0, ())), configs=(("x", None), ("y", ""))
+    )
+
+    message = sent(values.CreateTopicsRequest(topics=(topic,))).topics[0]
+
+    assert [(each.partition_index, list(each.broker_ids)) for each in message.assignments] == [
+        (1, [1, 2]),
+        (0, []),
+    ]
+    assert [(each.name, each.HasField("value")) for each in message.configs] == [
+        ("x", False),
+        ("y", True),
+    ]
+
+
+def test_a_topic_id_of_zeros_is_none() -> None:
+    message = pb.DeleteTopicsRequest(topics=[pb.DeleteTopicsRequest.Topic(topic_id=bytes(16))])
+
+    assert translate.from_proto(message).topics[0].topic_id is None
+    assert sent(values.DeleteTopicsRequest(topics=(values.TopicToDelete(),))).topics[0] == (
+        pb.DeleteTopicsRequest.Topic()
+    )
+
+
+def test_an_end_offset_of_zero_is_there() -> None:
+    response = values.MetadataStreamResponse(
+        high_watermark=Offset(3), diverging_end_offset=Offset(0)
+    )
+
+    assert sent(response).HasField("diverging")
+    assert not sent(values.MetadataStreamResponse(high_watermark=Offset(3))).HasField("diverging")
+
+
+@pytest.mark.parametrize(
+    ("message", "field"),
+    [
+        (pb.BrokerRegistrationRequest(incarnation_id=b"short"), "incarnation_id"),
+        (
+            pb.BrokerRegistrationRequest(incarnation_id=bytes(16), log_dirs=[bytes(17)]),
+            "log_dirs",
+        ),
+        (pb.BrokerHeartbeatRequest(offline_log_dirs=[b""]), "offline_log_dirs"),
+        (
+            pb.AssignReplicasToDirsRequest(
+                directories=[pb.AssignReplicasToDirsRequest.Directory()]
+            ),
+            "directories.id",
+        ),
+        (
+            pb.AlterPartitionRequest(topics=[pb.AlterPartitionRequest.Topic(topic_id=b"x")]),
+            "topics.topic_id",
+        ),
+        (
+            pb.DeleteTopicsRequest(topics=[pb.DeleteTopicsRequest.Topic(topic_id=b"x")]),
+            "topics.topic_id",
+        ),
+    ],
+)
+def test_an_id_that_is_not_16_bytes_is_refused(message: Any, field: str) -> None:
+    with pytest.raises(DecodeError, match=rf"field {field} has \d+ bytes where an id has 16"):
         translate.from_proto(message)
 
 
@@ -337,6 +284,7 @@ def test_absent_broker_epochs_mean_minus_one() -> None:
 
 def test_an_absent_timeout_is_a_minute_and_zero_is_zero() -> None:
     for kind in (
+        pb.AlterPartitionReassignmentsRequest,
         pb.CreateTopicsRequest,
         pb.DeleteTopicsRequest,
         pb.CreatePartitionsRequest,
@@ -344,3 +292,31 @@ def test_an_absent_timeout_is_a_minute_and_zero_is_zero() -> None:
     ):
         assert translate.from_proto(kind()).timeout_ms == 60_000
         assert translate.from_proto(kind(timeout_ms=0)).timeout_ms == 0
+
+
+def test_an_absent_permission_to_change_the_replication_factor_is_given() -> None:
+    message = pb.AlterPartitionReassignmentsRequest()
+
+    assert translate.from_proto(message).allow_replication_factor_change
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TooMuch:
+    """A value with a field that UnregisterBrokerRequest has not."""
+
+    broker_id: BrokerId
+    speed: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TooLittle:
+    """A value that leaves out a field of UnregisterBrokerResponse."""
+
+    error_code: ErrorCode
+
+
+def test_a_field_without_counterpart_is_noticed_at_once() -> None:
+    with pytest.raises(AssertionError, match="UnregisterBrokerRequest has no field for speed"):
+        make_functions(TooMuch, pb.UnregisterBrokerRequest.DESCRIPTOR)
+    with pytest.raises(AssertionError, match=r"\{'error_message'\}, which no value has"):
+        make_functions(TooLittle, pb.UnregisterBrokerResponse.DESCRIPTOR)

@@ -1,0 +1,86 @@
+"""Lines of brokers' logs, and the failures that they tell of."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from analytics.ask.broker_logs import (
+    FailureAt,
+    LogLine,
+    joined,
+    lines_about_directories,
+    read_broker_logs,
+)
+from analytics.errors import ReplayInputError
+
+KAFKA = """\
+[2026-01-31 12:00:00,001] INFO [KafkaRaftServer nodeId=3] Kafka Server started (kafka.server)
+[2026-01-31 12:05:00,123] ERROR Error appending records to t-0 in dir /data/d1 (kafka.Ldfc)
+java.io.IOException: Input/output error
+\tat java.base/sun.nio.ch.FileDispatcherImpl.write0(Native Method)
+[2026-01-31 12:05:00,124] WARN [RM broker=3] Stopping serving replicas in dir /data/d1 (k.s)
+[2026-01-31 12:05:00,125] INFO Loading logs from log dirs /data/d2 (kafka.log.LogManager)
+[2026-02-31 12:05:00,126] ERROR Stopping serving logs in dir /data/d1 (kafka.log.LogManager)
+"""
+OURS = (
+    "2026-01-31 12:05:00,200 ERROR broker.disk.log_dir log directory went offline "
+    "broker_id=1 directory_id=D2 log_dir=/disks/2\n"
+)
+NOTICED = datetime(2026, 1, 31, 12, 5, 0, 123_000, tzinfo=UTC)
+
+
+def found(text: str) -> list[LogLine]:
+    return list(lines_about_directories("server.log", text.splitlines(keepends=True)))
+
+
+def failure(after_ms: int, directory: str = "D1", broker: int = 3) -> FailureAt:
+    return FailureAt(
+        broker=broker,
+        directory=directory,
+        detected_offset=after_ms,
+        detected_time=NOTICED + timedelta(milliseconds=after_ms),
+    )
+
+
+def test_warnings_and_errors_about_directories_are_found_with_their_broker() -> None:
+    assert [(one.line, one.level, one.broker, one.log_dir) for one in found(KAFKA)] == [
+        (2, "ERROR", 3, "/data/d1"),
+        (5, "WARN", 3, "/data/d1"),
+    ]
+    assert found(KAFKA)[0].time == NOTICED
+    (own,) = found(OURS)
+    assert (own.broker, own.log_dir, own.directory) == (1, "/disks/2", "D2")
+
+
+def offsets(line: LogLine, *failures: FailureAt) -> object:
+    (row,) = joined([line], failures)
+    return row["detected_offset"]
+
+
+def test_a_line_tells_of_the_failure_that_is_recorded_soon_after() -> None:
+    line = found(KAFKA)[0]
+
+    assert offsets(line, failure(840), failure(70_000)) == 840
+    assert offsets(line, failure(60_001)) is None
+    assert offsets(line, failure(-1000)) == -1000
+    assert offsets(line, failure(-1001)) is None
+    assert offsets(line, failure(840, broker=2)) is None
+
+
+def test_a_line_that_may_mean_several_failures_belongs_to_none() -> None:
+    line = found(KAFKA)[0]
+
+    assert offsets(line, failure(840), failure(900, "D2")) is None
+    (own,) = found(OURS)
+    both = [failure(840, "D1", broker=1), failure(900, "D2", broker=1)]
+    assert offsets(own, *both) == 900
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    (tmp_path / "server.log").write_bytes(b"\xff" + KAFKA.encode())
+    assert len(read_broker_logs([tmp_path / "server.log"])) == 2
+    with pytest.raises(ReplayInputError, match=r"broker log .*gone.* cannot be read: No such file"):
+        read_broker_logs([tmp_path / "gone"])

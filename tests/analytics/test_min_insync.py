@@ -1,0 +1,81 @@
+"""What `min.insync.replicas` is taken for where a log does not say."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from analytics.ask.assumptions import add_options, assumed_min_isr
+from analytics.ask.what_if import main as what_if
+from analytics.ask.why import main as why
+from analytics.errors import ReplayInputError
+from analytics.fold.min_insync import AssumedMinIsr
+from jbodlab.ids import TopicId
+from jbodlab.records.topic_records import TopicRecord
+from tests.analytics.builders import LogBuilder, partition_record, register, uid
+from tests.analytics.small_logs import TOPIC
+
+DIRECTORIES = {broker: (uid(broker * 10),) for broker in (1, 2)}
+
+
+def assumed(*arguments: str) -> AssumedMinIsr:
+    parser = argparse.ArgumentParser()
+    add_options(parser)
+    return assumed_min_isr(parser.parse_args(arguments))
+
+
+def test_kafkas_default_counts_where_nobody_says_anything() -> None:
+    assert assumed() == AssumedMinIsr(1, "Kafka's default")
+
+
+def test_a_brokers_file_counts_and_an_option_before_it(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("node.id=1\nmin.insync.replicas = 2\n")
+
+    assert assumed("--config", str(file)) == AssumedMinIsr(2, str(file))
+    both = assumed("--config", str(file), "--min-insync-replicas", "3")
+    assert both == AssumedMinIsr(3, "--min-insync-replicas")
+    file.write_text("node.id=1\n")
+    assert assumed("--config", str(file)).value == 1
+    assert "does not set it" in assumed("--config", str(file)).source
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "two", "", "3000000000"])
+def test_what_is_no_number_of_replicas_is_refused(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(f"min.insync.replicas={text}\n")
+
+    with pytest.raises(ReplayInputError, match="is no number of replicas"):
+        assumed("--config", str(file))
+    with pytest.raises(ReplayInputError, match="is no number of replicas"):
+        assumed(f"--min-insync-replicas={text}")
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ReplayInputError, match=r"cannot read .*gone: No such file"):
+        assumed("--config", str(tmp_path / "gone"))
+
+
+def test_questions_say_what_they_assume(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = LogBuilder(tmp_path)
+    log.append(
+        *(register(broker, DIRECTORIES[broker]) for broker in (1, 2)),
+        TopicRecord(name="orders", topic_id=TopicId(TOPIC)),
+        partition_record(
+            TOPIC, replicas=(1, 2), directories=[DIRECTORIES[1][0], DIRECTORIES[2][0]]
+        ),
+    )
+    log.close()
+    source = ["--input", str(log.directory)]
+
+    assert what_if(["--fail-broker", "2", *source]) == 0
+    said = capsys.readouterr().out
+    assert "assumed                 min.insync.replicas 1 (Kafka's default) for 1 topic" in said
+    assert what_if(["--fail-broker", "2", *source, "--min-insync-replicas", "2"]) == 2
+    said = capsys.readouterr().out
+    assert "orders-0  isr [1, 2] -> [1], min.insync.replicas 2" in said
+    assert why(["partition", "orders-0", *source, "--min-insync-replicas", "2"]) == 0
+    said = capsys.readouterr().out
+    assert "min.insync.replicas 2 (assumed: --min-insync-replicas)" in said or "nothing" in said

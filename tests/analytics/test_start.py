@@ -1,0 +1,76 @@
+"""How the commands start: their help, and an interrupt before they are there."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from analytics.ask import what_if, why
+from analytics.job import command
+
+ROOT = Path(__file__).parent.parent.parent
+DEADLINE_S = 60
+
+
+@pytest.mark.parametrize(
+    ("main", "arguments"),
+    [
+        (command.main, []),
+        (command.main, ["what-if"]),
+        (what_if.main, []),
+        (why.main, []),
+        *((why.main, [what]) for what in ("partition", "directory", "broker")),
+    ],
+)
+def test_the_help_of_each_tool_fits_a_screen(
+    main: Callable[[list[str]], int],
+    arguments: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit) as ended:
+        main([*arguments, "--help"])
+
+    assert ended.value.code == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 24, lines
+    assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("command", ["replay", "why"])
+def test_an_interrupt_while_a_command_starts_leaves_no_trace(tmp_path: Path, command: str) -> None:
+    # What it imports first does not come back until it is interrupted.
+    (tmp_path / "numpy.py").write_text(
+        "import pathlib, time\n"
+        f"pathlib.Path({str(tmp_path / 'importing')!r}).touch()\n"
+        f"time.sleep({DEADLINE_S})\n"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", f"import sys; from analytics.start import {command}; {command}()"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])},
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        deadline = time.monotonic() + DEADLINE_S
+        while not (tmp_path / "importing").exists():
+            assert child.poll() is None, "it ended before it imported anything"
+            assert time.monotonic() < deadline, "waited for the first import"
+            time.sleep(0.02)
+        child.send_signal(signal.SIGINT)
+        said, _ = child.communicate(timeout=DEADLINE_S)
+    finally:
+        child.kill()
+
+    assert (child.returncode, said) == (130, "")

@@ -1,0 +1,150 @@
+"""Files of a store, and a commit that is interrupted anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from analytics.derive.bucket_rows import files_by_bucket
+from analytics.errors import ReplayInputError
+from analytics.job.former_run import STATE
+from analytics.job.output import MANIFEST, OutputDir
+from analytics.store.part_files import PartFiles, PartWriters, empty_file
+from analytics.store.store import Store, is_inside
+from analytics.tables.catalog import PARTITIONS, TOPIC_HISTORY, TOPICS
+
+TABLES = (TOPICS, PARTITIONS, TOPIC_HISTORY)
+
+
+@pytest.fixture(params=["local", "uri"])
+def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """A folder of this machine, by its path, and as any other file system is reached."""
+    if request.param == "local":
+        return Store(str(tmp_path / "out"))
+    monkeypatch.setattr("analytics.store.store.local_path", lambda source: None)
+    return Store((tmp_path / "out").as_uri())
+
+
+def test_a_store_does_what_a_replay_needs_of_folders(store: Store) -> None:
+    assert (store.exists(), store.names(), store.is_folder("a")) == (False, [], False)
+    store.make_folder("a/b")
+    store.write("a/b/one", b"12345")
+    store.copy("a/b/one", "a/two")
+    assert (store.read("a/two"), store.read("a/two", 2)) == (b"12345", b"12")
+    store.move("a", "c")
+    assert (store.names(), store.names("c"), store.names("c/b")) == (["c"], ["b", "two"], ["one"])
+    store.remove("c")
+    store.remove("c")
+    assert (store.exists("c"), store.exists()) == (False, True)
+    assert store.uri("x").startswith("file:///")
+    assert store.uri("x").endswith("/out/x")
+
+
+def test_what_a_task_writes_is_found_by_bucket(store: Store) -> None:
+    rows = pa.Table.from_pylist([{"topic": "orders", "partition": 0}], PARTITIONS.schema)
+    with PartWriters(PartFiles(folder=store.source, since=7), "00003") as writers:
+        writers.write(PARTITIONS, rows, still=True)
+    empty_file(store, TOPICS)
+
+    (written,) = writers.files
+    assert (written["table"], written["rows"], written["still"]) == ("partitions", 1, True)
+    assert files_by_bucket(store, TABLES) == {3: {"partitions": [f"partitions/{written['name']}"]}}
+    assert len(store.names("topics")) == 1
+
+
+def test_an_output_inside_of_the_log_is_told_by_path_and_by_uri(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+
+    assert is_inside(str(log / "out"), str(log))
+    assert is_inside((log / "out").as_uri(), str(log))
+    assert is_inside("s3a://bucket/log/out", "s3a://bucket/log/")
+    assert not is_inside("s3a://bucket/logs", "s3a://bucket/log")
+    assert not is_inside(str(tmp_path / "logs"), str(log))
+
+
+def test_a_uri_of_no_file_system_is_one_line() -> None:
+    with pytest.raises(ReplayInputError, match="output nowhere://x is not writable") as refused:
+        OutputDir("nowhere://x", TABLES)
+    assert "\n" not in str(refused.value)
+
+
+def content(folder: Path) -> dict[str, str]:
+    """Return what the tables hold."""
+    return {
+        table.name: "".join(path.read_text() for path in (folder / table.name).glob("*.parquet"))
+        for table in TABLES
+    }
+
+
+def written(folder: Path, text: str) -> OutputDir:
+    """Write tables that are not in their places yet."""
+    output = OutputDir(str(folder), TABLES)
+    output.prepare(None)
+    for table in TABLES:
+        output.scratch_store.make_folder(table.name)
+        output.scratch_store.write(f"{table.name}/part-{text}.parquet", text.encode())
+    output.scratch_store.make_folder(STATE)
+    output.scratch_store.write(f"{STATE}/run.json", text.encode())
+    return output
+
+
+class Killed(BaseException):
+    """What stands for the end of the process."""
+
+
+def killed_at(step: int) -> Callable[[Store, str, str], None]:
+    """Return a move that ends the process, before the move of this number or in its middle."""
+    moves = 0
+    move = Store.move
+
+    def counted(store: Store, name: str, target: str) -> None:
+        nonlocal moves
+        moves += 1
+        if moves == step:
+            raise Killed
+        move(store, name, target)
+
+    return counted
+
+
+@pytest.mark.parametrize("step", range(1, 11))
+def test_a_run_that_is_killed_leaves_the_old_tables_or_the_new_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    folder = tmp_path / "out"
+    written(folder, "old").put_in_place()
+    output = written(folder, "new")
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "move", killed_at(step))
+        try:
+            output.put_in_place()
+            was_killed = False
+        except Killed:
+            was_killed = True
+
+    # One move commits, two more for each table and for the state.
+    assert was_killed == (step <= 9)
+    again = OutputDir(str(folder), TABLES)
+    again.prepare(None)
+    again.clean_up()
+
+    is_committed = step > 1
+    assert set(content(folder).values()) == {"new" if is_committed else "old"}
+    assert (folder / STATE / "run.json").read_text() == ("new" if is_committed else "old")
+    assert not (folder / MANIFEST).exists()
+    assert not list(folder.glob(".jbod-replay-*"))
+
+
+def test_a_state_that_does_not_fit_the_new_tables_goes_with_the_old_ones(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    written(folder, "old").put_in_place()
+    output = written(folder, "new")
+    output.forget_state()
+
+    output.put_in_place()
+
+    assert set(content(folder).values()) == {"new"}
+    assert not (folder / STATE).exists()

@@ -1,0 +1,315 @@
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from broker.disk.lifecycle import LogDirState
+from broker.disk.loading import LoadedReplica, close_log_dirs, load_logs
+from broker.disk.log_dir import LogDir
+from broker.disk.log_dirs import LogDirs
+from broker.disk.probe import directory_identity
+from jbodlab.errors import FormatError
+from jbodlab.ids import BrokerEpoch, TopicPartition
+from jbodlab.log.checkpoints import read_offsets, write_offsets
+from jbodlab.log.log_config import LogConfig
+from tests.broker.disks import DeadDisk, directory_id, make_log_dir, run
+from tests.broker.logs import FS, TOPIC_ID, Hosted, append, make_log, topic_partition
+from tests.jbodlab.log.direct_log import DirectLog
+
+
+def make_dirs(tmp_path: Path, count: int = 2) -> LogDirs:
+    dirs = []
+    for number in range(1, count + 1):
+        path = tmp_path / f"d{number}"
+        path.mkdir(exist_ok=True)
+        dirs.append(LogDir(path, directory_id(number), identity=directory_identity(path)))
+    return LogDirs(
+        dirs, metadata_dir=make_log_dir(tmp_path / "metadata", 99), on_fatal=lambda _reason: None
+    )
+
+
+def config_of(_topic: str) -> LogConfig:
+    return LogConfig()
+
+
+def no_stray(_partition: TopicPartition, _topic_id: UUID | None) -> bool:
+    return False
+
+
+def hosted(replicas: list[LoadedReplica]) -> Hosted:
+    made = Hosted()
+    for replica in replicas:
+        made.put(DirectLog(replica.log), replica.high_watermark)
+    return made
+
+
+def test_what_was_closed_cleanly_is_found_again_in_its_directory(tmp_path: Path) -> None:
+    async def body() -> None:
+        log_dirs = make_dirs(tmp_path)
+        assert await load_logs(log_dirs, no_stray, config_of) == []
+        replicas = Hosted()
+        for number in (1, 2):
+            log = make_log(tmp_path / f"d{number}", number)
+            append(log, count=5)
+            replicas.put(log, 3 + number)
+
+        assert await close_log_dirs(log_dirs, replicas, BrokerEpoch(42), timeout_s=10)
+
+        marker = json.loads((tmp_path / "d1" / ".kafka_cleanshutdown").read_text())
+        assert marker == {"version": 0, "brokerEpoch": 42}
+        points = read_offsets(FS, tmp_path / "d2" / "recovery-point-offset-checkpoint")
+        assert points == {topic_partition(2): 5}
+        again = make_dirs(tmp_path)
+        found = await load_logs(again, no_stray, config_of)
+        assert [
+            (each.log.topic_partition, each.log_dir.path.name, each.high_watermark, each.is_future)
+            for each in found
+        ] == [(topic_partition(1), "d1", 4, False), (topic_partition(2), "d2", 5, False)]
+        assert {log_dir.state for log_dir in again.all} == {LogDirState.ONLINE}
+        assert [log_dir.replica_count for log_dir in again.all] == [1, 1]
+        # The marker is gone before a log is touched: from now on the directory is not clean.
+        assert not (tmp_path / "d1" / ".kafka_cleanshutdown").exists()
+        log_dirs.stop()
+        again.stop()
+
+    run(body)
+
+
+def test_a_high_watermark_beyond_the_log_is_cut(tmp_path: Path) -> None:
+    async def body() -> None:
+        log_dirs = make_dirs(tmp_path, 1)
+        log = make_log(tmp_path / "d1", 0)
+        append(log, count=2)
+        log.close(clean=True)
+        write_offsets(
+            FS, tmp_path / "d1" / "replication-offset-checkpoint", {topic_partition(0): 50}
+        )
+
+        found = await load_logs(log_dirs, no_stray, config_of)
+
+        assert [each.high_watermark for each in found] == [2]
+        log_dirs.stop()
+
+    run(body)
+
+
+def test_a_malformed_checkpoint_only_costs_time(tmp_path: Path) -> None:
+    async def body() -> None:
+        log_dirs = make_dirs(tmp_path, 1)
+        make_log(tmp_path / "d1", 0).close(clean=False)
+        (tmp_path / "d1" / "recovery-point-offset-checkpoint").write_text("0\n7\n")
+
+        found = await load_logs(log_dirs, no_stray, config_of)
+
+        assert len(found) == 1
+        assert log_dirs.all[0].is_online
+        log_dirs.stop()
+
+    run(body)
+
+
+def test_stray_replicas_are_renamed_and_kept(tmp_path: Path) -> None:
+    async def body() -> None:
+        log_dirs = make_dirs(tmp_path, 1)
+        for number in (0, 1):
+            make_log(tmp_path / "d1", number).close(clean=False)
+        asked: list[tuple[TopicPartition, UUID | None]] = []
+
+        def is_stray(partition: TopicPartition, topic_id: UUID | None) -> bool:
+            asked.append((partition, topic_id))
+            return partition.partition == 1
+
+        found = await load_logs(log_dirs, is_stray, config_of)
+
+        assert [each.log.topic_partition for each in found] == [topic_partition(0)]
+        assert asked == [(topic_partition(0), TOPIC_ID), (topic_partition(1), TOPIC_ID)]
+        names = sorted(path.name for path in (tmp_path / "d1").iterdir() if path.is_dir())
+        assert names[0] == "orders-0"
+        assert names[1].startswith("orders-1.")
+        assert names[1].endswith("-stray")
+        assert len(names) == 2
+        log_dirs.stop()
+
+    run(body)
+
+
+def test_foreign_entries_are_left_alone(tmp_path: Path) -> None:
+    async def body() -> None:
+        log_dirs = make_dirs(tmp_path, 1)
+        for name in ("lost+found", "__cluster_metadata-0", "remote-log-index-cache", "notes"):
+            (tmp_path / "d1" / name).mkdir()
+        (tmp_path / "d1" / "readme.txt").write_text("a plain file")
+
+        assert await load_logs(log_dirs, no_stray, config_of) == []
+
+        assert log_dirs.all[0].is_online
+        assert (tmp_path / "d1" / "lost+found").is_dir()
+        assert (tmp_path / "d1" / "readme.txt").is_file()
+        log_dirs.stop()
+
+    run(body)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"version: 0\n", bytes(40), b"version: 0\ntopic_id: ???", b"\xff\xfe garbage"]
+)
+def test_damaged_partition_metadata_costs_that_replica_only(
+    tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def body() -> None:
+        log_dirs = make_dirs(tmp_path, 1)
+        make_log(tmp_path / "d1", 1).close(clean=False)
+        make_log(tmp_path / "d1", 2).close(clean=False)
+        (tmp_path / "d1" / "orders-1" / "partition.metadata").write_bytes(content)
+
+        found = await load_logs(log_dirs, lambda _partition, topic_id: topic_id is None, config_of)
+
+        assert [each.log.topic_partition for each in found] == [topic_partition(2)]
+        assert log_dirs.all[0].is_online
+        (stray,) = (tmp_path / "d1").glob("orders-1.*-stray")
+        assert (stray / "partition.metadata").read_bytes() == content
+        assert any(
+            record.levelname == "ERROR" and "orders-1/partition.metadata" in record.message
+            for record in caplog.records
+        )
+        log_dirs.stop()
+
+    run(body)
+
+
+def test_entries_that_only_look_like_replicas_are_left_alone(tmp_path: Path) -> None:
+    async def body() -> None:
+        log_dirs = make_dirs(tmp_path, 1)
+        for name in (".Trash-1000", "backup-2024", "orders-5"):
+            (tmp_path / "d1" / name).mkdir()
+            (tmp_path / "d1" / name / "notes.txt").write_text("not ours")
+        make_log(tmp_path / "d1", 6).close(clean=False)
+        (tmp_path / "d1" / "orders-6" / "partition.metadata").unlink()
+
+        found = await load_logs(
+            log_dirs,
+            lambda _partition, topic_id: topic_id is None,
+            config_of,
+            is_ours=lambda partition: partition == topic_partition(5),
+        )
+
+        assert found == []
+        names = {path.name for path in (tmp_path / "d1").iterdir()}
+        assert {".Trash-1000", "backup-2024"} <= names
+        # A log without a topic id, and what is in the way of a replica of ours, are put aside.
+        assert not {"orders-5", "orders-6"} & names
+        assert len([name for name in names if name.endswith("-stray")]) == 2
+        log_dirs.stop()
+
+    run(body)
+
+
+def test_a_disk_that_hangs_while_it_is_loaded_goes_offline_and_the_others_serve(
+    tmp_path: Path,
+) -> None:
+    async def body() -> None:
+        disk = DeadDisk()
+        disk.resume = threading.Event()
+        log_dirs = LogDirs(
+            [make_dirs(tmp_path).all[1], LogDir(tmp_path / "d1", directory_id(1), fs=disk)],
+            metadata_dir=make_log_dir(tmp_path / "metadata", 99),
+            on_fatal=lambda _reason: None,
+        )
+        make_log(tmp_path / "d2", 0).close(clean=False)
+
+        found = await load_logs(log_dirs, no_stray, config_of, hang_deadline_s=0.2)
+
+        assert [each.log_dir.path.name for each in found] == ["d2"]
+        assert [each.is_online for each in log_dirs.all] == [True, False]
+        assert log_dirs.all[1].cause == "HUNG: no answer within 200 ms"
+        disk.resume.set()
+        log_dirs.stop()
+
+    run(body)
+
+
+def test_a_start_that_ends_early_marks_nothing_as_cleanly_shut_down(tmp_path: Path) -> None:
+    async def body() -> None:
+        log_dirs = make_dirs(tmp_path)
+        for number in (1, 2):
+            make_log(tmp_path / f"d{number}", 0).close(clean=False)
+
+        def wrong(topic: str) -> LogConfig:
+            raise FormatError(topic)
+
+        with pytest.raises(FormatError):
+            await load_logs(log_dirs, no_stray, wrong)
+
+        await close_log_dirs(log_dirs, Hosted(), BrokerEpoch(9), timeout_s=10)
+
+        for number in (1, 2):
+            assert not (tmp_path / f"d{number}" / ".kafka_cleanshutdown").exists()
+        log_dirs.stop()
+
+    run(body)
+
+
+def test_a_directory_that_fails_while_loading_goes_offline_and_the_others_serve(
+    tmp_path: Path,
+) -> None:
+    async def body() -> None:
+        log_dirs = make_dirs(tmp_path)
+        for number in (1, 2):
+            make_log(tmp_path / f"d{number}", number).close(clean=False)
+        damaged = tmp_path / "d1" / "orders-1" / "partition.metadata"
+        damaged.write_text("no topic id here")
+
+        found = await load_logs(log_dirs, no_stray, config_of)
+
+        assert [each.log_dir.path.name for each in found] == ["d2"]
+        assert [log_dir.is_online for log_dir in log_dirs.all] == [False, True]
+        log_dirs.stop()
+
+    run(body)
+
+
+def test_the_same_replica_in_two_directories_is_found_twice(tmp_path: Path) -> None:
+    async def body() -> None:
+        log_dirs = make_dirs(tmp_path)
+        for number in (1, 2):
+            make_log(tmp_path / f"d{number}", 0).close(clean=False)
+
+        found = await load_logs(log_dirs, no_stray, config_of)
+
+        assert [each.log_dir.path.name for each in found] == ["d1", "d2"]
+        log_dirs.stop()
+
+    run(body)
+
+
+def test_a_current_and_a_future_replica_are_no_duplicates(tmp_path: Path) -> None:
+    async def body() -> None:
+        log_dirs = make_dirs(tmp_path)
+        make_log(tmp_path / "d1", 0).close(clean=False)
+        make_log(tmp_path / "d2", 0, future_hex="0" * 32).close(clean=False)
+
+        found = await load_logs(log_dirs, no_stray, config_of)
+
+        assert [each.is_future for each in found] == [False, True]
+        log_dirs.stop()
+
+    run(body)
+
+
+def test_directories_that_were_not_loaded_or_failed_are_left_as_they_are(tmp_path: Path) -> None:
+    async def body() -> None:
+        log_dirs = make_dirs(tmp_path)
+        (tmp_path / "d1" / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":5}')
+
+        assert await close_log_dirs(log_dirs, Hosted(), BrokerEpoch(9), timeout_s=10)
+
+        text = (tmp_path / "d1" / ".kafka_cleanshutdown").read_text()
+        assert json.loads(text)["brokerEpoch"] == 5
+        assert not (tmp_path / "d2" / ".kafka_cleanshutdown").exists()
+        log_dirs.stop()
+
+    run(body)

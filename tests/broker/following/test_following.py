@@ -1,0 +1,365 @@
+"""Two brokers in one process, connected by the real protocol over the loopback interface."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from broker.api.handlers import BrokerParts, ClientApis
+from broker.following.lane_replicas import LaneReplicas
+from broker.metadata_cache import MetadataCache
+from broker.metadata_publisher import MetadataPublisher
+from broker.network.listener import Listener
+from broker.replica.client_requests import AppendResult
+from broker.replica.partition import Partition
+from broker.replica.replica_state import Offline
+from jbodlab.error_code import ErrorCode
+from jbodlab.ids import BrokerEpoch, BrokerId, TopicPartition
+from jbodlab.image.metadata_delta import MetadataDelta
+from jbodlab.image.metadata_image import MetadataImage
+from tests.broker.logs import read_direct
+from tests.broker.replicas import (
+    DEADLINE_S,
+    TP,
+    Host,
+    Metadata,
+    batch,
+    broker,
+    change,
+    config,
+    feature,
+    partition_record,
+    topic,
+    until,
+)
+from tests.waiting import turns
+
+
+class Node:
+    """A broker's replicas behind a listener, as its server puts them together."""
+
+    def __init__(
+        self, root: Path, broker_id: int, nodes: dict[int, Node], fetch_wait_max_ms: int
+    ) -> None:
+        self.broker_id = broker_id
+        self.host = Host(
+            root,
+            broker_id=broker_id,
+            fetch_wait_max_ms=fetch_wait_max_ms,
+            address_of=lambda leader: (
+                ("127.0.0.1", nodes[leader].listener.port) if leader in nodes else None
+            ),
+        )
+        self.cache = MetadataCache(BrokerId(broker_id), "PLAINTEXT")
+        self.publisher = MetadataPublisher(self.cache)
+        self.publisher.publish_to(before=[self.host.manager.roles], after=[])
+        self.apis = ClientApis(
+            BrokerParts(
+                broker_id=BrokerId(broker_id),
+                cluster_id="test",
+                cache=self.cache,
+                replicas=self.host.manager,
+                controller=None,  # type: ignore[arg-type]  # no request here needs one
+                revival=None,  # type: ignore[arg-type]
+                broker_epoch=lambda: BrokerEpoch(7),
+                configs=None,  # type: ignore[arg-type]
+            )
+        )
+        self.listener = Listener("PLAINTEXT", "127.0.0.1", 0, self.apis.dispatcher)
+
+    def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        self.publisher.metadata_changed(delta, image)
+
+    @property
+    def replica(self) -> Partition:
+        found = self.host.manager.registry.partition(TP)
+        assert found is not None
+        return found
+
+    @property
+    def end_offset(self) -> int:
+        log = self.replica.log
+        return -1 if log is None else log.written_end
+
+    def content(self) -> bytes:
+        """Return the whole log as it is on the disk; the thread must be idle."""
+        log = self.replica.log
+        assert log is not None
+        return read_direct(log, 0)
+
+    async def stop(self) -> None:
+        await self.listener.close()
+        await self.host.stop()
+        await self.apis.close()
+
+
+class Pair:
+    """Brokers 1 and 2 with one partition on both; broker 1 leads."""
+
+    def __init__(self, root: Path, fetch_wait_max_ms: int) -> None:
+        self.nodes: dict[int, Node] = {}
+        self.one = self.nodes[1] = Node(root, 1, self.nodes, fetch_wait_max_ms)
+        self.two = self.nodes[2] = Node(root, 2, self.nodes, fetch_wait_max_ms)
+        self.metadata = Metadata(self.one, self.two)
+
+    async def start(self) -> None:
+        for node in self.nodes.values():
+            await node.listener.start()
+        self.metadata.apply(
+            feature(),
+            broker(1, *self.one.host.directories),
+            broker(2, *self.two.host.directories),
+            config("min.insync.replicas", "1"),
+            topic(),
+            partition_record((1, 2), (self.one.host.directory(0), self.two.host.directory(0))),
+        )
+        await self.one.host.online()
+        await self.two.host.online()
+
+    async def stop(self) -> None:
+        for node in self.nodes.values():
+            await node.stop()
+
+    async def produced(self, node: Node, records: bytes, acks: int = -1) -> AppendResult:
+        return await node.host.produced(records, acks=acks)
+
+
+def run(
+    tmp_path: Path, test: Callable[[Pair], Awaitable[None]], *, fetch_wait_max_ms: int = 500
+) -> None:
+    async def main() -> None:
+        pair = Pair(tmp_path, fetch_wait_max_ms)
+        await pair.start()
+        try:
+            await asyncio.wait_for(test(pair), 3 * DEADLINE_S)
+        finally:
+            await pair.stop()
+
+    asyncio.run(main())
+
+
+def test_follower_has_the_leaders_bytes_when_acks_all_is_answered(tmp_path: Path) -> None:
+    async def test(pair: Pair) -> None:
+        for count in (1, 3, 2):
+            result = await pair.produced(pair.one, batch(count))
+            assert result.error_code is ErrorCode.NONE
+
+        assert pair.two.end_offset == 6
+        assert pair.two.content() == pair.one.content()
+
+    run(tmp_path, test)
+
+
+def test_follower_learns_the_high_watermark(tmp_path: Path) -> None:
+    async def test(pair: Pair) -> None:
+        await pair.produced(pair.one, batch())
+
+        await until(lambda: pair.two.replica.high_watermark == 1)
+
+    run(tmp_path, test)
+
+
+def test_partition_that_is_added_does_not_wait_for_the_running_fetch(tmp_path: Path) -> None:
+    """The leader would hold that fetch, in which the new one is not, for ten minutes."""
+
+    async def test(pair: Pair) -> None:
+        directories = (pair.one.host.directory(0), pair.two.host.directory(0))
+        for index in range(1, 4):
+            pair.metadata.apply(partition_record((1, 2), directories, index=index))
+            added = TP._replace(partition=index)
+            await pair.one.host.online(added)
+            await pair.two.host.online(added)
+            result = await pair.one.host.produced(batch(), topic_partition=added)
+            assert result.error_code is ErrorCode.NONE
+
+    run(tmp_path, test, fetch_wait_max_ms=600_000)
+
+
+def test_follower_acknowledges_only_what_is_on_its_disk(tmp_path: Path) -> None:
+    async def test(pair: Pair) -> None:
+        release = threading.Event()
+        hanging = pair.two.host.dirs[0].run(release.wait)
+
+        waiting = pair.one.host.produce(batch())
+        follower = pair.two.replica.log
+        assert follower is not None
+        await until(lambda: follower.end_offset == 1)
+        await turns()
+
+        assert not waiting.done()
+        release.set()
+        await hanging
+        (result,) = await asyncio.wait_for(waiting, DEADLINE_S)
+        assert result.error_code is ErrorCode.NONE
+
+    run(tmp_path, test)
+
+
+def test_follower_cuts_what_the_new_leader_does_not_have(tmp_path: Path) -> None:
+    async def test(pair: Pair) -> None:
+        await pair.produced(pair.one, batch(2))
+        # Broker 1 is cut off from the metadata: it goes on leading for itself alone.
+        pair.metadata.listeners = (pair.two,)
+        pair.metadata.apply(change(leader=2, isr=(2,)))
+        await pair.produced(pair.one, batch(5), acks=1)
+        assert pair.one.end_offset == 7
+        assert (await pair.produced(pair.two, batch(3))).base_offset == 2
+
+        pair.metadata.listeners = (pair.one,)
+        pair.metadata.image = pair.one.cache.image
+        pair.metadata.apply(change(leader=2, isr=(2,)))
+
+        await until(lambda: pair.one.end_offset == 5)
+        assert pair.one.content() == pair.two.content()
+        assert pair.one.replica.high_watermark <= 5
+
+    run(tmp_path, test)
+
+
+def test_follower_forgets_an_epoch_in_which_it_led_and_wrote_nothing(tmp_path: Path) -> None:
+    async def test(pair: Pair) -> None:
+        await pair.produced(pair.one, batch(2))
+        await until(lambda: pair.two.end_offset == 2)
+        # Broker 2 leads for a moment; broker 1 hears of it only when it leads again.
+        pair.metadata.listeners = (pair.two,)
+        pair.metadata.apply(change(leader=2))
+        pair.metadata.listeners = (pair.one, pair.two)
+        pair.metadata.apply(change(leader=1))
+
+        answer = await pair.produced(pair.one, batch(3))
+
+        assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 2)
+        await until(lambda: pair.two.end_offset == 5)
+        assert pair.one.content() == pair.two.content()
+
+    run(tmp_path, test)
+
+
+def test_sequences_are_known_to_the_next_leader(tmp_path: Path) -> None:
+    async def test(pair: Pair) -> None:
+        first = batch(2, producer_id=9, sequence=0)
+        await pair.produced(pair.one, first)
+        await pair.produced(pair.one, batch(1, producer_id=9, sequence=2))
+
+        pair.metadata.apply(change(leader=2, isr=(2,)))
+
+        again = await pair.produced(pair.two, first)
+        gap = await pair.produced(pair.two, batch(producer_id=9, sequence=4))
+        following = await pair.produced(pair.two, batch(producer_id=9, sequence=3))
+        assert (again.error_code, again.base_offset) == (ErrorCode.NONE, 0)
+        assert gap.error_code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        assert (following.error_code, following.base_offset) == (ErrorCode.NONE, 3)
+
+    run(tmp_path, test)
+
+
+def test_returning_follower_catches_up_and_is_proposed_for_the_isr(tmp_path: Path) -> None:
+    async def test(pair: Pair) -> None:
+        pair.metadata.apply(change(isr=(1,)))
+
+        await pair.produced(pair.one, batch(4))
+
+        await until(lambda: pair.one.host.proposals.proposed == [(1, 2)])
+        await until(lambda: pair.two.end_offset == 4)
+
+    run(tmp_path, test)
+
+
+def test_followers_dead_directory_stops_only_what_lies_in_it(tmp_path: Path) -> None:
+    async def test(pair: Pair) -> None:
+        other = TP._replace(partition=1)
+        pair.metadata.apply(
+            partition_record(
+                (1, 2), (pair.one.host.directory(0), pair.two.host.directory(1)), index=1
+            )
+        )
+        await pair.one.host.online(other)
+        await pair.two.host.online(other)
+
+        pair.two.host.log_dirs.fail(pair.two.host.dirs[0], "test")
+
+        assert isinstance(pair.two.replica.state, Offline)
+        result = await pair.one.host.produced(batch(), topic_partition=other)
+        assert result.error_code is ErrorCode.NONE
+
+    run(tmp_path, test)
+
+
+def test_follower_finds_a_leader_that_starts_to_listen_later(tmp_path: Path) -> None:
+    async def test(pair: Pair) -> None:
+        await pair.one.listener.close()
+        waiting = pair.one.host.produce(batch())
+        listener = Listener(
+            "PLAINTEXT", "127.0.0.1", pair.one.listener.port, pair.one.apis.dispatcher
+        )
+        await turns()
+        pair.one.listener = listener
+
+        await listener.start()
+
+        (result,) = await asyncio.wait_for(waiting, DEADLINE_S)
+        assert result.error_code is ErrorCode.NONE
+
+    run(tmp_path, test)
+
+
+def test_follower_behind_the_leaders_start_begins_anew_there(tmp_path: Path) -> None:
+    async def test(pair: Pair) -> None:
+        pair.two.host.fetchers.unfollow(TP)
+        await pair.produced(pair.one, batch(3), acks=1)
+        await pair.produced(pair.one, batch(3), acks=1)
+        log = pair.one.replica.log
+        assert log is not None
+        log.advance_start_to(3)
+
+        pair.two.host.fetchers.follow(pair.two.replica)
+
+        await until(lambda: pair.two.end_offset == 6)
+        follower = pair.two.replica.log
+        assert follower is not None
+        assert follower.start_offset == 3
+
+    run(tmp_path, test)
+
+
+def test_replica_that_comes_while_a_fetch_waits_is_followed_at_once(tmp_path: Path) -> None:
+    async def test(pair: Pair) -> None:
+        await pair.produced(pair.one, batch())
+        other = TopicPartition(TP.topic, 1)
+        directories = (pair.one.host.directory(0), pair.two.host.directory(0))
+        # The one connection of the lane is in the middle of a fetch that waits for a minute.
+        pair.metadata.apply(partition_record((1, 2), directories, index=1))
+        await pair.one.host.online(other)
+        result = await pair.one.host.produced(batch(), topic_partition=other)
+        assert result.error_code is ErrorCode.NONE
+        # The first one is still followed in the same session.
+        assert (await pair.produced(pair.one, batch())).base_offset == 1
+        partition = pair.one.replica
+        assert len(partition.waiters.sessions) == 1
+
+    run(tmp_path, test, fetch_wait_max_ms=60_000)
+
+
+def test_a_lane_that_breaks_begins_anew(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(pair: Pair) -> None:
+        await pair.produced(pair.one, batch())
+        broken = iter([True])
+        settled = LaneReplicas.settled
+
+        async def settled_or_broken(self: LaneReplicas) -> None:
+            if next(broken, False):
+                raise ZeroDivisionError
+            await settled(self)
+
+        monkeypatch.setattr(LaneReplicas, "settled", settled_or_broken)
+        assert (await pair.produced(pair.one, batch(2))).error_code is ErrorCode.NONE
+        await until(lambda: pair.two.end_offset == 3)
+        assert "ended unexpectedly, it begins anew" in caplog.text
+
+    run(tmp_path, test)

@@ -1,0 +1,201 @@
+"""Moves whose disks take their time: what is left behind never writes into what came after it, and
+a former replica stays until its records are on another disk.
+"""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from broker.moves.future_copy import FutureCopy
+from broker.moves.future_throttle import MoveThrottle
+from broker.moves.replica_move import MoveState
+from jbodlab.error_code import ErrorCode
+from jbodlab.log.filesystem import CopySource, FileSystem, PosixCopyTarget, PosixFileSystem
+from jbodlab.records.topic_records import RemoveTopicRecord
+from tests.broker.moves.test_running_moves import Moving, run
+from tests.broker.replicas import TOPIC_ID, until
+
+TIMEOUT_S = 20
+
+
+class Gate:
+    """Lets calls through while it is open; counts those inside."""
+
+    def __init__(self) -> None:
+        self.open = threading.Event()
+        self.open.set()
+        self._lock = threading.Lock()
+        self.inside = 0
+        self.most_inside = 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self.inside += 1
+            self.most_inside = max(self.most_inside, self.inside)
+        assert self.open.wait(TIMEOUT_S)
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self.inside -= 1
+
+
+class SlowDisk(PosixFileSystem):
+    """A disk that can be made to take its time for the copies of moves, and for syncing files."""
+
+    def __init__(self) -> None:
+        self.copies = Gate()
+        self.syncs = Gate()
+        self.synced: list[str] = []
+
+    def open_target(self, path: Path) -> PosixCopyTarget:
+        return SlowTarget(path, self.copies)
+
+    def fsync_file(self, path: Path) -> None:
+        with self.syncs:
+            super().fsync_file(path)
+            self.synced.append(path.name)
+
+
+class SlowTarget(PosixCopyTarget):
+    __slots__ = ("_gate",)
+
+    def __init__(self, path: Path, gate: Gate) -> None:
+        super().__init__(path)
+        self._gate = gate
+
+    def copy_from(self, source: CopySource, position: int, size: int) -> int:
+        with self._gate:
+            return super().copy_from(source, position, size)
+
+
+def copier(disk: FileSystem, *, is_resumed: bool = False) -> FutureCopy:
+    door = (disk, lambda: None)
+    return FutureCopy(door, door, MoveThrottle(), is_resumed=is_resumed)
+
+
+def test_what_was_deleted_since_it_was_copied_is_not_created_again(tmp_path: Path) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    for folder in (source, target):
+        folder.mkdir()
+    names = [f"{offset:020}.log" for offset in (0, 100)]
+    copy = copier(PosixFileSystem())
+    for name in names:
+        (source / name).write_bytes(b"records")
+        assert copy.copy(source / name, target / name, 0, 7) == 7
+    (target / names[0]).unlink()
+    copy.sync(target)
+    assert [path.name for path in target.iterdir()] == [names[1]]
+
+
+def test_what_an_earlier_process_copied_is_brought_to_the_disk_too(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_bytes(b"records")
+    (tmp_path / "b.log").write_bytes(b"records")
+    (tmp_path / "b.index").write_bytes(b"index")
+    disk = SlowDisk()
+    copier(disk, is_resumed=True).sync(tmp_path)
+    assert sorted(disk.synced) == ["a.log", "b.index", "b.log"]
+
+
+def test_a_hold_that_is_given_up_leaves_nobody_behind(tmp_path: Path) -> None:
+    disk = SlowDisk()
+
+    async def test(moving: Moving) -> None:
+        partition = await moving.begin()
+        moving.alter(1)
+        move = await moving.in_state(MoveState.ASSIGNMENT_QUEUED)
+        hold = partition.hold
+        holds = []
+
+        def held() -> None:
+            holds.append(True)
+            if len(holds) == 1:
+                disk.copies.open.clear()
+                moving.produce_beside()
+            hold()
+
+        partition.hold = held  # type: ignore[method-assign]
+        moving.produce_all_the_while()
+        for callback in moving.host.assignments.callbacks:
+            callback()
+        # Appends go on although the disk does not answer.
+        await until(lambda: bool(holds) and not partition.is_held and disk.copies.inside == 1)
+        sent = moving.sent
+        await until(lambda: moving.sent > sent + 20)
+        assert move.state is MoveState.ASSIGNMENT_ACCEPTED
+        assert disk.copies.most_inside == 1
+        disk.copies.open.set()
+        await moving.over()
+        await moving.finish_producing()
+        assert disk.copies.most_inside == 1
+        moving.check(partition)
+
+    run(tmp_path, test, disk)
+
+
+def test_a_replica_that_is_moved_on_leaves_no_former_one(tmp_path: Path) -> None:
+    disk = SlowDisk()
+
+    async def test(moving: Moving) -> None:
+        moving.host.assignments.accepts = True
+        partition = await moving.begin()
+        disk.syncs.open.clear()
+        assert moving.alter(1) is ErrorCode.NONE
+        await moving.over()
+        assert moving.alter(2) is ErrorCode.NONE
+        await moving.over()
+        await until(lambda: moving.names(1) != ["current"])
+        # Nothing is on a disk yet but what there was at first.
+        assert [moving.names(number) for number in range(3)] == [["stray"], ["stray"], ["current"]]
+        disk.syncs.open.set()
+        await until(
+            lambda: (
+                [moving.names(number) for number in range(3)]
+                == [["delete"], ["delete"], ["current"]]
+            )
+        )
+        moving.check(partition)
+
+    run(tmp_path, test, disk)
+
+
+def test_a_deleted_topic_takes_its_former_replica_with_it(tmp_path: Path) -> None:
+    disk = SlowDisk()
+
+    async def test(moving: Moving) -> None:
+        moving.host.assignments.accepts = True
+        await moving.begin()
+        disk.syncs.open.clear()
+        assert moving.alter(1) is ErrorCode.NONE
+        await moving.over()
+        moving.metadata.apply(RemoveTopicRecord(topic_id=TOPIC_ID))
+        await until(lambda: moving.names(1) == ["delete"])
+        disk.syncs.open.set()
+        await until(lambda: moving.names(0) == ["delete"])
+
+    run(tmp_path, test, disk)
+
+
+def test_a_redirection_that_is_refused_leaves_the_move_as_it_is(tmp_path: Path) -> None:
+    async def test(moving: Moving) -> None:
+        await moving.begin()
+        assert moving.alter(1) is ErrorCode.NONE
+        move = await moving.in_state(MoveState.ASSIGNMENT_QUEUED)
+        moving.host.dirs[2].is_cordoned = True
+        assert moving.alter(2) is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+        assert moving.move() is move
+        assert move.state is MoveState.ASSIGNMENT_QUEUED
+
+    run(tmp_path, test)
+
+
+def test_nothing_is_noted_for_a_cordoned_directory(tmp_path: Path) -> None:
+    async def test(moving: Moving) -> None:
+        moving.host.dirs[1].is_cordoned = True
+        assert moving.alter(1) is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+        moving.host.dirs[1].is_cordoned = False
+        partition = await moving.begin(batches=1)
+        assert partition.log is not None
+        assert partition.log.log_dir is moving.host.dirs[0]
+
+    run(tmp_path, test)

@@ -1,0 +1,177 @@
+"""One of the two disks fails or hangs while appends are held for the swap: what waits is answered,
+and there is one live copy in the directory that the controller is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from broker.moves import directory_swap
+from broker.moves.replica_move import MoveState
+from broker.replica.partition import Partition
+from broker.replica.replica_state import Offline
+from jbodlab.error_code import ErrorCode
+from tests.broker.moves.test_copies_on_slow_disks import Gate, SlowDisk
+from tests.broker.moves.test_running_moves import Moving, run
+from tests.broker.replicas import batch, until
+from tests.waiting import quiet, set_forward
+
+HOLD_MAX_S = 5.0
+"""No loaded machine takes so long from the begin of a hold to what a test does in it."""
+
+
+@pytest.fixture(autouse=True)
+def _long_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(directory_swap, "HOLD_MAX_S", HOLD_MAX_S)
+
+
+class DiskWithSlowRenames(SlowDisk):
+    """A disk that can be made to take its time for renames too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.renames = Gate()
+
+    def rename(self, source: Path, target: Path, *, sync: bool = True) -> None:
+        # Once it has begun the broker counts on it, as nobody can take it back.
+        super().rename(source, target, sync=sync)
+        with self.renames:
+            pass
+
+
+async def in_hold(moving: Moving, partition: Partition, disk: SlowDisk, gate: Gate) -> None:
+    """Come to the moment when appends are held, and the disk is busy with what is left to do."""
+    moving.alter(1)
+    await moving.in_state(MoveState.ASSIGNMENT_QUEUED)
+    hold = partition.hold
+
+    def held() -> None:
+        gate.open.clear()
+        # However fast the disk was until now, this is left to copy.
+        moving.produce_beside()
+        hold()
+
+    partition.hold = held  # type: ignore[method-assign]
+    moving.produce_all_the_while()
+    for callback in moving.host.assignments.callbacks:
+        callback()
+    await until(lambda: partition.is_held and gate.inside == 1)
+
+
+def gate_of(disk: DiskWithSlowRenames, stage: str) -> Gate:
+    return disk.copies if stage == "copying" else disk.renames
+
+
+async def refused(moving: Moving) -> None:
+    """Wait until the producer that goes on all the while is told that it cannot."""
+    with pytest.raises(AssertionError, match="KAFKA_STORAGE_ERROR"):
+        await moving.produce_until_refused()
+
+
+@pytest.mark.parametrize("stage", ["copying", "renaming"])
+def test_the_source_fails(tmp_path: Path, stage: str) -> None:
+    disk = DiskWithSlowRenames()
+
+    async def test(moving: Moving) -> None:
+        partition = await moving.begin()
+        gate = gate_of(disk, stage)
+        await in_hold(moving, partition, disk, gate)
+        assert moving.asked == [1]
+        moving.host.log_dirs.fail(moving.host.dirs[0], "gone")
+        assert not partition.is_held
+        await refused(moving)
+        assert isinstance(partition.state, Offline)
+        assert moving.asked == [0]
+        assert moving.move().state is MoveState.SUSPENDED
+        gate.open.set()
+        await settled(moving, lambda: moving.names(1) == ["future"])
+        assert moving.names(0) == ["current"]
+        assert isinstance(partition.state, Offline)
+
+    run(tmp_path, test, disk)
+
+
+@pytest.mark.parametrize("stage", ["copying", "renaming"])
+def test_the_target_fails(tmp_path: Path, stage: str) -> None:
+    disk = DiskWithSlowRenames()
+
+    async def test(moving: Moving) -> None:
+        partition = await moving.begin()
+        gate = gate_of(disk, stage)
+        await in_hold(moving, partition, disk, gate)
+        sent = moving.sent
+        moving.host.log_dirs.fail(moving.host.dirs[1], "gone")
+        assert moving.asked == [1, 0]
+        assert moving.mover.move_of(partition.topic_partition) is None
+        # Nobody waits for a disk that is dead.
+        await until(lambda: not partition.is_held and moving.sent > sent + 20)
+        gate.open.set()
+        await moving.finish_producing()
+        assert partition.log is not None
+        assert partition.log.log_dir is moving.host.dirs[0]
+        assert partition.is_online
+        moving.check(partition)
+        result = await moving.host.produced(batch(1))
+        assert result.error_code is ErrorCode.NONE
+
+    run(tmp_path, test, disk)
+
+
+@pytest.mark.parametrize("stage", ["copying", "renaming"])
+def test_it_is_cancelled(tmp_path: Path, stage: str) -> None:
+    disk = DiskWithSlowRenames()
+
+    async def test(moving: Moving) -> None:
+        partition = await moving.begin()
+        gate = gate_of(disk, stage)
+        await in_hold(moving, partition, disk, gate)
+        sent = moving.sent
+        assert moving.alter(0) is ErrorCode.NONE
+        assert moving.asked == [1, 0]
+        await until(lambda: not partition.is_held and moving.sent > sent + 20)
+        gate.open.set()
+        await moving.finish_producing()
+        await settled(moving, lambda: moving.names(1) == ["delete"])
+        assert moving.names(0) == ["current"]
+        moving.check(partition)
+
+    run(tmp_path, test, disk)
+
+
+@pytest.mark.parametrize("stage", ["copying", "renaming"])
+def test_a_target_that_hangs_does_not_hold_appends_for_long(tmp_path: Path, stage: str) -> None:
+    disk = DiskWithSlowRenames()
+
+    async def test(moving: Moving) -> None:
+        partition = await moving.begin()
+        gate = gate_of(disk, stage)
+        await in_hold(moving, partition, disk, gate)
+        partition.hold = partial(type(partition).hold, partition)  # type: ignore[method-assign]
+        sent = moving.sent
+        set_forward(HOLD_MAX_S)
+        await until(lambda: not partition.is_held and moving.sent > sent + 20)
+        assert partition.log is not None
+        assert partition.log.log_dir is moving.host.dirs[0]
+        assert moving.move().state is MoveState.ASSIGNMENT_ACCEPTED
+        gate.open.set()
+        # It is tried again, with everything that came meanwhile.
+        await moving.over()
+        await moving.finish_producing()
+        assert partition.log.log_dir is moving.host.dirs[1]
+        await settled(moving, lambda: moving.names(0) == ["delete"])
+        assert moving.names(1) == ["current"]
+        assert moving.asked == [1]
+        moving.check(partition)
+
+    run(tmp_path, test, disk)
+
+
+async def settled(moving: Moving, condition: Callable[[], bool]) -> None:
+    await until(condition)
+    # And it stays so.
+    await quiet(moving.host.dirs)
+    assert condition()

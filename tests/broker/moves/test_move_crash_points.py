@@ -1,0 +1,224 @@
+"""A process that dies at any single step of a move leaves one complete copy of the replica.
+
+The disk under both directories counts what changes it. From the chosen step on it refuses
+everything, as the disk of a dead process; then the directories are loaded as by the next start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.disk.loading import LoadedReplica, load_logs
+from broker.disk.log_dir import LogDir
+from broker.disk.log_dirs import LogDirs
+from broker.placement.found_replicas import settle
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import LogDirError
+from jbodlab.image.metadata_image import MetadataImage
+from jbodlab.log.filesystem import PosixFileSystem
+from jbodlab.log.log_config import LogConfig
+from jbodlab.protocol.record_batch import iterate_headers
+from tests.broker.replicas import (
+    ME,
+    TP,
+    Host,
+    Metadata,
+    batch,
+    broker,
+    feature,
+    partition_record,
+    topic,
+    until,
+)
+from tests.jbodlab.log.direct_log import DirectLog
+
+CONFIG = LogConfig(segment_bytes=1_000, index_interval_bytes=200, retention_ms=-1)
+BATCHES = 20
+STEPS_PER_TEST = 20
+STEPS = 200
+CHANGES = (
+    *("mkdir", "rename", "unlink", "write_bytes", "write_atomically"),
+    *("fsync_file", "fsync_dir", "rmtree"),
+)
+FILE_CHANGES = ("write", "writev", "truncate", "fsync", "copy_from")
+
+
+class MortalDisk(PosixFileSystem):
+    """A disk that dies at a step; infinite until it is counted down."""
+
+    def __init__(self) -> None:
+        self.steps_left = 1 << 60
+        self.steps_done = 0
+
+    def step(self) -> None:
+        self.steps_left -= 1
+        self.steps_done += 1
+        if self.steps_left <= 0:
+            raise OSError(errno.EIO, "the process is dead")
+
+    def __getattribute__(self, name: str) -> Any:
+        found = super().__getattribute__(name)
+        if name in CHANGES:
+
+            def call(*arguments: object, **options: object) -> Any:
+                self.step()
+                return found(*arguments, **options)
+
+            return call
+        if name in ("open_append", "open_target"):
+
+            def opened(path: Path) -> MortalFile:
+                self.step()
+                return MortalFile(self, found(path))
+
+            return opened
+        return found
+
+
+class MortalFile:
+    """An open file of a `MortalDisk`."""
+
+    def __init__(self, disk: MortalDisk, file: Any) -> None:
+        self._disk, self._file = disk, file
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._file, name)
+        if name not in FILE_CHANGES:
+            return found
+
+        def call(*arguments: object) -> Any:
+            self._disk.step()
+            return found(*arguments)
+
+        return call
+
+
+async def die_at(root: Path, step: int) -> tuple[int, bool, int]:
+    """Move a replica on a disk that dies at a step, counted from the start of the move.
+
+    Returns:
+        How many records were acknowledged, whether the controller was asked for the target, and
+        how many steps were made.
+    """
+    disk = MortalDisk()
+    host = Host(
+        root, dir_count=2, fs=disk, log_segment_bytes="1000", log_index_interval_bytes="200"
+    )
+    host.assignments.accepts = True
+    acknowledged = 0
+    metadata = Metadata(host.manager.roles)
+    metadata.apply(
+        feature(),
+        topic(),
+        broker(1, *host.directories),
+        partition_record([1], [host.directory(0)]),
+    )
+    await host.online()
+
+    async def produce() -> bool:
+        nonlocal acknowledged
+        records = batch(2, producer_id=9, sequence=acknowledged, value=b"v" * 50)
+        result = await host.produced(records)
+        if result.error_code is ErrorCode.NONE:
+            assert result.base_offset == acknowledged
+            acknowledged += 2
+        return result.error_code is ErrorCode.NONE
+
+    for _ in range(BATCHES):
+        assert await produce()
+    host.assignments.assigned.clear()
+    disk.steps_left, disk.steps_done = step, 0
+    assert host.manager.alter_log_dirs({TP: str(host.dirs[1].path)})[TP] is ErrorCode.NONE
+    for _ in range(BATCHES):
+        if not await produce():
+            break
+        await asyncio.sleep(0)
+    await until(lambda: disk.steps_left <= 0 or bool(host.removed))
+    asked = host.directory(1) in [directory for _, _, directory in host.assignments.assigned]
+    steps = disk.steps_done
+    disk.steps_left = 0
+    await host.stop()
+    return acknowledged, asked, steps
+
+
+async def start_again(
+    root: Path, image: MetadataImage, host_dirs: list[LogDir]
+) -> tuple[list[LoadedReplica], list[LoadedReplica]]:
+    fatal: list[str] = []
+    log_dirs = LogDirs(host_dirs, metadata_dir=host_dirs[0], on_fatal=fatal.append)
+    loaded = await load_logs(log_dirs, lambda *_: False, lambda _: CONFIG)
+    found = await settle(loaded, image, ME, any_offline=False)
+    assert not fatal
+    return list(found.replicas), list(found.futures)
+
+
+def image_with(assigned: int) -> MetadataImage:
+    metadata = Metadata()
+    directories = [Host.directory(_Ids(), number) for number in range(2)]
+    metadata.apply(
+        feature(),
+        topic(),
+        broker(1, *directories),
+        partition_record([1], [directories[assigned]]),
+    )
+    return metadata.image
+
+
+class _Ids(Host):
+    def __init__(self) -> None:
+        self.broker_id = ME
+
+
+@pytest.mark.parametrize("first", range(1, STEPS + 1, STEPS_PER_TEST))
+def test_a_death_at_any_step_leaves_one_complete_copy(tmp_path: Path, first: int) -> None:
+    async def body() -> None:
+        for step in range(first, first + STEPS_PER_TEST):
+            root = tmp_path / str(step)
+            async with asyncio.timeout(20):
+                acknowledged, asked, _ = await die_at(root, step)
+                dirs = [
+                    LogDir(root / f"b1-d{number}", Host.directory(_Ids(), number))
+                    for number in range(2)
+                ]
+                replicas, futures = await start_again(root, image_with(1 if asked else 0), dirs)
+            (replica,) = replicas
+            log = DirectLog(replica.log)
+            assert log.directory.name == "orders-0"
+            assert log.log_end_offset >= acknowledged, (step, asked)
+            offset = 0
+            while offset < log.log_end_offset:
+                for _, header in iterate_headers(log.read(offset, 1 << 20)):
+                    assert header.base_offset == offset
+                    offset = header.next_offset
+            entry = log.producers.entry(9)
+            assert entry is not None
+            assert entry.last_sequence == log.log_end_offset - 1
+            assert all(future.log_dir is not replica.log_dir for future in futures)
+            current = [path for each in dirs for path in each.path.glob("orders-0")]
+            assert len(current) == 1
+            for log_dir in dirs:
+                log_dir.stop()
+
+    asyncio.run(body())
+
+
+def test_a_move_has_fewer_steps_than_are_tried(tmp_path: Path) -> None:
+    async def body() -> None:
+        _, asked, steps = await die_at(tmp_path, 1 << 60)
+        assert asked
+        assert 40 < steps <= STEPS
+
+    asyncio.run(body())
+
+
+def test_a_disk_that_dies_is_noticed(tmp_path: Path) -> None:
+    disk = MortalDisk()
+    disk.steps_left = 0
+    with pytest.raises(OSError, match="dead"):
+        disk.mkdir(tmp_path / "x")
+    assert issubclass(LogDirError, Exception)

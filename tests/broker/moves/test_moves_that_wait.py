@@ -1,0 +1,78 @@
+"""A move that cannot go on waits; it does not ask the disks again and again meanwhile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from broker.disk.disk_space import DiskSpace
+from broker.moves.copy_rounds import CopyRounds
+from broker.moves.move import Move
+from broker.moves.replica_move import MoveState
+from jbodlab.log.replica_copy import CopyPoint
+from tests.broker.moves.test_running_moves import Moving, run
+from tests.waiting import quiet, set_forward
+
+ROUNDS_MAX = 60
+"""A round every twentieth of a second would make twenty; one after the other makes hundreds."""
+
+
+@pytest.fixture
+def rounds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """One entry for every look at a log that is copied."""
+    found: list[int] = []
+    look = CopyRounds.look
+
+    def counted(copy_rounds: CopyRounds, move: Move) -> CopyPoint:
+        found.append(1)
+        return look(copy_rounds, move)
+
+    monkeypatch.setattr(CopyRounds, "look", counted)
+    return found
+
+
+async def second_by_second(moving: Moving) -> None:
+    """Let a second pass in which nothing changes, timer by timer, by the clock of the loop."""
+    for _ in range(100):
+        set_forward(0.01)
+        await quiet(moving.host.dirs, rounds=1)
+
+
+def test_for_room_as_long_as_the_next_piece_does_not_fit(tmp_path: Path, rounds: list[int]) -> None:
+    async def test(moving: Moving) -> None:
+        partition = await moving.begin()
+        moving.host.assignments.accepts = True
+        disk = moving.host.dirs[1].space.disk = DiskSpace(1_000_000)
+        disk.looked(1_000_000_000, 1_000_000_000)
+        # A segment has 4,000 bytes.
+        disk.usable_bytes = disk.reserved_bytes + 2_000
+        moving.alter(1)
+        await second_by_second(moving)
+        assert moving.move().state is MoveState.COPYING
+        assert len(rounds) < ROUNDS_MAX
+        disk.usable_bytes = disk.reserved_bytes + 100_000
+        moving.mover.log_dir_condition_changed(moving.host.dirs[1])
+        await moving.over()
+        moving.check(partition)
+
+    run(tmp_path, test)
+
+
+def test_for_a_file_that_somebody_took_away(tmp_path: Path, rounds: list[int]) -> None:
+    async def test(moving: Moving) -> None:
+        partition = await moving.begin()
+        moving.host.assignments.accepts = True
+        assert partition.log is not None
+        file = partition.log.files.directory / f"{0:020}.log"
+        away = file.with_name("away")
+        file.rename(away)
+        moving.alter(1)
+        await second_by_second(moving)
+        assert moving.move().state is MoveState.COPYING
+        assert len(rounds) < ROUNDS_MAX
+        away.rename(file)
+        await moving.over()
+        moving.check(partition)
+
+    run(tmp_path, test)

@@ -1,0 +1,291 @@
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from broker.controller_link.assignments import Assignment
+from broker.placement.directory_reports import DirectoryReports
+from broker.replica.replica_state import Offline
+from jbodlab.directory_id import LOST, MIGRATING, UNASSIGNED
+from jbodlab.ids import DirectoryId, TopicId, TopicIdPartition
+from jbodlab.records.topic_records import PartitionChangeRecord
+from tests.broker.replicas import (
+    DEADLINE_S,
+    ME,
+    TOPIC_ID,
+    TP,
+    Host,
+    Metadata,
+    broker,
+    change,
+    directory_id,
+    feature,
+    partition_record,
+    topic,
+    until,
+)
+from tests.waiting import run_adjustable, set_forward, turns
+
+UNKNOWN = directory_id(777)
+
+
+class Sender:
+    """Keeps what was reported; nothing is accepted before the metadata says so."""
+
+    def __init__(self) -> None:
+        self.reports: list[tuple[int, DirectoryId]] = []
+        self.waiting: dict[TopicIdPartition, Assignment] = {}
+
+    def assign(
+        self,
+        topic_id: TopicId,
+        partition: int,
+        directory_id: DirectoryId,
+        callback: Callable[[], None] | None = None,
+    ) -> None:
+        key = TopicIdPartition(topic_id, partition)
+        self.reports.append((partition, directory_id))
+        self.waiting[key] = Assignment(
+            partition=key, directory_id=directory_id, on_accepted=callback
+        )
+
+    def pending(self, partition: TopicIdPartition) -> Assignment | None:
+        return self.waiting.get(partition)
+
+
+class Reported:
+    """A broker with two directories, its replicas, and what it tells of them."""
+
+    def __init__(self, root: Path) -> None:
+        self.host = Host(root, dir_count=2)
+        self.sender = Sender()
+        self.reports = DirectoryReports(self.host.registry, self.host.log_dirs, self.sender)
+        self.host.log_dirs.add_failure_listener(self.reports)
+        self.metadata = Metadata(self.host.manager.roles, self.reports)
+
+    def begin(self, *records: object) -> None:
+        """The first publish."""
+        brokers = (broker(1, *self.host.directories), broker(2, directory_id(20)))
+        self.metadata.apply(feature(), *brokers, topic(), *records)  # type: ignore[arg-type]
+
+    def accept(self) -> None:
+        """The controller takes over all that was reported."""
+        waiting, self.sender.waiting = self.sender.waiting, {}
+        self.metadata.apply(
+            *(
+                PartitionChangeRecord(
+                    partition_id=key.partition,
+                    topic_id=key.topic_id,
+                    directories=self._with(key, each.directory_id),
+                )
+                for key, each in waiting.items()
+            )
+        )
+
+    def _with(self, key: TopicIdPartition, directory: DirectoryId) -> tuple[DirectoryId, ...]:
+        state = self.metadata.image.topics.partition(key.topic_id, key.partition)
+        assert state is not None
+        known = dict(zip(state.replicas, state.directories, strict=True))
+        return tuple({**known, ME: directory}[replica] for replica in state.replicas)
+
+
+def run(tmp_path: Path, test: Callable[[Reported], Awaitable[None]]) -> None:
+    async def main() -> None:
+        reported = Reported(tmp_path)
+        try:
+            await asyncio.wait_for(test(reported), 2 * DEADLINE_S)
+        finally:
+            await reported.host.stop()
+
+    run_adjustable(main())
+
+
+def test_broker_waits_to_be_unfenced_until_all_its_directories_are_known(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test(reported: Reported) -> None:
+        reported.begin(*(partition_record((1,), (UNASSIGNED,), index=index) for index in range(3)))
+        waiting = asyncio.create_task(reported.reports.all_known())
+        await until(lambda: len(reported.sender.waiting) == 3)
+        await turns()
+        set_forward(1)
+        await until(lambda: "not asking to be unfenced" in caplog.text)
+
+        assert not waiting.done()
+        assert "does not know the directories of 3 replicas" in reported.reports.waiting_for
+        assert "orders-0" in reported.reports.waiting_for
+        assert any("not asking to be unfenced" in each.message for each in caplog.records)
+
+        reported.accept()
+        await waiting
+        assert reported.reports.waiting_for == ""
+
+    run(tmp_path, test)
+
+
+def test_broker_whose_directories_are_known_waits_for_nothing(tmp_path: Path) -> None:
+    async def test(reported: Reported) -> None:
+        reported.begin(partition_record((1,), (reported.host.directory(1),)))
+        await reported.host.online()
+        await asyncio.wait_for(reported.reports.all_known(), 0.5)
+        assert reported.sender.reports == []
+
+    run(tmp_path, test)
+
+
+def test_log_that_failed_in_a_healthy_directory_is_reported_lost(tmp_path: Path) -> None:
+    async def test(reported: Reported) -> None:
+        reported.begin(partition_record((1,), (reported.host.directory(0),)))
+        partition = await reported.host.online()
+        assert partition.log is not None
+
+        partition.log.fail()
+        partition.log.on_failed(RuntimeError("of this log alone"))
+        reported.reports.review()
+        reported.reports.review()
+
+        assert reported.sender.reports == [(0, LOST)]
+        assert len(reported.host.log_dirs.online()) == 2
+
+    run(tmp_path, test)
+
+
+def test_replica_of_a_failed_directory_needs_no_report_beside_the_heartbeat(tmp_path: Path) -> None:
+    async def test(reported: Reported) -> None:
+        reported.begin(partition_record((1,), (reported.host.directory(0),)))
+        await reported.host.online()
+        reported.host.log_dirs.fail(reported.host.dirs[0], "test")
+        reported.reports.review()
+        assert reported.sender.reports == []
+
+    run(tmp_path, test)
+
+
+def test_unreported_replica_of_a_failed_directory_is_reported_in_it(tmp_path: Path) -> None:
+    async def test(reported: Reported) -> None:
+        reported.begin(partition_record((1,), (UNASSIGNED,)))
+        await reported.host.online()
+        reported.reports.review()
+        await until(lambda: bool(reported.sender.reports))
+        failed = reported.host.log_dirs.by_id(reported.sender.reports[0][1])
+        assert failed is not None
+
+        # The controller still takes it for online; hearing of the directory it will know better.
+        reported.host.log_dirs.fail(failed, "test")
+        reported.reports.review()
+
+        assert reported.sender.reports == [(0, failed.directory_id)]
+
+    run(tmp_path, test)
+
+
+def test_replica_that_may_lie_in_a_dead_directory_is_lost_if_the_controller_sees_it_online(
+    tmp_path: Path,
+) -> None:
+    async def test(reported: Reported) -> None:
+        reported.host.log_dirs.fail(reported.host.dirs[0], "test")
+        reported.begin(
+            partition_record((1, 2), (MIGRATING, directory_id(20)), index=0),
+            partition_record((1, 2), (UNKNOWN, directory_id(20)), index=1),
+        )
+        reported.reports.review()
+        assert reported.sender.reports == [(0, LOST)]
+
+    run(tmp_path, test)
+
+
+def test_empty_replacement_of_the_last_in_sync_replica_does_not_lead(tmp_path: Path) -> None:
+    async def test(reported: Reported) -> None:
+        lost = (UNKNOWN, directory_id(20))
+        reported.begin(
+            partition_record((1, 2), lost, index=0),
+            partition_record((1, 2), lost, index=1),
+            partition_record((1,), (UNKNOWN,), index=2),
+            change(isr=(1,), leader=-1, index=0),
+            change(isr=(2,), leader=2, index=1),
+            change(leader=-1, index=2),
+        )
+        for index in range(3):
+            await reported.host.online(TP._replace(partition=index))
+        reported.reports.review()
+        told = dict(reported.sender.reports)
+        assert told[0] == LOST
+        # One that is out of the ISR catches up first; one without others has nobody to ask.
+        assert told[1] in reported.host.directories
+        assert told[2] in reported.host.directories
+        waiting = asyncio.create_task(reported.reports.all_known())
+        await asyncio.sleep(0)
+        reported.accept()
+        await waiting
+
+        # Somebody made the other replica leader: now this one may follow, and be known.
+        reported.metadata.apply(change(isr=(2,), leader=2, index=0))
+        assert reported.sender.reports[-1][0] == 0
+        assert reported.sender.reports[-1][1] in reported.host.directories
+
+    run(tmp_path, test)
+
+
+def test_new_replica_is_no_replacement(tmp_path: Path) -> None:
+    async def test(reported: Reported) -> None:
+        reported.begin()
+        reported.metadata.apply(
+            partition_record((1, 2), (reported.host.directory(0), directory_id(20))),
+            change(isr=(1,), leader=1),
+        )
+        await reported.host.online()
+        reported.reports.review()
+        assert reported.sender.reports == []
+
+    run(tmp_path, test)
+
+
+def test_replica_removed_by_hand_is_found_and_lost_alone(tmp_path: Path) -> None:
+    async def test(reported: Reported) -> None:
+        directory = reported.host.directory(0)
+        reported.begin(*(partition_record((1,), (directory,), index=index) for index in range(2)))
+        lost = await reported.host.online()
+        healthy = await reported.host.online(TP._replace(partition=1))
+        shutil.rmtree(reported.host.dirs[0].path / "orders-0")
+
+        await reported.reports.find_lost_replicas()
+
+        assert isinstance(lost.state, Offline)
+        assert healthy.is_online
+        assert reported.sender.reports == [(0, LOST)]
+        assert len(reported.host.log_dirs.online()) == 2
+
+    run(tmp_path, test)
+
+
+def test_announced_move_is_not_corrected_before_it_happened(tmp_path: Path) -> None:
+    async def test(reported: Reported) -> None:
+        here, there = reported.host.directories
+        reported.begin(partition_record((1,), (here,)))
+        await reported.host.online()
+        reported.reports.assign(TOPIC_ID, 0, there, lambda: None)
+        # The metadata is ahead of the swap of the two logs.
+        reported.metadata.apply(
+            PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, directories=(there,))
+        )
+        reported.reports.review()
+        assert reported.sender.reports == [(0, there)]
+
+    run(tmp_path, test)
+
+
+def test_without_directories_in_the_metadata_nothing_is_reported(tmp_path: Path) -> None:
+    async def test(reported: Reported) -> None:
+        reported.metadata.apply(
+            feature(16), broker(1), topic(), partition_record((1,), (MIGRATING,))
+        )
+        await reported.host.online()
+        reported.reports.review()
+        await asyncio.wait_for(reported.reports.all_known(), 0.5)
+        assert reported.sender.reports == []
+
+    run(tmp_path, test)

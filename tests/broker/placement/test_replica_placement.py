@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from broker.placement.replica_placement import ReplicaPlacement
+from jbodlab.directory_id import UNASSIGNED
+from jbodlab.errors import KafkaError
+from jbodlab.ids import TopicId
+from jbodlab.log.log_config import LogConfig
+from tests.broker.disks import directory_id, eventually, make_log_dirs, run
+from tests.broker.logs import TOPIC_ID, append, make_log, topic_partition
+
+TP = topic_partition(0)
+OLD = TopicId(TOPIC_ID)
+NEW = TopicId(UUID(int=0xFEED))
+
+
+def placed(tmp_path: Path, test: Callable[[ReplicaPlacement], Awaitable[None]]) -> None:
+    async def body() -> None:
+        log_dirs = make_log_dirs(tmp_path, 2)
+        placement = ReplicaPlacement(log_dirs, lambda *_: None)
+        try:
+            await test(placement)
+        finally:
+            await placement.close()
+            log_dirs.stop()
+
+    run(body)
+
+
+def names_in(path: Path) -> list[str]:
+    return sorted(entry.name for entry in path.iterdir())
+
+
+def test_log_of_a_topic_that_was_replaced_meanwhile_is_kept_as_stray(tmp_path: Path) -> None:
+    async def test(placement: ReplicaPlacement) -> None:
+        first = placement.log_dirs.all[0]
+        log = make_log(first.path, 0)
+        append(log)
+        placement.add_loaded(log, first, 0)
+
+        assert placement.find(TP, NEW) is None
+        creation = placement.create(TP, NEW, LogConfig(), directory_id(1))
+        assert creation is not None
+        made = await creation
+
+        assert made is not None
+        assert made.files.topic_id == NEW
+        stray, current = sorted(names_in(first.path), key=len, reverse=True)
+        assert current == "orders-0"
+        assert stray.endswith("-stray")
+        assert first.is_online
+
+    placed(tmp_path, test)
+
+
+def test_log_found_in_a_directory_that_failed_since_is_not_created_elsewhere(
+    tmp_path: Path,
+) -> None:
+    async def test(placement: ReplicaPlacement) -> None:
+        first, second = placement.log_dirs.all
+        placement.add_loaded(make_log(first.path, 0), first, 0)
+        placement.log_dirs.fail(first, "test")
+
+        assert placement.find(TP, OLD) is None
+        # The metadata does not know yet where it is, but this broker does.
+        assert placement.create(TP, OLD, LogConfig(), UNASSIGNED) is None
+        assert names_in(second.path) == []
+        # A new topic of the same name is another matter.
+        creation = placement.create(TP, NEW, LogConfig(), UNASSIGNED)
+        assert creation is not None
+        assert await creation is not None
+        assert names_in(second.path) == ["orders-0"]
+
+    placed(tmp_path, test)
+
+
+def test_deleting_a_replica_that_was_removed_by_hand_is_no_failure(tmp_path: Path) -> None:
+    async def test(placement: ReplicaPlacement) -> None:
+        creation = placement.create(TP, OLD, LogConfig(), directory_id(1))
+        assert creation is not None
+        log = await creation
+        assert log is not None
+        shutil.rmtree(log.files.directory)
+
+        placement.delete(TP, log)
+        again = placement.create(TP, NEW, LogConfig(), directory_id(1))
+        assert again is not None
+        assert await again is not None
+        assert len(placement.log_dirs.online()) == 2
+
+    placed(tmp_path, test)
+
+
+def test_remains_of_an_interrupted_creation_are_taken_over(tmp_path: Path) -> None:
+    async def test(placement: ReplicaPlacement) -> None:
+        first = placement.log_dirs.all[0]
+        (first.path / "orders-0").mkdir()
+        (first.path / "orders-0" / "partition.metadata.tmp").write_text("half")
+        creation = placement.create(TP, OLD, LogConfig(), directory_id(1))
+        assert creation is not None
+        assert await creation is not None
+
+    placed(tmp_path, test)
+
+
+@pytest.mark.parametrize("is_log", [True, False])
+def test_what_is_in_the_way_of_a_new_replica_costs_no_directory(
+    tmp_path: Path, is_log: bool
+) -> None:
+    async def test(placement: ReplicaPlacement) -> None:
+        first = placement.log_dirs.all[0]
+        if is_log:
+            make_log(first.path, 0).close(clean=False)
+        else:
+            (first.path / "orders-0").write_text("a plain file")
+        creation = placement.create(TP, NEW, LogConfig(), directory_id(1))
+        assert creation is not None
+        with pytest.raises(KafkaError, match="exists already"):
+            await creation
+        assert first.is_online
+        await eventually(lambda: first.replica_count == 0)
+
+    placed(tmp_path, test)
+
+
+def test_creation_goes_on_in_the_next_directory_when_one_dies_of_it(tmp_path: Path) -> None:
+    async def test(placement: ReplicaPlacement) -> None:
+        first, second = placement.log_dirs.all
+        shutil.rmtree(first.path)
+        creation = placement.create(TP, OLD, LogConfig(), UNASSIGNED)
+        assert creation is not None
+        made = await creation
+        assert made is not None
+        assert made.log_dir is second
+        assert not first.is_online
+        await asyncio.sleep(0)
+
+    placed(tmp_path, test)

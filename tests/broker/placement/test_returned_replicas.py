@@ -1,0 +1,378 @@
+"""What becomes of replicas whose directory failed and came back while the broker runs."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from uuid import UUID
+
+from broker.disk.loading import load_revived
+from broker.disk.log_dir import LogDir
+from broker.disk.log_dirs import LogDirs
+from broker.disk.probe import directory_identity
+from broker.placement.directory_reports import DirectoryReports
+from broker.replica.partition import Partition
+from broker.replica.registry import ReplicaRegistry
+from broker.replica.replica_state import Following, Leading, Offline, StandIn
+from broker.replica_manager import ReplicaManager
+from jbodlab.directory_id import LOST, UNASSIGNED
+from jbodlab.ids import DirectoryId, TopicId, TopicIdPartition, TopicPartition
+from jbodlab.log.log_config import LogConfig
+from jbodlab.records.topic_records import PartitionChangeRecord, RemoveTopicRecord
+from tests.broker.replicas import (
+    TOPIC,
+    TOPIC_ID,
+    Host,
+    Metadata,
+    batch,
+    broker,
+    change,
+    config,
+    directories_left,
+    directory_id,
+    feature,
+    partition_record,
+    topic,
+    until,
+)
+from tests.waiting import quiet
+
+OTHER = directory_id(20)
+ANOTHER_TOPIC = TopicId(UUID(int=0x5678))
+
+
+class Sender:
+    """Remembers what was reported; nothing is ever accepted."""
+
+    def __init__(self) -> None:
+        self.told: dict[int, DirectoryId] = {}
+
+    def assign(
+        self, topic_id: TopicId, partition: int, directory: DirectoryId, callback: object = None
+    ) -> None:
+        self.told[partition] = directory
+
+    def pending(self, partition: TopicIdPartition) -> None:
+        return None
+
+
+class Story:
+    """One broker of two, with the directories 0 and 1, whose metadata a test writes."""
+
+    def __init__(self, root: Path) -> None:
+        self.sender = Sender()
+        self.host = Host(root, assigner=self._report)
+        self.host.log_dirs.add_failure_listener(self.reports)
+        for listener in (self.host.manager.roles, self.reports):
+            self.host.log_dirs.add_return_listener(listener)
+        self.metadata = Metadata(self.host.manager.roles, self.reports)
+
+    def _report(self, registry: ReplicaRegistry, log_dirs: LogDirs) -> DirectoryReports:
+        self.reports = DirectoryReports(registry, log_dirs, self.sender)  # type: ignore[arg-type]
+        return self.reports
+
+    @property
+    def manager(self) -> ReplicaManager:
+        return self.host.manager
+
+    @property
+    def first(self) -> LogDir:
+        return self.host.log_dirs.all[0]
+
+    def replica(self, index: int = 0) -> Partition:
+        found = self.host.manager.registry.partition(TopicPartition(TOPIC, index))
+        assert found is not None
+        return found
+
+    async def begin(self, *records: object) -> None:
+        self.metadata.apply(
+            feature(), broker(1, *self.host.directories), broker(2, OTHER), topic(), *records
+        )
+        for partition in self.host.manager.registry.partitions():
+            await self.host.online(partition.topic_partition)
+
+    def fail(self) -> DirectoryId:
+        """Let directory 0 fail, and the controller notice."""
+        failed = self.first.directory_id
+        assert failed is not None
+        self.host.log_dirs.fail(self.first, "test")
+        return failed
+
+    async def revive(self, new_id: DirectoryId | None = None) -> LogDir:
+        former = self.first
+        life = former.next_life(new_id or former.directory_id, directory_identity(former.path))
+        in_use = self.manager.roles.topic_partitions_in_use()
+        logs = await load_revived(
+            self.host.log_dirs,
+            life,
+            lambda name, _id: name in in_use,
+            lambda _: LogConfig(),
+            is_ours=lambda _: True,
+        )
+        assert not self.manager.roles.unsettled(former)
+        life.replica_count = len(logs)
+        self.host.log_dirs.revive(former, life, logs)
+        return life
+
+
+def run(tmp_path: Path, test: Callable[[Story], Awaitable[None]]) -> None:
+    async def body() -> None:
+        async with asyncio.timeout(30):
+            story = Story(tmp_path)
+            await test(story)
+            await story.host.stop()
+            story.host.log_dirs.stop()
+
+    asyncio.run(body())
+
+
+def test_replica_comes_back_as_a_follower_with_its_log(tmp_path: Path) -> None:
+    async def test(story: Story) -> None:
+        here = story.host.directory(0)
+        await story.begin(partition_record((1, 2), (here, OTHER), isr=(1,)))
+        await story.host.produced(batch(5), acks=1)
+        old = story.replica().log
+        story.fail()
+        assert story.manager.roles.unsettled(story.first)
+        story.metadata.apply(change(leader=2, isr=(2,)), config("segment.bytes", "2000000"))
+        assert story.manager.roles.unsettled(story.first) == "its directory id is still registered"
+        story.metadata.apply(directories_left(1, story.host.directory(1)))
+        assert not story.manager.roles.unsettled(story.first)
+
+        life = await story.revive()
+
+        replica = story.replica()
+        assert isinstance(replica.state, Following)
+        assert replica.log is not None
+        assert replica.log is not old
+        assert replica.log.log_dir is life
+        assert replica.log.end_offset == 5
+        assert replica.log.config.segment_bytes == 2_000_000
+        assert story.manager.registry.offline_count == 0
+        assert [each.log for each in story.manager.logs_in(life)] == [replica.log]
+        assert story.sender.told == {}
+
+        story.metadata.apply(broker(1, *story.host.directories), change(leader=1, isr=(2, 1)))
+        assert isinstance(replica.state, Leading)
+        result = await story.host.produced(batch(1), acks=1)
+        assert result.base_offset == 5
+
+    run(tmp_path, test)
+
+
+def test_replica_is_unsettled_as_long_as_the_metadata_counts_on_it(tmp_path: Path) -> None:
+    async def test(story: Story) -> None:
+        here = story.host.directory(0)
+        await story.begin(
+            partition_record((1, 2), (here, OTHER), index=0),
+            partition_record((1,), (here,), index=1),
+            partition_record((2, 1), (OTHER, here), index=2),
+        )
+        story.fail()
+        story.metadata.apply(directories_left(1, story.host.directory(1)))
+        steps = [change(leader=2, isr=(2,)), change(leader=-1, index=1), change(isr=(2,), index=2)]
+        for index, step in enumerate(steps):
+            assert f"{TOPIC}-{index}" in story.manager.roles.unsettled(story.first)
+            story.metadata.apply(step)
+        # The last one in sync stays in the ISR, without leading.
+        assert story.replica(1).registration.isr == (1,)
+        assert not story.manager.roles.unsettled(story.first)
+
+    run(tmp_path, test)
+
+
+def test_replica_of_another_topic_of_that_name_is_put_aside(tmp_path: Path) -> None:
+    async def test(story: Story) -> None:
+        here, there = story.host.directories
+        await story.begin(partition_record((1, 2), (here, OTHER)))
+        story.fail()
+        story.metadata.apply(
+            directories_left(1, there),
+            RemoveTopicRecord(topic_id=TOPIC_ID),
+            topic(TOPIC, ANOTHER_TOPIC),
+            partition_record((1, 2), (UNASSIGNED, OTHER), topic_id=ANOTHER_TOPIC),
+        )
+        created = await story.host.online()
+
+        former = story.first
+        life = former.next_life(here, directory_identity(former.path))
+        logs = await load_revived(
+            story.host.log_dirs,
+            life,
+            lambda _name, _id: False,
+            lambda _: LogConfig(),
+            is_ours=lambda _: True,
+        )
+        life.replica_count = len(logs)
+        story.host.log_dirs.revive(former, life, logs)
+
+        assert created.log is not None
+        assert created.log.log_dir is story.host.log_dirs.all[1]
+        await until(lambda: len(list(life.path.glob("orders-0.*-stray"))) == 1)
+        assert life.replica_count == 0
+        assert not (life.path / "orders-0").exists()
+
+    run(tmp_path, test)
+
+
+def test_what_was_on_a_replaced_disk_is_made_anew_when_the_controller_knows_the_new_one(
+    tmp_path: Path,
+) -> None:
+    async def test(story: Story) -> None:
+        here, there = story.host.directories
+        await story.begin(partition_record((2, 1), (OTHER, here)))
+        story.fail()
+        story.metadata.apply(directories_left(1, there), change(isr=(2,)))
+        shutil.rmtree(story.first.path)
+        story.first.path.mkdir()
+        new_id = directory_id(15)
+
+        life = await story.revive(new_id)
+        story.metadata.apply(config("retention.ms", "1"))
+        await quiet(story.host.log_dirs.all)
+        assert story.replica().is_without_log
+
+        story.metadata.apply(broker(1, there, new_id))
+        replica = await story.host.online()
+        assert isinstance(replica.state, Following)
+        assert replica.log is not None
+        assert replica.log.end_offset == 0
+        assert replica.log.log_dir in (life, story.host.log_dirs.all[1])
+        await until(lambda: bool(story.sender.told))
+        assert story.sender.told[0] == replica.log.log_dir.directory_id
+
+    run(tmp_path, test)
+
+
+def test_nothing_is_made_anew_while_another_directory_is_offline(tmp_path: Path) -> None:
+    async def test(story: Story) -> None:
+        here, there = story.host.directories
+        await story.begin(
+            partition_record((2, 1), (OTHER, here), index=0),
+            partition_record((2, 1), (OTHER, there), index=1),
+        )
+        story.host.dirs.append(story.host.dirs[0])
+        third = LogDir(tmp_path / "third", directory_id(12))
+        story.host.log_dirs.all = (*story.host.log_dirs.all, third)
+        third.go_offline("at start")
+        story.fail()
+        story.metadata.apply(directories_left(1, there), change(isr=(2,)))
+        shutil.rmtree(story.first.path)
+        story.first.path.mkdir()
+
+        await story.revive(directory_id(15))
+        story.metadata.apply(broker(1, there, directory_id(15)))
+        await quiet(story.host.log_dirs.all)
+
+        assert isinstance(story.replica().state, Offline)
+        assert story.replica(1).is_online
+
+    run(tmp_path, test)
+
+
+def test_last_replica_in_sync_that_is_made_anew_must_not_lead_but_its_own_log_may(
+    tmp_path: Path,
+) -> None:
+    async def test(story: Story) -> None:
+        here, there = story.host.directories
+        await story.begin(partition_record((1, 2), (here, OTHER)))
+        story.metadata.apply(change(isr=(1,)))
+        await story.host.produced(batch(5), acks=1)
+        story.fail()
+        story.metadata.apply(directories_left(1, there), change(leader=-1))
+        kept = tmp_path / "kept"
+        story.first.path.rename(kept)
+        story.first.path.mkdir()
+        (await story.revive(directory_id(15))).replica_count = 9
+        story.metadata.apply(broker(1, there, directory_id(15)))
+        empty = (await story.host.online()).log
+        assert empty is not None
+        await until(lambda: story.sender.told.get(0) == LOST)
+        story.metadata.apply(
+            PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, directories=(LOST, OTHER))
+        )
+
+        # The old disk is put back.
+        story.host.log_dirs.fail(story.first, "taken out")
+        story.metadata.apply(directories_left(1, there))
+        shutil.rmtree(story.first.path)
+        kept.rename(story.first.path)
+        life = await story.revive(here)
+
+        replica = story.replica()
+        assert replica.is_online
+        assert replica.log is not None
+        assert replica.log.log_dir is life
+        assert replica.log.end_offset == 5
+        assert replica.stand_in is StandIn.NO
+        assert story.sender.told[0] == here
+        await until(lambda: bool(list(empty.log_dir.path.glob("orders-0.*-delete"))))
+        assert not (story.host.dirs[1].path / "orders-0").exists()
+
+    run(tmp_path, test)
+
+
+def test_second_failure_takes_the_returned_replicas_offline_again(tmp_path: Path) -> None:
+    async def test(story: Story) -> None:
+        here, there = story.host.directories
+        await story.begin(partition_record((1,), (here,)))
+        await story.host.produced(batch(2))
+        for _ in range(3):
+            story.fail()
+            assert story.manager.registry.offline_count == 1
+            story.metadata.apply(directories_left(1, there), change(leader=-1))
+            await story.revive()
+            assert isinstance(story.replica().state, Following)
+            story.metadata.apply(broker(1, here, there), change(leader=1))
+            assert isinstance(story.replica().state, Leading)
+        result = await story.host.produced(batch(1))
+        assert result.base_offset == 2
+        assert len(story.manager.placement._writers) <= 2
+
+    run(tmp_path, test)
+
+
+def test_replica_found_in_another_directory_than_assigned_is_reported(tmp_path: Path) -> None:
+    async def test(story: Story) -> None:
+        here, there = story.host.directories
+        await story.begin(partition_record((2, 1), (OTHER, here)))
+        story.fail()
+        story.metadata.apply(
+            directories_left(1, there),
+            PartitionChangeRecord(
+                partition_id=0, topic_id=TOPIC_ID, directories=(OTHER, LOST), isr=(2,)
+            ),
+        )
+        await story.revive()
+        assert story.sender.told == {0: here}
+
+    run(tmp_path, test)
+
+
+def test_replica_removed_by_hand_from_a_healthy_directory_is_not_made_anew(
+    tmp_path: Path,
+) -> None:
+    async def test(story: Story) -> None:
+        here, there = story.host.directories
+        await story.begin(
+            partition_record((2, 1), (OTHER, here), index=0),
+            partition_record((2, 1), (OTHER, there), index=1),
+        )
+        shutil.rmtree(story.host.dirs[1].path / "orders-1")
+        await story.reports.find_lost_replicas()
+        assert isinstance(story.replica(1).state, Offline)
+        story.fail()
+        story.metadata.apply(
+            directories_left(1, there), change(isr=(2,)), change(isr=(2,), index=1)
+        )
+
+        await story.revive()
+        story.metadata.apply(broker(1, here, there))
+        await quiet(story.host.log_dirs.all)
+
+        assert story.replica(0).is_online
+        assert isinstance(story.replica(1).state, Offline)
+
+    run(tmp_path, test)

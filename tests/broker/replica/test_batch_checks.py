@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from broker.replica.batch_checks import BatchLimits, accept_batch
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError
+from jbodlab.protocol import record_batch
+from jbodlab.protocol.crc32c import crc32c
+from jbodlab.protocol.record_batch import build_batch
+
+LIMITS = BatchLimits(max_message_bytes=1000, segment_bytes=2000)
+NOW_MS = 10_000
+
+
+def with_field(data: bytes, position: int, format_: str, value: int) -> bytes:
+    """Change a field that the CRC covers, and make the CRC right again."""
+    changed = bytearray(data)
+    struct.pack_into(format_, changed, position, value)
+    struct.pack_into(">I", changed, 17, crc32c(memoryview(changed)[21:]))
+    return bytes(changed)
+
+
+def batch(**arguments: int) -> bytes:
+    return build_batch([(b"k", b"v"), (None, b"w")], timestamp_ms=9_000, **arguments)  # type: ignore[arg-type]
+
+
+def refusal(records: bytes | None, limits: BatchLimits = LIMITS) -> ErrorCode:
+    with pytest.raises(KafkaError) as caught:
+        accept_batch(records, limits, NOW_MS)
+    return caught.value.code
+
+
+def test_good_batch_is_kept_as_it_came() -> None:
+    data = batch(producer_id=5, producer_epoch=0, base_sequence=7)
+
+    accepted = accept_batch(data, LIMITS, NOW_MS)
+
+    assert accepted.data is data
+    assert (accepted.header.records_count, accepted.header.base_sequence) == (2, 7)
+
+
+@pytest.mark.parametrize(
+    ("records", "code"),
+    [
+        (None, ErrorCode.INVALID_RECORD),
+        (b"", ErrorCode.INVALID_RECORD),
+        (batch() + batch(), ErrorCode.INVALID_RECORD),
+        (batch()[:40], ErrorCode.CORRUPT_MESSAGE),
+        (batch()[:-1], ErrorCode.CORRUPT_MESSAGE),
+        (batch()[:-1] + b"?", ErrorCode.CORRUPT_MESSAGE),
+        (batch()[:16] + b"\x01" + batch()[17:], ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT),
+        (batch(base_offset=1), ErrorCode.INVALID_RECORD),
+        (with_field(batch(), 57, ">i", 3), ErrorCode.INVALID_RECORD),
+        (with_field(batch(), 57, ">i", 0), ErrorCode.INVALID_RECORD),
+        (with_field(batch(), 23, ">i", -1), ErrorCode.INVALID_RECORD),
+        (batch(attributes=record_batch.CONTROL), ErrorCode.INVALID_RECORD),
+        (batch(attributes=record_batch.TRANSACTIONAL), ErrorCode.INVALID_TXN_STATE),
+        (with_field(batch(), 21, ">h", 5), ErrorCode.INVALID_RECORD),
+        (batch(producer_id=5, producer_epoch=0), ErrorCode.INVALID_RECORD),
+    ],
+)
+def test_bad_batch_is_refused(records: bytes | None, code: ErrorCode) -> None:
+    assert refusal(records) is code
+
+
+def test_sizes_are_limited_by_message_and_by_segment() -> None:
+    size = len(batch())
+
+    assert accept_batch(batch(), BatchLimits(max_message_bytes=size, segment_bytes=size), NOW_MS)
+    small = BatchLimits(max_message_bytes=size - 1, segment_bytes=size)
+    assert refusal(batch(), small) is ErrorCode.MESSAGE_TOO_LARGE
+    short = BatchLimits(max_message_bytes=size, segment_bytes=size - 1)
+    assert refusal(batch(), short) is ErrorCode.RECORD_LIST_TOO_LARGE
+
+
+def test_compacted_topic_wants_a_key_in_every_record() -> None:
+    limits = BatchLimits(max_message_bytes=1000, segment_bytes=2000, compacted=True)
+
+    assert refusal(batch(), limits) is ErrorCode.INVALID_RECORD
+    assert accept_batch(build_batch([(b"k", b"v")], timestamp_ms=1), limits, NOW_MS)
+
+
+def test_timestamps_outside_the_window_are_refused() -> None:
+    def limits(before_ms: int, after_ms: int) -> BatchLimits:
+        return BatchLimits(
+            max_message_bytes=1000,
+            segment_bytes=2000,
+            timestamp_before_max_ms=before_ms,
+            timestamp_after_max_ms=after_ms,
+        )
+
+    assert accept_batch(batch(), limits(1000, 0), NOW_MS)
+    assert refusal(batch(), limits(999, 0)) is ErrorCode.INVALID_TIMESTAMP
+    future = build_batch([(None, b"v")], timestamp_ms=NOW_MS + 5)
+    assert accept_batch(future, limits(0, 5), NOW_MS)
+    assert refusal(future, limits(0, 4)) is ErrorCode.INVALID_TIMESTAMP
+
+
+def test_append_time_is_written_with_a_valid_crc() -> None:
+    limits = BatchLimits(max_message_bytes=1000, segment_bytes=2000, log_append_time=True)
+
+    accepted = accept_batch(batch(), limits, NOW_MS)
+
+    assert accepted.header.max_timestamp == NOW_MS
+    assert accepted.header.attributes & record_batch.LOG_APPEND_TIME
+    assert record_batch.crc_is_valid(accepted.data, 0, accepted.header)
+    records = list(record_batch.iterate_records(accepted.data))
+    assert [record.timestamp for record in records] == [NOW_MS, NOW_MS]
+
+
+def sealed(data: bytes) -> bytes:
+    """Give a batch that was changed a right CRC."""
+    crc = crc32c(data[record_batch.CRC_START :])
+    return data[: record_batch.CRC_OFFSET] + struct.pack(">I", crc) + data[record_batch.CRC_START :]
+
+
+def test_body_that_is_no_records_is_refused_though_its_crc_is_right() -> None:
+    good = build_batch([(b"key", b"value")] * 3, timestamp_ms=1000)
+    body = len(good) - record_batch.HEADER_SIZE
+    for garbage in (b"\xff" * body, b"\x00" * body, b"\x02" * body, good[61:62] + b"\x7f" * 99):
+        assert refusal(
+            sealed(good[:8] + struct.pack(">i", 49 + len(garbage)) + good[12:61] + garbage)
+        ) is (ErrorCode.INVALID_RECORD)
+
+
+@pytest.mark.parametrize("codec", [0, 4])
+def test_count_that_no_batch_of_its_size_can_have_is_refused(codec: int) -> None:
+    good = bytearray(build_batch([(None, b"value")], timestamp_ms=1000))
+    good[21:23] = codec.to_bytes(2, "big")
+    good[23:27] = struct.pack(">i", 2**31 - 2)
+    good[57:61] = struct.pack(">i", 2**31 - 1)
+    assert refusal(sealed(bytes(good))) is ErrorCode.INVALID_RECORD

@@ -1,0 +1,378 @@
+"""Replicas in directories without room: what is refused, what pauses, and what goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+
+import pytest
+
+from broker.disk.condition_monitor import ConditionMonitor, ConditionSettings, Look
+from broker.disk.log_dir import LogDir
+from broker.disk.replica_files import ReplicaLostError
+from broker.replica.client_requests import AppendResult, FetchEntry, FetchParams, FetchResult
+from broker.replica.partition import Partition
+from broker.replica.replica_state import Following, Leading, Offline
+from jbodlab.directory_id import UNASSIGNED
+from jbodlab.error_code import ErrorCode
+from jbodlab.ids import BrokerId, TopicPartition
+from tests.broker.following.test_following import Pair, run
+from tests.broker.replica.test_partition_leading import THREE, TWO, Cluster
+from tests.broker.replicas import (
+    TOPIC,
+    TOPIC_ID,
+    TP,
+    Host,
+    Metadata,
+    batch,
+    broker,
+    change,
+    config,
+    feature,
+    partition_record,
+    topic,
+    until,
+)
+from tests.waiting import quiet
+
+TOTAL, RESERVED = 10_000_000, 100_000
+ROOM, NO_ROOM = TOTAL // 2, RESERVED - 1
+STORAGE_ERROR, NONE = ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NONE
+
+
+def watch(host: Host) -> ConditionMonitor:
+    """Watch the directories of a host; how much room there is the test says with `look`."""
+    monitor = ConditionMonitor(
+        host.log_dirs,
+        ConditionSettings(reserved_bytes=RESERVED),
+        on_degraded=lambda _degraded: None,
+    )
+    monitor.add_listener(host.manager.roles)
+    for log_dir in host.dirs:
+        monitor.looked(log_dir, Look(TOTAL, ROOM))
+    return monitor
+
+
+def look(monitor: ConditionMonitor, log_dir: LogDir, free_bytes: int) -> None:
+    monitor.looked(log_dir, Look(TOTAL, free_bytes))
+
+
+async def leader_alone(root: Path) -> tuple[Host, Partition, ConditionMonitor]:
+    host = Host(root)
+    monitor = watch(host)
+    Metadata(host.manager.roles).apply(
+        feature(),
+        broker(1, *host.directories),
+        topic(),
+        partition_record((1,), (host.directory(0),)),
+    )
+    return host, await host.online(), monitor
+
+
+def consumed(host: Host, offset: int) -> asyncio.Future[list[FetchResult]]:
+    entry = FetchEntry(
+        topic_partition=TP, topic_id=TOPIC_ID, fetch_offset=offset, partition_max_bytes=1 << 20
+    )
+    params = FetchParams(
+        replica_id=BrokerId(-1), replica_epoch=-1, max_wait_ms=0, min_bytes=1, max_bytes=1 << 20
+    )
+    return host.manager.fetch(params, [entry])
+
+
+def test_a_full_directory_refuses_appends_and_serves_everything_else(tmp_path: Path) -> None:
+    async def body() -> None:
+        host, partition, monitor = await leader_alone(tmp_path)
+        first = await host.produced(batch(producer_id=5, sequence=0))
+        look(monitor, host.dirs[0], NO_ROOM)
+
+        refused = await host.produced(batch(producer_id=5, sequence=1))
+        assert refused.error_code is STORAGE_ERROR
+        assert "is full: 99999 of 10000000 bytes usable" in (refused.error_message or "")
+        assert isinstance(partition.state, Leading)
+        assert partition.log is not None
+        assert partition.log.end_offset == 1, "what is refused gets no offset"
+        (fetched,) = await consumed(host, 0)
+        assert fetched.records_size > 0
+        repeated = await host.produced(batch(producer_id=5, sequence=0))
+        assert (repeated.error_code, repeated.base_offset) == (NONE, first.base_offset)
+
+        look(monitor, host.dirs[0], ROOM)
+        again = await host.produced(batch(producer_id=5, sequence=1))
+        assert (again.error_code, again.base_offset) == (NONE, 1)
+        await host.stop()
+
+    asyncio.run(body())
+
+
+def test_a_producer_that_runs_ahead_of_the_disk_is_stopped_before_the_reserve(
+    tmp_path: Path,
+) -> None:
+    async def body() -> None:
+        host, _, monitor = await leader_alone(tmp_path)
+        look(monitor, host.dirs[0], RESERVED + 50_000)
+
+        # Sent in one turn of the loop: nothing of it is written before the last is judged.
+        requests = [host.produce(batch(value=bytes(9_000))) for _ in range(20)]
+        results: list[AppendResult] = [result for each in requests for result in await each]
+
+        assert [each.error_code for each in results] == [NONE] * 5 + [STORAGE_ERROR] * 15
+        assert host.dirs[0].condition.is_full
+        assert host.dirs[0].is_online
+        assert host.dirs[0].space.refused_count == 15
+        await host.stop()
+
+    asyncio.run(body())
+
+
+def test_replicas_in_other_directories_are_not_concerned(tmp_path: Path) -> None:
+    async def body() -> None:
+        host, _, monitor = await leader_alone(tmp_path)
+        look(monitor, host.dirs[1], NO_ROOM)
+
+        assert (await host.produced(batch())).error_code is NONE
+        await host.stop()
+
+    asyncio.run(body())
+
+
+def test_a_follower_in_a_full_directory_pauses_and_catches_up_with_room(tmp_path: Path) -> None:
+    async def test(pair: Pair) -> None:
+        monitor = watch(pair.two.host)
+        disk = pair.two.host.dirs[0]
+        await pair.produced(pair.one, batch(2))
+        look(monitor, disk, NO_ROOM)
+        # As the controller does when it hears of the full directory.
+        pair.metadata.apply(change(isr=(1,)))
+
+        assert (await pair.produced(pair.one, batch(3))).error_code is NONE, "nobody waits for it"
+        await quiet(pair.two.host.dirs)
+        assert pair.two.end_offset == 2
+        assert isinstance(pair.two.replica.state, Following)
+        assert pair.one.host.proposals.proposed == [], "who pauses does not join"
+
+        look(monitor, disk, ROOM)
+
+        await until(lambda: pair.two.end_offset == 5)
+        await until(lambda: pair.one.host.proposals.proposed[-1:] == [(1, 2)])
+        assert pair.two.content() == pair.one.content()
+
+    run(tmp_path, test)
+
+
+def test_below_min_isr_what_was_acknowledged_can_be_read_and_nothing_more(tmp_path: Path) -> None:
+    """The disk of a leader is full, and so is that of the only other member of the ISR."""
+
+    async def test(pair: Pair) -> None:
+        monitor = watch(pair.one.host)
+        pair.metadata.apply(config("min.insync.replicas", "2"))
+        await pair.produced(pair.one, batch(3))
+        assert pair.one.replica.high_watermark == 3
+        assert pair.two.replica.high_watermark < 3, "a follower hears of it with the next records"
+        look(monitor, pair.one.host.dirs[0], NO_ROOM)
+        # As the controller does when it hears of the full directory.
+        pair.metadata.apply(change(isr=(2,), leader=2))
+
+        await until(lambda: pair.two.replica.high_watermark == 3)
+        refused = await pair.produced(pair.two, batch())
+        written = await pair.produced(pair.two, batch(), acks=1)
+        await quiet(pair.two.host.dirs)
+
+        assert refused.error_code is ErrorCode.NOT_ENOUGH_REPLICAS
+        assert written.error_code is NONE
+        assert pair.two.end_offset == 4
+        assert pair.two.replica.high_watermark == 3
+        assert pair.two.host.proposals.proposed == [], "who takes no records does not join"
+
+    run(tmp_path, test, fetch_wait_max_ms=60_000)
+
+
+def test_what_a_follower_has_no_room_for_is_put_off_not_lost(tmp_path: Path) -> None:
+    async def test(pair: Pair) -> None:
+        monitor = watch(pair.two.host)
+        disk = pair.two.host.dirs[0]
+        look(monitor, disk, RESERVED + 20_000)
+
+        produced = pair.one.host.produce(batch(value=bytes(50_000)))
+        await until(lambda: disk.condition.is_full)
+        assert pair.two.end_offset == 0
+        assert disk.is_online
+
+        look(monitor, disk, ROOM)
+        (result,) = await asyncio.wait_for(produced, 10)
+        assert result.error_code is NONE
+        assert pair.two.end_offset == 1
+
+    run(tmp_path, test)
+
+
+def test_a_replica_that_comes_into_a_full_directory_begins_to_follow_with_room(
+    tmp_path: Path,
+) -> None:
+    async def test(pair: Pair) -> None:
+        monitor = watch(pair.two.host)
+        disk = pair.two.host.dirs[0]
+        look(monitor, disk, NO_ROOM)
+        second = TopicPartition(TOPIC, 1)
+        directories = (pair.one.host.directory(0), pair.two.host.directory(0))
+        pair.metadata.apply(partition_record((1, 2), directories, index=1))
+        follower = await pair.two.host.online(second)
+        produced = pair.one.host.produce(batch(), topic_partition=second)
+        await quiet(pair.two.host.dirs)
+        assert not produced.done()
+
+        look(monitor, disk, ROOM)
+
+        (result,) = await asyncio.wait_for(produced, 10)
+        assert result.error_code is NONE
+        assert follower.log is not None
+        assert follower.log.written_end == 1
+
+    run(tmp_path, test)
+
+
+def test_the_high_watermark_waits_no_longer_for_who_was_put_out_of_the_isr(
+    tmp_path: Path,
+) -> None:
+    async def body() -> None:
+        cluster = Cluster(tmp_path)
+        await cluster.start()
+        produced = cluster.host.produce(batch())
+        await cluster.settle()
+        cluster.fetched(TWO, 1)
+        assert not produced.done()
+
+        # Follower 3 was caught up until now, its directory is online, and it is out.
+        cluster.metadata.apply(change(isr=(1, 2)))
+
+        (result,) = await asyncio.wait_for(produced, 1)
+        assert result.error_code is NONE
+        # It counts again as soon as it fetches.
+        cluster.fetched(THREE, 1)
+        assert cluster.host.proposals.proposed == [(1, 2, 3)]
+        await cluster.host.stop()
+
+    asyncio.run(body())
+
+
+def new_topic(host: Host, count: int, target: object = UNASSIGNED) -> Metadata:
+    metadata = Metadata(host.manager.roles)
+    metadata.apply(
+        feature(),
+        broker(1, *host.directories),
+        topic(),
+        *(partition_record((1,), (target,), index=number) for number in range(count)),  # type: ignore[arg-type]
+    )
+    return metadata
+
+
+def replicas_in(host: Host) -> list[int]:
+    return [sum(entry.is_dir() for entry in log_dir.path.iterdir()) for log_dir in host.dirs]
+
+
+def test_new_replicas_avoid_full_directories(tmp_path: Path) -> None:
+    async def body() -> None:
+        host = Host(tmp_path, dir_count=3)
+        look(watch(host), host.dirs[1], NO_ROOM)
+
+        new_topic(host, 4)
+        for index in range(4):
+            await host.online(TopicPartition(TOPIC, index))
+
+        assert replicas_in(host) == [2, 0, 2]
+        await host.stop()
+
+    asyncio.run(body())
+
+
+def test_where_all_are_full_empty_replicas_are_created_while_half_of_the_reserve_is_left(
+    tmp_path: Path,
+) -> None:
+    async def body() -> None:
+        host = Host(tmp_path, dir_count=1)
+        monitor = watch(host)
+        look(monitor, host.dirs[0], RESERVED - 1)
+
+        new_topic(host, 8)
+        # 99999 bytes, 16 KiB for each replica, and 50000 that stay.
+        await until(lambda: replicas_in(host) == [3])
+        await quiet(host.dirs)
+        assert replicas_in(host) == [3]
+        assert not any(log_dir.space.takes(1) for log_dir in host.dirs)
+
+        look(monitor, host.dirs[0], ROOM)
+        for index in range(8):
+            await host.online(TopicPartition(TOPIC, index))
+        assert replicas_in(host) == [8]
+        await host.stop()
+
+    asyncio.run(body())
+
+
+def test_a_replica_is_created_where_it_was_assigned_even_if_that_is_full(tmp_path: Path) -> None:
+    async def body() -> None:
+        host = Host(tmp_path)
+        look(watch(host), host.dirs[1], NO_ROOM)
+
+        new_topic(host, 1, host.directory(1))
+        partition = await host.online()
+
+        assert partition.log is not None
+        assert partition.log.log_dir is host.dirs[1]
+        await host.stop()
+
+    asyncio.run(body())
+
+
+def test_a_replica_that_was_removed_by_hand_is_logged_once_without_a_traceback(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def body() -> None:
+        host, partition, _ = await leader_alone(tmp_path)
+        assert partition.log is not None
+        files = partition.log.files
+
+        def lost(*_: object) -> None:
+            raise ReplicaLostError(files.directory)
+
+        files.carry_out = lost  # type: ignore[method-assign, assignment]
+        result = await host.produced(batch())
+
+        assert result.error_code is STORAGE_ERROR
+        assert isinstance(partition.state, Offline)
+        assert host.dirs[0].is_online
+        found = [record for record in caplog.records if record.levelno >= logging.WARNING]
+        assert len(found) == 1
+        assert found[0].exc_info is None
+        await host.stop()
+
+    asyncio.run(body())
+
+
+def test_following_that_fails_again_and_again_is_logged_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test(pair: Pair) -> None:
+        monitor = watch(pair.two.host)
+        disk = pair.two.host.dirs[0]
+        look(monitor, disk, NO_ROOM)
+        await pair.produced(pair.one, batch(value=b"precious"), acks=1)
+        leader_log = pair.one.replica.log
+        assert leader_log is not None
+        segment = next(leader_log.files.directory.glob("*.log"))
+        segment.write_bytes(segment.read_bytes().replace(b"precious", b"spurious"))
+        leader_log.tail.clear()
+
+        look(monitor, disk, ROOM)
+        lane = pair.two.host.fetchers._lane_of[TP]
+        await until(lambda: (f := lane._replicas.get(TP)) is not None and f.failures > 3)
+
+        complaints = [
+            record
+            for record in caplog.records
+            if "following orders-0 failed" in record.message and record.levelno > logging.DEBUG
+        ]
+        assert len(complaints) == 1
+
+    caplog.set_level(logging.DEBUG)
+    run(tmp_path, test)

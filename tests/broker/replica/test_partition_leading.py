@@ -1,0 +1,535 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from broker.replica.client_requests import AppendResult
+from broker.replica.replica_state import Offline
+from jbodlab.directory_id import UNASSIGNED
+from jbodlab.error_code import ErrorCode
+from jbodlab.ids import BrokerId, LeaderEpoch, PartitionEpoch
+from jbodlab.requests import IsrChangeResult
+from tests.broker.replicas import (
+    DEADLINE_S,
+    TOPIC_ID,
+    TP,
+    Host,
+    Metadata,
+    batch,
+    broker,
+    change,
+    config,
+    directories_left,
+    directory_id,
+    feature,
+    partition_record,
+    topic,
+    until,
+)
+
+TWO, THREE = BrokerId(2), BrokerId(3)
+D2, D3 = directory_id(20), directory_id(30)
+
+
+class Cluster:
+    """Broker 1 with real directories leads; brokers 2 and 3 are told of by the test."""
+
+    def __init__(self, tmp_path: Path, **arguments: int) -> None:
+        self.host = Host(tmp_path, **arguments)  # type: ignore[arg-type]
+        self.metadata = Metadata(self.host.manager.roles)
+
+    async def start(self, *, min_isr: int = 2, isr: tuple[int, ...] = (1, 2, 3)) -> None:
+        self.metadata.apply(
+            feature(),
+            broker(1, *self.host.directories),
+            broker(2, D2, directory_id(21)),
+            broker(3, D3, directory_id(31)),
+            config("min.insync.replicas", str(min_isr)),
+            topic(),
+            partition_record((1, 2, 3), (self.host.directory(0), D2, D3), isr=isr),
+        )
+        await self.host.online()
+
+    def fetched(self, follower: BrokerId, offset: int) -> None:
+        partition = self.host.manager.registry.partition(TP)
+        assert partition is not None
+        partition.in_sync.follower_fetched(follower, offset, 7)
+
+    async def settle(self) -> None:
+        """Let everything reach the disk."""
+        partition = await self.host.online()
+        assert partition.log is not None
+        await asyncio.wait_for(partition.log.written(), DEADLINE_S)
+        await asyncio.sleep(0)
+
+    async def waiting(self) -> asyncio.Future[list[AppendResult]]:
+        """Return a produce request that waits for followers."""
+        future = self.host.produce(batch())
+        await self.settle()
+        assert not future.done()
+        return future
+
+
+def run(tmp_path: Path, test: object, **arguments: object) -> None:
+    async def main() -> None:
+        cluster = Cluster(tmp_path)
+        await cluster.start(**arguments)  # type: ignore[arg-type]
+        try:
+            await asyncio.wait_for(test(cluster), 2 * DEADLINE_S)  # type: ignore[operator]
+        finally:
+            await cluster.host.stop()
+
+    asyncio.run(main())
+
+
+def code_of(future: asyncio.Future[list[AppendResult]]) -> ErrorCode:
+    """Return what a request was answered; it must have been by now."""
+    assert future.done()
+    (result,) = future.result()
+    return result.error_code
+
+
+def test_acks_all_is_answered_when_the_whole_isr_has_the_record(tmp_path: Path) -> None:
+    async def test(cluster: Cluster) -> None:
+        future = await cluster.waiting()
+
+        cluster.fetched(TWO, 1)
+        assert not future.done()
+        cluster.fetched(THREE, 1)
+
+        assert code_of(future) is ErrorCode.NONE
+        assert future.result()[0].base_offset == 0
+
+    run(tmp_path, test)
+
+
+def test_acks_one_is_answered_when_the_leader_has_written(tmp_path: Path) -> None:
+    async def test(cluster: Cluster) -> None:
+        result = await cluster.host.produced(batch(3), acks=1)
+
+        assert (result.error_code, result.base_offset) == (ErrorCode.NONE, 0)
+        assert (await cluster.host.produced(batch(), acks=1)).base_offset == 3
+
+    run(tmp_path, test)
+
+
+def test_offsets_follow_the_order_of_the_calls_before_anything_is_written(tmp_path: Path) -> None:
+    async def test(cluster: Cluster) -> None:
+        futures = [cluster.host.produce(batch(2), acks=1) for _ in range(20)]
+
+        results = await asyncio.wait_for(asyncio.gather(*futures), DEADLINE_S)
+
+        assert [each[0].base_offset for each in results] == list(range(0, 40, 2))
+
+    run(tmp_path, test)
+
+
+def test_waiting_produce_is_answered_the_moment_its_directory_fails(tmp_path: Path) -> None:
+    async def test(cluster: Cluster) -> None:
+        future = await cluster.waiting()
+
+        cluster.host.log_dirs.fail(cluster.host.dirs[0], "test")
+
+        assert code_of(future) is ErrorCode.KAFKA_STORAGE_ERROR
+        later = await cluster.host.produced(batch())
+        assert later.error_code is ErrorCode.KAFKA_STORAGE_ERROR
+
+    run(tmp_path, test)
+
+
+def test_followers_dead_disk_does_not_hold_back_the_high_watermark(tmp_path: Path) -> None:
+    """The follower is caught up a moment ago; its directory goes offline, its broker lives on."""
+
+    async def test(cluster: Cluster) -> None:
+        cluster.fetched(TWO, 0)
+        cluster.fetched(THREE, 0)
+        future = await cluster.waiting()
+        cluster.fetched(TWO, 1)
+        assert not future.done()
+
+        cluster.metadata.apply(change(isr=(1, 2)), directories_left(3, directory_id(31)))
+
+        assert code_of(future) is ErrorCode.NONE
+
+    run(tmp_path, test)
+
+
+def test_caught_up_follower_outside_the_isr_holds_back_until_its_directory_fails(
+    tmp_path: Path,
+) -> None:
+    async def test(cluster: Cluster) -> None:
+        cluster.fetched(TWO, 0)
+        cluster.fetched(THREE, 0)
+        partition = await cluster.host.online()
+        refused = IsrChangeResult(
+            topic_id=TOPIC_ID, partition=0, error_code=ErrorCode.INELIGIBLE_REPLICA
+        )
+        partition.in_sync.answered(0, refused)
+        future = await cluster.waiting()
+        cluster.fetched(TWO, 1)
+        assert not future.done()
+
+        cluster.metadata.apply(directories_left(3, directory_id(31)))
+
+        assert code_of(future) is ErrorCode.NONE
+
+    run(tmp_path, test, isr=(1, 2))
+
+
+def test_waiting_produce_is_answered_when_the_isr_gets_too_small(tmp_path: Path) -> None:
+    async def test(cluster: Cluster) -> None:
+        future = await cluster.waiting()
+
+        cluster.metadata.apply(change(isr=(1,)))
+
+        assert code_of(future) is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        refused = await cluster.host.produced(batch())
+        assert refused.error_code is ErrorCode.NOT_ENOUGH_REPLICAS
+
+    run(tmp_path, test)
+
+
+def test_high_watermark_stands_while_the_isr_is_too_small(tmp_path: Path) -> None:
+    async def test(cluster: Cluster) -> None:
+        cluster.metadata.apply(change(isr=(1,)))
+        assert (await cluster.host.produced(batch(), acks=1)).error_code is ErrorCode.NONE
+        partition = await cluster.host.online()
+        assert partition.high_watermark == 0
+
+        cluster.metadata.apply(config("min.insync.replicas", "1"))
+
+        assert partition.high_watermark == 1
+
+    run(tmp_path, test)
+
+
+def test_waiting_produce_is_answered_with_the_new_leader(tmp_path: Path) -> None:
+    async def test(cluster: Cluster) -> None:
+        future = await cluster.waiting()
+
+        cluster.metadata.apply(change(leader=2))
+
+        assert code_of(future) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        hint = future.result()[0].leader_hint
+        assert hint is not None
+        assert (hint.leader, hint.leader_epoch) == (2, 1)
+
+    run(tmp_path, test)
+
+
+def test_leader_that_stays_goes_on_with_what_waits_in_its_new_epoch(tmp_path: Path) -> None:
+    async def test(cluster: Cluster) -> None:
+        future = await cluster.waiting()
+
+        cluster.metadata.apply(change(leader=1))
+        partition = await cluster.host.online()
+        assert partition.registration.leader_epoch == 1
+        assert not future.done()
+        for follower in (TWO, THREE):
+            cluster.fetched(follower, 1)
+
+        assert code_of(future) is ErrorCode.NONE
+        assert partition.log is not None
+        assert partition.log.end_offset == 1
+
+    run(tmp_path, test)
+
+
+@pytest.mark.parametrize("leader", [2, -1])
+def test_what_is_appended_when_the_leadership_is_lost_is_written_and_then_answered(
+    tmp_path: Path, leader: int
+) -> None:
+    async def test(cluster: Cluster) -> None:
+        resume = threading.Event()
+        cluster.host.dirs[0].run(lambda: resume.wait(DEADLINE_S))
+        # Nobody but this leader is in the ISR: what it has written is committed.
+        futures = [cluster.host.produce(batch(), acks=acks) for acks in (1, -1)]
+
+        cluster.metadata.apply(change(leader=leader))
+        assert not any(future.done() for future in futures)
+        resume.set()
+        await cluster.settle()
+
+        assert [code_of(future) for future in futures] == [ErrorCode.NONE] * 2
+
+    run(tmp_path, test, isr=(1,), min_isr=1)
+
+
+def test_what_the_new_leader_does_not_have_is_refused_when_it_is_cut(tmp_path: Path) -> None:
+    async def test(cluster: Cluster) -> None:
+        resume = threading.Event()
+        cluster.host.dirs[0].run(lambda: resume.wait(DEADLINE_S))
+        futures = [cluster.host.produce(batch(), acks=1) for _ in range(3)]
+        cluster.metadata.apply(change(leader=2))
+        partition = cluster.host.manager.registry.partition(TP)
+        assert partition is not None
+        assert partition.log is not None
+
+        cutting = asyncio.ensure_future(partition.log.truncate(1))
+        await asyncio.sleep(0.01)
+        resume.set()
+        await cutting
+        partition.truncated()
+        await cluster.settle()
+
+        codes = [code_of(future) for future in futures]
+        assert codes[0] is ErrorCode.NONE
+        # They may have been written, and answered, before the cut.
+        assert set(codes[1:]) <= {ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER}
+
+    run(tmp_path, test, isr=(1,), min_isr=1)
+
+
+def test_waiting_produce_of_a_deleted_topic_is_answered(tmp_path: Path) -> None:
+    from jbodlab.records.topic_records import RemoveTopicRecord
+
+    async def test(cluster: Cluster) -> None:
+        future = await cluster.waiting()
+
+        cluster.metadata.apply(RemoveTopicRecord(topic_id=TOPIC_ID))
+
+        assert code_of(future) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        await until(lambda: bool(cluster.host.removed))
+        assert cluster.host.removed[0].name.endswith("-delete")
+
+    run(tmp_path, test)
+
+
+def test_produce_times_out_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    async def test(cluster: Cluster) -> None:
+        result = await cluster.host.produced(batch(), timeout_ms=20)
+
+        assert result.error_code is ErrorCode.REQUEST_TIMED_OUT
+        assert (await cluster.host.online()).waiters.count == 0
+
+    run(tmp_path, test)
+
+
+def test_failing_write_answers_the_request_and_takes_the_directory_offline(tmp_path: Path) -> None:
+    async def test(cluster: Cluster) -> None:
+        partition = await cluster.host.online()
+        assert partition.log is not None
+
+        def fail(*_: object) -> None:
+            raise OSError(5, os.strerror(5))
+
+        partition.log.files.carry_out = fail  # type: ignore[assignment]  # the disk, for once
+
+        result = await cluster.host.produced(batch(), acks=1)
+
+        assert result.error_code is ErrorCode.KAFKA_STORAGE_ERROR
+        assert not cluster.host.dirs[0].is_online
+        assert isinstance(partition.state, Offline)
+
+    run(tmp_path, test)
+
+
+def test_repeated_batch_is_answered_with_its_first_offset(tmp_path: Path) -> None:
+    async def test(cluster: Cluster) -> None:
+        first = batch(2, producer_id=9, sequence=0)
+        second = batch(2, producer_id=9, sequence=2)
+        for records in (first, second):
+            await cluster.host.produced(records, acks=1)
+
+        again = await cluster.host.produced(first, acks=1)
+        gap = await cluster.host.produced(batch(producer_id=9, sequence=8), acks=1)
+
+        assert (again.error_code, again.base_offset) == (ErrorCode.NONE, 0)
+        assert gap.error_code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        partition = await cluster.host.online()
+        assert partition.log is not None
+        assert partition.log.end_offset == 4
+
+    run(tmp_path, test)
+
+
+def test_sequence_check_sees_batches_that_are_not_written_yet(tmp_path: Path) -> None:
+    async def test(cluster: Cluster) -> None:
+        futures = [
+            cluster.host.produce(batch(producer_id=9, sequence=sequence), acks=1)
+            for sequence in (0, 1, 1, 3, 2)
+        ]
+
+        results = await asyncio.wait_for(asyncio.gather(*futures), DEADLINE_S)
+
+        assert [(r[0].error_code, r[0].base_offset) for r in results] == [
+            (ErrorCode.NONE, 0),
+            (ErrorCode.NONE, 1),
+            (ErrorCode.NONE, 1),
+            (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1),
+            (ErrorCode.NONE, 2),
+        ]
+
+    run(tmp_path, test)
+
+
+def test_repeated_batch_waits_for_followers_like_the_first(tmp_path: Path) -> None:
+    async def test(cluster: Cluster) -> None:
+        records = batch(producer_id=9, sequence=0)
+        first = cluster.host.produce(records)
+        again = cluster.host.produce(records)
+        await cluster.settle()
+        assert not again.done()
+
+        cluster.fetched(TWO, 1)
+        cluster.fetched(THREE, 1)
+
+        assert code_of(first) is code_of(again) is ErrorCode.NONE
+
+    run(tmp_path, test)
+
+
+def test_follower_outside_the_isr_is_proposed_once_it_has_everything(tmp_path: Path) -> None:
+    async def test(cluster: Cluster) -> None:
+        await cluster.host.produced(batch(), acks=1)
+        cluster.fetched(TWO, 1)
+
+        cluster.fetched(THREE, 0)
+        assert cluster.host.proposals.proposed == []
+        cluster.fetched(THREE, 1)
+        cluster.fetched(THREE, 1)
+
+        assert cluster.host.proposals.proposed == [(1, 2, 3)]
+
+    run(tmp_path, test, isr=(1, 2))
+
+
+def test_follower_in_an_offline_directory_is_not_proposed(tmp_path: Path) -> None:
+    async def test(cluster: Cluster) -> None:
+        cluster.metadata.apply(directories_left(3, directory_id(31)))
+
+        cluster.fetched(THREE, 0)
+
+        assert cluster.host.proposals.proposed == []
+
+    run(tmp_path, test, isr=(1, 2))
+
+
+def test_member_in_an_offline_directory_is_proposed_to_leave_at_once(tmp_path: Path) -> None:
+    """The controller does not look at directories when it accepts a new member."""
+
+    async def test(cluster: Cluster) -> None:
+        cluster.metadata.apply(directories_left(3, directory_id(31)))
+
+        cluster.metadata.apply(change(isr=(1, 2, 3)))
+
+        assert cluster.host.proposals.proposed == [(1, 2)]
+
+    run(tmp_path, test, isr=(1, 2))
+
+
+def test_high_watermark_waits_for_a_member_that_is_only_proposed(tmp_path: Path) -> None:
+    async def test(cluster: Cluster) -> None:
+        partition = await cluster.host.online()
+        cluster.fetched(TWO, 0)
+        cluster.fetched(THREE, 0)
+        await cluster.host.produced(batch(), acks=1)
+        cluster.fetched(TWO, 1)
+        assert partition.high_watermark == 0
+        answer = IsrChangeResult(
+            topic_id=TOPIC_ID,
+            partition=0,
+            leader=BrokerId(1),
+            leader_epoch=LeaderEpoch(0),
+            isr=(BrokerId(1), TWO, THREE),
+            partition_epoch=PartitionEpoch(1),
+        )
+
+        assert not partition.in_sync.answered(0, answer)
+
+        assert partition.leader is not None
+        assert partition.leader.isr == (1, 2, 3)
+        cluster.fetched(THREE, 1)
+        assert partition.high_watermark == 1
+
+    run(tmp_path, test, isr=(1, 2))
+
+
+def test_refused_proposal_is_given_up_and_an_unknown_error_asks_again(tmp_path: Path) -> None:
+    async def test(cluster: Cluster) -> None:
+        partition = await cluster.host.online()
+        cluster.fetched(THREE, 0)
+        assert partition.leader is not None
+        refused = IsrChangeResult(
+            topic_id=TOPIC_ID, partition=0, error_code=ErrorCode.INELIGIBLE_REPLICA
+        )
+        busy = IsrChangeResult(topic_id=TOPIC_ID, partition=0, error_code=ErrorCode.NOT_CONTROLLER)
+
+        assert partition.in_sync.answered(0, busy)
+        assert partition.leader.proposed_isr == (1, 2, 3)
+        assert not partition.in_sync.answered(0, refused)
+
+        assert partition.leader.proposed_isr is None
+
+    run(tmp_path, test, isr=(1, 2))
+
+
+def test_batch_before_its_log_exists_waits_for_it(tmp_path: Path) -> None:
+    async def main() -> None:
+        host = Host(tmp_path)
+        metadata = Metadata(host.manager.roles)
+        metadata.apply(feature(), broker(1, *host.directories), topic())
+        metadata.apply(partition_record((1,), (UNASSIGNED,)))
+
+        future = host.produce(batch())
+        assert not future.done()
+        (result,) = await asyncio.wait_for(future, DEADLINE_S)
+
+        assert result.error_code is ErrorCode.NONE
+        assert host.assignments.assigned == [(TOPIC_ID, 0, host.directory(0))]
+        await host.stop()
+
+    asyncio.run(main())
+
+
+def test_one_who_cannot_hear_of_an_append_keeps_no_other_waiting(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test(cluster: Cluster) -> None:
+        host = cluster.host
+        second = TP._replace(partition=1)
+        cluster.metadata.apply(
+            partition_record((1,), (host.directory(0),), index=1),
+        )
+        first = await host.online()
+        await host.online(second)
+        assert first.log is not None
+
+        def broken() -> None:
+            raise ZeroDivisionError
+
+        first.log.on_written = broken
+        # In one turn of the loop: both are in one write.
+        host.produce(batch(), acks=1)
+        result = await asyncio.wait_for(
+            host.produce(batch(), acks=1, topic_partition=second), DEADLINE_S
+        )
+
+        assert result[0].error_code is ErrorCode.NONE
+        assert "ZeroDivisionError" in caplog.text
+
+    run(tmp_path, test)
+
+
+def test_one_who_cannot_hear_of_a_role_keeps_no_other_waiting(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test(cluster: Cluster) -> None:
+        partition = await cluster.host.online()
+        heard: list[int] = []
+
+        def broken() -> None:
+            raise ZeroDivisionError
+
+        partition.waiters.when_ready(broken)
+        partition.waiters.when_ready(lambda: heard.append(1))
+        partition.waiters.ready()
+
+        assert heard == [1]
+        assert "ZeroDivisionError" in caplog.text
+
+    run(tmp_path, test)

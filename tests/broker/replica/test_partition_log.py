@@ -1,0 +1,214 @@
+"""The one owner of a log: changes in order, and a cut that nothing can slip into."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from broker.disk.log_dir import LogDir
+from broker.replica.directory_writer import DirectoryWriter
+from broker.replica.partition_log import PartitionLog
+from broker.replica.tail_cache import TailCacheBudget
+from jbodlab.log.filesystem import PosixFileSystem
+from jbodlab.log.leader_epochs import read_leader_epochs
+from jbodlab.log.loaded_log import LoadedLog, create_log
+from jbodlab.log.log_config import LogConfig
+from jbodlab.protocol.record_batch import build_batch, iterate_headers, read_header
+from tests.broker.disks import make_log_dir, run
+from tests.broker.logs import TOPIC_ID, read_direct, topic_partition
+from tests.jbodlab.log.direct_log import DirectLog
+
+CONFIG = LogConfig(segment_bytes=400, index_interval_bytes=100)
+
+
+class Box:
+    """A log of batches with two records each."""
+
+    def __init__(self, log: PartitionLog, log_dir: LogDir) -> None:
+        self.log, self.log_dir = log, log_dir
+
+    def append(self, count: int = 1, *, epoch: int = 0) -> None:
+        for _ in range(count):
+            batch = build_batch(
+                [(None, b"v" * 20)] * 2,
+                base_offset=self.log.end_offset,
+                leader_epoch=epoch,
+                timestamp_ms=1000,
+                producer_id=7,
+                producer_epoch=0,
+                base_sequence=self.log.end_offset,
+            )
+            self.log.append_as_follower(batch, [read_header(batch)])
+
+    def stall(self) -> threading.Event:
+        """Let the serving queue stand still until the event is set."""
+        resume = threading.Event()
+        self.log_dir.run(lambda: resume.wait(20))
+        return resume
+
+    async def check(self) -> DirectLog:
+        """File and state say the same; returns the log opened anew from its files."""
+        log = self.log
+        await log.written()
+        loaded = DirectLog.load(
+            PosixFileSystem(),
+            log.files.directory,
+            CONFIG,
+            clean=False,
+            recovery_point=0,
+            log_start_offset=0,
+        )
+        assert loaded.log_end_offset == log.end_offset == log.written_end
+        assert loaded.epochs.entries == tuple(
+            entry for entry in log.epochs.entries if entry[1] < log.end_offset
+        )
+        assert loaded.segment_base_offsets == log.state.segments.base_offsets
+        assert loaded.size_bytes == log.state.segments.size_bytes
+        entry, other = loaded.producers.entry(7), log.producers.entry(7)
+        assert (entry and entry.last_sequence) == (other and other.last_sequence)
+        offset = 0
+        while offset < log.end_offset:
+            for _, header in iterate_headers(read_direct(log, offset)):
+                assert header.base_offset == offset
+                offset = header.next_offset
+        loaded.abandon()
+        return loaded
+
+
+def boxed(tmp_path: Path, test: Callable[[Box], Awaitable[None]]) -> None:
+    async def body() -> None:
+        log_dir = make_log_dir(tmp_path / "d1", 1)
+        created: LoadedLog = await log_dir.run(
+            lambda: create_log(
+                log_dir.fs, log_dir.path, topic_partition(0), TOPIC_ID, CONFIG, log_dir.files
+            )
+        )
+        await test(Box(PartitionLog(created, DirectoryWriter(log_dir), TailCacheBudget()), log_dir))
+        log_dir.stop()
+
+    run(body)
+
+
+def test_cut_is_complete_for_everybody_at_once_and_in_order_for_the_disk(tmp_path: Path) -> None:
+    async def test(box: Box) -> None:
+        box.append(20)
+        await box.log.truncate(26)
+        assert box.log.end_offset == box.log.written_end == 26
+        box.log.assign_epoch(5)
+        box.append(3, epoch=5)
+        await box.check()
+        assert box.log.epochs.entries == ((0, 0), (5, 26))
+
+    boxed(tmp_path, test)
+
+
+def test_role_change_while_the_place_of_a_cut_is_looked_up_leaves_the_log_whole(
+    tmp_path: Path,
+) -> None:
+    async def test(box: Box) -> None:
+        box.append(20)
+        await box.log.written()
+        resume = box.stall()
+        follows = True
+        cutting = asyncio.ensure_future(box.log.truncate(20, is_wanted=lambda: follows))
+        await asyncio.sleep(0.01)
+        follows = False
+        box.log.assign_epoch(2)
+        box.append(2, epoch=2)
+        resume.set()
+
+        assert not await cutting
+
+        assert box.log.end_offset == 44
+        assert box.log.epochs.entries == ((0, 0), (2, 40))
+        loaded = await box.check()
+        assert loaded.epochs.entries == ((0, 0), (2, 40))
+
+    boxed(tmp_path, test)
+
+
+def test_cancelled_truncation_leaves_file_and_state_as_they_were(tmp_path: Path) -> None:
+    async def test(box: Box) -> None:
+        box.append(20)
+        await box.log.written()
+        resume = box.stall()
+        cutting = asyncio.ensure_future(box.log.truncate(20))
+        await asyncio.sleep(0.01)
+        cutting.cancel()
+        await asyncio.gather(cutting, return_exceptions=True)
+        resume.set()
+
+        assert box.log.end_offset == 40
+        await box.check()
+        box.append(2)
+        await box.check()
+
+    boxed(tmp_path, test)
+
+
+def test_cut_behind_appends_on_their_way_takes_them_along(tmp_path: Path) -> None:
+    async def test(box: Box) -> None:
+        resume = box.stall()
+        box.append(20)
+        cutting = asyncio.ensure_future(box.log.truncate(10))
+        await asyncio.sleep(0.01)
+        assert box.log.written_end == 0
+        resume.set()
+        await cutting
+        assert box.log.end_offset == 10
+        assert box.log.written_end <= 10
+        box.append(1)
+        await box.check()
+        assert box.log.end_offset == 12
+
+    boxed(tmp_path, test)
+
+
+def test_assigning_an_epoch_syncs_nothing(tmp_path: Path) -> None:
+    async def test(box: Box) -> None:
+        synced: list[str] = []
+        disk = box.log_dir.disk
+        for name in ("fsync_file", "fsync_dir"):
+            real = getattr(disk, name)
+            setattr(
+                disk,
+                name,
+                lambda path, real=real: (synced.append(path.name), real(path)),  # type: ignore[misc]
+            )
+        box.append(1)
+        for epoch in range(1, 9):
+            box.log.assign_epoch(epoch)
+        await box.log.written()
+        assert synced == []
+        path = box.log.files.directory / "leader-epoch-checkpoint"
+        assert read_leader_epochs(PosixFileSystem(), path).latest_epoch == 8
+
+        # But before the recovery point passes them they are on the disk.
+        box.append(20, epoch=8)
+        request = box.log.state.sync_request(with_active=False)
+        await box.log.barrier()
+        await box.log.sync(request)
+        assert "leader-epoch-checkpoint" in synced
+        assert box.log.state.recovery_point == box.log.state.active.base_offset
+
+    boxed(tmp_path, test)
+
+
+def test_sync_of_what_was_cut_meanwhile_moves_no_recovery_point(tmp_path: Path) -> None:
+    async def test(box: Box) -> None:
+        box.append(20)
+        await box.log.written()
+        resume = threading.Event()
+        box.log_dir.upkeep(lambda: resume.wait(20))
+        syncing = box.log.sync(box.log.state.sync_request(with_active=True))
+        await box.log.truncate(10)
+        box.append(20)
+        resume.set()
+        await syncing
+        await asyncio.sleep(0)
+        assert box.log.state.recovery_point == 0
+        await box.check()
+
+    boxed(tmp_path, test)

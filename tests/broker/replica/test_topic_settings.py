@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from broker.replica.topic_settings import SettingsOfTopics, TopicSettings
+from jbodlab.config.node_config import read_values
+
+HOUR_MS = 3_600_000
+
+
+def settings(broker: dict[str, str], topic: dict[str, str]) -> TopicSettings:
+    values, _ = read_values(broker)
+    return SettingsOfTopics(values).of_topic(topic)
+
+
+def test_topics_own_setting_wins_over_the_brokers() -> None:
+    found = settings(
+        {"min.insync.replicas": "2", "log.segment.bytes": "5000", "message.max.bytes": "700"},
+        {"min.insync.replicas": "3", "segment.bytes": "4000"},
+    )
+
+    assert found.min_insync_replicas == 3
+    assert found.log.segment_bytes == found.limits.segment_bytes == 4000
+    assert found.limits.max_message_bytes == 700
+
+
+def test_finer_unit_wins_over_the_coarser() -> None:
+    assert settings({}, {}).log.retention_ms == 168 * HOUR_MS
+    assert settings({"log.retention.hours": "2"}, {}).log.retention_ms == 2 * HOUR_MS
+    assert settings({"log.retention.minutes": "-1"}, {}).log.retention_ms == -1
+    both = {"log.retention.minutes": "5", "log.retention.ms": "77"}
+    assert settings(both, {}).log.retention_ms == 77
+
+
+def test_compaction_and_append_time_are_recognised() -> None:
+    found = settings(
+        {}, {"cleanup.policy": "compact,delete", "message.timestamp.type": "LogAppendTime"}
+    )
+
+    assert found.limits.compacted
+    assert found.limits.log_append_time
+    assert found.log.compacts
+    assert found.log.deletes
+
+
+def test_setting_that_is_no_number_leaves_the_default() -> None:
+    assert settings({}, {"segment.bytes": "many"}).log.segment_bytes == 1 << 30

@@ -1,0 +1,144 @@
+"""Readers of committed records: how far they see, and what they are told to skip."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from broker.replica.client_requests import FetchEntry, FetchParams, FetchResult, OffsetQuery
+from broker.replica.partition import Partition
+from jbodlab.ids import BrokerId
+from jbodlab.log.transactions import read_marker
+from jbodlab.protocol.record_batch import iterate_headers, read_header
+from tests.broker.replicas import (
+    TP,
+    Host,
+    Metadata,
+    broker,
+    feature,
+    partition_record,
+    topic,
+)
+from tests.jbodlab.log.transactional import ABORT, COMMIT, data, marker, plain
+
+STORY = (
+    plain(0),
+    data(1, 7, 0),
+    data(2, 8, 0),
+    marker(3, 7, ABORT),
+    plain(4),
+    marker(5, 8, COMMIT),
+    data(6, 9, 0),
+    plain(7),
+)
+
+
+class Reading:
+    def __init__(self, host: Host, partition: Partition) -> None:
+        self.host, self.partition = host, partition
+
+    async def append(self, *batches: bytes) -> None:
+        """Append as a coordinator will, or a leader written by Kafka did."""
+        log = self.partition.log
+        assert log is not None
+        for batch in batches:
+            header = read_header(batch)
+            found = read_marker(batch, 0, header) if header.is_control else None
+            log.append_as_follower(
+                batch, [header], {} if found is None else {header.base_offset: found}
+            )
+        await log.written()
+
+    async def fetch(self, offset: int, *, read_committed: bool = True) -> FetchResult:
+        params = FetchParams(
+            replica_id=BrokerId(-1),
+            replica_epoch=-1,
+            max_wait_ms=0,
+            min_bytes=0,
+            max_bytes=1 << 20,
+            read_committed=read_committed,
+        )
+        entry = FetchEntry(
+            topic_partition=TP, topic_id=None, fetch_offset=offset, partition_max_bytes=1 << 20
+        )
+        (result,) = await self.host.manager.fetch(params, [entry])
+        return result
+
+    async def latest(self, isolation: int) -> int:
+        (found,) = await self.host.manager.list_offsets(
+            [OffsetQuery(topic_partition=TP, timestamp=-1)], BrokerId(-1), isolation
+        )
+        return found.offset
+
+
+def run(tmp_path: Path, test: Callable[[Reading], Awaitable[None]]) -> None:
+    async def body() -> None:
+        host = Host(tmp_path, dir_count=1, log_segment_bytes="250")
+        metadata = Metadata(host.manager.roles)
+        metadata.apply(
+            feature(),
+            broker(1, *host.directories),
+            topic(),
+            partition_record([1], [host.directory(0)]),
+        )
+        reading = Reading(host, await host.online())
+        try:
+            await asyncio.wait_for(test(reading), 20)
+        finally:
+            await host.stop()
+
+    asyncio.run(body())
+
+
+def offsets(result: FetchResult) -> list[int]:
+    return [header.base_offset for _, header in iterate_headers(b"".join(result.records))]
+
+
+def test_records_of_open_transactions_are_not_seen_and_aborted_ones_are_named(
+    tmp_path: Path,
+) -> None:
+    async def test(reading: Reading) -> None:
+        await reading.append(*STORY[:4])
+        result = await reading.fetch(0)
+        # The transaction of 8 is open from offset 2 on.
+        assert result.last_stable_offset == 2
+        assert offsets(result) == [0, 1]
+        assert result.aborted_transactions == [(7, 1)]
+        assert result.high_watermark == 4
+        assert await reading.latest(1) == 2
+        assert await reading.latest(0) == 4
+
+        await reading.append(*STORY[4:])
+        seen = []
+        offset = 0
+        while found := await reading.fetch(offset):
+            if not found.records_size:
+                break
+            seen += offsets(found)
+            offset = seen[-1] + 1
+        assert seen == [0, 1, 2, 3, 4, 5]
+        assert found.last_stable_offset == 6
+        assert await reading.latest(1) == 6
+
+    run(tmp_path, test)
+
+
+def test_readers_of_everything_are_told_nothing_of_transactions(tmp_path: Path) -> None:
+    async def test(reading: Reading) -> None:
+        await reading.append(*STORY)
+        result = await reading.fetch(6, read_committed=False)
+        assert offsets(result)[0] == 6
+        assert result.aborted_transactions is None
+
+    run(tmp_path, test)
+
+
+def test_a_log_without_transactions_names_none(tmp_path: Path) -> None:
+    async def test(reading: Reading) -> None:
+        await reading.append(plain(0), plain(1))
+        result = await reading.fetch(0)
+        assert result.aborted_transactions == ()
+        assert result.last_stable_offset == 2
+
+    run(tmp_path, test)

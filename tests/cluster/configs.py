@@ -1,0 +1,74 @@
+"""Changes settings of topics and brokers while they run, and asks for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
+
+from tests.cluster.harness import Cluster
+
+TOPIC, BROKER = ResourceType.TOPIC, ResourceType.BROKER
+TIMEOUT_S = 30
+
+
+def client(cluster: Cluster) -> AdminClient:
+    """Return a new client: an old one does not find a broker that was restarted by such a call."""
+    return AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+
+
+def alter(admin: AdminClient, kind: ResourceType, name: str, **changes: str | None) -> None:
+    """Set configs, written with _ for a dot; None deletes one.
+
+    Raises:
+        KafkaException: refused.
+    """
+    entries = [
+        ConfigEntry(
+            key.replace("_", "."),
+            value,
+            incremental_operation=(
+                AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
+            ),
+        )
+        for key, value in changes.items()
+    ]
+    resource = ConfigResource(kind, name, incremental_configs=entries)
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result(TIMEOUT_S)
+
+
+def all_brokers(cluster: Cluster, **changes: str | None) -> None:
+    """Set configs of all brokers; librdkafka cannot name these."""
+    from kafka.protocol.admin import (  # type: ignore[import-untyped]
+        IncrementalAlterConfigsRequest,
+    )
+
+    from admin_tool.options import Parsed
+    from admin_tool.requests.connection import connected
+
+    options = Parsed(values={"bootstrap-server": (cluster.bootstrap,)})
+    entries = [
+        (key.replace("_", "."), 1 if value is None else 0, value) for key, value in changes.items()
+    ]
+    request = IncrementalAlterConfigsRequest(resources=[(4, "", entries)], validate_only=False)
+    with connected(options) as connection:
+        assert [each.error_code for each in connection.call(request).responses] == [0]
+
+
+def entry(admin: AdminClient, kind: ResourceType, name: str, key: str) -> Any:
+    """Return a config as the cluster tells it."""
+    (future,) = admin.describe_configs([ConfigResource(kind, name)]).values()
+    return future.result(TIMEOUT_S)[key]
+
+
+def described(admin: AdminClient, kind: ResourceType, name: str, key: str) -> tuple[str, int]:
+    """Return the value of a config, and where it comes from."""
+    found = entry(admin, kind, name, key)
+    return found.value, found.source

@@ -1,0 +1,124 @@
+"""Disks of running brokers that fail, drag or hang below the system calls, on open files too."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fault_injection.preload import CallClass
+from lab.cluster.folders import make_folder, remove_folder
+from tests.cluster.harness import (
+    Cluster,
+    Load,
+    assert_nothing_lost,
+    made,
+    partitions_in,
+    read_all,
+    wait_for,
+)
+
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler here"),
+]
+
+PARTITIONS = 6
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """A cluster whose brokers can each be given rules; every test breaks another broker."""
+    root = make_folder()
+    cluster = made(root / "cluster", dirs=2)
+    try:
+        for broker in cluster.brokers:
+            broker.preload()
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.close()
+        remove_folder(root)
+
+
+def first_directory(cluster: Cluster, broker: int, topic: str) -> tuple[Path, set[int]]:
+    """Where partition 0 is, and all that is there, once every replica is somewhere."""
+    paths = cluster.broker(broker).paths
+
+    def all_made() -> dict[Path, set[int]] | None:
+        found = {path: partitions_in(path, topic) for path in paths}
+        return found if sum(map(len, found.values())) == PARTITIONS else None
+
+    found = wait_for(f"all replicas of {topic} at broker {broker}", all_made)
+    return next((path, partitions) for path, partitions in found.items() if 0 in partitions)
+
+
+def in_sync_without(cluster: Cluster, broker: int, topic: str, partitions: set[int]) -> bool:
+    isr, leaders = cluster.isr(topic), cluster.leaders(topic)
+    return all(broker not in isr[p] and leaders[p] not in (broker, -1) for p in partitions)
+
+
+def test_a_slow_disk_costs_time_and_nothing_else(cluster: Cluster) -> None:
+    cluster.create_topic("slow", PARTITIONS, 3)
+    directory, _ = first_directory(cluster, 1, "slow")
+
+    with (
+        cluster.broker(1).log_dir_at(directory).slows(40) as fault,
+        Load(cluster.bootstrap, "slow") as load,
+    ):
+        wait_for("a few slow syncs", lambda: fault.bites.broken >= 3)
+
+    assert_nothing_lost(load, read_all(cluster.bootstrap, "slow", PARTITIONS))
+    assert "went offline" not in cluster.broker(1).output()
+
+
+def test_a_disk_that_fails_appends_to_open_segments_is_left_by_its_broker(
+    cluster: Cluster,
+) -> None:
+    cluster.create_topic("failing", PARTITIONS, 3)
+    directory, touched = first_directory(cluster, 2, "failing")
+
+    with Load(cluster.bootstrap, "failing") as load:
+        # The probe of the directory goes on well: it writes to no log.
+        fault = cluster.broker(2).log_dir_at(directory).errs(calls=CallClass.WRITE, name="*.log")
+        wait_for(
+            f"replicas in {directory} out of leadership and ISR",
+            lambda: in_sync_without(cluster, 2, "failing", touched),
+        )
+        failed = time.monotonic()
+        wait_for("an acknowledgement", lambda: load.acknowledged_after(failed, 0))
+
+    assert_nothing_lost(load, read_all(cluster.bootstrap, "failing", PARTITIONS))
+    assert fault.bites.broken >= 1
+    assert f"log directory {directory}" in cluster.broker(2).output()
+
+
+def test_a_disk_that_hangs_is_left_and_the_other_serves_on(cluster: Cluster) -> None:
+    cluster.create_topic("hanging", PARTITIONS, 3)
+    directory, touched = first_directory(cluster, 3, "hanging")
+    others = set(range(PARTITIONS)) - touched
+
+    with Load(cluster.bootstrap, "hanging") as load:
+        fault = cluster.broker(3).log_dir_at(directory).hangs(120)
+        wait_for(
+            f"replicas in {directory} out of leadership and ISR",
+            lambda: in_sync_without(cluster, 3, "hanging", touched),
+        )
+        hung = time.monotonic()
+        wait_for("an acknowledgement", lambda: load.acknowledged_after(hung, 0))
+    isr = cluster.isr("hanging")
+    assert fault.bites.broken >= 1
+    fault.heal()
+
+    assert_nothing_lost(load, read_all(cluster.bootstrap, "hanging", PARTITIONS))
+    assert others
+    assert all(3 in isr[partition] for partition in others)
+
+
+def test_servers_work_with_the_library_loaded_and_no_rule(cluster: Cluster) -> None:
+    for broker in cluster.brokers:
+        assert broker.preload().attached
+        assert "no faults can be injected" not in broker.output()

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+from controller.heartbeats import Contact
+from controller.quorum import describe_quorum
+from jbodlab.ids import BrokerId, LeaderEpoch, Offset
+from jbodlab.requests import QuorumReplica
+from tests.builders import CLUSTER_ID, PureController
+
+ONE, TWO = BrokerId(1), BrokerId(2)
+END = Offset(40)
+
+
+def test_the_controller_votes_and_brokers_observe() -> None:
+    controller = PureController()
+    for broker, dirs in ((2, "B1"), (1, "A1"), (3, "C1")):
+        controller.add_broker(broker, dirs)
+    heartbeats = replace(
+        controller.state.heartbeats,
+        contacts={
+            TWO: Contact(last_contact_ms=900, metadata_offset=Offset(30)),
+            ONE: Contact(last_contact_ms=1_000, metadata_offset=Offset(55)),
+            # Not heard of since this controller began.
+            BrokerId(3): Contact(last_contact_ms=0),
+            # Registered no more.
+            BrokerId(4): Contact(last_contact_ms=1_000, metadata_offset=Offset(1)),
+        },
+    )
+    state = replace(controller.state, heartbeats=heartbeats)
+    node_id = state.settings.node_id
+
+    found = describe_quorum(state, LeaderEpoch(7), END, 1_000, 5_000_000)
+
+    assert (found.cluster_id, found.leader_id, found.leader_epoch) == (CLUSTER_ID, node_id, 7)
+    assert found.high_watermark == END
+    assert found.current_voters == (
+        QuorumReplica(
+            replica_id=node_id,
+            log_end_offset=END,
+            last_fetch_timestamp_ms=5_000_000,
+            last_caught_up_timestamp_ms=5_000_000,
+        ),
+    )
+    assert found.observers == (
+        QuorumReplica(replica_id=ONE, log_end_offset=END, last_fetch_timestamp_ms=5_000_000),
+        QuorumReplica(replica_id=TWO, log_end_offset=Offset(31), last_fetch_timestamp_ms=4_999_900),
+    )
