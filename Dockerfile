@@ -1,21 +1,29 @@
 # Two images from one source: `servers` (controller, brokers, storage and fault tools) and `replay` (Spark).
+# What changes least comes first: after a change of the sources nothing is installed anew but the product.
+
+FROM python:3.11-slim-bookworm AS requirements
+WORKDIR /source
+COPY pyproject.toml docker/requirements.py ./
+RUN python3 requirements.py >/servers.txt && python3 requirements.py analytics >/replay.txt
 
 FROM python:3.11-slim-bookworm AS wheel
 WORKDIR /source
+COPY constraints.txt .
+RUN python3 -m pip install -q --no-cache-dir -c constraints.txt hatchling
 COPY . .
-RUN python3 -m pip install -q --no-cache-dir -c constraints.txt hatchling \
-    && python3 -m pip wheel -q --no-deps --no-build-isolation --wheel-dir /wheels .
+RUN python3 -m pip wheel -q --no-deps --no-build-isolation --wheel-dir /wheels .
 
 FROM python:3.11-slim-bookworm AS servers
-COPY constraints.txt /tmp/constraints.txt
-COPY --from=wheel /wheels /wheels
-RUN python3 -m pip install -q --no-cache-dir -c /tmp/constraints.txt /wheels/*.whl \
-    && rm -rf /wheels /tmp/constraints.txt
+COPY constraints.txt /tmp/
+COPY --from=requirements /servers.txt /tmp/
+RUN python3 -m pip install -q --no-cache-dir -c /tmp/constraints.txt -r /tmp/servers.txt
 # Permission faults bite nobody but an ordinary user, so the servers are one.
 RUN groupadd --gid 1500 jbodlab && useradd --uid 1500 --gid 1500 --no-create-home --shell /bin/sh jbodlab \
     && install -d -o 1500 -g 1500 /disks /run/jbodlab /var/lib/jbodlab
 COPY config /etc/jbodlab
 COPY docker/start.sh /usr/local/bin/jbodlab-start
+COPY --from=wheel /wheels /wheels
+RUN python3 -m pip install -q --no-cache-dir --no-deps /wheels/*.whl
 ENV JBODLAB_STATE_DIR=/var/lib/jbodlab PYTHONUNBUFFERED=1
 USER jbodlab
 WORKDIR /
@@ -26,10 +34,11 @@ RUN apt-get update -q >/dev/null \
     && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends \
        openjdk-17-jre-headless procps util-linux >/dev/null \
     && rm -rf /var/lib/apt/lists/*
-COPY constraints.txt /tmp/constraints.txt
-COPY --from=wheel /wheels /wheels
-RUN python3 -m pip install -q --no-cache-dir -c /tmp/constraints.txt "$(ls /wheels/*.whl)[analytics]" \
-    && rm -rf /wheels /tmp/constraints.txt
+COPY constraints.txt /tmp/
+COPY --from=requirements /replay.txt /tmp/
+RUN python3 -m pip install -q --no-cache-dir -c /tmp/constraints.txt -r /tmp/replay.txt
 COPY docker/replay.sh /usr/local/bin/jbodlab-replay
+COPY --from=wheel /wheels /wheels
+RUN python3 -m pip install -q --no-cache-dir --no-deps /wheels/*.whl
 WORKDIR /
 ENTRYPOINT ["jbodlab-replay"]

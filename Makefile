@@ -1,5 +1,6 @@
 # make demo           start a cluster, break a disk, show what happens, stop everything
-# make test           every check and every test that this machine can run
+# make test-fast      the units: no process, no JVM, no container; within a minute
+# make test           every test that this machine can run, then every check
 # make test-compose   the docker-compose cluster only (needs an engine)
 # make soak           the long tail of directory failures, which make test leaves out
 # make bench          measure, print a table, write JSON
@@ -14,16 +15,24 @@ SHELL := /bin/bash
 BIN := .venv/bin
 DEMO_EXTRAS := admin,analytics,lab
 TEST_EXTRAS := admin,analytics,compression,dev,lab
+# Tests wait more than they compute: more processes than cores.
+TEST_WORKERS := 3
 
-.PHONY: demo package-replay test test-compose soak bench lint env env-demo clean
+.PHONY: demo package-replay test test-fast test-compose soak bench lint env env-demo clean
 .DEFAULT_GOAL := demo
 
 # `exec` leaves no shell in between, so that Ctrl-C reaches the program itself.
 demo: env-demo
 	@exec $(BIN)/jbodlab demo $(DEMO_ARGS)
 
-test: lint
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+# Both run to their end: a format error hides no failed test, and no failed test a format error.
+test: env
+	@$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadgroup --no-loadscope-reorder \
+	  --durations=25 $(PYTEST_ARGS); tests=$$?; \
+	$(MAKE) --no-print-directory lint && exit $$tests
+
+test-fast: env
+	$(BIN)/python -m pytest -m unit -n 2 --dist worksteal -q $(PYTEST_ARGS)
 
 test-compose: env
 	$(BIN)/python -m pytest -m compose $(PYTEST_ARGS)
@@ -38,10 +47,9 @@ package-replay:
 	@python3 scripts/package_replay.py
 
 lint: env
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports
+	@failed=; for check in "ruff check ." "ruff format --check ." mypy lint-imports; do \
+	  echo "$$check"; $(BIN)/$$check || failed="$$failed, $$check"; \
+	done; if [ -n "$$failed" ]; then echo "lint failed: $${failed#, }" >&2; exit 1; fi
 
 env:
 	@scripts/make_env.sh $(TEST_EXTRAS)
