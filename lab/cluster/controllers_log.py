@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 from jbodlab.image.loader import MetadataLoader
@@ -11,7 +12,8 @@ from jbodlab.metadata_log.batches import decode_batch
 from jbodlab.metadata_log.snapshots import read_latest
 from jbodlab.protocol.record_batch import iterate_headers
 
-TRIES = 3
+DEADLINE_S = 10.0
+"""How long a log is tried again of which something is taken away in the middle of a look."""
 
 
 class ControllersLog:
@@ -39,13 +41,16 @@ class ControllersLog:
             DecodeError: it is damaged.
             ReplayError: it contradicts itself.
         """
-        for _ in range(TRIES - 1):
+        end_s = time.monotonic() + DEADLINE_S
+        while True:
             try:
                 return self._look()
             except (FileNotFoundError, ReplayError):
-                # A snapshot has taken the place of a segment in the middle of the look.
+                # A snapshot has taken the place of a segment in the middle of the look; a log with
+                # tiny segments does that several times a second.
                 self._read = {}
-        return self._look()
+                if time.monotonic() > end_s:
+                    raise
 
     def _look(self) -> MetadataImage:
         segments = {path: path.stat() for path in sorted(self._folder.glob("*.log"))}
