@@ -9,17 +9,19 @@ import platform
 import shutil
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
 from bench import measure
 from bench.decode import measure_decode
+from bench.measure import MAKE
 from bench.moves import moves
 from bench.partitions import many_partitions
-from tests.cluster.harness import Cluster, made
+from bench.slow_disks import slow_disks
+from tests.cluster.harness import made
 from tests.cluster.small_disks import why_no_mounts
 from tests.kafka.jars import CACHE
 from tests.kafka.servers import KafkaServers
@@ -31,7 +33,9 @@ FACTORS = (1, 3)
 FAULTS = ("chmod000", "readonly", "file", "delete")
 
 MOVE_RUNS = 5
-PARTS = ("start", "failover", "throughput", "partitions", "moves", "decode")
+SYNC_DELAYS_MS = (10.0, 40.0)
+SLOW_PARTITIONS = 300
+PARTS = ("start", "failover", "throughput", "slow disks", "partitions", "moves", "decode")
 
 Row = tuple[str, str]
 
@@ -39,10 +43,10 @@ Row = tuple[str, str]
 def main() -> int:
     """Measure what was asked for; returns the exit code."""
     arguments = parse()
-    makers: dict[str, Callable[[Path], Cluster]] = {"jbodlab": made}
+    makers: dict[str, MAKE] = {"jbodlab": made}
     tools = None if arguments.kafka is None else KafkaTools(cache=arguments.kafka)
     if tools is not None:
-        makers["kafka"] = lambda root: made(root, servers=KafkaServers(tools))
+        makers["kafka"] = partial(made, servers=KafkaServers(tools))
     report: dict[str, Any] = {
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "machine": {"cores": os.cpu_count(), "python": platform.python_version()},
@@ -90,7 +94,7 @@ def parse() -> argparse.Namespace:
 
 def measure_all(
     name: str,
-    make: Callable[[Path], Cluster],
+    make: MAKE,
     arguments: argparse.Namespace,
     rows: list[Row],
 ) -> dict[str, Any]:
@@ -105,6 +109,10 @@ def measure_all(
             print("kcat is not installed: no throughput is measured", file=sys.stderr)
         else:
             found["throughput"] = measure_throughput(name, make, arguments.megabytes, rows)
+    if arguments.only in (None, "slow disks"):
+        found["slow disks"] = [
+            measure_slow_disks(name, make, delay_ms, rows) for delay_ms in SYNC_DELAYS_MS
+        ]
     if arguments.only in (None, "partitions"):
         found["partitions"] = measure_partitions(name, make, arguments.partitions, rows)
     return found
@@ -132,9 +140,7 @@ def measure_moves(megabytes: int, rows: list[Row]) -> list[dict[str, Any]]:
     return found
 
 
-def measure_partitions(
-    name: str, make: Callable[[Path], Cluster], partitions: int, rows: list[Row]
-) -> dict[str, Any]:
+def measure_partitions(name: str, make: MAKE, partitions: int, rows: list[Row]) -> dict[str, Any]:
     """Measure one cluster with many partitions."""
     one = many_partitions(make, partitions)
     label = f"{name}: {partitions} partitions"
@@ -153,9 +159,26 @@ def measure_partitions(
     return asdict(one)
 
 
-def measure_start(
-    name: str, make: Callable[[Path], Cluster], rows: list[Row]
-) -> list[dict[str, Any]]:
+def measure_slow_disks(name: str, make: MAKE, delay_ms: float, rows: list[Row]) -> dict[str, Any]:
+    """Measure one cluster whose syncs take long."""
+    one = slow_disks(make, SLOW_PARTITIONS, delay_ms)
+    label = f"{name}: {one.partitions} partitions, syncs of {delay_ms:.0f} ms"
+    rows.append((f"{label}, created, s", f"{one.created_s:.1f}"))
+    for what, outage in (("kill -9", one.killed), ("chmod 000", one.closed)):
+        text = (
+            f"{outage.leaders_s:.1f} / {outage.acknowledged_s:.1f}  ({outage.partitions} leaders; "
+            f"{outage.after_leader_s:.2f} after each one's new leader at most)"
+        )
+        rows.append((f"{label}, {what} to the last leader / acknowledgement, s", text))
+    rows.append((f"{label}, {one.moved} replicas to another directory, s", f"{one.moved_s:.1f}"))
+    rows.append(
+        (f"{label}, clean stop / start to every ISR, s", f"{one.stop_s:.1f} / {one.isr_s:.1f}")
+    )
+    rows.append((f"{label}, healthy directories given up", str(one.given_up)))
+    return asdict(one)
+
+
+def measure_start(name: str, make: MAKE, rows: list[Row]) -> list[dict[str, Any]]:
     """Start five times."""
     starts = [measure.start(make) for _ in range(5)]
     total = [sum(one.resident_mb.values()) for one in starts]
@@ -167,7 +190,7 @@ def measure_start(
 
 
 def measure_failover(
-    name: str, make: Callable[[Path], Cluster], runs: int, rows: list[Row]
+    name: str, make: MAKE, runs: int, rows: list[Row]
 ) -> dict[str, list[dict[str, Any]]]:
     """Break a directory on either side, the kinds of fault in turn."""
     found: dict[str, list[dict[str, Any]]] = {}
@@ -186,7 +209,7 @@ def measure_failover(
 
 
 def measure_throughput(
-    name: str, make: Callable[[Path], Cluster], megabytes: int, rows: list[Row]
+    name: str, make: MAKE, megabytes: int, rows: list[Row]
 ) -> list[dict[str, Any]]:
     """Produce and consume in every size and replication factor."""
     found = []

@@ -14,7 +14,9 @@ from pathlib import Path
 
 from tests.cluster.harness import Cluster, Load, wait_for
 
-MAKE = Callable[[Path], Cluster]
+MAKE = Callable[..., Cluster]
+"""Makes a formatted cluster below a folder; `settings` are Kafka's keys for all its nodes."""
+
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 PARTITIONS = 6
 

@@ -138,11 +138,19 @@ class Load:
     """An idempotent acks=all producer at a steady rate that keeps accounts of what it sent."""
 
     def __init__(
-        self, bootstrap: str, topic: str, *, rate: int = 500, partition: int | None = None
+        self,
+        bootstrap: str,
+        topic: str,
+        *,
+        rate: int = 500,
+        partition: int | None = None,
+        in_turn: int | None = None,
     ) -> None:
         self.topic = topic
         self.rate = rate
         self.partition = partition
+        self.in_turn = in_turn
+        """So many partitions get the messages in turn; None to leave it to the client."""
         self.acknowledged: dict[int, tuple[int, int]] = {}
         """Sequence number of the message to (partition, offset)."""
         self.times: list[float] = []
@@ -187,6 +195,8 @@ class Load:
 
     def _send(self, number: int) -> None:
         options = {} if self.partition is None else {"partition": self.partition}
+        if self.in_turn is not None:
+            options["partition"] = number % self.in_turn
         self._producer.produce(
             self.topic,
             key=str(number),
