@@ -93,28 +93,12 @@ def partition_change(
     leader, is_unclean = elect(
         _candidates(current, target, directories, may_lead, degraded), election
     )
-    new_leader = NO_LEADER_CHANGE
-    new_isr: tuple[BrokerId, ...] | None = None
+    new_leader, new_isr = _leadership(
+        current, target, leader, metadata_version, is_unclean=is_unclean
+    )
     recovery_state = wanted.leader_recovery_state
-    if leader != current.leader:
-        new_leader = leader
-        if is_unclean:
-            # Whatever the others have may differ from what the winner has.
-            new_isr = (leader,)
-            if metadata_version >= RECOVERY_STATE_LEVEL:
-                recovery_state = RECOVERING
-    elif any(replica not in target.replicas for replica in current.replicas):
-        # A replica that leaves must learn that it has nothing more to do here.
-        new_leader = current.leader
-    if new_isr is None and target.isr and target.isr != current.isr:
-        new_isr = target.isr
-        lost_one = any(member not in target.isr for member in current.isr)
-        if (
-            lost_one
-            and metadata_version < NO_BUMP_FOR_SHRINK_LEVEL
-            and new_leader == NO_LEADER_CHANGE
-        ):
-            new_leader = current.leader
+    if leader != current.leader and is_unclean and metadata_version >= RECOVERY_STATE_LEVEL:
+        recovery_state = RECOVERING
     if recovery_state is None or recovery_state == current.leader_recovery_state:
         recovery_state = NO_RECOVERY_STATE_CHANGE
     record = PartitionChangeRecord(
@@ -136,6 +120,30 @@ def partition_change(
     if record == PartitionChangeRecord(partition_id=partition.index, topic_id=partition.topic_id):
         return None
     return record
+
+
+def _leadership(
+    current: PartitionRegistration,
+    target: _Target,
+    leader: BrokerId,
+    metadata_version: int,
+    *,
+    is_unclean: bool,
+) -> tuple[BrokerId, tuple[BrokerId, ...] | None]:
+    """Return leader and ISR as the record has them; what raises the epoch names the leader."""
+    # Of an unclean winner whatever the others have may differ from what it has.
+    if leader != current.leader and is_unclean:
+        return leader, (leader,)
+    isr = target.isr if target.isr and target.isr != current.isr else None
+    if leader != current.leader:
+        return leader, isr
+    if any(replica not in target.replicas for replica in current.replicas):
+        # A replica that leaves must learn that it has nothing more to do here.
+        return current.leader, isr
+    lost_one = isr is not None and any(member not in isr for member in current.isr)
+    if lost_one and metadata_version < NO_BUMP_FOR_SHRINK_LEVEL:
+        return current.leader, isr
+    return NO_LEADER_CHANGE, isr
 
 
 def _filled_in(wanted: Wanted, current: PartitionRegistration) -> _Target:

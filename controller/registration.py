@@ -29,6 +29,7 @@ from jbodlab.ids import BrokerEpoch
 from jbodlab.image.broker_registration import BrokerRegistration
 from jbodlab.records.cluster_records import (
     BrokerEndpoint,
+    BrokerFeature,
     RegisterBrokerRecord,
     UnregisterBrokerRecord,
 )
@@ -66,32 +67,7 @@ def register_broker(
     records = RecordList(state.metadata_version)
     for change in without_broker(state, request.broker_id, _left(request, state, old)):
         records.add(change)
-    records.add(
-        RegisterBrokerRecord(
-            broker_id=request.broker_id,
-            incarnation_id=request.incarnation_id,
-            broker_epoch=epoch,
-            end_points=tuple(
-                BrokerEndpoint(
-                    name=listener.name,
-                    host=listener.host,
-                    port=listener.port,
-                    security_protocol=listener.security_protocol,
-                )
-                for listener in request.listeners
-            ),
-            features=features,
-            rack=request.rack,
-            fenced=old.fenced if is_same and old is not None else True,
-            in_controlled_shutdown=(
-                old.in_controlled_shutdown if is_same and old is not None else False
-            ),
-            log_dirs=request.log_dirs if state.metadata_version >= JBOD_LEVEL else (),
-            cordoned_log_dirs=registered_cordons(
-                request.cordoned_log_dirs, request.log_dirs, old, state
-            ),
-        )
-    )
+    records.add(_registration(request, state, old, epoch, features))
     if is_same:
         for change in electable(state.after(records)):
             records.add(change)
@@ -143,6 +119,39 @@ def unregister_broker(
         response=UnregisterBrokerResponse(),
         records=records.as_tuple(),
         heartbeats=state.heartbeats.without(request.broker_id),
+    )
+
+
+def _registration(
+    request: BrokerRegistrationRequest,
+    state: ControllerState,
+    old: BrokerRegistration | None,
+    epoch: BrokerEpoch,
+    features: tuple[BrokerFeature, ...],
+) -> RegisterBrokerRecord:
+    """Return the record; a process that registers once more keeps what it had reached."""
+    kept = old if old is not None and old.incarnation_id == request.incarnation_id else None
+    return RegisterBrokerRecord(
+        broker_id=request.broker_id,
+        incarnation_id=request.incarnation_id,
+        broker_epoch=epoch,
+        end_points=tuple(
+            BrokerEndpoint(
+                name=listener.name,
+                host=listener.host,
+                port=listener.port,
+                security_protocol=listener.security_protocol,
+            )
+            for listener in request.listeners
+        ),
+        features=features,
+        rack=request.rack,
+        fenced=True if kept is None else kept.fenced,
+        in_controlled_shutdown=False if kept is None else kept.in_controlled_shutdown,
+        log_dirs=request.log_dirs if state.metadata_version >= JBOD_LEVEL else (),
+        cordoned_log_dirs=registered_cordons(
+            request.cordoned_log_dirs, request.log_dirs, old, state
+        ),
     )
 
 
