@@ -18,6 +18,9 @@ TEST_EXTRAS := admin,analytics,compression,dev,lab
 # Tests wait more than they compute: more processes than cores.
 TEST_WORKERS := 3
 
+# What was translated once is kept, tests included: the next run begins sooner.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo package-replay test test-fast test-compose soak bench lint env env-demo clean
 .DEFAULT_GOAL := demo
 

@@ -71,7 +71,7 @@ class SlowDisks:
     """One cluster on slow disks, as its clients see it; seconds.
 
     Attributes:
-        created_s: From the first CreateTopics to full ISRs.
+        created_s: From the first CreateTopics to an acknowledgement of every partition.
         killed: kill -9 of a broker; its session has to end first.
         closed: One directory with `chmod 000`.
         moved_s: To move the replicas of a directory to others of the same broker.
@@ -107,10 +107,10 @@ def slow_disks(make: MAKE, partitions: int, delay_ms: float) -> SlowDisks:
         cluster.create_topic(
             DROPPED, partitions - kept, FACTOR, min_insync_replicas="2", **DROPPED_CONFIG
         )
-        _wait_isr(cluster)
-        created_s = time.monotonic() - begin
         with _loads(cluster, kept, partitions) as loads:
-            _all_acknowledged(loads, time.monotonic(), _leaders(cluster))
+            _all_acknowledged(loads, begin, _leaders(cluster))
+            created_s = time.monotonic() - begin
+            _wait_isr(cluster)
             victim = cluster.broker(2)
             killed = _outage(cluster, loads, _led_by(cluster, victim.id), victim.kill)
             victim.start()

@@ -17,7 +17,7 @@ import pytest
 from controller.brokers import fence_stale_broker, heartbeat
 from controller.elections import elect_leaderless, elect_leaders
 from controller.registration import register_broker, unregister_broker
-from controller.state import RECORDS_PER_RESULT_MAX, ControllerState
+from controller.state import ControllerState
 from controller.topics import delete_topics
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
@@ -37,9 +37,17 @@ from tests.builders import SESSION_TIMEOUT_MS, PureController, brokers, director
 from tests.controller.formatted import format_dir
 from tests.controller.shell import shell
 
-COUNT = 2 * RECORDS_PER_RESULT_MAX + 100
+LIMIT = 1_000
+"""Records of a batch here, so that thousands of partitions are enough; really ten times that."""
+COUNT = 2 * LIMIT + 100
 TOPIC = TopicId(named_uuid("many"))
 ONE = BrokerId(1)
+
+
+@pytest.fixture(autouse=True)
+def smaller_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("active_controller", "configs", "registration", "state"):
+        monkeypatch.setattr(f"controller.{module}.RECORDS_PER_RESULT_MAX", LIMIT)
 
 
 @cache
@@ -110,7 +118,7 @@ def test_what_one_large_result_began_the_same_event_completes(how: str) -> None:
 
     assert len(controller.records) == COUNT + 1
     assert leaders(controller.state) == {(2, (2,), 1, 1)}
-    for count in (RECORDS_PER_RESULT_MAX, 2 * RECORDS_PER_RESULT_MAX):
+    for count in (LIMIT, 2 * LIMIT):
         again = cut(controller, before, count)
         assert not again.state.image.cluster.brokers[ONE].fenced
         assert directory("A1") in again.state.image.cluster.brokers[ONE].directories
@@ -130,7 +138,7 @@ def test_elections_of_an_unfencing_that_was_cut_are_made_by_the_next_controller(
     controller.heartbeat(1)
 
     assert len(controller.records) == COUNT + 1
-    again = cut(controller, before, RECORDS_PER_RESULT_MAX)
+    again = cut(controller, before, LIMIT)
     assert not again.state.image.cluster.brokers[ONE].fenced
     again.run(elect_leaderless)
     assert again.state.image.topics == controller.state.image.topics
@@ -153,10 +161,10 @@ def test_a_registration_that_moves_everything_is_whole_or_right_at_every_cut(lev
     controller.run(partial(register_broker, request))
     assert leaders(controller.state) == {(2, (2,), controller.partition("many").leader_epoch, 1)}
 
-    again = cut(controller, before, RECORDS_PER_RESULT_MAX)
+    again = cut(controller, before, LIMIT)
     again.run(partial(register_broker, request))
     assert again.state.image.topics == controller.state.image.topics
-    assert len(again.records) == COUNT + 1 - RECORDS_PER_RESULT_MAX
+    assert len(again.records) == COUNT + 1 - LIMIT
 
 
 def test_an_operator_may_not_cause_that_much_at_once() -> None:
@@ -181,7 +189,7 @@ def test_an_operator_may_not_cause_that_much_at_once() -> None:
 
 def test_deleting_too_many_topics_at_once_is_refused() -> None:
     controller = PureController()
-    names = [f"t{number}" for number in range(RECORDS_PER_RESULT_MAX + 1)]
+    names = [f"t{number}" for number in range(LIMIT + 1)]
     controller.replay(
         *(TopicRecord(name=name, topic_id=TopicId(named_uuid(name))) for name in names)
     )
@@ -191,7 +199,7 @@ def test_deleting_too_many_topics_at_once_is_refused() -> None:
 
     with pytest.raises(KafkaError) as refused:
         controller.ask(delete_topics, deletion(len(names)))
-    controller.ask(delete_topics, deletion(RECORDS_PER_RESULT_MAX))
+    controller.ask(delete_topics, deletion(LIMIT))
 
     assert refused.value.code == ErrorCode.POLICY_VIOLATION
     assert list(controller.state.image.topics.by_name) == names[-1:]

@@ -38,9 +38,9 @@ from tests.broker.replicas import (
 from tests.jbodlab.log.direct_log import DirectLog
 
 CONFIG = LogConfig(segment_bytes=1_000, index_interval_bytes=200, retention_ms=-1)
-BATCHES = 20
+BATCHES = 10
 STEPS_PER_TEST = 20
-STEPS = 200
+STEPS = 100
 CHANGES = (
     *("mkdir", "rename", "unlink", "write_bytes", "write_atomically"),
     *("fsync_file", "fsync_dir", "rmtree"),
