@@ -33,6 +33,9 @@ KEPT = "kept"
 DROPPED = "dropped"
 FACTOR = 3
 RATE = 1_500
+"""Messages per second, over all partitions."""
+SHARE = 25
+"""Partitions of one producer."""
 DEADLINE_S = 300.0
 SETTINGS = {
     "log.retention.check.interval.ms": "5000",
@@ -125,7 +128,9 @@ def slow_disks(make: MAKE, partitions: int, delay_ms: float) -> SlowDisks:
             _wait_isr(cluster)
             isr_s = time.monotonic() - begin
             _all_acknowledged(loads, time.monotonic(), _leaders(cluster))
-        assert_nothing_lost(loads[KEPT], read_all(cluster.bootstrap, KEPT, kept, DEADLINE_S))
+        found = read_all(cluster.bootstrap, KEPT, kept, DEADLINE_S)
+        for load in {loads[KEPT, number] for number in range(kept)}:
+            assert_nothing_lost(load, {number: found[number] for number in load.in_turn})
         said = "".join(broker.output() for broker in cluster.brokers)
         return SlowDisks(
             delay_ms=delay_ms,
@@ -137,22 +142,29 @@ def slow_disks(make: MAKE, partitions: int, delay_ms: float) -> SlowDisks:
             moved_s=moved_s,
             stop_s=stop_s,
             isr_s=isr_s,
-            acknowledged=sum(len(load.acknowledged) for load in loads.values()),
+            acknowledged=sum(len(load.acknowledged) for load in set(loads.values())),
             # The closed one is out of order, and nobody else.
             given_up=said.count("went offline") - 1,
         )
 
 
 @contextmanager
-def _loads(cluster: Cluster, kept: int, partitions: int) -> Iterator[dict[str, Load]]:
-    """Send to all partitions in turn."""
+def _loads(cluster: Cluster, kept: int, partitions: int) -> Iterator[dict[Key, Load]]:
+    """Send to all partitions in turn; returns the producer of each partition.
+
+    librdkafka has five requests under way to a broker, of one partition each. So there are several
+    producers, or they would be what is measured.
+    """
+    keys = [(KEPT, n) for n in range(kept)] + [(DROPPED, n) for n in range(partitions - kept)]
+    found: dict[Key, Load] = {}
     with ExitStack() as stack:
-        yield {
-            topic: stack.enter_context(
-                Load(cluster.bootstrap, topic, rate=RATE * count // partitions, in_turn=count)
-            )
-            for topic, count in ((KEPT, kept), (DROPPED, partitions - kept))
-        }
+        for topic in (KEPT, DROPPED):
+            numbers = [number for name, number in keys if name == topic]
+            for share in (numbers[at : at + SHARE] for at in range(0, len(numbers), SHARE)):
+                rate = RATE * len(share) // partitions
+                load = stack.enter_context(Load(cluster.bootstrap, topic, rate=rate, in_turn=share))
+                found.update(((topic, number), load) for number in share)
+        yield found
 
 
 def _leaders(cluster: Cluster) -> dict[Key, int]:
@@ -175,17 +187,17 @@ def _wait_isr(cluster: Cluster) -> None:
 
 
 def _all_acknowledged(
-    loads: Mapping[str, Load], since: float, keys: Mapping[Key, int] | set[Key]
+    loads: Mapping[Key, Load], since: float, keys: Mapping[Key, int] | set[Key]
 ) -> None:
     wait_for(
         "acknowledgements of every partition",
-        lambda: all(loads[topic].acknowledged_after(since, number) for topic, number in keys),
+        lambda: all(loads[key].acknowledged_after(since, key[1]) for key in keys),
         DEADLINE_S,
     )
 
 
 def _outage(
-    cluster: Cluster, loads: Mapping[str, Load], keys: set[Key], break_it: Callable[[], object]
+    cluster: Cluster, loads: Mapping[Key, Load], keys: set[Key], break_it: Callable[[], object]
 ) -> Outage:
     """Break something and follow the partitions that it led until all are written again."""
     before = _leaders(cluster)
@@ -202,7 +214,7 @@ def _outage(
                 named[key] = now
         time.sleep(0.01)
     _all_acknowledged(loads, max(named.values(), default=begin), keys)
-    again = {key: _first_after(loads[key[0]], key[1], moment) for key, moment in named.items()}
+    again = {key: _first_after(loads[key], key[1], moment) for key, moment in named.items()}
     return Outage(
         partitions=len(keys),
         leaders_s=max(named.values()) - begin,
@@ -216,7 +228,7 @@ def _first_after(load: Load, partition: int, moment: float) -> float:
     return times[bisect_right(times, moment)]
 
 
-def _close_directory(cluster: Cluster, loads: Mapping[str, Load]) -> Outage:
+def _close_directory(cluster: Cluster, loads: Mapping[Key, Load]) -> Outage:
     """Take the rights of a directory away, and give them back at the next start of its broker."""
     broker = cluster.broker(1)
     log_dir = broker.log_dirs[0]

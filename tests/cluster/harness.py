@@ -7,7 +7,7 @@ import threading
 import time
 import tomllib
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -144,13 +144,13 @@ class Load:
         *,
         rate: int = 500,
         partition: int | None = None,
-        in_turn: int | None = None,
+        in_turn: Sequence[int] = (),
     ) -> None:
         self.topic = topic
         self.rate = rate
         self.partition = partition
         self.in_turn = in_turn
-        """So many partitions get the messages in turn; None to leave it to the client."""
+        """The partitions that get the messages in turn; none to leave it to the client."""
         self.acknowledged: dict[int, tuple[int, int]] = {}
         """Sequence number of the message to (partition, offset)."""
         self.times: list[float] = []
@@ -195,8 +195,8 @@ class Load:
 
     def _send(self, number: int) -> None:
         options = {} if self.partition is None else {"partition": self.partition}
-        if self.in_turn is not None:
-            options["partition"] = number % self.in_turn
+        if self.in_turn:
+            options["partition"] = self.in_turn[number % len(self.in_turn)]
         self._producer.produce(
             self.topic,
             key=str(number),
