@@ -6,8 +6,7 @@ OfflineReplicaCount is always 0 by mistake; here it is what its name says.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from broker.controller_link.assignment_sender import AssignmentSender
 from broker.controller_link.heartbeat import BrokerLifecycle
@@ -51,6 +50,7 @@ class BrokerMetrics:
         lifecycle: BrokerLifecycle,
         feed: MetadataFeed,
         conditions: ConditionMonitor,
+        wall_ms: Callable[[], int],
     ) -> None:
         self._log_dirs = log_dirs
         self._replicas = replicas
@@ -58,6 +58,7 @@ class BrokerMetrics:
         self._lifecycle = lifecycle
         self._feed = feed
         self._conditions = conditions
+        self._wall_ms = wall_ms
 
     def __call__(self) -> Iterator[Metric]:
         """Return all metrics as they are now."""
@@ -268,7 +269,7 @@ class BrokerMetrics:
 
     def _metadata(self) -> Iterator[Metric]:
         image = self._feed.image
-        lag_ms = max(0, time.time_ns() // 1_000_000 - image.timestamp_ms)
+        lag_ms = max(0, self._wall_ms() - image.timestamp_ms)
         for name, meaning, value in (
             ("last_applied_record_offset", "last offset of the metadata log applied", image.offset),
             ("last_applied_record_timestamp", "its append time, ms since 1970", image.timestamp_ms),

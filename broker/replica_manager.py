@@ -6,7 +6,6 @@ Source: `kafka.server.ReplicaManager`.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -54,6 +53,7 @@ from jbodlab.error_code import ErrorCode
 from jbodlab.ids import BrokerId, TopicId, TopicPartition
 from jbodlab.image.partition_registration import PartitionRegistration
 from jbodlab.loop_clock import loop_ms
+from jbodlab.outside import Outside
 from jbodlab.records.metadata_version import JBOD_LEVEL
 
 PRODUCER_EXPIRATION_CHECK_S = 600.0
@@ -85,6 +85,7 @@ class ReplicaManager:
     Args:
         registry: Where the replicas are found.
         settings: This broker's.
+        outside: Clocks and ids.
         topics: Settings of topics.
         log_dirs: The directories.
         fetchers: Fetch for followers.
@@ -106,6 +107,7 @@ class ReplicaManager:
         registry: ReplicaRegistry,
         settings: ReplicationSettings,
         *,
+        outside: Outside,
         topics: SettingsOfTopics,
         log_dirs: LogDirs,
         fetchers: FetcherManager,
@@ -122,14 +124,14 @@ class ReplicaManager:
         self._fetchers = fetchers
         self._isr_proposer = isr_proposer
         self._loop = asyncio.get_running_loop()
-        self._clock = Clock(
-            now_ms=partial(loop_ms, self._loop), wall_ms=lambda: int(time.time() * 1000)
-        )
+        self._clock = Clock(now_ms=partial(loop_ms, self._loop), wall_ms=outside.wall_ms)
         self._timers: list[asyncio.TimerHandle] = []
         self.isr_changes = IsrChanges()
         self._appends = AppendService(registry, self._loop)
         self._fetches = FetchService(registry, self._loop, leader_quota)
-        self._sessions = FetchSessions(self._fetches, self._loop, self._clock.now_ms)
+        self._sessions = FetchSessions(
+            self._fetches, self._loop, self._clock.now_ms, outside.random_bytes
+        )
         self.placement = ReplicaPlacement(log_dirs, remove_later)
         self.moves = RunningMoves(
             log_dirs,
@@ -138,7 +140,7 @@ class ReplicaManager:
             assigner,
             asks_controller=lambda: registry.image.features.metadata_version >= JBOD_LEVEL,
             threads=settings.move_threads or len(log_dirs.all),
-            throttle=MoveThrottle(settings.move_rate),
+            throttle=MoveThrottle(settings.move_rate, clock=outside.monotonic_s),
             on_moved=on_moved,
         )
         self._requested_moves = RequestedMoves(registry, log_dirs, self.placement, self.moves)

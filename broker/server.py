@@ -24,6 +24,7 @@ from broker.dynamic_config import DynamicConfig
 from jbodlab.config.dynamic_keys import CORDONED_LOG_DIRS
 from jbodlab.config.key_table import Values
 from jbodlab.errors import JbodlabError
+from jbodlab.outside import Outside, real
 
 CONTROLLED_SHUTDOWN_TIMEOUT_S = 8.0
 """A container engine kills after ten seconds; Kafka waits five minutes."""
@@ -36,10 +37,16 @@ class BrokerStoppedError(JbodlabError):
 
 
 class BrokerServer:
-    """One broker process, from its configuration to its port."""
+    """One broker process, from its configuration to its port.
 
-    def __init__(self, config: BrokerConfig) -> None:
+    Args:
+        config: The broker's.
+        outside: What it is in; the machine by default.
+    """
+
+    def __init__(self, config: BrokerConfig, outside: Outside | None = None) -> None:
         self._config = config
+        self._outside = outside or real()
         self._failed = asyncio.Event()
         self._failure: str | None = None
         self._is_last_word_wanted = False
@@ -58,6 +65,7 @@ class BrokerServer:
             log_dirs=self._config.log_dirs,
             metadata_log_dir=self._config.metadata_log_dir,
             on_fatal=self._fatal,
+            outside=self._outside,
         )
         self._build(opened)
         self._connect()
@@ -89,16 +97,20 @@ class BrokerServer:
         self._link = ControllerLink(
             config,
             opened,
+            outside=self._outside,
             on_fatal=self._fatal,
             on_shutdown_required=self._shutdown_required,
         )
         self._disks = Disks(
             config,
             opened,
+            outside=self._outside,
             on_degraded=self._link.tell_degraded,
             on_cordoned=self._link.lifecycle.directories_cordoned,
         )
-        self._replicas = Replicas(config, self._dynamic.values, self._disks, self._link)
+        self._replicas = Replicas(
+            config, self._dynamic.values, self._disks, self._link, self._outside
+        )
         self._disks.watch(
             self._replicas.manager,
             self._replicas.manager.roles,
@@ -107,6 +119,7 @@ class BrokerServer:
         self._front = Front(
             config,
             opened.cluster_id,
+            outside=self._outside,
             dynamic=self._dynamic,
             disks=self._disks,
             link=self._link,

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -131,6 +130,8 @@ class ActiveController:
         state: State after everything in the log.
         epoch: Leader epoch of the records to come.
         listener: Told of everything committed.
+        now_ms: The time that sessions are measured in; it never goes back.
+        wall_ms: Milliseconds since 1970.
     """
 
     def __init__(
@@ -141,14 +142,18 @@ class ActiveController:
         state: ControllerState,
         epoch: LeaderEpoch,
         listener: CommitListener,
+        now_ms: Callable[[], int],
+        wall_ms: Callable[[], int],
     ) -> None:
         self.state = state
+        self.now_ms = now_ms
+        self.wall_ms = wall_ms
         self.epoch = epoch
         self.committed_end_offset = state.next_offset
         self.committed_image = state.image
         """State after everything on the disk; `state` is ahead of it while a round is written."""
         self.counts = OperationCounts()
-        self.last_append_ms = now_ms()
+        self.last_append_ms = self.now_ms()
         self._log = log
         self._log_thread = log_thread
         self._listeners = [listener]
@@ -189,7 +194,7 @@ class ActiveController:
             self.counts.refused += 1
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the controller's queue is full")
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._queue.append(_Operation(decide, future, now_ms(), deadline_ms, late, size_bytes))
+        self._queue.append(_Operation(decide, future, self.now_ms(), deadline_ms, late, size_bytes))
         self._queued_bytes += size_bytes
         self._wakeup.set()
         return await future
@@ -214,7 +219,7 @@ class ActiveController:
     async def _run_round(self) -> None:
         outcomes: list[tuple[asyncio.Future[Any], object]] = []
         new = _Round(self.state.next_offset)
-        end_ms = now_ms() + ROUND_MS_MAX
+        end_ms = self.now_ms() + ROUND_MS_MAX
         for _ in range(min(len(self._queue), OPERATIONS_PER_ROUND_MAX)):
             operation = self._queue.popleft()
             self._queued_bytes -= operation.size_bytes
@@ -225,7 +230,7 @@ class ActiveController:
                 outcomes.append((operation.future, self._run_operation(operation, new)))
             except KafkaError as error:
                 outcomes.append((operation.future, error))
-            if now_ms() >= end_ms:
+            if self.now_ms() >= end_ms:
                 break
         if new.batches:
             await self._commit(new)
@@ -241,7 +246,7 @@ class ActiveController:
                 future.set_result(outcome)
 
     def _run_operation(self, operation: _Operation[Any], new: _Round) -> object:
-        now = now_ms()
+        now = self.now_ms()
         self.counts.started += 1
         decide = operation.decide
         if operation.deadline_ms is not None and now - operation.enqueued_ms > (
@@ -301,7 +306,7 @@ class ActiveController:
             for offset, (record, _) in enumerate(result.records, start=state.next_offset):
                 delta.replay(record, offset)
             next_offset = Offset(state.next_offset + len(result.records))
-            image = delta.apply(next_offset - 1, self.epoch, wall_ms())
+            image = delta.apply(next_offset - 1, self.epoch, self.wall_ms())
             state = replace(state, image=image, next_offset=next_offset)
         return state
 
@@ -312,7 +317,7 @@ class ActiveController:
             )
         except OSError as error:
             raise LogDirError(self._log.directory, None, str(error)) from error
-        self.last_append_ms = now_ms()
+        self.last_append_ms = self.now_ms()
         self.committed_end_offset = new.next_offset
         # No operation runs while a round is written, so this is the state after its last record.
         self.committed_image = self.state.image
@@ -342,16 +347,6 @@ def _append(
     log.append(b"".join(data for _, data in batches))
     log.flush()
     return batches
-
-
-def now_ms() -> int:
-    """Return the time that sessions are measured in; it never goes back."""
-    return time.monotonic_ns() // 1_000_000
-
-
-def wall_ms() -> int:
-    """Return ms since 1970."""
-    return time.time_ns() // 1_000_000
 
 
 def _size(values: list[bytes]) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
-import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
@@ -27,6 +27,7 @@ from jbodlab.metadata_log.batches import control_batch, data_batch, read_batches
 from jbodlab.metadata_log.cleaning import clean
 from jbodlab.metadata_log.metadata_log import MetadataLog
 from jbodlab.metadata_log.quorum_state import QuorumState
+from jbodlab.outside import Outside, real
 from jbodlab.records.config_records import FeatureLevelRecord
 from jbodlab.records.control_records import LeaderChangeMessage, Voter
 from jbodlab.records.features import NOT_BUILT
@@ -54,8 +55,15 @@ class OpenedDir:
     lock_fd: int
 
 
-def open_metadata_dir(config: ControllerConfig, incarnation_id: UUID) -> OpenedDir:
+def open_metadata_dir(
+    config: ControllerConfig, incarnation_id: UUID, outside: Outside | None = None
+) -> OpenedDir:
     """Begin a new leader epoch on the log in the metadata directory.
+
+    Args:
+        config: The controller's.
+        incarnation_id: Of this process.
+        outside: Clock and disk; those of the machine by default.
 
     Raises:
         FormatError: the directory is not formatted for this node, another process uses it, or the
@@ -64,6 +72,7 @@ def open_metadata_dir(config: ControllerConfig, incarnation_id: UUID) -> OpenedD
         ReplayError, DecodeError: its records are none that lead to a state.
         OSError: the disk.
     """
+    outside = outside or real()
     directory = Path(config.node.metadata_log_dir)
     cluster_id = _cluster_id(config, directory)
     lock_fd = lock(directory)
@@ -77,8 +86,8 @@ def open_metadata_dir(config: ControllerConfig, incarnation_id: UUID) -> OpenedD
         epoch_max=old.leader_epoch if old is not None else None,
     )
     epoch = LeaderEpoch(max(old.leader_epoch if old is not None else 0, log.last_epoch, 0) + 1)
-    image, replayed_bytes = _lead(config, incarnation_id, directory, log, epoch)
-    clean(log, settings, _wall_ms())
+    image, replayed_bytes = _lead(config, incarnation_id, directory, log, epoch, outside.wall_ms)
+    clean(log, settings, outside.wall_ms())
     return OpenedDir(
         cluster_id=cluster_id,
         log=log,
@@ -136,6 +145,7 @@ def _lead(
     directory: Path,
     log: MetadataLog,
     epoch: LeaderEpoch,
+    wall_ms: Callable[[], int],
 ) -> tuple[MetadataImage, int]:
     """Replay the log, then write the first records of a new leader epoch.
 
@@ -156,14 +166,12 @@ def _lead(
     def append_records(records: list[VersionedRecord]) -> None:
         if records:
             append(
-                data_batch(
-                    records, base_offset=log.end_offset, epoch=epoch, timestamp_ms=_wall_ms()
-                )
+                data_batch(records, base_offset=log.end_offset, epoch=epoch, timestamp_ms=wall_ms())
             )
 
     voters = (Voter(voter_id=node_id),)
     change = LeaderChangeMessage(leader_id=node_id, voters=voters, granting_voters=voters)
-    append(control_batch(change, base_offset=log.end_offset, epoch=epoch, timestamp_ms=_wall_ms()))
+    append(control_batch(change, base_offset=log.end_offset, epoch=epoch, timestamp_ms=wall_ms()))
     # Later it counts for nothing, whatever has become of it.
     is_fresh = FEATURE_NAME not in loader.image.features.levels
     bootstrap = _bootstrap(directory) if is_fresh else []
@@ -223,7 +231,3 @@ def _load(log: MetadataLog) -> tuple[MetadataLoader, int, int]:
 def _bootstrap(directory: Path) -> list[VersionedRecord]:
     path = directory / names.BOOTSTRAP_CHECKPOINT_FILE
     return snapshots.read_bootstrap(path) if path.exists() else []
-
-
-def _wall_ms() -> int:
-    return time.time_ns() // 1_000_000

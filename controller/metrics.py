@@ -8,7 +8,6 @@ Source: `ControllerMetadataMetrics`, `QuorumControllerMetrics`, `SnapshotEmitter
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -87,7 +86,7 @@ class ControllerMetrics:
     def _log(self) -> Iterator[Metric]:
         controller = self._controller
         image = controller.committed_image
-        lag_ms = max(0, time.time_ns() // 1_000_000 - image.timestamp_ms)
+        lag_ms = max(0, controller.wall_ms() - image.timestamp_ms)
         for name, meaning, value in (
             ("LastAppliedRecordOffset", "last offset of the metadata log replayed", image.offset),
             ("LastAppliedRecordTimestamp", "its append time, ms since 1970", image.timestamp_ms),

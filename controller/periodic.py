@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from controller.active_controller import ActiveController, now_ms
+from controller.active_controller import ActiveController
 from controller.brokers import fence_stale_broker
 from controller.elections import (
     balance_preferred_leaders,
@@ -41,11 +41,12 @@ async def fence_stale_brokers(
     while True:
         state = controller.state
         expiry_ms = state.heartbeats.next_expiry_ms(state.image.cluster)
-        planned_ms = now_ms() + session_timeout_ms if expiry_ms is None else expiry_ms
-        await _sleep_until(planned_ms)
-        if now_ms() - planned_ms > heartbeat_interval_ms:
+        planned_ms = controller.now_ms() + session_timeout_ms if expiry_ms is None else expiry_ms
+        await _sleep_until(controller, planned_ms)
+        late_ms = controller.now_ms() - planned_ms
+        if late_ms > heartbeat_interval_ms:
             # This process stood still, and with it everybody's heartbeats: let them arrive first.
-            logger.warning("controller stood still", extra={"late_ms": now_ms() - planned_ms})
+            logger.warning("controller stood still", extra={"late_ms": late_ms})
             await asyncio.sleep(heartbeat_interval_ms / 1000)
         if expiry_ms is None:
             continue
@@ -57,8 +58,8 @@ async def fence_stale_brokers(
 async def write_no_ops(controller: ActiveController, idle_interval_ms: int) -> None:
     """Write a record whenever nothing else was written for a while; runs until cancelled."""
     while idle_interval_ms > 0:
-        await _sleep_until(controller.last_append_ms + idle_interval_ms)
-        if now_ms() >= controller.last_append_ms + idle_interval_ms:
+        await _sleep_until(controller, controller.last_append_ms + idle_interval_ms)
+        if controller.now_ms() >= controller.last_append_ms + idle_interval_ms:
             await controller.submit(_no_op)
 
 
@@ -98,5 +99,5 @@ def _no_op(state: ControllerState, _now_ms: int) -> ControllerResult[None]:
     return ControllerResult(response=None, records=(VersionedRecord(NoOpRecord(), 0),))
 
 
-async def _sleep_until(time_ms: int) -> None:
-    await asyncio.sleep(max(0, time_ms - now_ms()) / 1000)
+async def _sleep_until(controller: ActiveController, time_ms: int) -> None:
+    await asyncio.sleep(max(0, time_ms - controller.now_ms()) / 1000)

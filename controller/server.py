@@ -7,7 +7,6 @@ import contextlib
 import errno
 import logging
 import os
-import random
 import socket
 from functools import partial
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 import grpc.aio
 
 from controller import periodic
-from controller.active_controller import ActiveController, now_ms
+from controller.active_controller import ActiveController
 from controller.config import ControllerConfig
 from controller.heartbeats import Heartbeats
 from controller.log_thread import LogThread
@@ -27,10 +26,10 @@ from controller.metrics import ControllerMetrics
 from controller.service import ControllerService
 from controller.snapshotter import ControllerSnapshotter
 from controller.state import ControllerSettings, ControllerState
-from jbodlab import kafka_uuid
 from jbodlab.errors import ConfigError
 from jbodlab.ids import Offset
 from jbodlab.metrics_endpoint import MetricsEndpoint
+from jbodlab.outside import Outside, real
 from jbodlab.requests import Listener
 from jbodlab.rpc.controller_pb2_grpc import add_ControllerServicer_to_server
 from jbodlab.supervised import supervised
@@ -61,11 +60,17 @@ OPTIONS = (
 
 
 class ControllerServer:
-    """One controller process, from its configuration to its port."""
+    """One controller process, from its configuration to its port.
 
-    def __init__(self, config: ControllerConfig) -> None:
+    Args:
+        config: The controller's.
+        outside: What it is in; the machine by default.
+    """
+
+    def __init__(self, config: ControllerConfig, outside: Outside | None = None) -> None:
         self._config = config
-        self._incarnation_id = kafka_uuid.random_uuid(os.urandom)
+        self._outside = outside or real()
+        self._incarnation_id = self._outside.new_id()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until asked to stop.
@@ -80,7 +85,7 @@ class ControllerServer:
         log_thread = LogThread()
         try:
             opened = await log_thread.run(
-                partial(open_metadata_dir, self._config, self._incarnation_id)
+                partial(open_metadata_dir, self._config, self._incarnation_id, self._outside)
             )
             # Everything that was answered is on the disk, so an error leaves nothing to save.
             await self._serve(opened, log_thread, addresses, stop)
@@ -97,14 +102,16 @@ class ControllerServer:
         addresses: list[str],
         stop: asyncio.Event,
     ) -> None:
-        config = self._config
+        config, outside = self._config, self._outside
         stream = MetadataStream(opened.log, log_thread, Offset(opened.log.end_offset))
         controller = ActiveController(
             log=opened.log,
             log_thread=log_thread,
-            state=initial_state(config, opened),
+            state=initial_state(config, opened, outside.monotonic_ms()),
             epoch=opened.epoch,
             listener=stream,
+            now_ms=outside.monotonic_ms,
+            wall_ms=outside.wall_ms,
         )
         snapshotter = ControllerSnapshotter(
             controller=controller,
@@ -112,13 +119,14 @@ class ControllerServer:
             log_thread=log_thread,
             settings=config.metadata_log,
             appended_bytes=opened.replayed_bytes,
+            monotonic_s=outside.monotonic_s,
         )
         service = ControllerService(
             controller=controller,
             stream=stream,
             heartbeat_interval_ms=config.heartbeat_interval_ms,
-            randomness=random.Random(),
-            new_id=partial(kafka_uuid.random_uuid, os.urandom),
+            randomness=outside.random,
+            new_id=outside.new_id,
         )
         server = _bound_server(service, addresses)
         metrics = None
@@ -189,12 +197,12 @@ def start_periodic(
     return tasks
 
 
-def initial_state(config: ControllerConfig, opened: OpenedDir) -> ControllerState:
+def initial_state(config: ControllerConfig, opened: OpenedDir, now_ms: int) -> ControllerState:
     """Return the state of a controller that has just become active: everybody is there."""
     return ControllerState(
         image=opened.image,
         heartbeats=Heartbeats.at_activation(
-            opened.image.cluster.brokers, config.session_timeout_ms, now_ms()
+            opened.image.cluster.brokers, config.session_timeout_ms, now_ms
         ),
         settings=ControllerSettings(
             cluster_id=opened.cluster_id,

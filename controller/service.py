@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import grpc
 import grpc.aio
 
-from controller.active_controller import ActiveController, Decision, now_ms, wall_ms
+from controller.active_controller import ActiveController, Decision
 from controller.added_partitions import create_partitions
 from controller.brokers import heartbeat, late_heartbeat
 from controller.configs import alter_configs, incremental_alter_configs
@@ -211,8 +211,8 @@ class ControllerService(ControllerServicer):
                 replace(controller.state, image=controller.committed_image),
                 controller.epoch,
                 controller.committed_end_offset,
-                now_ms(),
-                wall_ms(),
+                controller.now_ms(),
+                controller.wall_ms(),
             )
         )
 

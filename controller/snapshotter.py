@@ -6,7 +6,6 @@ as it changes the log.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TypeVar
@@ -33,6 +32,7 @@ class ControllerSnapshotter:
         log_thread: The log's thread.
         settings: When a snapshot is due, and how much is kept.
         appended_bytes: Size of the log behind its newest snapshot.
+        monotonic_s: A clock that never goes back.
     """
 
     def __init__(
@@ -43,6 +43,7 @@ class ControllerSnapshotter:
         log_thread: LogThread,
         settings: MetadataLogSettings,
         appended_bytes: int,
+        monotonic_s: Callable[[], float],
     ) -> None:
         self._controller = controller
         self._log = log
@@ -56,6 +57,8 @@ class ControllerSnapshotter:
             image=self._committed_image,
             run=self._run,
             clean=self._clean,
+            monotonic_s=monotonic_s,
+            wall_ms=controller.wall_ms,
             appended_bytes=appended_bytes,
         )
         controller.add_listener(self)
@@ -88,5 +91,5 @@ class ControllerSnapshotter:
         return self._thread.run(function)
 
     async def _clean(self) -> None:
-        now_ms = time.time_ns() // 1_000_000
+        now_ms = self._controller.wall_ms()
         await self._log_thread.run(partial(clean, self._log, self._settings, now_ms))

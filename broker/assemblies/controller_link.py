@@ -18,6 +18,7 @@ from broker.metadata_cache import MetadataCache
 from broker.metadata_publisher import MetadataPublisher
 from jbodlab.ids import BrokerEpoch, DirectoryId
 from jbodlab.metadata_log.settings import metadata_log_settings
+from jbodlab.outside import Outside
 from jbodlab.requests import AlterPartitionRequest, AlterPartitionResponse
 
 LAST_WORD_TIMEOUT_S = 1.0
@@ -29,6 +30,7 @@ class ControllerLink:
     Args:
         config: The broker's.
         opened: Its directories.
+        outside: Clocks, choices and ids.
         on_fatal: Called with a line when the process has lost what it cannot be without.
         on_shutdown_required: Called with a reason when the process must stop.
     """
@@ -38,6 +40,7 @@ class ControllerLink:
         config: BrokerConfig,
         opened: OpenedLogDirs,
         *,
+        outside: Outside,
         on_fatal: Callable[[str], None],
         on_shutdown_required: Callable[[str], None],
     ) -> None:
@@ -52,6 +55,8 @@ class ControllerLink:
                 listeners=config.advertised_listeners,
                 rack=config.rack,
             ),
+            incarnation_id=outside.new_id(),
+            random=outside.random.random,
             settings=LifecycleSettings(
                 heartbeat_interval_ms=config.heartbeat_interval_ms,
                 session_timeout_ms=config.session_timeout_ms,
@@ -70,6 +75,7 @@ class ControllerLink:
             broker_id=config.node_id,
             broker_epoch=self.broker_epoch,
             is_replica=self.cache.is_replica,
+            random=outside.random.random,
         )
         self.registration = RegistrationCheck(
             config.node_id,
@@ -86,6 +92,8 @@ class ControllerLink:
             cluster_id=opened.cluster_id,
             listener=self._publisher,
             on_fatal=on_fatal,
+            monotonic_s=outside.monotonic_s,
+            wall_ms=outside.wall_ms,
             settings=metadata_log_settings(config.values),
         )
 

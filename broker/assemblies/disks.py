@@ -18,6 +18,7 @@ from broker.disk.revival import LoadingRules, LogDirRevival, RevivedReplicas
 from broker.disk.slowness import SlowSettings
 from broker.disk.startup import OpenedLogDirs
 from jbodlab.ids import BrokerEpoch, DirectoryId
+from jbodlab.outside import Outside
 
 CLOSE_TIMEOUT_S = 30.0
 
@@ -28,6 +29,7 @@ class Disks:
     Args:
         config: The broker's.
         opened: The directories, locked.
+        outside: The clocks.
         on_degraded: Called when directories are full or slow, or no longer.
         on_cordoned: Called when other directories are cordoned.
     """
@@ -37,16 +39,21 @@ class Disks:
         config: BrokerConfig,
         opened: OpenedLogDirs,
         *,
+        outside: Outside,
         on_degraded: Callable[[DegradedLogDirs], None],
         on_cordoned: Callable[[tuple[DirectoryId, ...]], None],
     ) -> None:
         self._config = config
+        self._outside = outside
         self._opened = opened
         self.log_dirs = opened.log_dirs
         self.cordon = Cordon(lambda: self.log_dirs.all, on_cordoned)
         self.remover = DirectoryRemover(self.log_dirs)
         self.conditions = ConditionMonitor(
-            self.log_dirs, _condition_settings(config), on_degraded=on_degraded
+            self.log_dirs,
+            _condition_settings(config),
+            on_degraded=on_degraded,
+            monotonic_s=outside.monotonic_s,
         )
         self.probe = LogDirProbe(
             self.log_dirs,
@@ -80,6 +87,7 @@ class Disks:
             logs,
             check_interval_ms=config.retention_check_interval_ms,
             initial_delay_ms=config.initial_task_delay_ms,
+            wall_ms=self._outside.wall_ms,
         )
         self.revival = LogDirRevival(
             self._opened, replicas, rules=rules, schedule_leftovers=self._schedule_leftovers

@@ -15,6 +15,7 @@ from broker.metrics import BrokerMetrics
 from broker.network.listener import Listener
 from broker.network.malloc import tune_malloc
 from jbodlab.metrics_endpoint import MetricsEndpoint, metrics_address
+from jbodlab.outside import Outside
 from jbodlab.records.metadata_version import CORDONED_DIRECTORIES_LEVEL
 
 APPENDS_TIMEOUT_S = 2.0
@@ -30,6 +31,7 @@ class Front:
         config: BrokerConfig,
         cluster_id: str,
         *,
+        outside: Outside,
         dynamic: DynamicConfig,
         disks: Disks,
         link: ControllerLink,
@@ -73,6 +75,7 @@ class Front:
             lifecycle=link.lifecycle,
             feed=link.feed,
             conditions=disks.conditions,
+            wall_ms=outside.wall_ms,
         )
         self._metrics = None if address is None else MetricsEndpoint(address, metrics)
 

@@ -26,6 +26,7 @@ from jbodlab.ids import BrokerId, TopicId, TopicPartition
 from jbodlab.image.metadata_image import MetadataImage
 from jbodlab.log.log_config import LogConfig
 from jbodlab.loop_clock import loop_ms
+from jbodlab.outside import Outside
 
 
 class Replicas:
@@ -36,10 +37,16 @@ class Replicas:
         values: The settings in force.
         disks: The directories.
         link: To the controller.
+        outside: Clocks and ids.
     """
 
     def __init__(
-        self, config: BrokerConfig, values: Values, disks: Disks, link: ControllerLink
+        self,
+        config: BrokerConfig,
+        values: Values,
+        disks: Disks,
+        link: ControllerLink,
+        outside: Outside,
     ) -> None:
         self._config = config
         self._disks = disks
@@ -67,6 +74,7 @@ class Replicas:
                 producer_id_expiration_ms=config.producer_id_expiration_ms,
                 move_threads=config.move_threads,
             ),
+            outside=outside,
             topics=self._topics,
             log_dirs=disks.log_dirs,
             fetchers=fetchers,

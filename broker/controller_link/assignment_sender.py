@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -37,6 +36,7 @@ class AssignmentSender:
         broker_id: Ours.
         broker_epoch: Epoch of the current registration, -1 without one.
         is_replica: Whether this broker is a replica of a partition, by the current metadata.
+        random: A number of [0, 1), which spreads what is tried again.
     """
 
     def __init__(
@@ -46,12 +46,13 @@ class AssignmentSender:
         broker_id: BrokerId,
         broker_epoch: Callable[[], BrokerEpoch],
         is_replica: Callable[[TopicIdPartition], bool],
+        random: Callable[[], float],
     ) -> None:
         self._channel = channel
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
         self._is_replica = is_replica
-        self._queue = AssignmentQueue(random=random.random)
+        self._queue = AssignmentQueue(random=random)
         self._last_complaint = ""
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import random
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Protocol, assert_never
+from uuid import UUID
 
 from broker.controller_link import conversation
 from broker.controller_link.channel import ControllerChannel
@@ -22,7 +21,6 @@ from broker.controller_link.conversation import (
     SendRegistration,
 )
 from broker.controller_link.lifecycle import BrokerState, Lifecycle, LifecycleSettings
-from jbodlab import kafka_uuid
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import ControllerUnavailableError, DecodeError, LogDirError
 from jbodlab.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId, DirectoryId, Offset
@@ -67,7 +65,9 @@ class BrokerLifecycle:
 
     Args:
         identity: Who we are.
+        incarnation_id: Of this process.
         settings: Timing.
+        random: A number of [0, 1), which spreads what is tried again.
         channel: To the controller.
         online_directories: Ids of the online log directories, sorted; asked at each registration.
         applied_offset: Last metadata offset that this broker has applied.
@@ -81,7 +81,9 @@ class BrokerLifecycle:
         self,
         *,
         identity: BrokerIdentity,
+        incarnation_id: UUID,
         settings: LifecycleSettings,
+        random: Callable[[], float],
         channel: ControllerChannel,
         online_directories: Callable[[], tuple[DirectoryId, ...]],
         applied_offset: Callable[[], int],
@@ -89,7 +91,7 @@ class BrokerLifecycle:
         previous_broker_epoch: BrokerEpoch = UNKNOWN_BROKER_EPOCH,
         on_shutdown_required: Callable[[str], None],
     ) -> None:
-        self.incarnation_id = kafka_uuid.random_uuid(os.urandom)
+        self.incarnation_id = incarnation_id
         self._identity = identity
         self._channel = channel
         self._online_directories = online_directories
@@ -97,7 +99,7 @@ class BrokerLifecycle:
         self._previous_broker_epoch = previous_broker_epoch
         self._on_shutdown_required = on_shutdown_required
         self._timeout_s = settings.session_timeout_ms / 2 / 1000
-        self._core = Lifecycle(settings, leads_in=leads_in, random=random.random)
+        self._core = Lifecycle(settings, leads_in=leads_in, random=random)
         self._news = {news: asyncio.Event() for news in News}
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None

@@ -23,7 +23,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
@@ -103,6 +102,8 @@ class MetadataFeed:
         cluster_id: Ours; a controller of another cluster sends nothing.
         listener: Gets every change after `begin_publishing`.
         settings: Of the copy on disk.
+        monotonic_s: A clock that never goes back.
+        wall_ms: Milliseconds since 1970.
         on_fatal: Called with one line when metadata cannot be followed any more.
     """
 
@@ -115,6 +116,8 @@ class MetadataFeed:
         cluster_id: str,
         listener: MetadataListener,
         on_fatal: Callable[[str], None],
+        monotonic_s: Callable[[], float],
+        wall_ms: Callable[[], int],
         settings: MetadataLogSettings = DEFAULT_SETTINGS,
     ) -> None:
         self._channel = channel
@@ -124,6 +127,8 @@ class MetadataFeed:
         self._listener = listener
         self._on_fatal = on_fatal
         self._settings = settings
+        self._monotonic_s = monotonic_s
+        self._wall_ms = wall_ms
         self._loader = MetadataLoader()
         self._copy: MetadataCopy | None = None
         self._snapshots: Snapshotter | None = None
@@ -165,6 +170,8 @@ class MetadataFeed:
             image=self._whole_image,
             run=self._log_dir.run,
             clean=self._clean,
+            monotonic_s=self._monotonic_s,
+            wall_ms=self._wall_ms,
             appended_bytes=self._replayed_bytes,
         )
         self._tasks = [
@@ -356,8 +363,7 @@ class MetadataFeed:
 
     async def _clean(self) -> None:
         assert self._copy is not None
-        now_ms = time.time_ns() // 1_000_000
-        await self._log_dir.run(partial(self._copy.clean, now_ms))
+        await self._log_dir.run(partial(self._copy.clean, self._wall_ms()))
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -105,6 +104,7 @@ class ConditionMonitor:
         log_dirs: The directories.
         settings: The limits.
         on_degraded: Told what the controller is to know, whenever that changes.
+        monotonic_s: Clock of the calls' times.
     """
 
     def __init__(
@@ -113,12 +113,14 @@ class ConditionMonitor:
         settings: ConditionSettings,
         *,
         on_degraded: Callable[[DegradedLogDirs], None],
+        monotonic_s: Callable[[], float],
     ) -> None:
         self.changes: dict[Path, int] = dict.fromkeys((each.path for each in log_dirs.all), 0)
         """How often the condition of each directory changed."""
         self._log_dirs = log_dirs
         self._settings = settings
         self._on_degraded = on_degraded
+        self._monotonic_s = monotonic_s
         self._listeners: list[LogDirConditionListener] = []
         self._watched: dict[LogDir, _Watched] = {}
         self._stalls: deque[Stall] = deque(maxlen=STALLS_MAX)
@@ -176,12 +178,12 @@ class ConditionMonitor:
             log_dir.io_samples.take()
             return
         watched = self._watched.get(log_dir) or self._begin(log_dir)
-        log_dir.space.disk.written(time.monotonic())
+        log_dir.space.disk.written(self._monotonic_s())
         if found is not None:
             log_dir.space.looked(
                 found.total_bytes, found.free_bytes, tuple(self._neighbours(log_dir))
             )
-        now_s = time.monotonic()
+        now_s = self._monotonic_s()
         self._note_stall(now_s)
         watched.window.add(log_dir.io_samples.take(), self._stalls, now_s)
         peers = [
@@ -291,9 +293,9 @@ class ConditionMonitor:
     async def _notice_stalls(self) -> None:
         while True:
             # Not the loop's clock: that stands still while a callback runs.
-            self._due_s = time.monotonic() + STALL_LOOK_S
+            self._due_s = self._monotonic_s() + STALL_LOOK_S
             await asyncio.sleep(STALL_LOOK_S)
-            self._note_stall(time.monotonic())
+            self._note_stall(self._monotonic_s())
 
     def _note_stall(self, now_s: float) -> None:
         """Note that the loop ran later than it should have; who notices first, does."""

@@ -6,7 +6,7 @@ directory twice) is a refusal here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,6 +43,7 @@ def inspect(
     ids: Mapping[Path, DirectoryId | None],
     identities: Mapping[tuple[int, int], Path],
     held: DirectoryLock | None,
+    random_bytes: Callable[[int], bytes],
 ) -> Inspected:
     """Check a directory as a start does, and lock it; blocks as long as the disk does.
 
@@ -55,6 +56,7 @@ def inspect(
         ids: Ids of the other directories of this node, None where one is not known.
         identities: Device and inode of those that are online.
         held: The lock of the former life of this directory.
+        random_bytes: For the id of a directory that has none.
 
     Raises:
         OSError: the directory cannot be used.
@@ -68,7 +70,7 @@ def inspect(
     # The lock is the process's: a second one on the same file would end with the first.
     lock = None if held is not None and held.is_at_its_path else DirectoryLock(path)
     try:
-        meta = with_directory_id(fs, path, meta_properties.read(fs, path))
+        meta = with_directory_id(fs, path, meta_properties.read(fs, path), random_bytes)
         for _ in range(PROBES):
             probe(fs, path, identity)
     except BaseException:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -229,7 +228,7 @@ def _load_directory(
     high_watermarks = found[names.HIGH_WATERMARK_FILE]
     loaded: list[FoundLog] = []
     try:
-        for name in _partition_dirs(fs, path, is_stray, is_ours, in_use):
+        for name in _partition_dirs(fs, path, is_stray, is_ours, in_use, log_dir.outside.new_hex):
             topic_partition = names.parse_partition_dir(name).topic_partition
             try:
                 log = load_log(
@@ -278,6 +277,7 @@ def _partition_dirs(
     is_stray: IsStray,
     is_ours: Callable[[TopicPartition], bool],
     in_use: Callable[[TopicPartition], bool],
+    new_hex: Callable[[], str],
 ) -> list[str]:
     """Return the names of the directories to load; puts strays aside."""
     wanted = []
@@ -307,7 +307,7 @@ def _partition_dirs(
         if is_stray(parsed.topic_partition, topic_id) or (
             parsed.kind is not DirKind.FUTURE and in_use(parsed.topic_partition)
         ):
-            stray = names.stray_dir(parsed.topic_partition, uuid.uuid4().hex)
+            stray = names.stray_dir(parsed.topic_partition, new_hex())
             logger.warning("%s does not belong here, it is kept as %s", path / name, stray)
             fs.rename(path / name, path / stray)
             continue

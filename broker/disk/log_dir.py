@@ -14,7 +14,6 @@ What it syncs may be cut or removed meanwhile; who asked for it finds out when i
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Self, TypeVar
@@ -30,8 +29,9 @@ from jbodlab import kafka_uuid
 from jbodlab.errors import LogDirError
 from jbodlab.ids import DirectoryId
 from jbodlab.log.directory_files import DirectoryFiles
-from jbodlab.log.filesystem import FileSystem, PosixFileSystem
+from jbodlab.log.filesystem import FileSystem
 from jbodlab.metrics import Histogram
+from jbodlab.outside import Outside, real
 
 T = TypeVar("T")
 
@@ -41,6 +41,7 @@ class LogDir:
 
     Attributes:
         path: As configured.
+        outside: Clocks and ids for whoever works in this directory.
         directory_id: None if it was never readable, so that its id is unknown.
         disk: The disk itself.
         fs: The disk as this life of the directory may use it, in the serving queue only; refuses
@@ -62,12 +63,14 @@ class LogDir:
         path: Path,
         directory_id: DirectoryId | None,
         *,
+        outside: Outside | None = None,
         fs: FileSystem | None = None,
         identity: tuple[int, int] | None = None,
     ) -> None:
         self.path = path
+        self.outside = outside or real()
         self.directory_id = directory_id
-        self.disk = fs or PosixFileSystem()
+        self.disk = fs or self.outside.fs_of(path)
         self._fence = Fence()
         self._upkeep_fence = Fence()
         self._side_fences: list[Fence] = []
@@ -204,7 +207,9 @@ class LogDir:
             directory_id: The id that is there now; another one if the disk was replaced.
             identity: Device and inode now.
         """
-        life = type(self)(self.path, directory_id, fs=self.disk, identity=identity)
+        life = type(self)(
+            self.path, directory_id, outside=self.outside, fs=self.disk, identity=identity
+        )
         life._state = next_state(self._state, LogDirEvent.REVIVE)
         life.revivals = self.revivals + 1
         life.is_cordoned = self.is_cordoned
@@ -226,7 +231,7 @@ class LogDir:
     def no_space(self, cause: str) -> None:
         """Take notice that the disk took no more, whatever it had said of its room: it is FULL."""
         if self.is_online:
-            self.space.denied(cause, time.monotonic())
+            self.space.denied(cause, self.outside.monotonic_s())
 
     def _call_failed(self, cause: str) -> None:
         if self._report is not None:

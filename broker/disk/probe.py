@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
@@ -137,9 +136,10 @@ async def _probed(log_dir: LogDir) -> Look | None:
 
 
 def _timed_probe(log_dir: LogDir, fs: FileSystem) -> Look | None:
-    begun_s = time.monotonic()
+    monotonic_s = log_dir.outside.monotonic_s
+    begun_s = monotonic_s()
     probe(fs, log_dir.path, log_dir.identity)
-    log_dir.io_samples.note(Work.PROBE, begun_s, time.monotonic())
+    log_dir.io_samples.note(Work.PROBE, begun_s, monotonic_s())
     return look(log_dir, fs)
 
 

@@ -11,8 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -46,6 +45,7 @@ class RetentionTask:
         in_use: The replicas in them.
         check_interval_ms: `log.retention.check.interval.ms`.
         initial_delay_ms: `log.initial.task.delay.ms`.
+        wall_ms: Milliseconds since 1970.
     """
 
     def __init__(
@@ -55,8 +55,10 @@ class RetentionTask:
         *,
         check_interval_ms: int,
         initial_delay_ms: int,
+        wall_ms: Callable[[], int],
     ) -> None:
         self._log_dirs = log_dirs
+        self._wall_ms = wall_ms
         self._in_use = in_use
         self._tasks = (
             PeriodicTask(
@@ -82,7 +84,7 @@ class RetentionTask:
         for log_dir in _serving(self._log_dirs):
             for number, (log, high_watermark) in enumerate(self._in_use.logs_in(log_dir)):
                 # A copy follows the log that it is a copy of.
-                if not log.files.is_future and log.retain(_now_ms(), high_watermark):
+                if not log.files.is_future and log.retain(self._wall_ms(), high_watermark):
                     self._in_use.log_start_moved(log)
                 if number % LOGS_PER_TURN == LOGS_PER_TURN - 1:
                     await asyncio.sleep(0)
@@ -92,7 +94,7 @@ class RetentionTask:
         await asyncio.gather(*(self._remove(log_dir) for log_dir in _serving(self._log_dirs)))
 
     async def _remove(self, log_dir: LogDir) -> None:
-        now_ms = _now_ms()
+        now_ms = self._wall_ms()
         expired = [
             (log, bases)
             for log, _ in self._in_use.logs_in(log_dir)
@@ -183,7 +185,3 @@ def _remove_tree(fs: FileSystem, path: Path) -> None:
                 return
         else:
             return
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)

@@ -240,6 +240,7 @@ class LogDirRevival:
                 if each.is_online and each.identity is not None
             },
             held=self._opened.locks.get(former.path),
+            random_bytes=former.outside.random_bytes,
         )
         try:
             async with asyncio.timeout(self._inspection_timeout_s):

@@ -34,8 +34,9 @@ from jbodlab import directory_id
 from jbodlab.errors import ConfigError, FormatError, JbodlabError
 from jbodlab.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId, DirectoryId
 from jbodlab.log import disk_errors, meta_properties
-from jbodlab.log.filesystem import FileSystem, PosixFileSystem
+from jbodlab.log.filesystem import FileSystem
 from jbodlab.log.meta_properties import Ensemble, MetaProperties
+from jbodlab.outside import Outside, real
 
 logger = logging.getLogger(__name__)
 
@@ -77,7 +78,7 @@ def open_log_dirs(
     log_dirs: Sequence[Path],
     metadata_log_dir: Path,
     on_fatal: Callable[[str], None],
-    fs_of: Callable[[Path], FileSystem] = lambda _path: PosixFileSystem(),
+    outside: Outside | None = None,
     deadline_s: float = START_DEADLINE_S,
 ) -> OpenedLogDirs:
     """Check and lock the directories; logs are loaded later.
@@ -87,7 +88,7 @@ def open_log_dirs(
         log_dirs: `log.dirs`, in configured order.
         metadata_log_dir: One of them, or a separate directory.
         on_fatal: See `LogDirs`.
-        fs_of: The disk under a directory.
+        outside: The disks under the directories, and what works in them goes by.
         deadline_s: Longest time for a directory to answer; one that does not starts offline.
 
     Raises:
@@ -95,21 +96,25 @@ def open_log_dirs(
             formatted or cannot be read, or no directory is left.
         ConfigError: a directory is named twice.
     """
+    outside = outside or real()
     paths = list(dict.fromkeys((*log_dirs, metadata_log_dir)))
-    looks = in_parallel(paths, lambda path: _look(fs_of(path), path), deadline_s)
+    looks = in_parallel(paths, lambda path: _look(outside.fs_of(path), path), deadline_s)
     _refuse_duplicates(log_dirs, looks)
     ensemble = meta_properties.without_lost_disks(
         meta_properties.read_ensemble(
-            PosixFileSystem(), log_dirs, metadata_log_dir, look=lambda path: looks[path]().found
+            outside.fs_of(metadata_log_dir),
+            log_dirs,
+            metadata_log_dir,
+            look=lambda path: looks[path]().found,
         )
     )
     meta_properties.verify_ensemble(ensemble, node_id=node_id)
     entered = in_parallel(
         list(ensemble.normal),
-        lambda path: _enter(fs_of(path), path, ensemble.normal[path]),
+        lambda path: _enter(outside, path, ensemble.normal[path]),
         deadline_s,
     )
-    opened = {path: _open(path, fs_of(path), ensemble, entered.get(path)) for path in paths}
+    opened = {path: _open(path, outside, ensemble, entered.get(path)) for path in paths}
     made = {path: log_dir for path, (log_dir, _) in opened.items()}
     states = {path: state for path, (_, state) in opened.items() if state is not None}
     epochs = [states[path].broker_epoch if path in states else None for path in log_dirs]
@@ -131,22 +136,22 @@ def open_log_dirs(
 
 def _open(
     path: Path,
-    fs: FileSystem,
+    outside: Outside,
     ensemble: Ensemble,
     entered: Callable[[], _Entered] | None,
 ) -> tuple[LogDir, _Entered | None]:
     """Return a directory, offline unless it was entered."""
     if entered is None:
-        log_dir = LogDir(path, None, fs=fs)
+        log_dir = LogDir(path, None, outside=outside)
         _start_offline(log_dir, ensemble.failed[path])
         return log_dir, None
     try:
         state = entered()
     except OSError as error:
-        log_dir = LogDir(path, ensemble.normal[path].directory_id, fs=fs)
+        log_dir = LogDir(path, ensemble.normal[path].directory_id, outside=outside)
         _start_offline(log_dir, disk_errors.describe(error))
         return log_dir, None
-    return LogDir(path, state.directory_id, fs=fs, identity=state.identity), state
+    return LogDir(path, state.directory_id, outside=outside, identity=state.identity), state
 
 
 def _refuse_loss(
@@ -186,17 +191,18 @@ def _look(fs: FileSystem, path: Path) -> _Look:
     return _Look(Path(os.path.realpath(path)), meta_properties.look_into(fs, path))
 
 
-def _enter(fs: FileSystem, path: Path, meta: MetaProperties) -> _Entered:
+def _enter(outside: Outside, path: Path, meta: MetaProperties) -> _Entered:
     """Do what may fail with one directory alone.
 
     Raises:
         OSError: the directory is not usable.
         FormatError: it is in use, or cannot be given an id.
     """
+    fs = outside.fs_of(path)
     identity = directory_identity(path)
     fs.listdir(path)
     lock = DirectoryLock(path)
-    meta = with_directory_id(fs, path, meta)
+    meta = with_directory_id(fs, path, meta, outside.random_bytes)
     return _Entered(meta.directory_id, identity, lock, clean_shutdown.read_broker_epoch(fs, path))
 
 
@@ -250,7 +256,9 @@ def _refuse_duplicates(log_dirs: Sequence[Path], looks: Mapping[Path, Callable[[
         seen[canonical] = path
 
 
-def with_directory_id(fs: FileSystem, path: Path, meta: MetaProperties) -> MetaProperties:
+def with_directory_id(
+    fs: FileSystem, path: Path, meta: MetaProperties, random_bytes: Callable[[int], bytes]
+) -> MetaProperties:
     """Give a directory of an older version an id, as the format tool would have done.
 
     Raises:
@@ -258,7 +266,7 @@ def with_directory_id(fs: FileSystem, path: Path, meta: MetaProperties) -> MetaP
     """
     if meta.directory_id is not None:
         return meta
-    meta = replace(meta, directory_id=directory_id.random_directory_id(os.urandom))
+    meta = replace(meta, directory_id=directory_id.random_directory_id(random_bytes))
     try:
         meta_properties.write(fs, path, meta)
     except OSError as error:

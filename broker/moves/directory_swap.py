@@ -16,7 +16,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-import uuid
 from collections.abc import Callable
 from functools import partial
 from typing import Protocol, TypeVar
@@ -191,7 +190,9 @@ class DirectorySwap:
         if not token.take_back():
             # It is under way and may hang. When it has come to its end it is undone, before the
             # next round begins; should this process end before, the source has all there is.
-            undone = move.target.run(partial(make_future, move.future.files))
+            undone = move.target.run(
+                partial(make_future, move.future.files, move.target.outside.new_hex())
+            )
             undone.add_done_callback(drop_error)
             move.aside = undone
         return False
@@ -204,7 +205,7 @@ class DirectorySwap:
         self._on_event(move, MoveEvent.SWAPPED)
         # Until the copy is on the disk the former replica is kept, under a name that nobody uses.
         source.replica_count -= 1
-        put_away = source.run(partial(_put_away, former))
+        put_away = source.run(partial(_put_away, former, source.outside.new_hex()))
         put_away.add_done_callback(drop_error)
         self._kept.setdefault(move.topic_partition, []).append((former, source))
         self._on_swapped(source, move.target)
@@ -283,16 +284,16 @@ def _make_current(future: LogFiles, token: SwapToken) -> bool:
     return True
 
 
-def make_future(files: LogFiles) -> None:
+def make_future(files: LogFiles, unique_hex: str) -> None:
     """Take the name of a current replica away from a copy, on its directory's thread."""
     if not files.is_future:
-        files.rename_to(names.future_dir(files.topic_partition, uuid.uuid4().hex))
+        files.rename_to(names.future_dir(files.topic_partition, unique_hex))
 
 
-def _put_away(files: LogFiles) -> None:
+def _put_away(files: LogFiles, unique_hex: str) -> None:
     """Rename and close the former replica, on its directory's thread."""
     try:
-        files.rename_to(names.moved_dir(files.topic_partition, uuid.uuid4().hex), sync=False)
+        files.rename_to(names.moved_dir(files.topic_partition, unique_hex), sync=False)
     finally:
         files.abandon()
 

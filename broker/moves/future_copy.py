@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-import time
 from collections.abc import Callable
 from enum import Enum, auto
 from functools import partial
@@ -59,6 +58,7 @@ class FutureCopy:
         source: The source's disk for this thread, and what to call in the end.
         target: The same of the target.
         throttle: The pace of all moves.
+        monotonic_s: A clock.
         is_resumed: Whether a part of the copy was made earlier, and may not be on the disk.
 
     Attributes:
@@ -71,11 +71,13 @@ class FutureCopy:
         target: tuple[FileSystem, Callable[[], None]],
         throttle: MoveThrottle,
         *,
+        monotonic_s: Callable[[], float],
         is_resumed: bool = False,
     ) -> None:
         self._source, self._leave_source = source
         self._target, self._leave_target = target
         self._throttle = throttle
+        self._monotonic_s = monotonic_s
         self._is_resumed = is_resumed
         self._stop = threading.Event()
         self.position = 0
@@ -179,12 +181,12 @@ class FutureCopy:
         """
         position = 0
         while not self._stop.is_set():
-            begun_s = time.monotonic()
+            begun_s = self._monotonic_s()
             written = self._target.write_back(path, position, WRITE_BACK_BYTES)
             if not written:
                 return
             position += written
-            self._stop.wait(time.monotonic() - begun_s)
+            self._stop.wait(self._monotonic_s() - begun_s)
 
     def _copy(self, reader: CopySource, writer: CopyTarget, start: int, end: int) -> int:
         position = start

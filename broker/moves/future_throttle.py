@@ -10,7 +10,6 @@ Source: `replica.alter.log.dirs.io.max.bytes.per.second`, KIP-113.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 
 BURST_S = 0.05
@@ -67,9 +66,7 @@ class Pace:
 class MoveThrottle:
     """The pace of all moves, shared by their threads."""
 
-    def __init__(
-        self, rate: int | None = None, *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, rate: int | None = None, *, clock: Callable[[], float]) -> None:
         self._pace = Pace(rate)
         self._clock = clock
         self._lock = threading.Lock()

@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-import uuid
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -226,6 +225,7 @@ class RunningMoves:
             move.source.side_door(),
             move.target.side_door(),
             self.throttle,
+            monotonic_s=move.target.outside.monotonic_s,
             is_resumed=move.future is not None,
         )
         logger.info(
@@ -276,7 +276,9 @@ class RunningMoves:
                 self._end(move)
                 if move.future is not None and move.target.is_online:
                     # It may just have been given the name of a current replica.
-                    kept = move.target.run(partial(make_future, move.future.files))
+                    kept = move.target.run(
+                        partial(make_future, move.future.files, move.target.outside.new_hex())
+                    )
                     kept.add_done_callback(drop_error)
             case MoveInstruction.DELETE_COPY:
                 self._end(move)
@@ -369,7 +371,7 @@ class RunningMoves:
             move.log.config,
             move.target.files,
             log_start_offset=point.segments[0].base_offset,
-            future_hex=uuid.uuid4().hex,
+            future_hex=move.target.outside.new_hex(),
         )
         move.target.replica_count += 1
         creating = move.target.run(create)

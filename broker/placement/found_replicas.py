@@ -28,7 +28,6 @@ ones.
 from __future__ import annotations
 
 import logging
-import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -226,18 +225,16 @@ def _promote(files: LogFiles, log_dir: LogDir) -> None:
 
 
 def _retire(files: LogFiles, log_dir: LogDir) -> None:
-    del log_dir
     try:
-        files.rename_to(names.delete_dir(files.topic_partition, uuid.uuid4().hex))
+        files.rename_to(names.delete_dir(files.topic_partition, log_dir.outside.new_hex()))
     finally:
         files.abandon()
 
 
 def _put_aside(files: LogFiles, log_dir: LogDir) -> None:
-    del log_dir
     try:
         if not files.is_moved:
-            files.rename_to(names.stray_dir(files.topic_partition, uuid.uuid4().hex))
+            files.rename_to(names.stray_dir(files.topic_partition, log_dir.outside.new_hex()))
     finally:
         files.abandon()
 

@@ -5,7 +5,6 @@ All of it runs on the thread of the directory.
 
 from __future__ import annotations
 
-import uuid
 from pathlib import Path
 
 from broker.disk.log_dir import LogDir
@@ -53,8 +52,10 @@ def create_log(
     ):
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{path} exists already")
     if log_dir.fs.exists(path):
-        log_dir.fs.rename(path, log_dir.path / names.delete_dir(topic_partition, uuid.uuid4().hex))
-    folder = names.delete_dir(topic_partition, uuid.uuid4().hex)
+        log_dir.fs.rename(
+            path, log_dir.path / names.delete_dir(topic_partition, log_dir.outside.new_hex())
+        )
+    folder = names.delete_dir(topic_partition, log_dir.outside.new_hex())
     log = loaded_log.create_log(
         log_dir.fs,
         log_dir.path,
@@ -74,19 +75,19 @@ def create_log(
     return log
 
 
-def retire(files: LogFiles) -> Path:
+def retire(files: LogFiles, unique_hex: str) -> Path:
     """Rename and close, on the directory's thread; returns the new path."""
     try:
-        files.rename_to(names.delete_dir(files.topic_partition, uuid.uuid4().hex))
+        files.rename_to(names.delete_dir(files.topic_partition, unique_hex))
     finally:
         files.abandon()
     return files.directory
 
 
-def put_aside(files: LogFiles) -> Path:
+def put_aside(files: LogFiles, unique_hex: str) -> Path:
     """Rename and close, on the directory's thread; returns the new path."""
     try:
-        files.rename_to(names.stray_dir(files.topic_partition, uuid.uuid4().hex))
+        files.rename_to(names.stray_dir(files.topic_partition, unique_hex))
     finally:
         files.abandon()
     return files.directory

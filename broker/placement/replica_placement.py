@@ -246,7 +246,8 @@ class ReplicaPlacement:
     def _retire(
         self, topic_partition: TopicPartition, files: LogFiles, log_dir: LogDir, log: PartitionLog
     ) -> asyncio.Future[Path]:
-        renamed = self.writer(log_dir).run(partial(replica_folders.retire, files))
+        retire = partial(replica_folders.retire, files, log_dir.outside.new_hex())
+        renamed = self.writer(log_dir).run(retire)
         delay_ms = log.config.file_delete_delay_ms
         renamed.add_done_callback(partial(self._retired, topic_partition, delay_ms, log_dir))
         return renamed
@@ -255,7 +256,8 @@ class ReplicaPlacement:
         """Rename the directory of a log that has no place here any more; it is kept."""
         logger.warning("%s does not belong here any more, it is kept as stray", files.directory)
         log_dir.replica_count -= 1
-        renamed = self.writer(log_dir).run(partial(replica_folders.put_aside, files))
+        put_aside = partial(replica_folders.put_aside, files, log_dir.outside.new_hex())
+        renamed = self.writer(log_dir).run(put_aside)
         self._renames[topic_partition] = renamed
         renamed.add_done_callback(partial(self._put_aside_done, topic_partition))
 

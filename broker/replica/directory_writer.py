@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -79,7 +78,9 @@ class DirectoryWriter:
     def _send(self) -> None:
         changes = self._take()
         self._running += 1
-        work = partial(carry_out_all, changes, self.log_dir.io_samples)
+        work = partial(
+            carry_out_all, changes, self.log_dir.io_samples, self.log_dir.outside.monotonic_s
+        )
         future = self.log_dir.run(partial(all_or_lost, work))
         future.add_done_callback(partial(self._done, changes))
 
@@ -115,12 +116,15 @@ class DirectoryWriter:
         )
 
 
-def carry_out_all(changes: Sequence[Change], samples: IoSamples) -> dict[LogFiles, Exception]:
+def carry_out_all(
+    changes: Sequence[Change], samples: IoSamples, monotonic_s: Callable[[], float]
+) -> dict[LogFiles, Exception]:
     """Carry changes out on the directory's thread; each log gets one call with all of its own.
 
     Args:
         changes: What to do.
         samples: Where the time that it took is noted.
+        monotonic_s: The clock for that.
 
     Returns:
         The logs that a change failed of, for a reason other than the disk.
@@ -132,7 +136,7 @@ def carry_out_all(changes: Sequence[Change], samples: IoSamples) -> dict[LogFile
     for change in changes:
         by_log.setdefault(change.files, []).append(change)
     failed: dict[LogFiles, Exception] = {}
-    begun_s = time.monotonic()
+    begun_s = monotonic_s()
     for files, wanted in by_log.items():
         try:
             if len(wanted) == 1:
@@ -151,5 +155,5 @@ def carry_out_all(changes: Sequence[Change], samples: IoSamples) -> dict[LogFile
             # One log must not fail its neighbours.
             logger.exception("change of %s failed", files.topic_partition)
             failed[files] = error
-    samples.note(Work.APPEND, begun_s, time.monotonic())
+    samples.note(Work.APPEND, begun_s, monotonic_s())
     return failed

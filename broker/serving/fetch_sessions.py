@@ -24,7 +24,6 @@ Source: KIP-227, `kafka.server.FetchSession`.
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
 from functools import partial
@@ -64,6 +63,7 @@ class FetchSessions:
         fetches: Looks at partitions and reads.
         loop: The event loop.
         now_ms: Monotonic clock of the partitions.
+        random_bytes: Where ids of sessions come from, which nobody shall guess.
     """
 
     def __init__(
@@ -71,10 +71,12 @@ class FetchSessions:
         fetches: FetchService,
         loop: asyncio.AbstractEventLoop,
         now_ms: Callable[[], int],
+        random_bytes: Callable[[int], bytes],
     ) -> None:
         self._fetches = fetches
         self._loop = loop
         self._now_ms = now_ms
+        self._random_bytes = random_bytes
         self._sessions: dict[int, FetchSession] = {}
         """By id; the longest unused one first."""
 
@@ -123,7 +125,7 @@ class FetchSessions:
             self._close(oldest.session_id, oldest.replica_id)
         session_id = 0
         while not session_id or session_id in self._sessions:
-            session_id = secrets.randbits(31)
+            session_id = int.from_bytes(self._random_bytes(4)) >> 1
         session = FetchSession(session_id, params, self._fetches, self._loop, self._now_ms)
         self._sessions[session_id] = session
         return session

@@ -8,7 +8,6 @@ Source: `org.apache.kafka.metadata.storage.Formatter`.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,9 +16,10 @@ from jbodlab import directory_id
 from jbodlab.errors import FormatError
 from jbodlab.ids import DirectoryId
 from jbodlab.log import meta_properties
-from jbodlab.log.filesystem import PosixFileSystem
+from jbodlab.log.filesystem import FileSystem
 from jbodlab.log.meta_properties import MetaProperties
 from jbodlab.metadata_log.snapshots import write_bootstrap
+from jbodlab.outside import Outside, real
 from jbodlab.records.config_records import FeatureLevelRecord
 from jbodlab.records.metadata_version import FEATURE_NAME, versioned
 
@@ -32,6 +32,7 @@ def format_directories(
     level: int,
     used: set[DirectoryId] | None = None,
     tell: Callable[[Path], None] = lambda _: None,
+    outside: Outside | None = None,
 ) -> None:
     """Format directories of one node, creating those that are missing.
 
@@ -42,42 +43,45 @@ def format_directories(
         level: `metadata.version` that the cluster starts with.
         used: Ids that the node's other directories have.
         tell: Told of each directory before it is formatted.
+        outside: Disks, clock and ids; those of the machine by default.
 
     Raises:
         FormatError: a directory could not be written.
     """
+    outside = outside or real()
     taken = set(used or ())
     for directory in directories:
-        found = directory_id.random_directory_id(os.urandom)
+        found = directory_id.random_directory_id(outside.random_bytes)
         while found in taken:
-            found = directory_id.random_directory_id(os.urandom)
+            found = directory_id.random_directory_id(outside.random_bytes)
         taken.add(found)
         tell(directory)
         meta = MetaProperties(cluster_id=cluster_id, node_id=node_id, directory_id=found)
         try:
-            _format_one(directory, meta, level)
+            _format_one(directory, meta, level, outside)
         except OSError as error:
             raise FormatError(
                 f"Error while writing meta.properties file {directory}: {error}"
             ) from error
 
 
-def _format_one(directory: Path, meta: MetaProperties, level: int) -> None:
-    fs = PosixFileSystem()
+def _format_one(directory: Path, meta: MetaProperties, level: int, outside: Outside) -> None:
+    fs, now_ms = outside.fs_of(directory), outside.wall_ms()
     _make_directory(fs, directory)
     records = [versioned(FeatureLevelRecord(name=FEATURE_NAME, feature_level=level), level)]
-    write_bootstrap(directory / "bootstrap.checkpoint", records)
-    meta_properties.write(fs, directory, meta, comments=_comments())
+    write_bootstrap(directory / "bootstrap.checkpoint", records, created_ms=now_ms, fs=fs)
+    meta_properties.write(fs, directory, meta, comments=_comments(now_ms))
 
 
-def _make_directory(fs: PosixFileSystem, directory: Path) -> None:
+def _make_directory(fs: FileSystem, directory: Path) -> None:
     """Create a directory with its parents, durably."""
-    missing = [path for path in (directory, *directory.parents) if not path.exists()]
+    missing = [path for path in (directory, *directory.parents) if not fs.exists(path)]
     fs.mkdir(directory, parents=True, exist_ok=True)
     for path in missing:
         fs.fsync_dir(path.parent)
 
 
-def _comments() -> Sequence[str]:
+def _comments(now_ms: int) -> Sequence[str]:
     """Return the comment lines that Java writes above properties."""
-    return ("", datetime.now(UTC).strftime("%a %b %d %H:%M:%S UTC %Y"))
+    now = datetime.fromtimestamp(now_ms / 1000, UTC)
+    return ("", now.strftime("%a %b %d %H:%M:%S UTC %Y"))

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import logging
 import re
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -193,7 +192,7 @@ def write_bootstrap(
     path: Path,
     records: Sequence[VersionedRecord],
     *,
-    created_ms: int | None = None,
+    created_ms: int,
     fs: FileSystem | None = None,
 ) -> None:
     """Write `bootstrap.checkpoint` durably.
@@ -201,10 +200,10 @@ def write_bootstrap(
     Args:
         path: The file itself, in the root of a log directory.
         records: Level of metadata.version first, then other features by name, then credentials.
-        created_ms: Time of the batches in the file; now by default.
+        created_ms: Time of the batches in the file.
         fs: Where to write.
     """
-    data = snapshot_bytes(records, epoch=0, timestamp_ms=0, created_ms=_or_now(created_ms))
+    data = snapshot_bytes(records, epoch=0, timestamp_ms=0, created_ms=created_ms)
     (fs or PosixFileSystem()).write_atomically(path, data)
 
 
@@ -290,7 +289,3 @@ def batches_of_values(records: Iterable[VersionedRecord]) -> Iterator[list[bytes
         size += record_size
     if values:
         yield values
-
-
-def _or_now(created_ms: int | None) -> int:
-    return int(time.time() * 1000) if created_ms is None else created_ms

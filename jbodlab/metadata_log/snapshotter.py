@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -75,6 +74,8 @@ class Snapshotter:
         image: The state that the log on the disk has; None inside of a metadata transaction.
         run: The thread that writes.
         clean: Called after each snapshot, to remove what it makes superfluous.
+        monotonic_s: A clock that never goes back.
+        wall_ms: Milliseconds since 1970.
         appended_bytes: Size of the log behind its newest snapshot.
     """
 
@@ -87,6 +88,8 @@ class Snapshotter:
         image: Callable[[], MetadataImage | None],
         run: Run,
         clean: Callable[[], Awaitable[object]],
+        monotonic_s: Callable[[], float],
+        wall_ms: Callable[[], int],
         appended_bytes: int = 0,
     ) -> None:
         self._fs = fs
@@ -94,8 +97,10 @@ class Snapshotter:
         self._image = image
         self._run = run
         self._clean = clean
+        self._monotonic_s = monotonic_s
+        self._wall_ms = wall_ms
         self._trigger = SnapshotTrigger(
-            settings, appended_bytes=appended_bytes, now_ms=_monotonic_ms()
+            settings, appended_bytes=appended_bytes, now_ms=self._monotonic_ms()
         )
         self._appended = asyncio.Event()
         self._life = 0
@@ -116,7 +121,7 @@ class Snapshotter:
     @property
     def latest_age_ms(self) -> int | None:
         """Time since the last snapshot of this process; None before the first."""
-        return None if self.latest_ms is None else _monotonic_ms() - self.latest_ms
+        return None if self.latest_ms is None else self._monotonic_ms() - self.latest_ms
 
     async def run(self) -> None:
         """Write snapshots when they are due; runs until cancelled.
@@ -131,7 +136,7 @@ class Snapshotter:
                 # Only a further batch can end the transaction.
                 await self._appended.wait()
                 continue
-            self._trigger.begun(_monotonic_ms())
+            self._trigger.begun(self._monotonic_ms())
             try:
                 if await self._write(image):
                     await self._clean()
@@ -149,7 +154,7 @@ class Snapshotter:
     async def _wait_until_due(self) -> None:
         while True:
             self._appended.clear()
-            now_ms = _monotonic_ms()
+            now_ms = self._monotonic_ms()
             due_ms = self._trigger.due_ms(now_ms)
             if due_ms is not None and due_ms <= now_ms:
                 return
@@ -161,8 +166,8 @@ class Snapshotter:
 
     async def _write(self, image: MetadataImage) -> bool:
         """Write a snapshot; returns False if it was given up."""
-        begun_s = time.monotonic()
-        created_ms = time.time_ns() // 1_000_000
+        begun_s = self._monotonic_s()
+        created_ms = self._wall_ms()
         writer = SnapshotWriter(self._fs, self._directory, image, created_ms=created_ms)
         try:
             if not await self._write_pieces(writer):
@@ -172,13 +177,13 @@ class Snapshotter:
         except Exception:
             await self._run(writer.abandon)
             raise
-        self.latest_bytes, self.latest_ms = writer.size_bytes, _monotonic_ms()
+        self.latest_bytes, self.latest_ms = writer.size_bytes, self._monotonic_ms()
         logger.info(
             "metadata snapshot written",
             extra={
                 "path": str(writer.path),
                 "size_bytes": writer.size_bytes,
-                "duration_ms": int((time.monotonic() - begun_s) * 1000),
+                "duration_ms": int((self._monotonic_s() - begun_s) * 1000),
             },
         )
         return True
@@ -187,15 +192,14 @@ class Snapshotter:
         life = self._life
         has_more = True
         while has_more:
-            piece_s = time.monotonic()
+            piece_s = self._monotonic_s()
             has_more = await self._run(writer.write_piece)
-            await asyncio.sleep(min(time.monotonic() - piece_s, LONG_PIECE_S))
+            await asyncio.sleep(min(self._monotonic_s() - piece_s, LONG_PIECE_S))
             if self._life != life:
                 await self._run(writer.abandon)
                 return False
         await self._run(writer.finish)
         return True
 
-
-def _monotonic_ms() -> int:
-    return time.monotonic_ns() // 1_000_000
+    def _monotonic_ms(self) -> int:
+        return int(self._monotonic_s() * 1000)

@@ -35,6 +35,7 @@ from jbodlab.ids import (
 from jbodlab.image.metadata_delta import MetadataDelta
 from jbodlab.image.metadata_image import EMPTY, MetadataImage
 from jbodlab.log.filesystem import FileSystem
+from jbodlab.outside import real
 from jbodlab.protocol.record_batch import build_batch
 from jbodlab.records.cluster_records import (
     BrokerEndpoint,
@@ -229,6 +230,7 @@ class Host:
         self.manager = ReplicaManager(
             self.registry,
             ReplicationSettings(broker_id=self.broker_id, lag_time_max_ms=lag_time_max_ms),
+            outside=real(),
             topics=self.topics,
             log_dirs=self.log_dirs,
             fetchers=self.fetchers,

@@ -28,7 +28,9 @@ def format_dir(
     meta_properties.write(PosixFileSystem(), directory, meta)
     if level is not None:
         record = FeatureLevelRecord(name="metadata.version", feature_level=level)
-        write_bootstrap(directory / "bootstrap.checkpoint", [VersionedRecord(record, 0)])
+        write_bootstrap(
+            directory / "bootstrap.checkpoint", [VersionedRecord(record, 0)], created_ms=0
+        )
     return directory
 
 

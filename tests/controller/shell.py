@@ -17,6 +17,7 @@ from controller.server import initial_state
 from jbodlab.errors import LogDirError
 from jbodlab.ids import Offset
 from jbodlab.metadata_log.metadata_log import MetadataLog
+from jbodlab.outside import real
 from tests.controller.formatted import config_of
 
 
@@ -24,7 +25,7 @@ class Shell:
     """Log, thread, stream and controller, wired as the server does it."""
 
     def __init__(self, directory: Path, **settings: str) -> None:
-        config = config_of(directory, **settings)
+        config, outside = config_of(directory, **settings), real()
         self.opened = open_metadata_dir(config, UUID(int=1))
         self.log: MetadataLog = self.opened.log
         self.thread = LogThread()
@@ -32,9 +33,11 @@ class Shell:
         self.controller = ActiveController(
             log=self.log,
             log_thread=self.thread,
-            state=initial_state(config, self.opened),
+            state=initial_state(config, self.opened, outside.monotonic_ms()),
             epoch=self.opened.epoch,
             listener=self.stream,
+            now_ms=outside.monotonic_ms,
+            wall_ms=outside.wall_ms,
         )
         self.running = asyncio.create_task(self.controller.run())
 

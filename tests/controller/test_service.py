@@ -38,6 +38,7 @@ from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
 from jbodlab.ids import LeaderEpoch, Offset
 from jbodlab.image.metadata_image import MetadataImage
+from jbodlab.outside import real
 from jbodlab.rpc import controller_pb2 as pb
 from jbodlab.rpc.controller_pb2_grpc import ControllerStub, add_ControllerServicer_to_server
 from jbodlab.rpc.translate import from_proto, to_proto
@@ -73,6 +74,8 @@ class ScriptedController:
 
     epoch = LeaderEpoch(5)
     committed_end_offset = Offset(17)
+    now_ms = staticmethod(real().monotonic_ms)
+    wall_ms = staticmethod(real().wall_ms)
 
     def __init__(self) -> None:
         self.pure = PureController()

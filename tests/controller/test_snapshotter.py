@@ -29,6 +29,7 @@ from jbodlab.metadata_log.snapshots import (
     read_snapshot,
     snapshot_paths,
 )
+from jbodlab.outside import real
 from jbodlab.records.frame import VersionedRecord
 from jbodlab.records.topic_records import RemoveTopicRecord, TopicRecord
 from jbodlab.requests import MetadataStreamRequest
@@ -63,6 +64,7 @@ class Snapshots:
             log_thread=it.thread,
             settings=config_of(directory, **settings).metadata_log,
             appended_bytes=it.opened.replayed_bytes,
+            monotonic_s=real().monotonic_s,
         )
         self.running = asyncio.create_task(self.snapshotter.run())
 

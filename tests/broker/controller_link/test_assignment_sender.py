@@ -9,6 +9,7 @@ from broker.controller_link.assignment_sender import AssignmentSender
 from broker.controller_link.channel import ControllerChannel
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import BrokerEpoch, BrokerId, TopicId, TopicIdPartition
+from jbodlab.outside import real
 from jbodlab.requests import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsResponse,
@@ -35,6 +36,7 @@ def make_sender(
         broker_id=BrokerId(3),
         broker_epoch=lambda: BrokerEpoch(epochs[0]),
         is_replica=lambda partition: partition not in (gone or set()),
+        random=real().random.random,
     )
 
 

@@ -9,6 +9,7 @@ from broker.controller_link.lifecycle import BrokerState, LifecycleSettings
 from broker.disk.probe import directory_identity
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import BrokerEpoch, BrokerId
+from jbodlab.outside import real
 from jbodlab.requests import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
@@ -50,6 +51,8 @@ def controller() -> ScriptedController:
 def make_lifecycle(channel: ControllerChannel, **changes: Any) -> BrokerLifecycle:
     arguments: dict[str, Any] = {
         "identity": IDENTITY,
+        "incarnation_id": real().new_id(),
+        "random": real().random.random,
         "settings": LifecycleSettings(heartbeat_interval_ms=60_000),
         "channel": channel,
         "online_directories": lambda: (directory_id(1), directory_id(2)),

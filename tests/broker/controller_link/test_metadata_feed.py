@@ -24,6 +24,7 @@ from jbodlab.metadata_log.snapshots import (
     snapshot_bytes,
     snapshot_paths,
 )
+from jbodlab.outside import real
 from jbodlab.protocol.record_batch import read_header
 from jbodlab.records.config_records import (
     BeginTransactionRecord,
@@ -83,6 +84,8 @@ class Node:
             cluster_id="c",
             listener=self.listener,
             on_fatal=self.fatal.append,
+            monotonic_s=real().monotonic_s,
+            wall_ms=real().wall_ms,
             settings=MetadataLogSettings(**settings),
         )
 

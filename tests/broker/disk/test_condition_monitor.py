@@ -5,12 +5,11 @@ import errno
 import logging
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from broker.disk import condition_monitor
 from broker.disk.condition import HEALTHY, Condition, DegradedLogDirs, is_hung
 from broker.disk.condition_monitor import ConditionMonitor, ConditionSettings, Look
 from broker.disk.disk_space import DENIAL_S
@@ -58,13 +57,18 @@ class Heard:
 
 
 def make_monitor(
-    log_dirs: LogDirs, *, reserved_bytes: int = 100, slow: SlowSettings = QUICK
+    log_dirs: LogDirs,
+    *,
+    reserved_bytes: int = 100,
+    slow: SlowSettings = QUICK,
+    monotonic_s: Callable[[], float] = time.monotonic,
 ) -> tuple[ConditionMonitor, Heard]:
     heard = Heard()
     monitor = ConditionMonitor(
         log_dirs,
         ConditionSettings(reserved_bytes=reserved_bytes, slow=slow),
         on_degraded=heard.degraded.append,
+        monotonic_s=monotonic_s,
     )
     monitor.add_listener(heard)
     log_dirs.add_failure_listener(monitor)
@@ -271,27 +275,24 @@ def test_where_all_disks_answer_late_none_is_slow(tmp_path: Path) -> None:
     run(body)
 
 
-def test_a_process_that_stands_still_makes_no_disk_slow(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_that_stands_still_makes_no_disk_slow(tmp_path: Path) -> None:
     async def body() -> None:
-        clock = SimpleNamespace(monotonic=asyncio.get_running_loop().time)
-        monkeypatch.setattr(condition_monitor, "time", clock)
+        monotonic_s = asyncio.get_running_loop().time
         log_dirs, _ = separate_disks(tmp_path, 1)
         slow = SlowSettings(threshold_ms=20, min_ms=20, window_ms=10_000)
-        monitor, heard = make_monitor(log_dirs, slow=slow)
+        monitor, heard = make_monitor(log_dirs, slow=slow, monotonic_s=monotonic_s)
         (log_dir,) = log_dirs.all
         monitor.start()
         for _ in range(8):
             # A call that began before this process stood still and ended with it.
             await pass_by(0.11)
-            begun_s = clock.monotonic()
+            begun_s = monotonic_s()
             set_forward(0.25)
             log_dir.io_samples.note(
                 # It also covers the time until the loop should have run.
                 next(iter(log_dir.io_samples.take())),
                 begun_s + 0.15,
-                clock.monotonic(),
+                monotonic_s(),
             )
             monitor.looked(log_dir, None)
 

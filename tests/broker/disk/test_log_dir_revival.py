@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
@@ -29,6 +30,7 @@ from jbodlab.log import meta_properties
 from jbodlab.log.filesystem import FileSystem, PosixFileSystem
 from jbodlab.log.log_config import LogConfig
 from jbodlab.log.meta_properties import MetaProperties
+from jbodlab.outside import real
 from tests.broker.disks import DeadDisk, directory_id, eventually, run
 from tests.broker.logs import append, make_log, topic_partition
 from tests.waiting import turns
@@ -71,7 +73,7 @@ class Broker:
             log_dirs=self.paths,
             metadata_log_dir=tmp_path / "metadata",
             on_fatal=self.fatal.append,
-            fs_of=lambda path: fs if path == self.paths[1] else FS,
+            outside=replace(real(), fs_of=lambda path: fs if path == self.paths[1] else FS),
         )
         self.log_dirs = self.opened.log_dirs
         self.replicas = Replicas()

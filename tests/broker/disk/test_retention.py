@@ -5,6 +5,7 @@ from pathlib import Path
 
 from broker.disk.retention import DirectoryRemover, RetentionTask
 from jbodlab.log.log_config import LogConfig
+from jbodlab.outside import real
 from tests.broker.disks import bring_back, eventually, make_log_dirs, run
 from tests.broker.logs import Hosted, append, make_log, topic_partition
 from tests.waiting import turns
@@ -21,7 +22,9 @@ def test_old_segments_below_the_high_watermark_go_and_the_owner_learns_the_new_s
         append(log, timestamp_ms=1_000, count=2)
         append(log, timestamp_ms=int(time.time() * 1000) + 60_000)
         hosted.put(log, 3)
-        task = RetentionTask(log_dirs, hosted, check_interval_ms=10, initial_delay_ms=0)
+        task = RetentionTask(
+            log_dirs, hosted, check_interval_ms=10, initial_delay_ms=0, wall_ms=real().wall_ms
+        )
 
         await task.check()
         await task.remove_expired()
@@ -43,7 +46,9 @@ def test_nothing_at_or_above_the_high_watermark_goes(tmp_path: Path) -> None:
         append(log, timestamp_ms=1_000, count=3)
         hosted.put(log, 1)
 
-        await RetentionTask(log_dirs, hosted, check_interval_ms=10, initial_delay_ms=0).check()
+        await RetentionTask(
+            log_dirs, hosted, check_interval_ms=10, initial_delay_ms=0, wall_ms=real().wall_ms
+        ).check()
 
         assert log.segment_base_offsets == (1, 2)
         log_dirs.stop()

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from jbodlab.ids import BrokerEpoch, BrokerId
 from jbodlab.log import meta_properties
 from jbodlab.log.filesystem import PosixFileSystem
 from jbodlab.log.meta_properties import MetaProperties
+from jbodlab.outside import real
 from tests.broker.disks import DeadDisk, directory_id, run
 
 CLUSTER = "41QSStLtR3qOekbX4ZlbHA"
@@ -257,7 +259,7 @@ def test_a_directory_that_does_not_answer_starts_offline_and_the_others_serve(
         log_dirs=paths,
         metadata_log_dir=tmp_path / "metadata",
         on_fatal=lambda _reason: None,
-        fs_of=lambda path: disk if path == paths[1] else FS,
+        outside=replace(real(), fs_of=lambda path: disk if path == paths[1] else FS),
         deadline_s=0.2,
     )
 
@@ -279,7 +281,7 @@ def test_a_directory_whose_meta_properties_cannot_be_read_starts_offline(
         log_dirs=paths,
         metadata_log_dir=tmp_path / "metadata",
         on_fatal=lambda _reason: None,
-        fs_of=lambda path: disk if path == paths[1] else FS,
+        outside=replace(real(), fs_of=lambda path: disk if path == paths[1] else FS),
     )
 
     assert opened.log_dirs.online_ids() == (directory_id(1), directory_id(3))
@@ -299,7 +301,7 @@ def test_a_new_directory_id_that_cannot_be_written_is_fatal(tmp_path: Path) -> N
             log_dirs=paths,
             metadata_log_dir=tmp_path / "metadata",
             on_fatal=lambda _reason: None,
-            fs_of=lambda path: ReadOnly() if path == paths[3] else FS,
+            outside=replace(real(), fs_of=lambda path: ReadOnly() if path == paths[3] else FS),
         )
 
 

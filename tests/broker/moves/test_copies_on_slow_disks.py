@@ -5,6 +5,7 @@ a former replica stays until its records are on another disk.
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 
 from broker.moves.future_copy import FutureCopy
@@ -71,7 +72,10 @@ class SlowTarget(PosixCopyTarget):
 
 def copier(disk: FileSystem, *, is_resumed: bool = False) -> FutureCopy:
     door = (disk, lambda: None)
-    return FutureCopy(door, door, MoveThrottle(), is_resumed=is_resumed)
+    clock = time.monotonic
+    return FutureCopy(
+        door, door, MoveThrottle(clock=clock), monotonic_s=clock, is_resumed=is_resumed
+    )
 
 
 def test_what_was_deleted_since_it_was_copied_is_not_created_again(tmp_path: Path) -> None:

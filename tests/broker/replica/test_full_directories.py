@@ -17,6 +17,7 @@ from broker.replica.replica_state import Following, Leading, Offline
 from jbodlab.directory_id import UNASSIGNED
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import BrokerId, TopicPartition
+from jbodlab.outside import real
 from tests.broker.following.test_following import Pair, run
 from tests.broker.replica.test_partition_leading import THREE, TWO, Cluster
 from tests.broker.replicas import (
@@ -47,6 +48,7 @@ def watch(host: Host) -> ConditionMonitor:
         host.log_dirs,
         ConditionSettings(reserved_bytes=RESERVED),
         on_degraded=lambda _degraded: None,
+        monotonic_s=real().monotonic_s,
     )
     monitor.add_listener(host.manager.roles)
     for log_dir in host.dirs:

@@ -23,6 +23,7 @@ from jbodlab.metadata_log.settings import MetadataLogSettings
 from jbodlab.metadata_log.snapshot_writer import SnapshotWriter
 from jbodlab.metadata_log.snapshots import MAX_RECORDS_PER_BATCH, snapshot_paths
 from jbodlab.metadata_log.snapshotter import Snapshotter, SnapshotTrigger
+from jbodlab.outside import real
 from jbodlab.records.topic_records import TopicRecord
 from tests.waiting import turns
 
@@ -69,6 +70,8 @@ class Node:
             image=self._image,
             run=self._run,
             clean=self._clean,
+            monotonic_s=real().monotonic_s,
+            wall_ms=real().wall_ms,
             appended_bytes=appended,
         )
         self.running = asyncio.create_task(self.snapshots.run())

@@ -1,0 +1,62 @@
+"""All that a server takes from outside of itself: time, chance, ids and disks.
+
+`real` is the machine. Whoever builds a server may hand in another value, with a clock that is
+turned by hand or disks in memory; nothing in broker, controller and this library looks past it. A
+part gets only the callables that it uses.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from uuid import UUID
+
+from jbodlab import kafka_uuid
+from jbodlab.log.filesystem import FileSystem, PosixFileSystem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outside:
+    """What a server is in.
+
+    Attributes:
+        monotonic_s: Seconds on a clock that never goes back; it goes on while a callback runs,
+            which that of the event loop need not do.
+        wall_ms: Milliseconds since 1970.
+        random: Choices that need not be secret.
+        random_bytes: So many bytes that nobody else has, as `os.urandom`.
+        fs_of: The disk under a directory.
+    """
+
+    monotonic_s: Callable[[], float]
+    wall_ms: Callable[[], int]
+    random: Random
+    random_bytes: Callable[[int], bytes]
+    fs_of: Callable[[Path], FileSystem]
+
+    def monotonic_ms(self) -> int:
+        """Return whole milliseconds on the monotonic clock."""
+        return int(self.monotonic_s() * 1000)
+
+    def new_id(self) -> UUID:
+        """Draw an id as Kafka does for topics, directories and processes."""
+        return kafka_uuid.random_uuid(self.random_bytes)
+
+    def new_hex(self) -> str:
+        """Draw the 32 hexadecimal digits that set apart folders of one replica."""
+        return UUID(bytes=self.random_bytes(16), version=4).hex
+
+
+def real() -> Outside:
+    """Return the machine as it is."""
+    return Outside(
+        monotonic_s=time.monotonic,
+        wall_ms=lambda: time.time_ns() // 1_000_000,
+        random=Random(),
+        random_bytes=os.urandom,
+        fs_of=lambda _path: PosixFileSystem(),
+    )
