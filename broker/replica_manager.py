@@ -85,7 +85,7 @@ class ReplicaManager:
     Args:
         registry: Where the replicas are found.
         settings: This broker's.
-        outside: Clocks and ids.
+        outside: Clocks, ids and locks.
         topics: Settings of topics.
         log_dirs: The directories.
         fetchers: Fetch for followers.
@@ -140,7 +140,9 @@ class ReplicaManager:
             assigner,
             asks_controller=lambda: registry.image.features.metadata_version >= JBOD_LEVEL,
             threads=settings.move_threads or len(log_dirs.all),
-            throttle=MoveThrottle(settings.move_rate, clock=outside.monotonic_s),
+            throttle=MoveThrottle(
+                settings.move_rate, clock=outside.monotonic_s, lock=outside.threads.lock()
+            ),
             on_moved=on_moved,
         )
         self._requested_moves = RequestedMoves(registry, log_dirs, self.placement, self.moves)

@@ -60,7 +60,7 @@ class BrokerServer:
             JbodlabError: the directories cannot be used.
             OSError: a listener cannot be bound.
         """
-        opened = open_log_dirs(
+        opened = await open_log_dirs(
             node_id=self._config.node_id,
             log_dirs=self._config.log_dirs,
             metadata_log_dir=self._config.metadata_log_dir,

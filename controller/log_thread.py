@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
 from collections.abc import Callable
-from queue import SimpleQueue
 from typing import Any, TypeVar
+
+from jbodlab.threads import CallQueue, Threads
 
 T = TypeVar("T")
 
@@ -20,10 +20,9 @@ class LogThread:
     It is a daemon: a call that hangs on a dead disk does not keep the process from ending.
     """
 
-    def __init__(self, name: str = "metadata-log") -> None:
-        self._queue: SimpleQueue[Any] = SimpleQueue()
-        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
-        self._thread.start()
+    def __init__(self, threads: Threads, name: str = "metadata-log") -> None:
+        self._queue: CallQueue = threads.queue()
+        threads.start(self._work, name)
 
     def run(self, function: Callable[[], T]) -> asyncio.Future[T]:
         """Run a function on the thread; its result or exception arrives in the future."""

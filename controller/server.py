@@ -82,7 +82,7 @@ class ControllerServer:
             OSError: it failed before.
         """
         addresses = _addresses(self._config.listener)
-        log_thread = LogThread()
+        log_thread = LogThread(self._outside.threads)
         try:
             opened = await log_thread.run(
                 partial(open_metadata_dir, self._config, self._incarnation_id, self._outside)
@@ -119,6 +119,7 @@ class ControllerServer:
             log_thread=log_thread,
             settings=config.metadata_log,
             appended_bytes=opened.replayed_bytes,
+            threads=outside.threads,
             monotonic_s=outside.monotonic_s,
         )
         service = ControllerService(

@@ -19,6 +19,7 @@ from jbodlab.metadata_log.cleaning import clean
 from jbodlab.metadata_log.metadata_log import MetadataLog
 from jbodlab.metadata_log.settings import MetadataLogSettings
 from jbodlab.metadata_log.snapshotter import Snapshotter
+from jbodlab.threads import Threads
 
 T = TypeVar("T")
 
@@ -32,6 +33,7 @@ class ControllerSnapshotter:
         log_thread: The log's thread.
         settings: When a snapshot is due, and how much is kept.
         appended_bytes: Size of the log behind its newest snapshot.
+        threads: Where the thread of the snapshots comes from.
         monotonic_s: A clock that never goes back.
     """
 
@@ -43,13 +45,14 @@ class ControllerSnapshotter:
         log_thread: LogThread,
         settings: MetadataLogSettings,
         appended_bytes: int,
+        threads: Threads,
         monotonic_s: Callable[[], float],
     ) -> None:
         self._controller = controller
         self._log = log
         self._log_thread = log_thread
         self._settings = settings
-        self._thread = LogThread("metadata-snapshot")
+        self._thread = LogThread(threads, "metadata-snapshot")
         self.snapshots = Snapshotter(
             settings=settings,
             fs=log.fs,

@@ -1,4 +1,4 @@
-"""All that a server takes from outside of itself: time, chance, ids and disks.
+"""All that a server takes from outside of itself: time, chance, ids, threads and disks.
 
 `real` is the machine. Whoever builds a server may hand in another value, with a clock that is
 turned by hand or disks in memory; nothing in broker, controller and this library looks past it. A
@@ -7,16 +7,24 @@ part gets only the callables that it uses.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from queue import SimpleQueue
 from random import Random
+from typing import Any
 from uuid import UUID
 
 from jbodlab import kafka_uuid
 from jbodlab.log.filesystem import FileSystem, PosixFileSystem
+from jbodlab.threads import Threads
+
+NICENESS = 19
+"""Of a thread that stands back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +37,7 @@ class Outside:
         wall_ms: Milliseconds since 1970.
         random: Choices that need not be secret.
         random_bytes: So many bytes that nobody else has, as `os.urandom`.
+        threads: Makes threads.
         fs_of: The disk under a directory.
     """
 
@@ -36,6 +45,7 @@ class Outside:
     wall_ms: Callable[[], int]
     random: Random
     random_bytes: Callable[[int], bytes]
+    threads: Threads
     fs_of: Callable[[Path], FileSystem]
 
     def monotonic_ms(self) -> int:
@@ -51,6 +61,31 @@ class Outside:
         return UUID(bytes=self.random_bytes(16), version=4).hex
 
 
+class MachineThreads:
+    """Threads of the operating system."""
+
+    def start(self, work: Callable[[], None], name: str) -> None:
+        """Run a function on a daemon thread."""
+        threading.Thread(target=work, name=name, daemon=True).start()
+
+    def queue(self) -> SimpleQueue[Any]:
+        """Return a queue."""
+        return SimpleQueue()
+
+    def flag(self) -> threading.Event:
+        """Return a flag that is not raised."""
+        return threading.Event()
+
+    def lock(self) -> threading.Lock:
+        """Return a lock."""
+        return threading.Lock()
+
+    def stand_back(self) -> None:
+        """Lower the priority of this thread; Linux has one for each."""
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
+
+
 def real() -> Outside:
     """Return the machine as it is."""
     return Outside(
@@ -58,5 +93,6 @@ def real() -> Outside:
         wall_ms=lambda: time.time_ns() // 1_000_000,
         random=Random(),
         random_bytes=os.urandom,
+        threads=MachineThreads(),
         fs_of=lambda _path: PosixFileSystem(),
     )

@@ -15,9 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import queue
-import threading
-import time
 from collections import deque
 from collections.abc import Callable
 from typing import TypeVar, cast
@@ -27,6 +24,7 @@ from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError, LogDirError
 from jbodlab.log import disk_errors
 from jbodlab.metrics import Histogram
+from jbodlab.threads import CallQueue, Threads
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +40,8 @@ class DirectoryExecutor:
 
     Args:
         name: Name of the thread.
+        threads: Where the thread comes from.
+        monotonic_s: Clock of `latency`.
         make_error: Makes the error that callers get, from the cause of the failure.
         on_failure: Called once, on the loop, with the cause, when a call failed with an `OSError`
             that condemns the directory.
@@ -53,6 +53,8 @@ class DirectoryExecutor:
         self,
         name: str,
         *,
+        threads: Threads,
+        monotonic_s: Callable[[], float],
         make_error: Callable[[str], LogDirError],
         on_failure: Callable[[str], None],
         on_no_space: Callable[[str], None] = lambda _cause: None,
@@ -60,12 +62,12 @@ class DirectoryExecutor:
         self.latency = Histogram()
         """Seconds that each call took on the thread, without its wait in the queue."""
         self._name = name
+        self._threads = threads
+        self._monotonic_s = monotonic_s
         self._make_error = make_error
         self._on_failure = on_failure
         self._on_no_space = on_no_space
-        self._calls: queue.SimpleQueue[tuple[Callable[[], object], bool] | None] = (
-            queue.SimpleQueue()
-        )
+        self._calls: CallQueue = threads.queue()
         self._waiting: deque[asyncio.Future[object]] = deque()
         self._results: deque[tuple[object, BaseException | None]] = deque()
         self._wakeup_pending = False
@@ -134,7 +136,7 @@ class DirectoryExecutor:
 
     def _start(self) -> asyncio.AbstractEventLoop:
         self._loop = asyncio.get_running_loop()
-        threading.Thread(target=self._work, name=self._name, daemon=True).start()
+        self._threads.start(self._work, self._name)
         return self._loop
 
     def _work(self) -> None:
@@ -151,7 +153,7 @@ class DirectoryExecutor:
     def _run(self, function: Callable[[], object]) -> None:
         self._calls_started += 1
         self._running_call = self._calls_started
-        begun_s = time.perf_counter()
+        begun_s = self._monotonic_s()
         result: object = None
         error: BaseException | None = None
         try:
@@ -161,7 +163,7 @@ class DirectoryExecutor:
         except BaseException as found:  # noqa: BLE001 - handed to the caller, whatever it is
             error = found
         self._running_call = 0
-        self.latency.observe(time.perf_counter() - begun_s)
+        self.latency.observe(self._monotonic_s() - begun_s)
         self._results.append((result, error))
         if not self._wakeup_pending:
             # Set before the loop is woken and cleared before it drains: a result that comes
@@ -221,7 +223,7 @@ class DirectoryExecutor:
         self._running_call = 0
 
 
-def run_aside(function: Callable[[], T], name: str) -> asyncio.Future[T]:
+def run_aside(function: Callable[[], T], name: str, threads: Threads) -> asyncio.Future[T]:
     """Run one blocking call on a thread of its own, beside that of any directory.
 
     For looks at a disk that may not answer. A call that never comes back does not keep the process
@@ -255,5 +257,5 @@ def run_aside(function: Callable[[], T], name: str) -> asyncio.Future[T]:
         except RuntimeError:
             logger.debug("answer of a disk came after the event loop had closed")
 
-    threading.Thread(target=work, name=name, daemon=True).start()
+    threads.start(work, name)
     return answer

@@ -41,7 +41,7 @@ class LogDir:
 
     Attributes:
         path: As configured.
-        outside: Clocks and ids for whoever works in this directory.
+        outside: Clocks, ids and threads for whoever works in this directory.
         directory_id: None if it was never readable, so that its id is unknown.
         disk: The disk itself.
         fs: The disk as this life of the directory may use it, in the serving queue only; refuses
@@ -91,12 +91,16 @@ class LogDir:
         self._report: Callable[[LogDir, str], None] | None = None
         self._serving = DirectoryExecutor(
             f"log-dir {path}",
+            threads=self.outside.threads,
+            monotonic_s=self.outside.monotonic_s,
             make_error=self.error,
             on_failure=self._call_failed,
             on_no_space=self.no_space,
         )
         self._upkeep = DirectoryExecutor(
             f"upkeep {path}",
+            threads=self.outside.threads,
+            monotonic_s=self.outside.monotonic_s,
             make_error=self.error,
             on_failure=self._call_failed,
             on_no_space=self.no_space,

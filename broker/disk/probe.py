@@ -132,7 +132,7 @@ async def _probed(log_dir: LogDir) -> Look | None:
         finally:
             leave()
 
-    return await run_aside(on_thread, f"probe {log_dir.path}")
+    return await run_aside(on_thread, f"probe {log_dir.path}", log_dir.outside.threads)
 
 
 def _timed_probe(log_dir: LogDir, fs: FileSystem) -> Look | None:

@@ -183,7 +183,7 @@ class LogDirRevival:
         await self._until(lambda: not former.is_being_written, self._silent_timeout_s)
         found = await self._inspected(former)
         if former.is_being_written and found.identity == former.identity:
-            self._give_back(found)
+            self._give_back(former, found)
             raise _storage_error(former.path, "a write from before its failure still hangs in it")
         log_dir = former.next_life(found.directory_id, found.identity)
         lock = self._opened.locks.get(former.path)
@@ -197,14 +197,14 @@ class LogDirRevival:
             if log_dir.is_online:
                 log_dir.go_offline("it was not revived")
             log_dir.stop()
-            self._give_back(found)
+            self._give_back(former, found)
             if isinstance(error, LogDirError):
                 raise _storage_error(former.path, error.cause) from error
             raise
         if found.lock is not None:
             self._opened.locks[former.path] = found.lock
             if lock is not None:
-                run_aside(lock.close, f"unlock {former.path}")
+                run_aside(lock.close, f"unlock {former.path}", former.outside.threads)
         self._back(former, log_dir, logs)
         replicas = sum(not each.log.files.is_future for each in logs)
         await self._schedule_leftovers(log_dir)
@@ -244,7 +244,7 @@ class LogDirRevival:
         )
         try:
             async with asyncio.timeout(self._inspection_timeout_s):
-                return await run_aside(look, f"inspect {former.path}")
+                return await run_aside(look, f"inspect {former.path}", former.outside.threads)
         except TimeoutError as error:
             fence.close()
             reason = str(error) or f"no answer within {self._inspection_timeout_s:g} s"
@@ -293,9 +293,9 @@ class LogDirRevival:
             },
         )
 
-    def _give_back(self, found: Inspected) -> None:
+    def _give_back(self, former: LogDir, found: Inspected) -> None:
         if found.lock is not None:
-            run_aside(found.lock.release, "unlock")
+            run_aside(found.lock.release, f"unlock {former.path}", former.outside.threads)
 
     async def _until(self, condition: Callable[[], bool], timeout_s: float) -> None:
         """Return when a condition holds, or the time is over."""

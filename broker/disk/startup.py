@@ -16,8 +16,6 @@ import contextlib
 import errno
 import logging
 import os
-import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,6 +24,7 @@ from typing import NamedTuple, NoReturn, TypeVar
 
 from broker.disk import clean_shutdown
 from broker.disk.condition import hung
+from broker.disk.executor import run_aside
 from broker.disk.lock import DirectoryLock
 from broker.disk.log_dir import LogDir
 from broker.disk.log_dirs import LogDirs
@@ -37,6 +36,7 @@ from jbodlab.log import disk_errors, meta_properties
 from jbodlab.log.filesystem import FileSystem
 from jbodlab.log.meta_properties import Ensemble, MetaProperties
 from jbodlab.outside import Outside, real
+from jbodlab.threads import Threads
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ class OpenedLogDirs:
                     release.result()
 
 
-def open_log_dirs(
+async def open_log_dirs(
     *,
     node_id: BrokerId,
     log_dirs: Sequence[Path],
@@ -98,7 +98,9 @@ def open_log_dirs(
     """
     outside = outside or real()
     paths = list(dict.fromkeys((*log_dirs, metadata_log_dir)))
-    looks = in_parallel(paths, lambda path: _look(outside.fs_of(path), path), deadline_s)
+    looks = await in_parallel(
+        paths, lambda path: _look(outside.fs_of(path), path), deadline_s, outside.threads
+    )
     _refuse_duplicates(log_dirs, looks)
     ensemble = meta_properties.without_lost_disks(
         meta_properties.read_ensemble(
@@ -109,10 +111,11 @@ def open_log_dirs(
         )
     )
     meta_properties.verify_ensemble(ensemble, node_id=node_id)
-    entered = in_parallel(
+    entered = await in_parallel(
         list(ensemble.normal),
         lambda path: _enter(outside, path, ensemble.normal[path]),
         deadline_s,
+        outside.threads,
     )
     opened = {path: _open(path, outside, ensemble, entered.get(path)) for path in paths}
     made = {path: log_dir for path, (log_dir, _) in opened.items()}
@@ -206,8 +209,8 @@ def _enter(outside: Outside, path: Path, meta: MetaProperties) -> _Entered:
     return _Entered(meta.directory_id, identity, lock, clean_shutdown.read_broker_epoch(fs, path))
 
 
-def in_parallel(
-    paths: Sequence[Path], function: Callable[[Path], T], deadline_s: float
+async def in_parallel(
+    paths: Sequence[Path], function: Callable[[Path], T], deadline_s: float, threads: Threads
 ) -> Mapping[Path, Callable[[], T]]:
     """Do something with several directories at the same time, without waiting for a dead one.
 
@@ -215,27 +218,15 @@ def in_parallel(
         For each path what gives the result, or raises what `function` raised: `TimeoutError`,
         which is an `OSError`, if it did not come back in time.
     """
-    outcomes: dict[Path, Callable[[], T]] = {}
-    threads: dict[Path, threading.Thread] = {}
-
-    def work(path: Path) -> None:
-        try:
-            result = function(path)
-        except BaseException as error:  # noqa: BLE001 - raised again where it is asked for
-            outcomes[path] = partial(_raise, error)
-        else:
-            outcomes[path] = lambda: result
-
-    for path in paths:
-        # A daemon: a call that never comes back does not keep the process from ending.
-        threads[path] = threading.Thread(target=work, args=(path,), daemon=True)
-        threads[path].start()
-    end = time.monotonic() + deadline_s
-    for thread in threads.values():
-        thread.join(max(0.0, end - time.monotonic()))
+    calls = {path: run_aside(partial(function, path), f"look at {path}", threads) for path in paths}
+    if calls:
+        await asyncio.wait(calls.values(), timeout=deadline_s)
     silent = TimeoutError(errno.ETIMEDOUT, hung(f"{deadline_s:g} s"))
-    # A copy: one that answers late must not be half in and half out.
-    return {path: outcomes.get(path) or partial(_raise, silent) for path in paths}
+    # Decided once: one that answers late must not be half in and half out.
+    return {
+        path: call.result if call.done() else partial(_raise, silent)
+        for path, call in calls.items()
+    }
 
 
 def _raise(error: BaseException) -> NoReturn:

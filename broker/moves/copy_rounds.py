@@ -124,6 +124,7 @@ class CopyRounds:
                 copying = run_aside(
                     partial(copy.copy, source, target, move.position, end),
                     f"move {move.topic_partition}",
+                    move.target.outside.threads,
                 )
                 move.aside = copying
                 reached = await asyncio.shield(copying)
@@ -164,6 +165,7 @@ class CopyRounds:
                     is_whole=is_whole,
                 ),
                 f"move {move.topic_partition}",
+                move.target.outside.threads,
             )
             move.aside = copying
             try:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Protocol, TypeVar
@@ -61,24 +60,21 @@ class Following(Protocol):
 
 
 class SwapToken:
-    """Whether a swap may still be done; asked by the target's thread, taken back by the loop."""
+    """Whether a swap may still be done; asked by the target's thread, taken back by the loop.
+
+    They may ask at the same time, the first decides.
+    """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._is_taken_back = False
-        self._is_begun = False
+        self._fate: dict[str, bool] = {}
 
     def begin(self) -> bool:
         """Return whether to do it."""
-        with self._lock:
-            self._is_begun = not self._is_taken_back
-            return self._is_begun
+        return self._fate.setdefault("is_begun", True)
 
     def take_back(self) -> bool:
         """Have it not done; returns False if it is too late for that."""
-        with self._lock:
-            self._is_taken_back = not self._is_begun
-            return self._is_taken_back
+        return not self._fate.setdefault("is_begun", False)
 
 
 class DirectorySwap:
@@ -224,7 +220,11 @@ class DirectorySwap:
         files = log.files
         begun_s = asyncio.get_running_loop().time()
         try:
-            await run_aside(partial(copy.sync, files.directory), f"move {move.topic_partition}")
+            await run_aside(
+                partial(copy.sync, files.directory),
+                f"move {move.topic_partition}",
+                target.outside.threads,
+            )
             await target.upkeep(partial(target.upkeep_fs.fsync_dir, target.path))
             disk = log.state.disk
             if log.files is files and disk.cut_count == cut_count:

@@ -8,8 +8,6 @@ system's call has both files: the same bytes are read alone; if that goes well i
 from __future__ import annotations
 
 import contextlib
-import os
-import threading
 from collections.abc import Callable
 from enum import Enum, auto
 from functools import partial
@@ -21,14 +19,12 @@ from broker.moves.future_throttle import MoveThrottle
 from jbodlab.errors import JbodlabError
 from jbodlab.log import names
 from jbodlab.log.filesystem import CopySource, CopyTarget, FileSystem
+from jbodlab.threads import Threads
 
 T = TypeVar("T")
 
 WRITE_BACK_BYTES = 4 << 20
 """Pieces in which a copy is written to the disk after the swap."""
-
-NICENESS = 19
-"""The threads of moves stand back where processors are few: clients wait for the others."""
 
 
 class Side(Enum):
@@ -58,6 +54,7 @@ class FutureCopy:
         source: The source's disk for this thread, and what to call in the end.
         target: The same of the target.
         throttle: The pace of all moves.
+        threads: Where the thread of the move comes from.
         monotonic_s: A clock.
         is_resumed: Whether a part of the copy was made earlier, and may not be on the disk.
 
@@ -71,15 +68,17 @@ class FutureCopy:
         target: tuple[FileSystem, Callable[[], None]],
         throttle: MoveThrottle,
         *,
+        threads: Threads,
         monotonic_s: Callable[[], float],
         is_resumed: bool = False,
     ) -> None:
         self._source, self._leave_source = source
         self._target, self._leave_target = target
         self._throttle = throttle
+        self._threads = threads
         self._monotonic_s = monotonic_s
         self._is_resumed = is_resumed
-        self._stop = threading.Event()
+        self._stop = threads.flag()
         self.position = 0
         self.is_paced = True
         """Whether the pace is kept; what is copied counts in any case."""
@@ -102,7 +101,8 @@ class FutureCopy:
             SegmentGoneError: there is no such file in the source any more.
             CopyError: one of the disks failed.
         """
-        _stand_back()
+        # Clients wait for the other threads.
+        self._threads.stand_back()
         try:
             reader = _of(Side.SOURCE, lambda: self._source.open_source(source))
         except CopyError as error:
@@ -210,12 +210,6 @@ class FutureCopy:
         except OSError as error:
             _of(Side.SOURCE, lambda: reader.pread(size, position))
             raise CopyError(Side.TARGET, error) from error
-
-
-def _stand_back() -> None:
-    """Lower the priority of this thread; Linux has one for each."""
-    with contextlib.suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
 
 
 def _of(side: Side, function: Callable[[], T]) -> T:

@@ -9,8 +9,10 @@ Source: `replica.alter.log.dirs.io.max.bytes.per.second`, KIP-113.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+from jbodlab.threads import Flag
 
 BURST_S = 0.05
 """Time for which an unused rate may be made up for; a thread never wakes exactly when it should."""
@@ -66,10 +68,16 @@ class Pace:
 class MoveThrottle:
     """The pace of all moves, shared by their threads."""
 
-    def __init__(self, rate: int | None = None, *, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        rate: int | None = None,
+        *,
+        clock: Callable[[], float],
+        lock: AbstractContextManager[object],
+    ) -> None:
         self._pace = Pace(rate)
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = lock
         self.copied_bytes = 0
         """Of all moves since the start."""
 
@@ -83,7 +91,7 @@ class MoveThrottle:
         with self._lock:
             self._pace.set_rate(rate, self._clock())
 
-    def next_chunk(self, stop: threading.Event, *, is_paced: bool = True) -> int:
+    def next_chunk(self, stop: Flag, *, is_paced: bool = True) -> int:
         """Wait until bytes may be copied; returns how many at most, 0 if it was told to stop.
 
         The chunk counts as copied at once, so that threads wait for each other; what it came short

@@ -225,6 +225,7 @@ class RunningMoves:
             move.source.side_door(),
             move.target.side_door(),
             self.throttle,
+            threads=move.target.outside.threads,
             monotonic_s=move.target.outside.monotonic_s,
             is_resumed=move.future is not None,
         )

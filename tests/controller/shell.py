@@ -28,7 +28,7 @@ class Shell:
         config, outside = config_of(directory, **settings), real()
         self.opened = open_metadata_dir(config, UUID(int=1))
         self.log: MetadataLog = self.opened.log
-        self.thread = LogThread()
+        self.thread = LogThread(outside.threads)
         self.stream = MetadataStream(self.log, self.thread, Offset(self.log.end_offset))
         self.controller = ActiveController(
             log=self.log,

@@ -12,6 +12,7 @@ import pytest
 from controller.log_thread import LogThread
 from controller.metadata_dir_watch import watch_metadata_dir
 from jbodlab.errors import LogDirError
+from jbodlab.outside import real
 
 T = TypeVar("T")
 
@@ -37,7 +38,7 @@ def watch(
         directory = tmp_path / "metadata"
         log_folder = directory / "__cluster_metadata-0"
         log_folder.mkdir(parents=True)
-        log_thread = CountingThread()
+        log_thread = CountingThread(real().threads)
         watching = asyncio.create_task(
             watch_metadata_dir(
                 directory, log_folder, log_thread, interval_ms=5, deadline_s=deadline_s
@@ -96,7 +97,7 @@ def test_healthy_metadata_directory_is_left_clean(tmp_path: Path) -> None:
 
 async def _healthy(tmp_path: Path) -> None:
     (tmp_path / "log").mkdir()
-    log_thread = LogThread()
+    log_thread = LogThread(real().threads)
     try:
         await watch_metadata_dir(tmp_path, tmp_path / "log", log_thread, interval_ms=5)
     finally:

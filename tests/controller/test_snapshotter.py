@@ -64,6 +64,7 @@ class Snapshots:
             log_thread=it.thread,
             settings=config_of(directory, **settings).metadata_log,
             appended_bytes=it.opened.replayed_bytes,
+            threads=real().threads,
             monotonic_s=real().monotonic_s,
         )
         self.running = asyncio.create_task(self.snapshotter.run())

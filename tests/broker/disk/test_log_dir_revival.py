@@ -64,14 +64,18 @@ class Replicas:
 class Broker:
     """Three directories d1, d2, d3 that serve, and their revival; `fs` is the disk of d2."""
 
-    def __init__(self, tmp_path: Path, fs: FileSystem = FS) -> None:
-        format_dir(tmp_path / "metadata", 99)
+    opened: OpenedLogDirs
+
+    def __init__(self, tmp_path: Path) -> None:
+        self.metadata_dir = format_dir(tmp_path / "metadata", 99)
         self.paths = [format_dir(tmp_path / f"d{n}", n) for n in (1, 2, 3)]
         self.fatal: list[str] = []
-        self.opened: OpenedLogDirs = open_log_dirs(
+
+    async def open(self, fs: FileSystem) -> None:
+        self.opened = await open_log_dirs(
             node_id=BrokerId(8),
             log_dirs=self.paths,
-            metadata_log_dir=tmp_path / "metadata",
+            metadata_log_dir=self.metadata_dir,
             on_fatal=self.fatal.append,
             outside=replace(real(), fs_of=lambda path: fs if path == self.paths[1] else FS),
         )
@@ -116,7 +120,8 @@ class Broker:
 
 def serving(tmp_path: Path, test: Callable[[Broker], Awaitable[None]], fs: FileSystem = FS) -> None:
     async def body() -> None:
-        broker = Broker(tmp_path, fs)
+        broker = Broker(tmp_path)
+        await broker.open(fs)
         await load_logs(broker.log_dirs, broker.is_stray, lambda _: LogConfig())
         broker.revival.start()
         await test(broker)

@@ -8,6 +8,7 @@ import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,6 +24,7 @@ from jbodlab.log.filesystem import PosixFileSystem
 from jbodlab.log.meta_properties import MetaProperties
 from jbodlab.outside import real
 from tests.broker.disks import DeadDisk, directory_id, run
+from tests.waiting import run_adjustable
 
 CLUSTER = "41QSStLtR3qOekbX4ZlbHA"
 FS = PosixFileSystem()
@@ -45,18 +47,27 @@ def format_all(tmp_path: Path, count: int = 3) -> list[Path]:
     return [format_dir(tmp_path / f"d{n}", n) for n in range(1, count + 1)]
 
 
+def opened_now(paths: list[Path], metadata: Path, **options: Any) -> OpenedLogDirs:
+    return run_adjustable(opening(paths, metadata, **options))
+
+
 def open_all(tmp_path: Path, paths: list[Path], metadata: Path | None = None) -> OpenedLogDirs:
-    return open_log_dirs(
+    return opened_now(paths, metadata or tmp_path / "metadata")
+
+
+async def opening(paths: list[Path], metadata: Path, **options: Any) -> OpenedLogDirs:
+    return await open_log_dirs(
         node_id=BrokerId(8),
         log_dirs=paths,
-        metadata_log_dir=metadata or tmp_path / "metadata",
+        metadata_log_dir=metadata,
         on_fatal=lambda _reason: None,
+        **options,
     )
 
 
 def test_formatted_directories_open_with_their_ids(tmp_path: Path) -> None:
     async def body() -> None:
-        opened = open_all(tmp_path, format_all(tmp_path))
+        opened = await opening(format_all(tmp_path), tmp_path / "metadata")
 
         assert opened.cluster_id == CLUSTER
         assert opened.log_dirs.online_ids() == tuple(directory_id(n) for n in (1, 2, 3))
@@ -254,11 +265,9 @@ def test_a_directory_that_does_not_answer_starts_offline_and_the_others_serve(
     disk = DeadDisk()
     disk.resume = threading.Event()
 
-    opened = open_log_dirs(
-        node_id=BrokerId(8),
-        log_dirs=paths,
-        metadata_log_dir=tmp_path / "metadata",
-        on_fatal=lambda _reason: None,
+    opened = opened_now(
+        paths,
+        tmp_path / "metadata",
         outside=replace(real(), fs_of=lambda path: disk if path == paths[1] else FS),
         deadline_s=0.2,
     )
@@ -276,11 +285,9 @@ def test_a_directory_whose_meta_properties_cannot_be_read_starts_offline(
     disk = DeadDisk()
     disk.error = getattr(errno, kind)
 
-    opened = open_log_dirs(
-        node_id=BrokerId(8),
-        log_dirs=paths,
-        metadata_log_dir=tmp_path / "metadata",
-        on_fatal=lambda _reason: None,
+    opened = opened_now(
+        paths,
+        tmp_path / "metadata",
         outside=replace(real(), fs_of=lambda path: disk if path == paths[1] else FS),
     )
 
@@ -296,11 +303,9 @@ def test_a_new_directory_id_that_cannot_be_written_is_fatal(tmp_path: Path) -> N
             raise OSError(errno.EROFS, "Read-only file system", str(path))
 
     with pytest.raises(FormatError, match=r"Failed to write meta.properties of .*d4"):
-        open_log_dirs(
-            node_id=BrokerId(8),
-            log_dirs=paths,
-            metadata_log_dir=tmp_path / "metadata",
-            on_fatal=lambda _reason: None,
+        opened_now(
+            paths,
+            tmp_path / "metadata",
             outside=replace(real(), fs_of=lambda path: ReadOnly() if path == paths[3] else FS),
         )
 
@@ -323,7 +328,7 @@ def test_a_trailing_slash_makes_no_second_directory(tmp_path: Path) -> None:
 def test_a_replaced_directory_is_not_taken_for_the_one_of_the_start(tmp_path: Path) -> None:
     async def body() -> None:
         paths = format_all(tmp_path)
-        opened = open_all(tmp_path, paths)
+        opened = await opening(paths, tmp_path / "metadata")
         # A file system gives the inode of something removed to what is made next.
         shutil.rmtree(paths[0])
         paths[0].mkdir()

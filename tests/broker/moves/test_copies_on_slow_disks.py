@@ -13,6 +13,7 @@ from broker.moves.future_throttle import MoveThrottle
 from broker.moves.replica_move import MoveState
 from jbodlab.error_code import ErrorCode
 from jbodlab.log.filesystem import CopySource, FileSystem, PosixCopyTarget, PosixFileSystem
+from jbodlab.outside import real
 from jbodlab.records.topic_records import RemoveTopicRecord
 from tests.broker.moves.test_running_moves import Moving, run
 from tests.broker.replicas import TOPIC_ID, until
@@ -72,9 +73,10 @@ class SlowTarget(PosixCopyTarget):
 
 def copier(disk: FileSystem, *, is_resumed: bool = False) -> FutureCopy:
     door = (disk, lambda: None)
-    clock = time.monotonic
+    clock, threads = time.monotonic, real().threads
+    throttle = MoveThrottle(clock=clock, lock=threads.lock())
     return FutureCopy(
-        door, door, MoveThrottle(clock=clock), monotonic_s=clock, is_resumed=is_resumed
+        door, door, throttle, threads=threads, monotonic_s=clock, is_resumed=is_resumed
     )
 
 

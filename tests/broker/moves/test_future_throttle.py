@@ -48,7 +48,7 @@ def test_without_a_rate_nothing_waits_and_at_zero_everything() -> None:
 
 
 def test_a_new_rate_counts_for_a_thread_that_waits() -> None:
-    throttle = MoveThrottle(0, clock=time.monotonic)
+    throttle = MoveThrottle(0, clock=time.monotonic, lock=threading.Lock())
     got: list[int] = []
     thread = threading.Thread(target=lambda: got.append(throttle.next_chunk(threading.Event())))
     thread.start()
@@ -63,12 +63,12 @@ def test_a_thread_that_is_told_to_stop_does_not_wait() -> None:
     stop = threading.Event()
     stop.set()
 
-    assert MoveThrottle(0, clock=time.monotonic).next_chunk(stop) == 0
+    assert MoveThrottle(0, clock=time.monotonic, lock=threading.Lock()).next_chunk(stop) == 0
 
 
 def test_what_a_chunk_came_short_of_may_be_copied_by_another() -> None:
     now = [0.0]
-    throttle = MoveThrottle(20_000_000, clock=lambda: now[0])
+    throttle = MoveThrottle(20_000_000, clock=lambda: now[0], lock=threading.Lock())
     stop = threading.Event()
     for _ in range(50):
         chunk = throttle.next_chunk(stop)
