@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import errno
 import logging
 import os
-import socket
 from functools import partial
 from pathlib import Path
-from typing import Any
-
-import grpc.aio
 
 from controller import periodic
 from controller.active_controller import ActiveController
@@ -26,37 +20,18 @@ from controller.metrics import ControllerMetrics
 from controller.service import ControllerService
 from controller.snapshotter import ControllerSnapshotter
 from controller.state import ControllerSettings, ControllerState
-from jbodlab.errors import ConfigError
 from jbodlab.ids import Offset
 from jbodlab.metrics_endpoint import MetricsEndpoint
 from jbodlab.outside import Outside, real
-from jbodlab.requests import Listener
-from jbodlab.rpc.controller_pb2_grpc import add_ControllerServicer_to_server
+from jbodlab.rpc.transport import RpcServer
 from jbodlab.supervised import supervised
 
 logger = logging.getLogger(__name__)
 
-MESSAGE_SIZE_BYTES_MAX = 64 << 20
-CALLS_MAX = 5_000
-"""Calls in progress, streams included; above what the queue holds, so that heartbeats get past a
-full one. Others are refused with RESOURCE_EXHAUSTED."""
 STOP_GRACE_S = 1.0
 """Time for answers on their way when the controller stops."""
 CLOSE_DEADLINE_S = 5.0
 """Longest wait for the files of the metadata log at a stop."""
-
-OPTIONS = (
-    ("grpc.max_receive_message_length", MESSAGE_SIZE_BYTES_MAX),
-    ("grpc.max_send_message_length", MESSAGE_SIZE_BYTES_MAX),
-    # Two controllers must never share a port.
-    ("grpc.so_reuseport", 0),
-    # Brokers may ping as often as they like.
-    ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.http2.min_recv_ping_interval_without_data_ms", 100),
-    ("grpc.http2.max_ping_strikes", 0),
-    ("grpc.keepalive_time_ms", 10_000),
-    ("grpc.keepalive_timeout_ms", 5_000),
-)
 
 
 class ControllerServer:
@@ -81,14 +56,14 @@ class ControllerServer:
             LogDirError: the metadata directory failed while serving.
             OSError: it failed before.
         """
-        addresses = _addresses(self._config.listener)
+        rpc_server = self._outside.rpc_server(self._config.listener)
         log_thread = LogThread(self._outside.threads)
         try:
             opened = await log_thread.run(
                 partial(open_metadata_dir, self._config, self._incarnation_id, self._outside)
             )
             # Everything that was answered is on the disk, so an error leaves nothing to save.
-            await self._serve(opened, log_thread, addresses, stop)
+            await self._serve(opened, log_thread, rpc_server, stop)
             async with asyncio.timeout(CLOSE_DEADLINE_S):
                 await log_thread.run(opened.log.close)
             os.close(opened.lock_fd)
@@ -99,7 +74,7 @@ class ControllerServer:
         self,
         opened: OpenedDir,
         log_thread: LogThread,
-        addresses: list[str],
+        rpc_server: RpcServer,
         stop: asyncio.Event,
     ) -> None:
         config, outside = self._config, self._outside
@@ -129,7 +104,7 @@ class ControllerServer:
             randomness=outside.random,
             new_id=outside.new_id,
         )
-        server = _bound_server(service, addresses)
+        rpc_server.bind(service)
         metrics = None
         if config.metrics is not None:
             collect = ControllerMetrics(controller, snapshotter.snapshots)
@@ -143,14 +118,14 @@ class ControllerServer:
         )
         tasks = [asyncio.create_task(each) for each in (controller.run(), snapshotter.run(), watch)]
         periodic_tasks = start_periodic(config, controller)
-        await server.start()
-        logger.info("serves brokers", extra={"addresses": ", ".join(addresses)})
+        await rpc_server.start()
+        logger.info("serves brokers", extra={"addresses": ", ".join(rpc_server.addresses)})
         try:
             await _until_one_ends(tasks, stop)
         finally:
             if metrics is not None:
                 await metrics.close()
-            await server.stop(STOP_GRACE_S if stop.is_set() else None)
+            await rpc_server.stop(STOP_GRACE_S if stop.is_set() else None)
             for each in (*tasks, *periodic_tasks):
                 each.cancel()
             await asyncio.gather(*tasks, *periodic_tasks, return_exceptions=True)
@@ -215,62 +190,3 @@ def initial_state(config: ControllerConfig, opened: OpenedDir, now_ms: int) -> C
         ),
         next_offset=Offset(opened.log.end_offset),
     )
-
-
-def _addresses(listener: Listener) -> list[str]:
-    """Return what to bind for a listener, as `host:port` with numeric hosts.
-
-    Each address is tried here, because gRPC is content when one of several can be bound, and does
-    not say what is wrong with the others.
-
-    Raises:
-        ConfigError: an address cannot be bound, or the host is unknown.
-    """
-    host = listener.host or "0.0.0.0"
-    where = f"{listener.name}://{listener.host}:{listener.port}"
-    try:
-        found = socket.getaddrinfo(
-            host, listener.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-    except OSError as error:
-        raise ConfigError("listeners", where, f"unknown host: {error}") from error
-    addresses = []
-    for family, _, _, _, address in found:
-        try:
-            _try(family, address)
-        except OSError as error:
-            if error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT) and len(found) > 1:
-                # A name may have an address that this machine has not, such as ::1.
-                continue
-            raise ConfigError("listeners", where, f"cannot be bound: {error}") from error
-        numeric = f"[{address[0]}]" if family == socket.AF_INET6 else str(address[0])
-        if f"{numeric}:{listener.port}" not in addresses:
-            addresses.append(f"{numeric}:{listener.port}")
-    if not addresses:
-        raise ConfigError("listeners", where, "none of its addresses can be bound")
-    return addresses
-
-
-def _try(family: int, address: Any) -> None:
-    with contextlib.closing(socket.socket(family, socket.SOCK_STREAM)) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        probe.bind(address)
-
-
-def _bound_server(service: ControllerService, addresses: list[str]) -> grpc.aio.Server:
-    server = grpc.aio.server(options=OPTIONS, maximum_concurrent_rpcs=CALLS_MAX)
-    add_ControllerServicer_to_server(service, server)  # type: ignore[no-untyped-call]
-    for address in addresses:
-        _bind(server, address)
-    return server
-
-
-def _bind(server: grpc.aio.Server, address: str) -> None:
-    try:
-        port = server.add_insecure_port(address)
-    except RuntimeError as error:
-        raise ConfigError("listeners", address, f"cannot be bound: {error}") from error
-    if port == 0:
-        raise ConfigError("listeners", address, "cannot be bound")

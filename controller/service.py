@@ -11,9 +11,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
-import grpc
-import grpc.aio
-
 from controller.active_controller import ActiveController, Decision
 from controller.added_partitions import create_partitions
 from controller.brokers import heartbeat, late_heartbeat
@@ -35,18 +32,17 @@ from controller.topics import create_topics, delete_topics
 from jbodlab import requests
 from jbodlab.errors import DecodeError, KafkaError
 from jbodlab.rpc import controller_pb2 as pb
-from jbodlab.rpc.controller_pb2_grpc import ControllerServicer
 from jbodlab.rpc.translate import from_proto, to_proto
+from jbodlab.rpc.transport import Refusal, RpcRefusedError
 
 RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
-Context = grpc.aio.ServicerContext[Any, Any]
 
 STREAMS_MAX = 500
 """Streams of metadata at the same time, each of which keeps up to two pieces in memory."""
 
 
-class ControllerService(ControllerServicer):
+class ControllerService:
     """The methods of `jbodlab.rpc.Controller`.
 
     Args:
@@ -74,135 +70,130 @@ class ControllerService(ControllerServicer):
         self._streams = 0
 
     async def BrokerRegistration(  # noqa: N802 - named as in the proto file
-        self, message: pb.BrokerRegistrationRequest, context: Context
+        self, message: pb.BrokerRegistrationRequest
     ) -> Any:
         """A broker process announces itself."""
         return await self._run(
-            message, context, register_broker, _top_level(requests.BrokerRegistrationResponse)
+            message, register_broker, _top_level(requests.BrokerRegistrationResponse)
         )
 
     async def BrokerHeartbeat(  # noqa: N802
-        self, message: pb.BrokerHeartbeatRequest, context: Context
+        self, message: pb.BrokerHeartbeatRequest
     ) -> Any:
         """A broker gives a sign of life."""
         return await self._run(
             message,
-            context,
             heartbeat,
             _top_level(requests.BrokerHeartbeatResponse),
             late=late_heartbeat,
         )
 
     async def UnregisterBroker(  # noqa: N802
-        self, message: pb.UnregisterBrokerRequest, context: Context
+        self, message: pb.UnregisterBrokerRequest
     ) -> Any:
         """An operator removes a broker."""
         return await self._run(
-            message, context, unregister_broker, _top_level(requests.UnregisterBrokerResponse)
+            message, unregister_broker, _top_level(requests.UnregisterBrokerResponse)
         )
 
     async def AssignReplicasToDirs(  # noqa: N802
-        self, message: pb.AssignReplicasToDirsRequest, context: Context
+        self, message: pb.AssignReplicasToDirsRequest
     ) -> Any:
         """A broker says which directories hold its replicas."""
         return await self._run(
             message,
-            context,
             assign_replicas_to_dirs,
             _top_level(requests.AssignReplicasToDirsResponse),
         )
 
     async def AlterPartition(  # noqa: N802
-        self, message: pb.AlterPartitionRequest, context: Context
+        self, message: pb.AlterPartitionRequest
     ) -> Any:
         """A leader proposes ISR changes."""
         return await self._run(
-            message, context, alter_partition, _top_level(requests.AlterPartitionResponse)
+            message, alter_partition, _top_level(requests.AlterPartitionResponse)
         )
 
     async def CreateTopics(  # noqa: N802
-        self, message: pb.CreateTopicsRequest, context: Context
+        self, message: pb.CreateTopicsRequest
     ) -> Any:
         """Topics are created."""
         decide = partial(create_topics, randomness=self._randomness, new_id=self._new_id)
-        return await self._run(message, context, decide, _failed_creation)
+        return await self._run(message, decide, _failed_creation)
 
     async def DeleteTopics(  # noqa: N802
-        self, message: pb.DeleteTopicsRequest, context: Context
+        self, message: pb.DeleteTopicsRequest
     ) -> Any:
         """Topics are deleted."""
-        return await self._run(message, context, delete_topics, _failed_deletion)
+        return await self._run(message, delete_topics, _failed_deletion)
 
     async def CreatePartitions(  # noqa: N802
-        self, message: pb.CreatePartitionsRequest, context: Context
+        self, message: pb.CreatePartitionsRequest
     ) -> Any:
         """Topics grow."""
         decide = partial(create_partitions, randomness=self._randomness)
-        return await self._run(message, context, decide, _failed_growth)
+        return await self._run(message, decide, _failed_growth)
 
     async def ElectLeaders(  # noqa: N802
-        self, message: pb.ElectLeadersRequest, context: Context
+        self, message: pb.ElectLeadersRequest
     ) -> Any:
         """Leaders are elected as an operator asks."""
         return await self._run(
             message,
-            context,
             elect_leaders,
             _top_level(requests.ElectLeadersResponse),
         )
 
     async def AlterPartitionReassignments(  # noqa: N802
-        self, message: pb.AlterPartitionReassignmentsRequest, context: Context
+        self, message: pb.AlterPartitionReassignmentsRequest
     ) -> Any:
         """Partitions get other brokers."""
         return await self._run(
             message,
-            context,
             alter_partition_reassignments,
             _top_level(requests.AlterPartitionReassignmentsResponse),
         )
 
     async def ListPartitionReassignments(  # noqa: N802
-        self, message: pb.ListPartitionReassignmentsRequest, context: Context
+        self, message: pb.ListPartitionReassignmentsRequest
     ) -> Any:
         """Which partitions are getting other brokers, as far as it is committed."""
-        request: requests.ListPartitionReassignmentsRequest = await _translated(message, context)
+        request: requests.ListPartitionReassignmentsRequest = _translated(message)
         image = self._controller.committed_image
         return to_proto(list_partition_reassignments(request, image))
 
     async def AllocateProducerIds(  # noqa: N802
-        self, message: pb.AllocateProducerIdsRequest, context: Context
+        self, message: pb.AllocateProducerIdsRequest
     ) -> Any:
         """A broker gets a block of producer ids."""
         return await self._run(
             message,
-            context,
             allocate_producer_ids,
             _top_level(requests.AllocateProducerIdsResponse),
         )
 
     async def IncrementalAlterConfigs(  # noqa: N802
-        self, message: pb.IncrementalAlterConfigsRequest, context: Context
+        self, message: pb.IncrementalAlterConfigsRequest
     ) -> Any:
         """Some configs are changed."""
-        return await self._run(message, context, incremental_alter_configs, _failed_configs)
+        return await self._run(message, incremental_alter_configs, _failed_configs)
 
     async def AlterConfigs(  # noqa: N802
-        self, message: pb.AlterConfigsRequest, context: Context
+        self, message: pb.AlterConfigsRequest
     ) -> Any:
         """All configs of some resources are replaced."""
-        return await self._run(message, context, alter_configs, _failed_configs)
+        return await self._run(message, alter_configs, _failed_configs)
 
     async def UpdateFeatures(  # noqa: N802
-        self, message: pb.UpdateFeaturesRequest, context: Context
+        self, message: pb.UpdateFeaturesRequest
     ) -> Any:
         """Finalized levels of features are raised or lowered."""
         return await self._run(
-            message, context, update_features, _top_level(requests.UpdateFeaturesResponse)
+            message, update_features, _top_level(requests.UpdateFeaturesResponse)
         )
 
     async def DescribeQuorum(  # noqa: N802
-        self, message: pb.DescribeQuorumRequest, context: Context
+        self, message: pb.DescribeQuorumRequest
     ) -> Any:
         """Who leads, how far the log is committed, and how far it has reached."""
         controller = self._controller
@@ -217,19 +208,19 @@ class ControllerService(ControllerServicer):
         )
 
     async def MetadataStream(  # noqa: N802
-        self, message: pb.MetadataStreamRequest, context: Context
+        self, message: pb.MetadataStreamRequest
     ) -> AsyncIterator[pb.MetadataStreamResponse]:
         """Committed batches from an offset on."""
-        request: requests.MetadataStreamRequest = await _translated(message, context)
+        request: requests.MetadataStreamRequest = _translated(message)
         cluster_id = self._controller.state.settings.cluster_id
         if request.cluster_id != cluster_id:
-            await context.abort(
-                grpc.StatusCode.FAILED_PRECONDITION,
+            raise RpcRefusedError(
+                Refusal.FAILED_PRECONDITION,
                 f"INCONSISTENT_CLUSTER_ID: expected {cluster_id}, but got {request.cluster_id}",
             )
         if self._streams >= STREAMS_MAX:
-            await context.abort(
-                grpc.StatusCode.RESOURCE_EXHAUSTED, f"{STREAMS_MAX} streams are open already"
+            raise RpcRefusedError(
+                Refusal.RESOURCE_EXHAUSTED, f"{STREAMS_MAX} streams are open already"
             )
         self._streams += 1
         try:
@@ -241,13 +232,12 @@ class ControllerService(ControllerServicer):
     async def _run(
         self,
         message: Any,
-        context: Context,
         decide: Callable[[RequestT, ControllerState, int], ControllerResult[ResponseT]],
         failed: Callable[[RequestT, KafkaError], ResponseT],
         *,
         late: Callable[[RequestT, ControllerState, int], ControllerResult[ResponseT]] | None = None,
     ) -> Any:
-        request: RequestT = await _translated(message, context)
+        request: RequestT = _translated(message)
         late_decision: Decision[ResponseT] | None = None
         deadline_ms = _queue_deadline_ms(request)
         if late is not None:
@@ -275,11 +265,11 @@ def _queue_deadline_ms(request: object) -> int | None:
     return timeout_ms if timeout_ms > 0 else None
 
 
-async def _translated(message: Any, context: Context) -> Any:
+def _translated(message: Any) -> Any:
     try:
         return from_proto(message)
     except DecodeError as error:
-        return await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        raise RpcRefusedError(Refusal.INVALID_ARGUMENT, str(error)) from error
 
 
 def _top_level(response_type: Callable[..., ResponseT]) -> Callable[[Any, KafkaError], ResponseT]:

@@ -8,11 +8,11 @@ no longer be told apart.
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, Self, cast
 
+from jbodlab import tcp
 from jbodlab.errors import DecodeError
 from jbodlab.protocol.api_table import request_encoder, response_reader
 from jbodlab.protocol.framing import MAX_FRAME_BYTES, SIZE, FrameDecoder
@@ -123,9 +123,7 @@ class _ClientProtocol(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        raw = transport.get_extra_info("socket")
-        if raw is not None:
-            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        tcp.set_up(transport)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._decoder.get_buffer()

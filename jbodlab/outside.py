@@ -1,4 +1,4 @@
-"""All that a server takes from outside of itself: time, chance, ids, threads and disks.
+"""All that a server takes from outside of itself: time, chance, ids, threads, disks, network.
 
 `real` is the machine. Whoever builds a server may hand in another value, with a clock that is
 turned by hand or disks in memory; nothing in broker, controller and this library looks past it. A
@@ -21,6 +21,8 @@ from uuid import UUID
 
 from jbodlab import kafka_uuid
 from jbodlab.log.filesystem import FileSystem, PosixFileSystem
+from jbodlab.requests import Listener
+from jbodlab.rpc.transport import RpcServer, RpcTransport
 from jbodlab.threads import Threads
 
 NICENESS = 19
@@ -39,6 +41,10 @@ class Outside:
         random_bytes: So many bytes that nobody else has, as `os.urandom`.
         threads: Makes threads.
         fs_of: The disk under a directory.
+        connect_rpc: Makes the way to the controller at `host:port`, on a running event loop.
+        rpc_server: Makes what listens for brokers; raises ConfigError where that cannot be done.
+
+    Connections of Kafka's protocol are made by the event loop.
     """
 
     monotonic_s: Callable[[], float]
@@ -47,6 +53,8 @@ class Outside:
     random_bytes: Callable[[int], bytes]
     threads: Threads
     fs_of: Callable[[Path], FileSystem]
+    connect_rpc: Callable[[str], RpcTransport]
+    rpc_server: Callable[[Listener], RpcServer]
 
     def monotonic_ms(self) -> int:
         """Return whole milliseconds on the monotonic clock."""
@@ -95,4 +103,19 @@ def real() -> Outside:
         random_bytes=os.urandom,
         threads=MachineThreads(),
         fs_of=lambda _path: PosixFileSystem(),
+        connect_rpc=_grpc_transport,
+        rpc_server=_grpc_server,
     )
+
+
+def _grpc_transport(address: str) -> RpcTransport:
+    # Only where it is used: gRPC takes a while to import, and has threads of its own.
+    from jbodlab.rpc.grpc_transport import GrpcTransport
+
+    return GrpcTransport(address)
+
+
+def _grpc_server(listener: Listener) -> RpcServer:
+    from jbodlab.rpc.grpc_server import GrpcServer
+
+    return GrpcServer(listener)

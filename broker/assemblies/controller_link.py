@@ -47,7 +47,7 @@ class ControllerLink:
         self._config = config
         log_dirs = opened.log_dirs
         self.cache = MetadataCache(config.node_id, config.inter_broker_listener_name)
-        self.channel = ControllerChannel(config.controller_address)
+        self.channel = ControllerChannel(outside.connect_rpc(config.controller_address))
         self.lifecycle = BrokerLifecycle(
             identity=BrokerIdentity(
                 broker_id=config.node_id,

@@ -1,44 +1,17 @@
-"""The gRPC channel to the controller: one method per Kafka API, values in, values out.
+"""The channel to the controller: one method per Kafka API, values in, values out.
 
-No protobuf type and no gRPC error gets past this module. Every call has a deadline. A controller
-that comes back after a restart is found within half a second, because the pause between two
-attempts to connect stays that short; a call made while there is no connection fails at once.
+No protobuf type gets past this module. Every call has a deadline.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
-import grpc
-import grpc.aio
-
 from jbodlab import requests
-from jbodlab.errors import ControllerUnavailableError
-from jbodlab.rpc.controller_pb2_grpc import ControllerStub
 from jbodlab.rpc.translate import from_proto, to_proto
-
-MESSAGE_SIZE_BYTES_MAX = 64 * 1024 * 1024
-RECONNECT_BACKOFF_MS = 50
-RECONNECT_BACKOFF_MS_MAX = 500
-
-OPTIONS = (
-    ("grpc.max_receive_message_length", MESSAGE_SIZE_BYTES_MAX),
-    ("grpc.max_send_message_length", MESSAGE_SIZE_BYTES_MAX),
-    ("grpc.initial_reconnect_backoff_ms", RECONNECT_BACKOFF_MS),
-    ("grpc.min_reconnect_backoff_ms", RECONNECT_BACKOFF_MS),
-    ("grpc.max_reconnect_backoff_ms", RECONNECT_BACKOFF_MS_MAX),
-    # A controller whose machine vanished says nothing; without this a call to it would hang until
-    # its deadline and the stream for ever.
-    ("grpc.keepalive_time_ms", 5_000),
-    ("grpc.keepalive_timeout_ms", 3_000),
-    ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.http2.max_pings_without_data", 0),
-    # Channels of one process would share connections, and with them their reconnect pauses.
-    ("grpc.use_local_subchannel_pool", 1),
-    ("grpc.enable_http_proxy", 0),
-)
+from jbodlab.rpc.transport import RpcTransport
 
 
 class ControllerChannel:
@@ -48,17 +21,15 @@ class ControllerChannel:
     `DecodeError` where the answer makes no sense. Error codes inside an answer are the caller's.
 
     Args:
-        address: `host:port` of the controller.
+        transport: The way to the controller; closed with the channel.
     """
 
-    def __init__(self, address: str) -> None:
-        self.address = address
-        self._channel = grpc.aio.insecure_channel(address, options=OPTIONS)
-        self._stub: Any = ControllerStub(self._channel)  # type: ignore[no-untyped-call]
+    def __init__(self, transport: RpcTransport) -> None:
+        self._transport = transport
 
     async def close(self) -> None:
         """Close the connection; calls in flight fail."""
-        await self._channel.close()
+        await self._transport.close()
 
     async def broker_registration(
         self, request: requests.BrokerRegistrationRequest, timeout_s: float
@@ -212,34 +183,11 @@ class ControllerChannel:
         Only the reader can say how long silence may last, so this is the one call without a
         deadline. Close the iterator (`contextlib.aclosing`) to end the stream.
         """
-        with self._translated_errors("MetadataStream"):
-            call = self._stub.MetadataStream(to_proto(request))
-            try:
-                async for message in call:
-                    response: requests.MetadataStreamResponse = from_proto(message)
-                    yield response
-            finally:
-                call.cancel()
+        stream = self._transport.stream("MetadataStream", to_proto(request))
+        async with contextlib.aclosing(stream):
+            async for message in stream:
+                response: requests.MetadataStreamResponse = from_proto(message)
+                yield response
 
     async def _call(self, method: str, request: object, timeout_s: float) -> Any:
-        return await self._send(method, to_proto(request), timeout_s)
-
-    async def _send(self, method: str, message: Any, timeout_s: float) -> Any:
-        with self._translated_errors(method):
-            return from_proto(await getattr(self._stub, method)(message, timeout=timeout_s))
-
-    @contextlib.contextmanager
-    def _translated_errors(self, method: str) -> Iterator[None]:
-        try:
-            yield
-        except grpc.aio.AioRpcError as error:
-            if error.code() is grpc.StatusCode.UNAVAILABLE:
-                # The details name another address of the host each time, so that the same trouble
-                # would look new at every attempt.
-                reason = f"no connection to the controller at {self.address}"
-            else:
-                reason = f"{error.code().name}: {error.details()}"
-            raise ControllerUnavailableError(f"{method}: {reason}") from error
-        except (grpc.aio.UsageError, grpc.aio.InternalError) as error:
-            # The channel was closed under the call.
-            raise ControllerUnavailableError(f"{method}: {error}") from error
+        return from_proto(await self._transport.unary(method, to_proto(request), timeout_s))

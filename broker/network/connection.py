@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple, cast
@@ -29,6 +28,7 @@ from broker.api.request_handler import (
     Pending,
     RequestHandler,
 )
+from jbodlab import tcp
 from jbodlab.errors import DecodeError
 from jbodlab.protocol.framing import MAX_FRAME_BYTES, FrameDecoder
 
@@ -93,10 +93,7 @@ class Connection(asyncio.BufferedProtocol):
         if not self._on_made(self):
             self._transport.abort()
             return
-        raw = transport.get_extra_info("socket")
-        if raw is not None:
-            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        tcp.set_up(transport, keep_alive=True)
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -83,7 +83,7 @@ def test_streams_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_calls_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("controller.server.CALLS_MAX", 3)
+    monkeypatch.setattr("jbodlab.rpc.grpc_server.CALLS_MAX", 3)
 
     async def scenario() -> None:
         async with served(tmp_path) as stub:

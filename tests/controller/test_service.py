@@ -31,7 +31,6 @@ from controller import (
     registration,
     topics,
 )
-from controller.server import OPTIONS
 from controller.service import ControllerService
 from jbodlab import requests
 from jbodlab.error_code import ErrorCode
@@ -41,6 +40,7 @@ from jbodlab.image.metadata_image import MetadataImage
 from jbodlab.outside import real
 from jbodlab.rpc import controller_pb2 as pb
 from jbodlab.rpc.controller_pb2_grpc import ControllerStub, add_ControllerServicer_to_server
+from jbodlab.rpc.grpc_server import OPTIONS, servicer
 from jbodlab.rpc.translate import from_proto, to_proto
 from tests.builders import PureController
 from tests.jbodlab.rpc.messages import MESSAGES
@@ -128,7 +128,7 @@ async def served() -> AsyncIterator[SimpleNamespace]:
         randomness=Random(1),
         new_id=lambda: UUID(int=1),
     )
-    add_ControllerServicer_to_server(service, server)
+    add_ControllerServicer_to_server(servicer(service), server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     try:

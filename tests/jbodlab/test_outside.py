@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import ast
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from grimp import ImportGraph
+from importlinter.configuration import configure
+from importlinter.contracts.forbidden import ForbiddenContract
 
 from jbodlab.kafka_uuid import ZERO_UUID
 from jbodlab.outside import real
@@ -80,6 +85,46 @@ def test_types_of_ids_and_given_times_are_no_question() -> None:
     harmless = "from uuid import UUID\nfrom datetime import datetime\ndatetime.fromtimestamp(1)"
 
     assert not list(questions(harmless))
+
+
+def contract() -> dict[str, Any]:
+    """Return the import contract of the servers, as it is checked with every change."""
+    linter = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    (found,) = (each for each in linter["contracts"] if each["id"] == "outside")
+    return found
+
+
+def is_kept(importer: str, imported: str) -> bool:
+    """Return whether the contract allows one import."""
+    configure()
+    options = contract()
+    graph = ImportGraph()
+    for package in PACKAGES:
+        graph.add_module(package)
+    for module in options["forbidden_modules"]:
+        graph.add_module(module, is_squashed=True)
+    graph.add_import(importer=importer, imported=imported)
+    checked = ForbiddenContract(
+        options["name"],
+        {"root_packages": list(PACKAGES), "include_external_packages": "True"},
+        {
+            **options,
+            "allow_indirect_imports": str(options["allow_indirect_imports"]),
+            "unmatched_ignore_imports_alerting": "none",
+        },
+    )
+    return checked.check(graph, verbose=False).kept
+
+
+@pytest.mark.parametrize("module", contract()["forbidden_modules"])
+def test_the_import_contract_finds_a_planted_import(module: str) -> None:
+    assert not is_kept("broker.disk.planted", module)
+    assert not is_kept("jbodlab.log.planted", module)
+
+
+def test_the_import_contract_lets_outside_ask_the_machine() -> None:
+    assert is_kept("jbodlab.outside", "time")
+    assert is_kept("broker.disk.planted", "jbodlab.outside")
 
 
 def test_the_machine_gives_other_ids_every_time() -> None:

@@ -15,6 +15,7 @@ from jbodlab.requests import (
     AssignReplicasToDirsResponse,
     DirectoryAssignment,
 )
+from jbodlab.rpc.grpc_transport import GrpcTransport
 from tests.broker.controller_link.scripted_controller import ScriptedController, serving
 from tests.broker.disks import directory_id, eventually, run
 from tests.waiting import turns
@@ -46,7 +47,7 @@ def test_assignments_reach_the_controller_grouped_by_directory_and_topic() -> No
         controller.answers[AssignReplicasToDirsRequest] = accept
         accepted: list[int] = []
         async with serving(controller) as port:
-            channel = ControllerChannel(f"127.0.0.1:{port}")
+            channel = ControllerChannel(GrpcTransport(f"127.0.0.1:{port}"))
             sender = make_sender(channel, [17])
             sender.assign(T2, 0, directory_id(2))
             sender.assign(T1, 0, directory_id(1), lambda: accepted.append(0))
@@ -85,7 +86,7 @@ def test_assignments_wait_for_the_registration_and_survive_a_controller_that_is_
         )
         epochs = [-1]
         async with serving(controller) as port:
-            channel = ControllerChannel(f"127.0.0.1:{port}")
+            channel = ControllerChannel(GrpcTransport(f"127.0.0.1:{port}"))
             sender = make_sender(channel, epochs)
             sender.assign(T1, 0, directory_id(1))
             await turns()
@@ -107,7 +108,7 @@ def test_a_controller_that_stays_away_is_told_of_once(caplog: pytest.LogCaptureF
         refused = AssignReplicasToDirsResponse(error_code=ErrorCode.NOT_CONTROLLER)
         controller.answers[AssignReplicasToDirsRequest] = lambda _request: refused
         async with serving(controller) as port:
-            channel = ControllerChannel(f"127.0.0.1:{port}")
+            channel = ControllerChannel(GrpcTransport(f"127.0.0.1:{port}"))
             sender = make_sender(channel, [17])
             sender.assign(T1, 0, directory_id(1))
             await eventually(lambda: len(controller.requests) == 3)
@@ -127,7 +128,7 @@ def test_a_replica_that_is_gone_is_not_reported() -> None:
         controller = ScriptedController()
         controller.answers[AssignReplicasToDirsRequest] = accept
         async with serving(controller) as port:
-            channel = ControllerChannel(f"127.0.0.1:{port}")
+            channel = ControllerChannel(GrpcTransport(f"127.0.0.1:{port}"))
             sender = make_sender(channel, [17], {TopicIdPartition(T1, 0)})
             sender.assign(T1, 0, directory_id(1))
             await eventually(lambda: sender.pending_count == 0)
@@ -151,7 +152,7 @@ def test_what_breaks_unexpectedly_is_sent_again_and_keeps_news_from_nobody(
             raise ZeroDivisionError
 
         async with serving(controller) as port:
-            channel = ControllerChannel(f"127.0.0.1:{port}")
+            channel = ControllerChannel(GrpcTransport(f"127.0.0.1:{port}"))
             epochs = [17]
             sender = make_sender(channel, epochs)
             epochs.clear()

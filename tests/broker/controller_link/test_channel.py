@@ -14,6 +14,7 @@ from jbodlab.requests import (
     MetadataStreamRequest,
     MetadataStreamResponse,
 )
+from jbodlab.rpc.grpc_transport import GrpcTransport
 from tests.broker.controller_link.scripted_controller import ScriptedController, serving
 from tests.broker.disks import run
 
@@ -28,7 +29,7 @@ def test_values_go_out_and_values_come_back() -> None:
         expected = BrokerHeartbeatResponse(is_caught_up=True, is_fenced=False)
         controller.answers[BrokerHeartbeatRequest] = lambda _request: expected
         async with serving(controller) as port:
-            channel = ControllerChannel(f"127.0.0.1:{port}")
+            channel = ControllerChannel(GrpcTransport(f"127.0.0.1:{port}"))
 
             assert await channel.broker_heartbeat(HEARTBEAT, 5) == expected
 
@@ -47,7 +48,7 @@ def test_a_controller_that_does_not_answer_is_unavailable_after_the_deadline() -
         controller = ScriptedController()
         controller.answers[BrokerHeartbeatRequest] = lambda _request: never()
         async with serving(controller) as port:
-            channel = ControllerChannel(f"127.0.0.1:{port}")
+            channel = ControllerChannel(GrpcTransport(f"127.0.0.1:{port}"))
             with pytest.raises(ControllerUnavailableError, match="DEADLINE_EXCEEDED"):
                 await channel.broker_heartbeat(HEARTBEAT, 0.2)
             await channel.close()
@@ -63,7 +64,7 @@ def test_a_controller_that_is_away_is_unavailable_and_found_again_when_it_is_bac
         answer = BrokerHeartbeatResponse()
         controller.answers[BrokerHeartbeatRequest] = lambda _request: answer
         async with serving(controller, port):
-            channel = ControllerChannel(f"127.0.0.1:{port}")
+            channel = ControllerChannel(GrpcTransport(f"127.0.0.1:{port}"))
             await channel.broker_heartbeat(HEARTBEAT, 5)
         with pytest.raises(ControllerUnavailableError):
             await channel.broker_heartbeat(HEARTBEAT, 5)
@@ -83,7 +84,7 @@ def test_a_controller_that_is_away_is_unavailable_and_found_again_when_it_is_bac
 def test_a_controller_that_is_away_is_told_in_the_same_words_each_time() -> None:
     async def body() -> None:
         # A name with several addresses, each of which would have a text of its own.
-        channel = ControllerChannel("localhost:1")
+        channel = ControllerChannel(GrpcTransport("localhost:1"))
         texts = set()
         for _ in range(4):
             with pytest.raises(ControllerUnavailableError) as raised:
@@ -97,7 +98,7 @@ def test_a_controller_that_is_away_is_told_in_the_same_words_each_time() -> None
 
 def test_a_closed_channel_is_an_unavailable_controller() -> None:
     async def body() -> None:
-        channel = ControllerChannel("127.0.0.1:1")
+        channel = ControllerChannel(GrpcTransport("127.0.0.1:1"))
         await channel.close()
         with pytest.raises(ControllerUnavailableError):
             await channel.broker_heartbeat(HEARTBEAT, 1)
@@ -118,7 +119,7 @@ def test_the_stream_ends_with_the_controller() -> None:
         )
         channel: ControllerChannel | None = None
         async with serving(controller) as port:
-            channel = ControllerChannel(f"127.0.0.1:{port}")
+            channel = ControllerChannel(GrpcTransport(f"127.0.0.1:{port}"))
             async with contextlib.aclosing(channel.metadata_stream(request)) as stream:
                 assert await anext(stream) == first
         stream = channel.metadata_stream(request)

@@ -17,6 +17,7 @@ from jbodlab.requests import (
     BrokerRegistrationResponse,
     Listener,
 )
+from jbodlab.rpc.grpc_transport import GrpcTransport
 from tests.broker.controller_link.scripted_controller import ScriptedController, serving
 from tests.broker.disks import directory_id, eventually, make_log_dirs, run
 from tests.waiting import turns
@@ -68,7 +69,7 @@ def test_a_broker_registers_its_online_directories_and_is_unfenced_when_ready() 
     async def body() -> None:
         scripted = controller()
         async with serving(scripted) as port:
-            channel = ControllerChannel(f"127.0.0.1:{port}")
+            channel = ControllerChannel(GrpcTransport(f"127.0.0.1:{port}"))
             lifecycle = make_lifecycle(channel)
 
             lifecycle.start()
@@ -95,7 +96,7 @@ def test_a_failed_directory_reaches_the_controller_at_once(tmp_path: Path) -> No
     async def body() -> None:
         scripted = controller()
         async with serving(scripted) as port:
-            channel = ControllerChannel(f"127.0.0.1:{port}")
+            channel = ControllerChannel(GrpcTransport(f"127.0.0.1:{port}"))
             lifecycle = make_lifecycle(channel)
             log_dirs = make_log_dirs(tmp_path)
             log_dirs.add_failure_listener(lifecycle)
@@ -121,7 +122,7 @@ def test_a_revived_directory_is_registered_in_the_same_epoch_and_then_dropped_fr
     async def body() -> None:
         scripted = controller()
         async with serving(scripted) as port:
-            channel = ControllerChannel(f"127.0.0.1:{port}")
+            channel = ControllerChannel(GrpcTransport(f"127.0.0.1:{port}"))
             log_dirs = make_log_dirs(tmp_path)
             lifecycle = make_lifecycle(channel, online_directories=log_dirs.online_ids)
             log_dirs.add_failure_listener(lifecycle)
@@ -164,7 +165,7 @@ def test_a_refused_registration_is_repeated_until_it_is_accepted() -> None:
 
         scripted.answers[BrokerRegistrationRequest] = answer
         async with serving(scripted) as port:
-            channel = ControllerChannel(f"127.0.0.1:{port}")
+            channel = ControllerChannel(GrpcTransport(f"127.0.0.1:{port}"))
             settings = LifecycleSettings(heartbeat_interval_ms=20)
             lifecycle = make_lifecycle(channel, settings=settings)
 
@@ -182,7 +183,7 @@ def test_a_broker_registers_again_after_it_was_forgotten_and_then_names_no_clean
     async def body() -> None:
         scripted = controller()
         async with serving(scripted) as port:
-            channel = ControllerChannel(f"127.0.0.1:{port}")
+            channel = ControllerChannel(GrpcTransport(f"127.0.0.1:{port}"))
             settings = LifecycleSettings(heartbeat_interval_ms=20)
             lifecycle = make_lifecycle(channel, settings=settings)
             lifecycle.start()
@@ -204,7 +205,7 @@ def test_a_broker_registers_again_after_it_was_forgotten_and_then_names_no_clean
 def test_without_a_controller_the_broker_gives_up_at_the_registration_deadline() -> None:
     async def body() -> None:
         reasons: list[str] = []
-        channel = ControllerChannel("127.0.0.1:1")
+        channel = ControllerChannel(GrpcTransport("127.0.0.1:1"))
         lifecycle = make_lifecycle(
             channel,
             settings=LifecycleSettings(initial_registration_timeout_ms=200),
@@ -225,7 +226,7 @@ def test_a_controlled_shutdown_ends_when_the_controller_lets_go() -> None:
     async def body() -> None:
         scripted = controller()
         async with serving(scripted) as port:
-            channel = ControllerChannel(f"127.0.0.1:{port}")
+            channel = ControllerChannel(GrpcTransport(f"127.0.0.1:{port}"))
             lifecycle = make_lifecycle(channel)
             lifecycle.start()
             await lifecycle.wait_caught_up()
@@ -246,7 +247,7 @@ def test_a_controlled_shutdown_does_not_wait_for_ever() -> None:
     async def body() -> None:
         scripted = controller()
         async with serving(scripted) as port:
-            channel = ControllerChannel(f"127.0.0.1:{port}")
+            channel = ControllerChannel(GrpcTransport(f"127.0.0.1:{port}"))
             lifecycle = make_lifecycle(channel)
             lifecycle.start()
             await lifecycle.wait_caught_up()
@@ -268,7 +269,7 @@ def test_a_dying_broker_asks_to_be_fenced() -> None:
     async def body() -> None:
         scripted = controller()
         async with serving(scripted) as port:
-            channel = ControllerChannel(f"127.0.0.1:{port}")
+            channel = ControllerChannel(GrpcTransport(f"127.0.0.1:{port}"))
             lifecycle = make_lifecycle(channel)
             lifecycle.start()
             await lifecycle.wait_caught_up()

@@ -34,6 +34,7 @@ from jbodlab.records.config_records import (
 from jbodlab.records.frame import VersionedRecord
 from jbodlab.records.topic_records import RemoveTopicRecord, TopicRecord
 from jbodlab.requests import MetadataStreamRequest, MetadataStreamResponse, SnapshotPiece
+from jbodlab.rpc.grpc_transport import GrpcTransport
 from tests.broker.controller_link.scripted_controller import ScriptedController, serving
 from tests.broker.disks import eventually, make_log_dirs, run
 from tests.waiting import quiet
@@ -76,7 +77,7 @@ class Node:
         self.fatal: list[str] = []
         self.log_dirs: LogDirs = make_log_dirs(tmp_path, 1, on_fatal=self.fatal.append)
         self.listener = Listener()
-        self.channel = ControllerChannel(f"127.0.0.1:{port}")
+        self.channel = ControllerChannel(GrpcTransport(f"127.0.0.1:{port}"))
         self.feed = MetadataFeed(
             channel=self.channel,
             metadata_dir=self.log_dirs.metadata_dir,

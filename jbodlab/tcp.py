@@ -1,0 +1,16 @@
+"""What is asked of the sockets under connections of Kafka's protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+
+def set_up(transport: asyncio.BaseTransport, *, keep_alive: bool = False) -> None:
+    """Have small frames sent at once, and with `keep_alive` a vanished peer noticed some day."""
+    raw = transport.get_extra_info("socket")
+    if raw is None:
+        return
+    raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if keep_alive:
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
