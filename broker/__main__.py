@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from broker.config import BrokerConfig, load
+from broker.network.malloc import tune_malloc
 from broker.open_files import raise_open_files_limit
 from jbodlab import log_lines
 from jbodlab.command_line import Parser
@@ -89,7 +91,16 @@ async def _run_server(config: BrokerConfig) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    await BrokerServer(config).run(stop)
+    await BrokerServer(config, before_serving=_settle_memory).run(stop)
+
+
+def _settle_memory() -> None:
+    """Prepare the memory of this process for its work, when all is imported and loaded."""
+    # What exists now lives as long as the process: collections need not look at it again. The
+    # allocator is tuned only now, or it would keep what the imports needed and gave back.
+    gc.collect()
+    gc.freeze()
+    tune_malloc()
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from broker.assemblies.controller_link import ControllerLink
 from broker.assemblies.disks import Disks
@@ -42,10 +43,18 @@ class BrokerServer:
     Args:
         config: The broker's.
         outside: What it is in; the machine by default.
+        before_serving: Called once, when all is there that lives as long as the broker.
     """
 
-    def __init__(self, config: BrokerConfig, outside: Outside | None = None) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        outside: Outside | None = None,
+        *,
+        before_serving: Callable[[], object] = lambda: None,
+    ) -> None:
         self._config = config
+        self._before_serving = before_serving
         self._outside = outside or real()
         self._failed = asyncio.Event()
         self._failure: str | None = None
@@ -166,6 +175,7 @@ class BrokerServer:
         await disks.start()
         await replicas.reports.all_known()
         await link.unfence()
+        self._before_serving()
         await self._front.start()
         logger.info("broker %d serves clients", self._config.node_id)
 

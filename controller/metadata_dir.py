@@ -5,9 +5,7 @@ Everything here blocks; it runs once, before anybody can ask for anything.
 
 from __future__ import annotations
 
-import fcntl
 import logging
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +19,8 @@ from jbodlab.ids import LeaderEpoch
 from jbodlab.image.loader import MetadataLoader
 from jbodlab.image.metadata_image import MetadataImage
 from jbodlab.log import meta_properties, names
-from jbodlab.log.filesystem import PosixFileSystem
+from jbodlab.log.directory_lock import DirectoryLock
+from jbodlab.log.filesystem import FileSystem
 from jbodlab.metadata_log import quorum_state, snapshots
 from jbodlab.metadata_log.batches import control_batch, data_batch, read_batches
 from jbodlab.metadata_log.cleaning import clean
@@ -44,7 +43,7 @@ class OpenedDir:
     Attributes:
         image: State after the last record of the log, which is on the disk.
         replayed_bytes: Size of the log behind its newest snapshot at the start.
-        lock_fd: Descriptor that holds the lock; it ends with the process.
+        lock: Ends with the process at the latest.
     """
 
     cluster_id: str
@@ -52,7 +51,7 @@ class OpenedDir:
     image: MetadataImage
     epoch: LeaderEpoch
     replayed_bytes: int
-    lock_fd: int
+    lock: DirectoryLock
 
 
 def open_metadata_dir(
@@ -74,13 +73,15 @@ def open_metadata_dir(
     """
     outside = outside or real()
     directory = Path(config.node.metadata_log_dir)
-    cluster_id = _cluster_id(config, directory)
-    lock_fd = lock(directory)
+    fs = outside.fs_of(directory)
+    cluster_id = _cluster_id(config, fs, directory)
+    lock = DirectoryLock(fs, directory)
     settings = config.metadata_log
     # It is written before the first batch of an epoch is.
-    old = quorum_state.read_quorum_state(directory / names.METADATA_DIR_NAME)
+    old = quorum_state.read_quorum_state(directory / names.METADATA_DIR_NAME, fs=fs)
     log = MetadataLog.open(
         directory,
+        fs=fs,
         segment_bytes=settings.effective_segment_bytes,
         segment_ms=settings.segment_ms,
         epoch_max=old.leader_epoch if old is not None else None,
@@ -94,34 +95,16 @@ def open_metadata_dir(
         image=image,
         epoch=epoch,
         replayed_bytes=replayed_bytes,
-        lock_fd=lock_fd,
+        lock=lock,
     )
 
 
-def lock(directory: Path) -> int:
-    """Take the lock of a directory; returns the descriptor that holds it.
-
-    Raises:
-        FormatError: another process has it.
-    """
-    fd = os.open(directory / names.LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(fd)
-        raise FormatError(
-            f"Failed to acquire lock on file {names.LOCK_FILE} in {directory}. A Kafka instance "
-            "in another process or thread is using this directory."
-        ) from error
-    return fd
-
-
-def _cluster_id(config: ControllerConfig, directory: Path) -> str:
+def _cluster_id(config: ControllerConfig, fs: FileSystem, directory: Path) -> str:
     """Return the cluster that the directories were formatted for.
 
     A controller keeps nothing in `log.dirs`, so only the metadata directory must be readable.
     """
-    ensemble = meta_properties.read_ensemble(PosixFileSystem(), [directory], directory)
+    ensemble = meta_properties.read_ensemble(fs, [directory], directory)
     if directory in ensemble.failed:
         reason = ensemble.failed[directory]
         raise FormatError(
@@ -155,7 +138,9 @@ def _lead(
     loader, replayed_bytes, replayed_records = _load(log)
     node_id = config.node.node_id
     quorum_state.write_quorum_state(
-        log.directory, QuorumState(leader_id=node_id, leader_epoch=epoch, voters=(node_id,))
+        log.directory,
+        QuorumState(leader_id=node_id, leader_epoch=epoch, voters=(node_id,)),
+        fs=log.fs,
     )
 
     def append(data: bytes) -> None:
@@ -174,7 +159,7 @@ def _lead(
     append(control_batch(change, base_offset=log.end_offset, epoch=epoch, timestamp_ms=wall_ms()))
     # Later it counts for nothing, whatever has become of it.
     is_fresh = FEATURE_NAME not in loader.image.features.levels
-    bootstrap = _bootstrap(directory) if is_fresh else []
+    bootstrap = _bootstrap(log.fs, directory) if is_fresh else []
     _warn_of_lowered(loader.image, bootstrap)
     append_records(activation_records(loader.image, loader.transaction_is_open, bootstrap))
     level = loader.image.features.metadata_version
@@ -211,7 +196,7 @@ def _warn_of_lowered(image: MetadataImage, bootstrap: list[VersionedRecord]) -> 
 def _load(log: MetadataLog) -> tuple[MetadataLoader, int, int]:
     """Return the state of the log, and how many bytes and records behind a snapshot led to it."""
     loader = MetadataLoader()
-    snapshot = snapshots.take_latest(log.directory)
+    snapshot = snapshots.take_latest(log.fs, log.directory)
     if snapshot is not None:
         loader.load_snapshot(
             snapshot.records, snapshot.end_offset, snapshot.epoch, snapshot.timestamp_ms
@@ -228,6 +213,6 @@ def _load(log: MetadataLog) -> tuple[MetadataLoader, int, int]:
     return loader, size, loader.next_offset - first_offset
 
 
-def _bootstrap(directory: Path) -> list[VersionedRecord]:
+def _bootstrap(fs: FileSystem, directory: Path) -> list[VersionedRecord]:
     path = directory / names.BOOTSTRAP_CHECKPOINT_FILE
-    return snapshots.read_bootstrap(path) if path.exists() else []
+    return snapshots.read_bootstrap(path, fs=fs) if fs.exists(path) else []

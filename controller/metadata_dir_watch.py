@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from functools import partial
 from pathlib import Path
 
 from controller.log_thread import LogThread
 from jbodlab.errors import LogDirError
 from jbodlab.log import disk_errors
-from jbodlab.log.directory_probe import check_identity, directory_identity, probe
-from jbodlab.log.filesystem import PosixFileSystem
+from jbodlab.log.directory_probe import check_identity, probe
+from jbodlab.log.filesystem import Disk
 
 logger = logging.getLogger(__name__)
 
@@ -26,6 +25,7 @@ HANG_DEADLINE_S = 30.0
 
 
 async def watch_metadata_dir(
+    fs: Disk,
     directory: Path,
     log_folder: Path,
     log_thread: LogThread,
@@ -36,6 +36,7 @@ async def watch_metadata_dir(
     """Look at the directory again and again; runs until cancelled.
 
     Args:
+        fs: The disk.
         directory: The metadata directory.
         log_folder: The folder of the log in it.
         log_thread: The thread that touches both.
@@ -46,10 +47,10 @@ async def watch_metadata_dir(
         LogDirError: the directory cannot be used any more.
     """
     try:
-        identities = await log_thread.run(partial(_pin, directory, log_folder))
+        identities = await log_thread.run(partial(_pin, fs, directory, log_folder))
     except OSError as error:
         raise LogDirError(directory, None, disk_errors.describe(error)) from error
-    look = partial(_look, directory, log_folder, *identities)
+    look = partial(_look, fs, directory, log_folder, *identities)
     while True:
         await asyncio.sleep(interval_ms / 1000)
         try:
@@ -63,21 +64,22 @@ async def watch_metadata_dir(
             logger.warning("metadata directory was not probed: %s", disk_errors.describe(error))
 
 
-def _pin(directory: Path, log_folder: Path) -> tuple[tuple[int, int], tuple[int, int]]:
+def _pin(fs: Disk, directory: Path, log_folder: Path) -> tuple[tuple[int, int], tuple[int, int]]:
     """Return what both are known by, and keep others from getting it as long as the process runs.
 
     An inode of something removed may be given to its replacement, unless it is held open.
     """
     for path in (directory, log_folder):
-        os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    return directory_identity(directory), directory_identity(log_folder)
+        fs.hold(path)
+    return fs.identity(directory), fs.identity(log_folder)
 
 
 def _look(
+    fs: Disk,
     directory: Path,
     log_folder: Path,
     identity: tuple[int, int],
     log_identity: tuple[int, int],
 ) -> None:
-    probe(PosixFileSystem(), directory, identity)
-    check_identity(log_folder, log_identity)
+    probe(fs, directory, identity)
+    check_identity(fs, log_folder, log_identity)

@@ -14,10 +14,10 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO
 
 from controller.log_thread import LogThread
 from jbodlab.ids import UNKNOWN_LEADER_EPOCH, LeaderEpoch, Offset
+from jbodlab.log.filesystem import CopySource
 from jbodlab.metadata_log import snapshots
 from jbodlab.metadata_log.metadata_log import MetadataLog
 from jbodlab.protocol.record_batch import iterate_headers
@@ -144,9 +144,11 @@ class MetadataStream:
         path, file = await self._log_thread.run(self._open_snapshot)
         try:
             end_offset, epoch = snapshots.parse_name(path.name)
-            content = await self._log_thread.run(partial(file.read, PIECE_BYTES))
+            position = 0
+            content = await self._log_thread.run(partial(file.pread, PIECE_BYTES, position))
             while content:
-                behind = await self._log_thread.run(partial(file.read, PIECE_BYTES))
+                position += len(content)
+                behind = await self._log_thread.run(partial(file.pread, PIECE_BYTES, position))
                 yield SnapshotPiece(
                     end_offset=Offset(end_offset),
                     epoch=LeaderEpoch(epoch),
@@ -157,12 +159,12 @@ class MetadataStream:
         finally:
             file.close()
 
-    def _open_snapshot(self) -> tuple[Path, BinaryIO]:
+    def _open_snapshot(self) -> tuple[Path, CopySource]:
         """Open the newest snapshot; it stays readable when a newer one takes its place."""
-        path = snapshots.latest_snapshot(self._log.directory)
+        path = snapshots.latest_snapshot(self._log.directory, fs=self._log.fs)
         # The log's start only moves to a snapshot's end.
         assert path is not None
-        return path, path.open("rb", buffering=0)
+        return path, self._log.fs.open_source(path)
 
 
 def _committed(data: bytes, end_offset: Offset) -> tuple[bytes, Offset]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from functools import partial
 from pathlib import Path
 
@@ -66,7 +65,7 @@ class ControllerServer:
             await self._serve(opened, log_thread, rpc_server, stop)
             async with asyncio.timeout(CLOSE_DEADLINE_S):
                 await log_thread.run(opened.log.close)
-            os.close(opened.lock_fd)
+            opened.lock.close()
         finally:
             log_thread.stop()
 
@@ -110,8 +109,10 @@ class ControllerServer:
             collect = ControllerMetrics(controller, snapshotter.snapshots)
             metrics = MetricsEndpoint(config.metrics, collect)
             await metrics.start()
+        metadata_dir = Path(config.node.metadata_log_dir)
         watch = watch_metadata_dir(
-            Path(config.node.metadata_log_dir),
+            outside.fs_of(metadata_dir),
+            metadata_dir,
             opened.log.directory,
             log_thread,
             interval_ms=config.probe_interval_ms,

@@ -20,7 +20,7 @@ from typing import Any
 from uuid import UUID
 
 from jbodlab import kafka_uuid
-from jbodlab.log.filesystem import FileSystem, PosixFileSystem
+from jbodlab.log.filesystem import Disk, PosixFileSystem
 from jbodlab.requests import Listener
 from jbodlab.rpc.transport import RpcServer, RpcTransport
 from jbodlab.threads import Threads
@@ -52,7 +52,7 @@ class Outside:
     random: Random
     random_bytes: Callable[[int], bytes]
     threads: Threads
-    fs_of: Callable[[Path], FileSystem]
+    fs_of: Callable[[Path], Disk]
     connect_rpc: Callable[[str], RpcTransport]
     rpc_server: Callable[[Listener], RpcServer]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 
 from broker.api.handlers import BrokerParts, ClientApis
 from broker.assemblies.controller_link import ControllerLink
@@ -13,7 +12,6 @@ from broker.config import BrokerConfig
 from broker.dynamic_config import DynamicConfig
 from broker.metrics import BrokerMetrics
 from broker.network.listener import Listener
-from broker.network.malloc import tune_malloc
 from jbodlab.metrics_endpoint import MetricsEndpoint, metrics_address
 from jbodlab.outside import Outside
 from jbodlab.records.metadata_version import CORDONED_DIRECTORIES_LEVEL
@@ -86,11 +84,6 @@ class Front:
 
     async def start(self) -> None:
         """Serve clients; raises OSError if a listener cannot be bound."""
-        # What exists now lives as long as the process: collections need not look at it again. The
-        # allocator is tuned only now, or it would keep what the imports needed and gave back.
-        gc.collect()
-        gc.freeze()
-        tune_malloc()
         for listener in self._listeners:
             await listener.start()
 

@@ -48,7 +48,7 @@ class MetadataCopy:
 
     def latest_snapshot(self) -> Snapshot | None:
         """Return the newest snapshot that can be read."""
-        return take_latest(self._log.directory)
+        return take_latest(self._fs, self._log.directory)
 
     def clean(self, now_ms: int) -> None:
         """Remove the oldest that is kept for nobody; `now_ms` is ms since 1970."""
@@ -73,7 +73,7 @@ class MetadataCopy:
 
     def drop(self) -> None:
         """Forget everything."""
-        for path in snapshot_paths(self._log.directory):
+        for path in snapshot_paths(self._log.directory, fs=self._fs):
             self._fs.unlink(path)
         self._log.reset_to(0)
 
@@ -87,10 +87,10 @@ class MetadataCopy:
         path = self._log.directory / snapshot_name(end_offset, epoch)
         part = path.with_name(path.name.removesuffix(".checkpoint") + PART_SUFFIX)
         self._fs.write_bytes(part, data, sync=True)
-        part.chmod(0o444)
+        self._fs.make_read_only(part)
         self._fs.rename(part, path)
         self._log.reset_to(end_offset, epoch)
-        prune(self._log.directory)
+        prune(self._fs, self._log.directory)
         return Snapshot(
             end_offset=end_offset,
             epoch=epoch,

@@ -196,6 +196,18 @@ class FencedDisk:
         """Return total and usable bytes of the disk that holds `path`."""
         return self._fence.look(self._disk.disk_usage, path)
 
+    def identity(self, path: Path) -> tuple[int, int]:
+        """Return device and inode of a directory."""
+        return self._fence.look(self._disk.identity, path)
+
+    def is_usable(self, path: Path) -> bool:
+        """Return whether this process may read, change and search a directory."""
+        return self._fence.look(self._disk.is_usable, path)
+
+    def make_read_only(self, path: Path) -> None:
+        """Keep a file from being changed by mistake."""
+        self._fence.change(self._disk.make_read_only, path)
+
 
 class FencedFile:
     """An open file of one life of a log directory; an `AppendFile`."""

@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from broker.disk.lock import DirectoryLock
 from broker.disk.startup import with_directory_id
 from jbodlab.errors import FormatError
 from jbodlab.ids import BrokerId, DirectoryId
 from jbodlab.log import meta_properties
-from jbodlab.log.directory_probe import directory_identity, probe
+from jbodlab.log.directory_lock import DirectoryLock
+from jbodlab.log.directory_probe import probe
 from jbodlab.log.filesystem import FileSystem
 from jbodlab.log.meta_properties import Ensemble, MetaProperties
 from jbodlab.log.names import META_PROPERTIES_FILE
@@ -43,6 +43,7 @@ def inspect(
     ids: Mapping[Path, DirectoryId | None],
     identities: Mapping[tuple[int, int], Path],
     held: DirectoryLock | None,
+    lock_it: Callable[[], DirectoryLock],
     random_bytes: Callable[[int], bytes],
 ) -> Inspected:
     """Check a directory as a start does, and lock it; blocks as long as the disk does.
@@ -56,19 +57,20 @@ def inspect(
         ids: Ids of the other directories of this node, None where one is not known.
         identities: Device and inode of those that are online.
         held: The lock of the former life of this directory.
+        lock_it: Locks it anew.
         random_bytes: For the id of a directory that has none.
 
     Raises:
         OSError: the directory cannot be used.
         FormatError: it is not, or not properly, formatted, belongs elsewhere, or is in use.
     """
-    identity = directory_identity(path)
+    identity = fs.identity(path)
     if identity in identities:
         raise FormatError(f"Duplicate log directory found: it is that of {identities[identity]}")
     _verify(fs, path, node_id, cluster_id, metadata_log_dir, ids)
     fs.listdir(path)
     # The lock is the process's: a second one on the same file would end with the first.
-    lock = None if held is not None and held.is_at_its_path else DirectoryLock(path)
+    lock = None if held is not None and held.is_at_its_path else lock_it()
     try:
         meta = with_directory_id(fs, path, meta_properties.read(fs, path), random_bytes)
         for _ in range(PROBES):

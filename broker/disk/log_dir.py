@@ -29,7 +29,7 @@ from jbodlab import kafka_uuid
 from jbodlab.errors import LogDirError
 from jbodlab.ids import DirectoryId
 from jbodlab.log.directory_files import DirectoryFiles
-from jbodlab.log.filesystem import FileSystem
+from jbodlab.log.filesystem import Disk, FileSystem
 from jbodlab.metrics import Histogram
 from jbodlab.outside import Outside, real
 
@@ -64,7 +64,7 @@ class LogDir:
         directory_id: DirectoryId | None,
         *,
         outside: Outside | None = None,
-        fs: FileSystem | None = None,
+        fs: Disk | None = None,
         identity: tuple[int, int] | None = None,
     ) -> None:
         self.path = path

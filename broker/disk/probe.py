@@ -29,11 +29,11 @@ from broker.disk.logs_in_use import FoundLog
 from broker.disk.slowness import Work
 from jbodlab.errors import KafkaError
 from jbodlab.log import disk_errors
-from jbodlab.log.directory_probe import PROBE_FILE, directory_identity, probe
+from jbodlab.log.directory_probe import PROBE_FILE, probe
 from jbodlab.log.filesystem import FileSystem
 from jbodlab.supervised import supervised
 
-__all__ = ["PROBE_FILE", "LogDirProbe", "directory_identity", "probe", "watch_steps"]
+__all__ = ["PROBE_FILE", "LogDirProbe", "probe", "watch_steps"]
 
 T = TypeVar("T")
 

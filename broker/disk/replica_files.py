@@ -8,7 +8,6 @@ directory itself as it was: then the replica is lost, and its neighbours stay.
 from __future__ import annotations
 
 import errno
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import ParamSpec, TypeVar
@@ -128,6 +127,18 @@ class ReplicaFiles:
         """Return total and usable bytes of the disk that holds `path`."""
         return self.disk.disk_usage(path)
 
+    def identity(self, path: Path) -> tuple[int, int]:
+        """Return device and inode of a directory."""
+        return self._guarded(path, self.disk.identity, path)
+
+    def is_usable(self, path: Path) -> bool:
+        """Return whether this process may read, change and search a directory."""
+        return self.disk.is_usable(path)
+
+    def make_read_only(self, path: Path) -> None:
+        """Keep a file from being changed by mistake."""
+        self._guarded(path, self.disk.make_read_only, path)
+
     def _guarded(
         self, path: Path, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
@@ -148,7 +159,7 @@ class ReplicaFiles:
         if len(path.parts) <= self._depth or not path.is_relative_to(self._log_dir):
             return None
         folder = Path(*path.parts[: self._depth + 1])
-        check_identity(self._log_dir, self._identity)
+        check_identity(self.disk, self._log_dir, self._identity)
         if self._identity is None and not self.disk.is_dir(self._log_dir):
             return None
         if path == folder and not _is_replica(folder.name):
@@ -176,9 +187,9 @@ def missing_folders(fs: FileSystem, log_dir: Path, folders: Sequence[Path]) -> l
     for folder in folders:
         if folder.name not in listed:
             missing.append(folder)
-        elif not os.access(folder / ".", os.R_OK | os.W_OK | os.X_OK):
+        elif not fs.is_usable(folder):
             # Open files would go on working until the next segment.
-            if not os.path.lexists(folder):
+            if folder.name not in fs.listdir(log_dir):
                 missing.append(folder)
             else:
                 raise PermissionError(

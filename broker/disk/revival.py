@@ -45,6 +45,7 @@ from jbodlab.error_code import ErrorCode
 from jbodlab.errors import FormatError, JbodlabError, KafkaError, LogDirError
 from jbodlab.ids import DirectoryId, TopicPartition
 from jbodlab.log import disk_errors
+from jbodlab.log.directory_lock import DirectoryLock
 
 SETTLED_TIMEOUT_S = 10.0
 """The controller hears of a failure at once, unless it is away."""
@@ -240,6 +241,7 @@ class LogDirRevival:
                 if each.is_online and each.identity is not None
             },
             held=self._opened.locks.get(former.path),
+            lock_it=partial(DirectoryLock, former.disk, former.path),
             random_bytes=former.outside.random_bytes,
         )
         try:

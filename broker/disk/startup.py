@@ -15,7 +15,6 @@ import asyncio
 import contextlib
 import errno
 import logging
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,15 +24,14 @@ from typing import NamedTuple, NoReturn, TypeVar
 from broker.disk import clean_shutdown
 from broker.disk.condition import hung
 from broker.disk.executor import run_aside
-from broker.disk.lock import DirectoryLock
 from broker.disk.log_dir import LogDir
 from broker.disk.log_dirs import LogDirs
-from broker.disk.probe import directory_identity
 from jbodlab import directory_id
 from jbodlab.errors import ConfigError, FormatError, JbodlabError
 from jbodlab.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId, DirectoryId
 from jbodlab.log import disk_errors, meta_properties
-from jbodlab.log.filesystem import FileSystem
+from jbodlab.log.directory_lock import DirectoryLock
+from jbodlab.log.filesystem import Disk, FileSystem
 from jbodlab.log.meta_properties import Ensemble, MetaProperties
 from jbodlab.outside import Outside, real
 from jbodlab.threads import Threads
@@ -190,8 +188,8 @@ class _Entered(NamedTuple):
     broker_epoch: BrokerEpoch
 
 
-def _look(fs: FileSystem, path: Path) -> _Look:
-    return _Look(Path(os.path.realpath(path)), meta_properties.look_into(fs, path))
+def _look(fs: Disk, path: Path) -> _Look:
+    return _Look(fs.canonical(path), meta_properties.look_into(fs, path))
 
 
 def _enter(outside: Outside, path: Path, meta: MetaProperties) -> _Entered:
@@ -202,9 +200,9 @@ def _enter(outside: Outside, path: Path, meta: MetaProperties) -> _Entered:
         FormatError: it is in use, or cannot be given an id.
     """
     fs = outside.fs_of(path)
-    identity = directory_identity(path)
+    identity = fs.identity(path)
     fs.listdir(path)
-    lock = DirectoryLock(path)
+    lock = DirectoryLock(fs, path)
     meta = with_directory_id(fs, path, meta, outside.random_bytes)
     return _Entered(meta.directory_id, identity, lock, clean_shutdown.read_broker_epoch(fs, path))
 

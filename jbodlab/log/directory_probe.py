@@ -7,8 +7,6 @@ to an append says nothing of the directory. Only going through its path does.
 from __future__ import annotations
 
 import errno
-import os
-import stat
 from pathlib import Path
 
 from jbodlab.log.filesystem import FileSystem
@@ -17,25 +15,13 @@ PROBE_FILE = ".jbodlab-probe"
 """One name for ever: what a killed process left behind is removed by the next one's first probe."""
 
 
-def directory_identity(path: Path) -> tuple[int, int]:
-    """Return device and inode of a directory.
-
-    Raises:
-        OSError: there is nothing at `path`, or something else than a directory.
-    """
-    found = path.stat()
-    if not stat.S_ISDIR(found.st_mode):
-        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
-    return found.st_dev, found.st_ino
-
-
-def check_identity(path: Path, identity: tuple[int, int] | None) -> None:
+def check_identity(fs: FileSystem, path: Path, identity: tuple[int, int] | None) -> None:
     """Check that a path still leads to the directory of the start.
 
     Raises:
         OSError: it does not, or leads nowhere.
     """
-    if identity is not None and directory_identity(path) != identity:
+    if identity is not None and fs.identity(path) != identity:
         raise FileNotFoundError(errno.ENOENT, "another directory took its place", str(path))
 
 
@@ -45,7 +31,7 @@ def probe(fs: FileSystem, path: Path, identity: tuple[int, int] | None) -> None:
     Raises:
         OSError: the directory is missing, is not the one it was at start, or cannot be written.
     """
-    check_identity(path, identity)
+    check_identity(fs, path, identity)
     file = path / PROBE_FILE
     fs.write_bytes(file, b"jbodlab\n", sync=True)
     # Somebody who tidies up may have been faster.

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import shutil
 import stat
@@ -151,6 +152,49 @@ class FileSystem(Protocol):
     def disk_usage(self, path: Path) -> tuple[int, int]:
         """Return total and usable bytes of the disk that holds `path`."""
 
+    def identity(self, path: Path) -> tuple[int, int]:
+        """Return device and inode of a directory; anything else at `path` is an error."""
+
+    def is_usable(self, path: Path) -> bool:
+        """Return whether this process may read, change and search a directory."""
+
+    def make_read_only(self, path: Path) -> None:
+        """Keep a file from being changed by mistake."""
+
+
+class Held(Protocol):
+    """A directory whose identity nothing else gets as long as it is held."""
+
+    def close(self) -> None:
+        """Hold it no longer; closing twice does nothing."""
+
+
+class FileLock(Protocol):
+    """A file that no other process can lock; it ends with the process at the latest."""
+
+    def is_at_its_path(self) -> bool:
+        """Return whether the path still leads to what is locked."""
+
+    def close(self) -> None:
+        """Let the lock go; closing twice does nothing."""
+
+
+class Disk(FileSystem, Protocol):
+    """A disk with what is needed to have a directory for oneself."""
+
+    def canonical(self, path: Path) -> Path:
+        """Return where a path leads to, without links; also of what is not there."""
+
+    def hold(self, path: Path) -> Held:
+        """Hold a directory."""
+
+    def lock(self, path: Path) -> FileLock:
+        """Lock a file, which is created if it is missing.
+
+        Raises:
+            BlockingIOError: another process has locked it.
+        """
+
 
 class PosixAppendFile:
     """An open file descriptor; the end of the file is where every write goes."""
@@ -281,6 +325,63 @@ class PosixCopyTarget:
             os.close(fd)
 
 
+class PosixHeld:
+    """A descriptor of a directory: a file system gives no inode away that is open."""
+
+    __slots__ = ("_fd",)
+
+    def __init__(self, path: Path) -> None:
+        self._fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+    def close(self) -> None:
+        """Give the descriptor back; closing twice does nothing."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+
+class PosixFileLock:
+    """A POSIX record lock."""
+
+    __slots__ = ("_fd", "_path")
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            self._take()
+        except BaseException:
+            self.close()
+            raise
+
+    def is_at_its_path(self) -> bool:
+        """Return whether the path still leads to what is locked."""
+        if self._fd < 0:
+            return False
+        try:
+            found = self._path.stat()
+        except FileNotFoundError:
+            return False
+        opened = os.fstat(self._fd)
+        return (found.st_dev, found.st_ino) == (opened.st_dev, opened.st_ino)
+
+    def close(self) -> None:
+        """Let the lock go; closing twice does nothing."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def _take(self) -> None:
+        try:
+            fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except PermissionError as error:
+            # What some systems say instead.
+            raise BlockingIOError(errno.EAGAIN, "locked by another process") from error
+        if not self.is_at_its_path():
+            # Its last holder removed it just before it let the lock go.
+            raise FileNotFoundError(errno.ENOENT, "lock file was removed", str(self._path))
+
+
 class PosixFileSystem:
     """The operating system's own calls."""
 
@@ -394,6 +495,33 @@ class PosixFileSystem:
         """Return total and usable bytes of the disk that holds `path`."""
         found = os.statvfs(path)
         return found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail
+
+    def identity(self, path: Path) -> tuple[int, int]:
+        """Return device and inode of a directory."""
+        found = path.stat()
+        if not stat.S_ISDIR(found.st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
+        return found.st_dev, found.st_ino
+
+    def is_usable(self, path: Path) -> bool:
+        """Return whether this process may read, change and search a directory."""
+        return os.access(path / ".", os.R_OK | os.W_OK | os.X_OK)
+
+    def make_read_only(self, path: Path) -> None:
+        """Take the right to write away from everybody."""
+        path.chmod(0o444)
+
+    def canonical(self, path: Path) -> Path:
+        """Return where a path leads to, without links."""
+        return Path(os.path.realpath(path))
+
+    def hold(self, path: Path) -> PosixHeld:
+        """Hold a directory."""
+        return PosixHeld(path)
+
+    def lock(self, path: Path) -> PosixFileLock:
+        """Lock a file, which is created if it is missing."""
+        return PosixFileLock(path)
 
 
 def _mode(path: Path) -> int | None:

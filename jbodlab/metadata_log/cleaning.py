@@ -15,6 +15,7 @@ from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 
+from jbodlab.log.filesystem import FileSystem
 from jbodlab.metadata_log import snapshots
 from jbodlab.metadata_log.metadata_log import MetadataLog
 from jbodlab.metadata_log.settings import MetadataLogSettings
@@ -46,13 +47,15 @@ def clean(log: MetadataLog, settings: MetadataLogSettings, now_ms: int) -> int:
     Raises:
         OSError: the disk.
     """
-    kept = deque(map(_kept, reversed(snapshots.snapshot_paths(log.directory))))
+    kept = deque(
+        _kept(log.fs, path) for path in reversed(snapshots.snapshot_paths(log.directory, fs=log.fs))
+    )
     if not kept:
         return 0
     checked = False
     removed = 0
     while _is_over(log, kept, settings, now_ms):
-        if not checked and not snapshots.is_complete(kept[-1].path):
+        if not checked and not snapshots.is_complete(log.fs, kept[-1].path):
             # Everything below would go for its sake.
             logger.error("newest snapshot is damaged", extra={"path": str(kept[-1].path)})
             return 0
@@ -62,7 +65,7 @@ def clean(log: MetadataLog, settings: MetadataLogSettings, now_ms: int) -> int:
             if len(kept) == 1:
                 break
             oldest = kept.popleft()
-            snapshots.delete_snapshot(oldest.path)
+            snapshots.delete_snapshot(log.fs, oldest.path)
             dropped = oldest.size_bytes + log.delete_segments_below(kept[0].end_offset)
         removed += dropped
     if removed:
@@ -73,9 +76,9 @@ def clean(log: MetadataLog, settings: MetadataLogSettings, now_ms: int) -> int:
     return removed
 
 
-def _kept(path: Path) -> _Kept:
+def _kept(fs: FileSystem, path: Path) -> _Kept:
     end_offset, _ = snapshots.parse_name(path.name)
-    return _Kept(path, end_offset, path.stat().st_size, snapshots.read_timestamp_ms(path))
+    return _Kept(path, end_offset, fs.size(path), snapshots.read_timestamp_ms(fs, path))
 
 
 def _is_over(

@@ -102,11 +102,11 @@ class MetadataLog:
         metadata_path = directory / names.PARTITION_METADATA_FILE
         if not fs.exists(metadata_path):
             write_topic_id(fs, metadata_path, METADATA_TOPIC_ID)
-        remove_leftovers(directory)
+        remove_leftovers(fs, directory)
         segments = open_segments(fs, directory, is_copy, epoch_max)
         log = cls(fs, directory, segments, segment_bytes, segment_ms)
         log._load_epochs()
-        further = _snapshot_beyond(directory, log.end_offset)
+        further = _snapshot_beyond(fs, directory, log.end_offset)
         if further is not None:
             if not is_copy:
                 # A controller makes snapshots of what its log has on the disk.
@@ -272,12 +272,12 @@ class MetadataLog:
         write_leader_epochs(self.fs, self.directory / names.LEADER_EPOCH_FILE, self._epochs)
 
 
-def _snapshot_beyond(directory: Path, end_offset: int) -> tuple[int, int] | None:
+def _snapshot_beyond(fs: FileSystem, directory: Path, end_offset: int) -> tuple[int, int] | None:
     """Return end offset and epoch of the newest whole snapshot, if the log ends before it."""
-    for path in snapshot_paths(directory):
+    for path in snapshot_paths(directory, fs=fs):
         found = parse_name(path.name)
         if found[0] <= end_offset:
             break
-        if is_complete(path):
+        if is_complete(fs, path):
             return found
     return None

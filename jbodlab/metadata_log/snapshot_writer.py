@@ -78,7 +78,7 @@ class SnapshotWriter:
         self._write_control(SnapshotFooterRecord())
         self._file.fsync()
         self._file.close()
-        self._part.chmod(0o444)
+        self._fs.make_read_only(self._part)
         self._fs.rename(self._part, self.path)
         return self.path
 

@@ -84,15 +84,19 @@ def parse_name(name: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-def read_snapshot(path: Path) -> Snapshot:
+def read_snapshot(path: Path, *, fs: FileSystem | None = None) -> Snapshot:
     """Read a whole snapshot.
+
+    Args:
+        path: The file.
+        fs: Where it is; for tools, which read what lies there, the machine.
 
     Raises:
         CorruptRecordError: it is damaged or incomplete.
         ValueError: the file name is not the one of a snapshot.
     """
     end_offset, epoch = parse_name(path.name)
-    header, records = _read(path)
+    header, records = _read(fs or PosixFileSystem(), path)
     return Snapshot(
         end_offset=end_offset,
         epoch=epoch,
@@ -101,45 +105,44 @@ def read_snapshot(path: Path) -> Snapshot:
     )
 
 
-def snapshot_paths(directory: Path) -> list[Path]:
+def snapshot_paths(directory: Path, *, fs: FileSystem | None = None) -> list[Path]:
     """Return the complete snapshots in a directory, newest first."""
-    return sorted(
-        (path for path in directory.iterdir() if _NAME.fullmatch(path.name)), reverse=True
-    )
+    found = (fs or PosixFileSystem()).listdir(directory)
+    return sorted((directory / name for name in found if _NAME.fullmatch(name)), reverse=True)
 
 
-def latest_snapshot(directory: Path) -> Path | None:
+def latest_snapshot(directory: Path, *, fs: FileSystem | None = None) -> Path | None:
     """Return the newest snapshot in a directory, None if there is none."""
-    return next(iter(snapshot_paths(directory)), None)
+    return next(iter(snapshot_paths(directory, fs=fs)), None)
 
 
-def read_latest(directory: Path) -> Snapshot | None:
+def read_latest(directory: Path, *, fs: FileSystem | None = None) -> Snapshot | None:
     """Read the newest snapshot that is not damaged, None if there is none."""
-    for path in snapshot_paths(directory):
+    for path in snapshot_paths(directory, fs=fs):
         try:
-            return read_snapshot(path)
+            return read_snapshot(path, fs=fs)
         except CorruptRecordError as error:
             logger.warning("snapshot is damaged", extra={"path": str(path), "reason": str(error)})
     return None
 
 
-def take_latest(directory: Path) -> Snapshot | None:
+def take_latest(fs: FileSystem, directory: Path) -> Snapshot | None:
     """Read the newest snapshot that is not damaged, and put damaged newer ones out of the way.
 
     Under its own name a damaged snapshot would count as the newest one: older ones and the log
     before it would be removed for its sake, and it would be sent to whoever needs a snapshot.
     """
-    found = read_latest(directory)
-    for path in snapshot_paths(directory):
+    found = read_latest(directory, fs=fs)
+    for path in snapshot_paths(directory, fs=fs):
         if found is not None and parse_name(path.name) == (found.end_offset, found.epoch):
             break
-        path.rename(path.with_name(path.name + DAMAGED_SUFFIX))
+        fs.rename(path, path.with_name(path.name + DAMAGED_SUFFIX), sync=False)
     return found
 
 
-def is_complete(path: Path) -> bool:
+def is_complete(fs: FileSystem, path: Path) -> bool:
     """Return whether a snapshot is whole, as far as checksums and its frame tell."""
-    data = path.read_bytes()
+    data = fs.read_bytes(path)
     offset, end, last = 0, 0, None
     try:
         for position, header in iterate_headers(data):
@@ -154,10 +157,13 @@ def is_complete(path: Path) -> bool:
     return isinstance(footer, SnapshotFooterRecord)
 
 
-def read_timestamp_ms(path: Path) -> int | None:
+def read_timestamp_ms(fs: FileSystem, path: Path) -> int | None:
     """Return the append time of the last record in a snapshot; None if its header is damaged."""
-    with path.open("rb") as file:
-        start = file.read(HEADER_BATCH_BYTES_MAX)
+    file = fs.open_source(path)
+    try:
+        start = file.pread(HEADER_BATCH_BYTES_MAX, 0)
+    finally:
+        file.close()
     try:
         header = decode_batch(start, 0, read_header(start)).records[0][1]
     except DecodeError:
@@ -165,26 +171,26 @@ def read_timestamp_ms(path: Path) -> int | None:
     return header.last_contained_log_timestamp if isinstance(header, SnapshotHeaderRecord) else None
 
 
-def remove_leftovers(directory: Path) -> None:
+def remove_leftovers(fs: FileSystem, directory: Path) -> None:
     """Remove what an interrupted writer or remover left behind; nobody may be writing."""
-    for path in directory.iterdir():
-        if path.name.endswith((PART_SUFFIX, DELETED_SUFFIX)):
-            path.unlink()
+    for name in fs.listdir(directory):
+        if name.endswith((PART_SUFFIX, DELETED_SUFFIX)):
+            fs.unlink(directory / name)
 
 
-def delete_snapshot(path: Path) -> None:
+def delete_snapshot(fs: FileSystem, path: Path) -> None:
     """Remove a snapshot; a kill leaves it, or a name that is nobody's."""
     doomed = path.with_name(path.name + ".deleted")
-    path.rename(doomed)
-    doomed.unlink()
+    fs.rename(path, doomed, sync=False)
+    fs.unlink(doomed)
 
 
-def prune(directory: Path, *, keep: int = 1) -> list[Path]:
+def prune(fs: FileSystem, directory: Path, *, keep: int = 1) -> list[Path]:
     """Remove all but the newest snapshots, and what an interrupted writer left behind."""
-    removed = snapshot_paths(directory)[keep:]
+    removed = snapshot_paths(directory, fs=fs)[keep:]
     for path in removed:
-        delete_snapshot(path)
-    remove_leftovers(directory)
+        delete_snapshot(fs, path)
+    remove_leftovers(fs, directory)
     return removed
 
 
@@ -207,13 +213,13 @@ def write_bootstrap(
     (fs or PosixFileSystem()).write_atomically(path, data)
 
 
-def read_bootstrap(path: Path) -> list[VersionedRecord]:
+def read_bootstrap(path: Path, *, fs: FileSystem | None = None) -> list[VersionedRecord]:
     """Read `bootstrap.checkpoint`.
 
     Raises:
         CorruptRecordError: it is damaged or incomplete.
     """
-    return list(_read(path)[1])
+    return list(_read(fs or PosixFileSystem(), path)[1])
 
 
 def snapshot_bytes(
@@ -266,9 +272,9 @@ def _check_frame(batches: Sequence[MetadataBatch], size: int) -> None:
         raise DecodeError("last batch is incomplete")
 
 
-def _read(path: Path) -> tuple[SnapshotHeaderRecord, tuple[VersionedRecord, ...]]:
+def _read(fs: FileSystem, path: Path) -> tuple[SnapshotHeaderRecord, tuple[VersionedRecord, ...]]:
     try:
-        return decode_snapshot(path.read_bytes())
+        return decode_snapshot(fs.read_bytes(path))
     except DecodeError as error:
         raise CorruptRecordError(path, 0, str(error)) from error
 

@@ -14,7 +14,6 @@ from uuid import UUID
 from broker.disk.lifecycle import LogDirEvent
 from broker.disk.log_dir import LogDir
 from broker.disk.log_dirs import LogDirs
-from broker.disk.probe import directory_identity
 from jbodlab.ids import DirectoryId
 from jbodlab.log.filesystem import PosixAppendFile, PosixFileSystem
 from tests.waiting import run_adjustable
@@ -87,7 +86,7 @@ def directory_id(number: int) -> DirectoryId:
 def make_log_dir(path: Path, number: int, fs: PosixFileSystem | None = None) -> LogDir:
     """Make a directory that is online at once."""
     path.mkdir(exist_ok=True)
-    log_dir = LogDir(path, directory_id(number), fs=fs, identity=directory_identity(path))
+    log_dir = LogDir(path, directory_id(number), fs=fs, identity=PosixFileSystem().identity(path))
     log_dir.handle(LogDirEvent.LOAD)
     log_dir.handle(LogDirEvent.LOADED)
     return log_dir
@@ -131,6 +130,6 @@ def eio() -> None:
 
 def bring_back(log_dirs: LogDirs, former: LogDir) -> LogDir:
     """Put another life in the place of a directory that failed; no logs are loaded."""
-    life = former.next_life(former.directory_id, directory_identity(former.path))
+    life = former.next_life(former.directory_id, former.disk.identity(former.path))
     log_dirs.revive(former, life, [])
     return life

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -55,4 +54,4 @@ async def shell(directory: Path, **settings: str) -> AsyncIterator[Shell]:
         with suppress(OSError):
             await result.thread.run(result.log.close)
         result.thread.stop()
-        os.close(result.opened.lock_fd)
+        result.opened.lock.close()

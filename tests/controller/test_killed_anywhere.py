@@ -151,7 +151,7 @@ def test_any_cut_of_the_log_gives_the_state_before_it(
         for _ in range(2):
             opened = open_metadata_dir(config_of(killed), UUID(int=9))
             opened.log.close()
-            os.close(opened.lock_fd)
+            opened.lock.close()
             assert opened.image.topics == expected.topics
             assert opened.image.cluster.brokers == expected.cluster.brokers
         # What is one result for a user is there as a whole, or not at all.

@@ -9,9 +9,11 @@ from uuid import UUID
 
 import pytest
 
-from controller.metadata_dir import OpenedDir, lock, open_metadata_dir
+from controller.metadata_dir import OpenedDir, open_metadata_dir
 from jbodlab.errors import CorruptRecordError, FormatError
 from jbodlab.image.image_writer import image_records
+from jbodlab.log.directory_lock import DirectoryLock
+from jbodlab.log.filesystem import PosixFileSystem
 from jbodlab.metadata_log.batches import MetadataBatch, data_batch, read_batches
 from jbodlab.metadata_log.metadata_log import MetadataLog
 from jbodlab.metadata_log.quorum_state import QuorumState, read_quorum_state
@@ -40,7 +42,7 @@ def opened(directory: Path) -> Iterator[OpenedDir]:
         yield result
     finally:
         result.log.close()
-        os.close(result.lock_fd)
+        result.lock.close()
 
 
 def batches(log: MetadataLog) -> list[MetadataBatch]:
@@ -185,18 +187,18 @@ def test_a_malformed_file_is_refused(tmp_path: Path) -> None:
 @pytest.mark.process
 def test_the_lock_is_held_against_other_processes(tmp_path: Path) -> None:
     # Locks of this kind are per process, so the second one must be another.
-    fd = lock(tmp_path)
+    lock = DirectoryLock(PosixFileSystem(), tmp_path)
     child = os.fork()
     if child == 0:
         status = 1
         try:
-            lock(tmp_path)
+            DirectoryLock(PosixFileSystem(), tmp_path)
         except FormatError:
             status = 0
         finally:
             os._exit(status)
     _, status = os.waitpid(child, 0)
-    os.close(fd)
+    lock.close()
 
     assert os.waitstatus_to_exitcode(status) == 0
 

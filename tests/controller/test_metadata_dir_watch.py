@@ -12,6 +12,7 @@ import pytest
 from controller.log_thread import LogThread
 from controller.metadata_dir_watch import watch_metadata_dir
 from jbodlab.errors import LogDirError
+from jbodlab.log.filesystem import PosixFileSystem
 from jbodlab.outside import real
 
 T = TypeVar("T")
@@ -41,7 +42,12 @@ def watch(
         log_thread = CountingThread(real().threads)
         watching = asyncio.create_task(
             watch_metadata_dir(
-                directory, log_folder, log_thread, interval_ms=5, deadline_s=deadline_s
+                PosixFileSystem(),
+                directory,
+                log_folder,
+                log_thread,
+                interval_ms=5,
+                deadline_s=deadline_s,
             )
         )
         try:
@@ -99,7 +105,8 @@ async def _healthy(tmp_path: Path) -> None:
     (tmp_path / "log").mkdir()
     log_thread = LogThread(real().threads)
     try:
-        await watch_metadata_dir(tmp_path, tmp_path / "log", log_thread, interval_ms=5)
+        log_folder, fs = tmp_path / "log", PosixFileSystem()
+        await watch_metadata_dir(fs, tmp_path, log_folder, log_thread, interval_ms=5)
     finally:
         await log_thread.run(lambda: None)
         log_thread.stop()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -162,7 +161,7 @@ def test_a_restart_gives_the_same_image_and_replays_only_what_is_behind_the_snap
         assert opened.image.topics == before.topics
         assert opened.image.features == before.features
         assert opened.image.offset >= end_offset
-        os.close(opened.lock_fd)
+        opened.lock.close()
 
 
 def test_a_snapshot_is_the_state_at_its_end(tmp_path: Path) -> None:

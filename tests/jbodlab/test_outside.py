@@ -31,7 +31,41 @@ CALLS = {
 }
 """What asks the machine, though its module has harmless things as well; and what to ask instead."""
 
-EXCEPTIONS = {"jbodlab/outside.py"}
+OF_PATHS = {"stat", "lstat", "iterdir", "read_text", "write_text", "resolve", "chmod", "touch"}
+OF_PATHS |= {"glob", "rglob", "is_file", "is_symlink", "hardlink_to", "symlink_to", "samefile"}
+"""Methods of paths only, which go past the disk that was handed in."""
+
+OF_PATHS_ALONE = frozenset({"exists", "is_dir", "unlink", "read_bytes", "rmdir", "mkdir"})
+"""Methods of paths that a disk has as well, but there they take a path."""
+
+EXCEPTIONS = {
+    "jbodlab/outside.py",
+    "jbodlab/log/filesystem.py",
+    # Programs in the command line, not servers: a property file, and where the lab keeps its own.
+    "jbodlab/command_line.py",
+    "jbodlab/lab_state.py",
+}
+
+DEFAULTS = {
+    "PosixFileSystem": {
+        "jbodlab/log/filesystem.py",
+        "jbodlab/outside.py",
+        # What tools read as well.
+        "jbodlab/metadata_log/metadata_log.py",
+        "jbodlab/metadata_log/quorum_state.py",
+        "jbodlab/metadata_log/snapshots.py",
+    },
+    "real": {
+        "jbodlab/outside.py",
+        "jbodlab/metadata_log/formatting.py",
+        "broker/server.py",
+        "broker/disk/log_dir.py",
+        "broker/disk/startup.py",
+        "controller/metadata_dir.py",
+        "controller/server.py",
+    },
+}
+"""Who may take the machine where nothing was handed in."""
 
 
 def questions(source: str) -> Iterator[tuple[int, str]]:
@@ -45,6 +79,23 @@ def questions(source: str) -> Iterator[tuple[int, str]]:
                     yield node.lineno, f"{node.module}.{name.name}"
         elif isinstance(node, ast.Attribute) and node.attr == "run_in_executor":
             yield node.lineno, node.attr
+        elif isinstance(node, ast.Call) and _touches_a_file(node):
+            yield node.lineno, ast.unparse(node.func)
+
+
+def _touches_a_file(call: ast.Call) -> bool:
+    match call.func:
+        case ast.Name(id="open"):
+            return True
+        case ast.Attribute(attr=name):
+            first = call.args[0] if call.args else None
+            return (
+                name in OF_PATHS
+                or (name in OF_PATHS_ALONE and first is None)
+                or (name == "rename" and len(call.args) == 1)
+                or (name == "open" and isinstance(first, ast.Constant))
+            )
+    return False
 
 
 def sources() -> Iterator[tuple[str, str]]:
@@ -53,7 +104,7 @@ def sources() -> Iterator[tuple[str, str]]:
             yield str(path.relative_to(ROOT)), path.read_text()
 
 
-def test_nobody_but_outside_asks_the_machine_for_ids_and_time() -> None:
+def test_nobody_but_outside_asks_the_machine() -> None:
     found = [
         f"{path}:{line} {name}"
         for path, source in sources()
@@ -75,6 +126,12 @@ def test_nobody_but_outside_asks_the_machine_for_ids_and_time() -> None:
         "from datetime import UTC, datetime\nnow = datetime.now(UTC)",
         "import asyncio\nawait asyncio.to_thread(work)",
         "loop.run_in_executor(None, work)",
+        "data = path.read_bytes()",
+        "path.rename(path.with_name('other'))",
+        "path.open('rb')",
+        "open(path)",
+        "if (folder / 'meta.properties').exists(): pass",
+        "size = path.stat().st_size",
     ],
 )
 def test_a_question_to_the_machine_is_found(planted: str) -> None:
@@ -85,6 +142,20 @@ def test_types_of_ids_and_given_times_are_no_question() -> None:
     harmless = "from uuid import UUID\nfrom datetime import datetime\ndatetime.fromtimestamp(1)"
 
     assert not list(questions(harmless))
+    assert not list(questions("fs.exists(path), fs.rename(a, b), fs.read_bytes(path)"))
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_the_machine_is_the_default_of_few(name: str) -> None:
+    found = {
+        path
+        for path, source in sources()
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.ImportFrom | ast.Name)
+        and name in ([node.id] if isinstance(node, ast.Name) else [n.name for n in node.names])
+    }
+
+    assert found <= DEFAULTS[name]
 
 
 def contract() -> dict[str, Any]:

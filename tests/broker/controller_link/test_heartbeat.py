@@ -6,7 +6,6 @@ from typing import Any
 from broker.controller_link.channel import ControllerChannel
 from broker.controller_link.heartbeat import BrokerIdentity, BrokerLifecycle
 from broker.controller_link.lifecycle import BrokerState, LifecycleSettings
-from broker.disk.probe import directory_identity
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import BrokerEpoch, BrokerId
 from jbodlab.outside import real
@@ -136,7 +135,7 @@ def test_a_revived_directory_is_registered_in_the_same_epoch_and_then_dropped_fr
             await eventually(lambda: scripted.requests[-1].offline_log_dirs == (directory_id(2),))
             count = len(scripted.requests)
 
-            life = former.next_life(directory_id(2), directory_identity(former.path))
+            life = former.next_life(directory_id(2), former.disk.identity(former.path))
             log_dirs.revive(former, life, [])
 
             await eventually(lambda: len(scripted.requests) == count + 2)

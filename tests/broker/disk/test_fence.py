@@ -7,7 +7,7 @@ import pytest
 
 from broker.disk.fence import Fence, FencedDisk
 from jbodlab.errors import LogDirError
-from jbodlab.log.directory_probe import directory_identity, probe
+from jbodlab.log.directory_probe import probe
 from jbodlab.log.filesystem import PosixFileSystem
 from tests.broker.disks import DeadDisk, make_log_dirs, run
 
@@ -121,7 +121,7 @@ def test_probe_counts_as_no_write(tmp_path: Path) -> None:
     fence = Fence()
     watching = Watching(fence)
     disk = FencedDisk(watching, fence)
-    probe(disk, tmp_path, directory_identity(tmp_path))
+    probe(disk, tmp_path, PosixFileSystem().identity(tmp_path))
     disk.write_bytes(tmp_path / "other", b"", sync=False)
 
     assert watching.seen == [False, False, False, True]

@@ -11,10 +11,10 @@ from broker.disk.lifecycle import LogDirState
 from broker.disk.loading import LoadedReplica, close_log_dirs, load_logs
 from broker.disk.log_dir import LogDir
 from broker.disk.log_dirs import LogDirs
-from broker.disk.probe import directory_identity
 from jbodlab.errors import FormatError
 from jbodlab.ids import BrokerEpoch, TopicPartition
 from jbodlab.log.checkpoints import read_offsets, write_offsets
+from jbodlab.log.filesystem import PosixFileSystem
 from jbodlab.log.log_config import LogConfig
 from tests.broker.disks import DeadDisk, directory_id, make_log_dir, run
 from tests.broker.logs import FS, TOPIC_ID, Hosted, append, make_log, topic_partition
@@ -26,7 +26,7 @@ def make_dirs(tmp_path: Path, count: int = 2) -> LogDirs:
     for number in range(1, count + 1):
         path = tmp_path / f"d{number}"
         path.mkdir(exist_ok=True)
-        dirs.append(LogDir(path, directory_id(number), identity=directory_identity(path)))
+        dirs.append(LogDir(path, directory_id(number), identity=PosixFileSystem().identity(path)))
     return LogDirs(
         dirs, metadata_dir=make_log_dir(tmp_path / "metadata", 99), on_fatal=lambda _reason: None
     )

@@ -14,7 +14,7 @@ import pytest
 from broker.disk.lifecycle import LogDirEvent
 from broker.disk.log_dir import LogDir
 from broker.disk.log_dirs import LogDirs
-from broker.disk.probe import PROBE_FILE, LogDirProbe, directory_identity, probe
+from broker.disk.probe import PROBE_FILE, LogDirProbe, probe
 from broker.disk.slowness import Work
 from jbodlab.log.filesystem import PosixFileSystem
 from tests.broker.disks import (
@@ -85,9 +85,9 @@ def test_a_directory_without_permission_is_found_by_an_ordinary_user(
         as_user = UNPRIVILEGED
     script = (
         "import sys; from pathlib import Path\n"
-        "from broker.disk.probe import probe, directory_identity\n"
+        "from broker.disk.probe import probe\n"
         "from jbodlab.log.filesystem import PosixFileSystem\n"
-        "path = Path(sys.argv[1]); fs = PosixFileSystem(); identity = directory_identity(path)\n"
+        "path = Path(sys.argv[1]); fs = PosixFileSystem(); identity = fs.identity(path)\n"
         "probe(fs, path, identity)\n"
         "path.chmod(int(sys.argv[2], 8))\n"
         "try: probe(fs, path, identity)\n"
@@ -243,7 +243,7 @@ def test_loading_logs_may_take_as_long_as_it_needs(tmp_path: Path) -> None:
     async def body() -> None:
         path = tmp_path / "d1"
         path.mkdir()
-        loading = LogDir(path, directory_id(1), identity=directory_identity(path))
+        loading = LogDir(path, directory_id(1), identity=PosixFileSystem().identity(path))
         loading.handle(LogDirEvent.LOAD)
         log_dirs = LogDirs(
             [loading],
@@ -291,7 +291,7 @@ def test_a_probe_leaves_nothing_behind_and_removes_what_a_killed_process_left(
 ) -> None:
     (tmp_path / PROBE_FILE).write_bytes(b"left behind")
 
-    probe(PosixFileSystem(), tmp_path, directory_identity(tmp_path))
+    probe(PosixFileSystem(), tmp_path, PosixFileSystem().identity(tmp_path))
 
     assert list(tmp_path.iterdir()) == []
 

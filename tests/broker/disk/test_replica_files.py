@@ -8,7 +8,6 @@ import pytest
 from broker.disk.checkpoints import CheckpointWriter
 from broker.disk.replica_files import ReplicaFiles, ReplicaLostError
 from jbodlab.errors import LogDirError
-from jbodlab.log.directory_probe import directory_identity
 from jbodlab.log.filesystem import PosixFileSystem
 from jbodlab.log.log_config import LogConfig
 from tests.broker.disks import make_log_dirs, run
@@ -17,7 +16,7 @@ from tests.jbodlab.log.direct_log import DirectLog
 
 
 def make_files(tmp_path: Path) -> ReplicaFiles:
-    return ReplicaFiles(PosixFileSystem(), tmp_path, directory_identity(tmp_path))
+    return ReplicaFiles(PosixFileSystem(), tmp_path, PosixFileSystem().identity(tmp_path))
 
 
 def test_missing_file_of_a_folder_that_is_there_is_a_missing_file(tmp_path: Path) -> None:

@@ -240,8 +240,11 @@ def test_a_directory_without_an_id_gets_one_that_stays(tmp_path: Path) -> None:
 def test_a_directory_in_use_by_another_process_is_fatal(tmp_path: Path) -> None:
     paths = format_all(tmp_path)
     script = (
-        "import sys; from pathlib import Path; from broker.disk.lock import DirectoryLock\n"
-        "lock = DirectoryLock(Path(sys.argv[1])); print('locked', flush=True); sys.stdin.read()\n"
+        "import sys; from pathlib import Path\n"
+        "from jbodlab.log.directory_lock import DirectoryLock\n"
+        "from jbodlab.log.filesystem import PosixFileSystem\n"
+        "lock = DirectoryLock(PosixFileSystem(), Path(sys.argv[1]))\n"
+        "print('locked', flush=True); sys.stdin.read()\n"
     )
     with subprocess.Popen(
         [sys.executable, "-c", script, str(paths[1])],

@@ -11,7 +11,6 @@ from uuid import UUID
 from broker.disk.loading import load_revived
 from broker.disk.log_dir import LogDir
 from broker.disk.log_dirs import LogDirs
-from broker.disk.probe import directory_identity
 from broker.placement.directory_reports import DirectoryReports
 from broker.replica.partition import Partition
 from broker.replica.registry import ReplicaRegistry
@@ -102,7 +101,8 @@ class Story:
 
     async def revive(self, new_id: DirectoryId | None = None) -> LogDir:
         former = self.first
-        life = former.next_life(new_id or former.directory_id, directory_identity(former.path))
+        identity = former.disk.identity(former.path)
+        life = former.next_life(new_id or former.directory_id, identity)
         in_use = self.manager.roles.topic_partitions_in_use()
         logs = await load_revived(
             self.host.log_dirs,
@@ -197,7 +197,7 @@ def test_replica_of_another_topic_of_that_name_is_put_aside(tmp_path: Path) -> N
         created = await story.host.online()
 
         former = story.first
-        life = former.next_life(here, directory_identity(former.path))
+        life = former.next_life(here, former.disk.identity(former.path))
         logs = await load_revived(
             story.host.log_dirs,
             life,

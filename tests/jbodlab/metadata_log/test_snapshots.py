@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from jbodlab.errors import CorruptRecordError
+from jbodlab.log.filesystem import PosixFileSystem
 from jbodlab.metadata_log.batches import read_batches
 from jbodlab.metadata_log.snapshots import (
     MAX_RECORDS_PER_BATCH,
@@ -120,7 +121,7 @@ def test_damaged_snapshots_are_put_out_of_the_way(tmp_path: Path) -> None:
         path.chmod(0o644)
         path.write_bytes(path.read_bytes()[:-1])
 
-    found = take_latest(tmp_path)
+    found = take_latest(PosixFileSystem(), tmp_path)
 
     assert found is not None
     assert found.end_offset == 9
@@ -135,8 +136,8 @@ def test_damaged_snapshots_are_put_out_of_the_way(tmp_path: Path) -> None:
 def test_whole_and_damaged_are_told_apart_without_reading_records(tmp_path: Path) -> None:
     path = write_snapshot(tmp_path, [LEVEL], 5, 1, 77)
     data = path.read_bytes()
-    assert is_complete(path)
-    assert read_timestamp_ms(path) == 77
+    assert is_complete(PosixFileSystem(), path)
+    assert read_timestamp_ms(PosixFileSystem(), path) == 77
     path.chmod(0o644)
 
     for position in range(len(data)):
@@ -146,14 +147,14 @@ def test_whole_and_damaged_are_told_apart_without_reading_records(tmp_path: Path
         try:
             read_snapshot(path)
         except CorruptRecordError:
-            assert not is_complete(path)
+            assert not is_complete(PosixFileSystem(), path)
         else:
-            assert is_complete(path)
+            assert is_complete(PosixFileSystem(), path)
     for size in range(len(data)):
         path.write_bytes(data[:size])
-        assert not is_complete(path)
+        assert not is_complete(PosixFileSystem(), path)
     path.write_bytes(b"x" * 200)
-    assert read_timestamp_ms(path) is None
+    assert read_timestamp_ms(PosixFileSystem(), path) is None
 
 
 def test_old_snapshots_and_leftovers_are_pruned(tmp_path: Path) -> None:
@@ -162,7 +163,7 @@ def test_old_snapshots_and_leftovers_are_pruned(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(b"x")
     (tmp_path / "00000000000000000000.log").write_bytes(b"")
 
-    assert prune(tmp_path, keep=2) == paths[:1]
+    assert prune(PosixFileSystem(), tmp_path, keep=2) == paths[:1]
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "00000000000000000000.log",
         paths[1].name,
