@@ -22,6 +22,7 @@ from broker.disk.lifecycle import LogDirState
 from broker.disk.log_dir import LogDir
 from broker.disk.log_dirs import LogDirs
 from broker.disk.logs_in_use import LogsInUse, LogWithState
+from broker.disk.no_space import WaitsForRoomError
 from broker.disk.periodic import PeriodicTask
 from broker.disk.replica_files import ReplicaLostError
 from jbodlab.errors import KafkaError, LogDirError
@@ -108,8 +109,8 @@ class CheckpointWriter:
         if wanted:
             await wanted[0][0].barrier()
             for log, request in wanted:
-                # A replica that was removed by hand must not keep the others from theirs.
-                with contextlib.suppress(ReplicaLostError):
+                # One that was removed by hand, or waits for room, must not keep others from theirs.
+                with contextlib.suppress(ReplicaLostError, WaitsForRoomError):
                     await log.sync(request)
         await self._write(log_dir, names.RECOVERY_POINT_FILE)
 

@@ -180,8 +180,9 @@ class DirectorySpace:
     def denied(self, cause: str, now_s: float) -> None:
         """Take notice that the disk took no more from this directory; it is FULL at once."""
         was_full = self.disk.is_full
+        if self.disk.denial is None:
+            self.refused_count += 1
         self.disk.denied(cause, now_s)
-        self.refused_count += 1
         if not was_full:
             self.on_full()
 

@@ -25,13 +25,14 @@ from broker.disk.lifecycle import LogDirEvent, LogDirState
 from broker.disk.log_dir import LogDir
 from broker.disk.log_dirs import LogDirs
 from broker.disk.logs_in_use import FoundLog, LogInUse, LogsInUse
-from broker.disk.no_space import NoSpaceError
+from broker.disk.no_space import NoSpaceError, WaitsForRoomError
 from broker.disk.probe import watch_steps
 from broker.disk.replica_files import ReplicaLostError
 from jbodlab.errors import CorruptRecordError, LogDirError
 from jbodlab.ids import BrokerEpoch, TopicPartition
 from jbodlab.log import names
 from jbodlab.log.checkpoints import read_offsets, write_offsets
+from jbodlab.log.disk_errors import OutOfRoomError
 from jbodlab.log.filesystem import FileSystem
 from jbodlab.log.instructions import Instructions, SyncRequest
 from jbodlab.log.loaded_log import LoadedLog
@@ -351,6 +352,7 @@ class _Closing(NamedTuple):
     instructions: Instructions
     sync: SyncRequest
     recovery_point: int
+    recovery_point_before: int
     log_start_offset: int | None
     high_watermark: int
 
@@ -359,6 +361,7 @@ class _Closing(NamedTuple):
         """Close a log; on the event loop."""
         log, high_watermark = each
         state = log.state
+        recovery_point_before = state.checkpointed_recovery_point
         instructions = log.close()
         # Indexes and snapshots are made anew from the batches should they not be there.
         request = state.sync_request(with_active=True)._replace(snapshots=())
@@ -368,6 +371,7 @@ class _Closing(NamedTuple):
             instructions,
             request,
             state.end_offset,
+            recovery_point_before,
             state.start_offset if state.start_offset > first else None,
             high_watermark,
         )
@@ -376,14 +380,24 @@ class _Closing(NamedTuple):
 def _close_directory(
     fs: FileSystem, path: Path, closing: Sequence[_Closing], broker_epoch: BrokerEpoch
 ) -> None:
-    """Close one directory; on its thread. The marker is the last thing written."""
+    """Close one directory; on its thread. The marker is the last thing written.
+
+    Raises:
+        WaitsForRoomError: the disk has no room for all of a log; there is no marker then.
+    """
     closed = []
+    behind: list[_Closing] = []
     for each in closing:
         try:
+            if each.files.is_behind:
+                raise WaitsForRoomError(each.files.topic_partition)
             each.files.carry_out(each.instructions)
             each.files.sync(fs, each.sync)
         except ReplicaLostError as error:
             logger.warning("nothing to close: %s", error)
+        except (OutOfRoomError, WaitsForRoomError):
+            behind.append(each)
+            closed.append(each._replace(recovery_point=each.recovery_point_before))
         else:
             closed.append(each)
         each.files.abandon()
@@ -400,4 +414,6 @@ def _close_directory(
         path / names.HIGH_WATERMARK_FILE,
         {each.files.topic_partition: each.high_watermark for each in closing},
     )
+    if behind:
+        raise WaitsForRoomError(behind[0].files.topic_partition)
     clean_shutdown.write(fs, path, broker_epoch)

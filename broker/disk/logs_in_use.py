@@ -33,14 +33,24 @@ class OwnedLog(LogWithState, Protocol):
     def files(self) -> LogFiles:
         """Its files."""
 
+    @property
+    def is_blocked(self) -> bool:
+        """Whether something that is on its way to the disk waits for room there."""
+
     def retain(self, now_ms: int, high_watermark: int) -> bool:
         """Drop old segments; returns whether the log begins later now."""
 
     def sync(self, request: SyncRequest) -> asyncio.Future[None]:
-        """Have something synced by the upkeep that was written; the recovery point follows."""
+        """Have something synced by the upkeep that was written; the recovery point follows.
+
+        The future gets `WaitsForRoomError` where it was not.
+        """
 
     def barrier(self) -> asyncio.Future[None]:
-        """Return a future of when all is carried out that was asked for in its directory so far."""
+        """Return a future of when all that was asked for in its directory so far had its turn.
+
+        All of it is carried out then, but for logs that are blocked.
+        """
 
     def close(self) -> Instructions:
         """Nothing is done with it any more; returns what is left to do to its files."""

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
+from jbodlab.ids import TopicPartition
 from jbodlab.log import disk_errors
 
 T = TypeVar("T")
@@ -24,11 +25,20 @@ class NoSpaceError(KafkaError):
         self.cause = cause
 
 
+class WaitsForRoomError(KafkaError):
+    """Something has to wait for changes of a log that themselves wait for room on the disk."""
+
+    def __init__(self, topic_partition: TopicPartition) -> None:
+        super().__init__(
+            ErrorCode.KAFKA_STORAGE_ERROR,
+            f"the disk has no room yet for what is known of {topic_partition}",
+        )
+
+
 def all_or_lost(function: Callable[[], T]) -> T:
     """Do on a directory's thread what must not break off; a disk that is full then has failed.
 
-    For changes of logs: what the event loop believes of a log, offsets given out included, is not
-    what lies there then. And for syncs: what the disk had no room for is gone from memory, too.
+    For syncs: what the disk had no room for is gone from memory, too, and nothing can try it again.
     """
     try:
         return function()

@@ -110,6 +110,10 @@ class RetentionTask:
                 with contextlib.suppress(ReplicaLostError):
                     remove = partial(log.files.remove_set_aside, log_dir.upkeep_fs, bases)
                     await log_dir.upkeep(remove)
+                if log.is_blocked:
+                    # Some may not even be renamed: they are looked for again.
+                    for base_offset in bases:
+                        log.state.segments.set_aside(base_offset, now_ms)
 
 
 class DirectoryRemover:

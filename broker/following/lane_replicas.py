@@ -148,13 +148,17 @@ class LaneReplicas:
     async def settled(self) -> None:
         """Return when no replica that is to be asked for has batches on their way to the disk.
 
-        One that led until just now may have.
+        One that led until just now may have. One that waits for room on the disk pauses.
         """
         while True:
-            for topic_partition in self._dirty:
-                log = self._followed[topic_partition].partition.log
-                if log is not None and not log.failed and not log.is_settled:
+            for topic_partition in list(self._dirty):
+                followed = self._followed[topic_partition]
+                log = followed.partition.log
+                if log is None or log.failed or log.is_settled:
+                    continue
+                if not log.is_blocked:
                     break
+                self.pause(followed, ErrorCode.KAFKA_STORAGE_ERROR)
             else:
                 return
             await log.written()

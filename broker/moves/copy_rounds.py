@@ -46,6 +46,8 @@ class CopyRounds:
         point = self.look(move)
         # What the log consists of may be on its way to the disk.
         await log.barrier()
+        if log.is_blocked:
+            raise ChangedError("the source has no room for all that the log has")
         if not move.is_aligned or move.cut_to is not None:
             await self._align(move, point)
         first = point.segments[0].base_offset
@@ -71,8 +73,8 @@ class CopyRounds:
             before = future.state.segments.size_bytes
             future.change(future.state.drop_before(first))
             future.advance_start_to(min(point.start_offset, future.end_offset))
-            await future.barrier()
             move.bytes_before -= before - future.state.segments.size_bytes
+            await self._carried_out(move)
         return copied
 
     def look(self, move: Move) -> CopyPoint:
@@ -99,7 +101,7 @@ class CopyRounds:
             if not mirrors(future.state, point):
                 await future.restart_at(first)
             future.advance_start_to(max(future.start_offset, min(point.start_offset, end)))
-        await future.barrier()
+        await self._carried_out(move)
         *whole, last = future.state.segments.all
         move.base_offset, move.adopted_size = last.base_offset, last.size
         move.position = copy.position = last.size
@@ -107,6 +109,17 @@ class CopyRounds:
         move.end = future.end_offset
         move.cut_to = None
         move.is_aligned = True
+
+    async def _carried_out(self, move: Move) -> None:
+        """Return when all was done to the copy's files that was asked for.
+
+        Raises:
+            NoRoomError: the target has no room for it.
+        """
+        assert move.future is not None
+        await move.future.barrier()
+        if move.future.is_blocked:
+            raise NoRoomError(move.target.path, 0)
 
     async def _copy_segment(self, move: Move, size: int) -> None:
         """Copy the segment up to a size."""

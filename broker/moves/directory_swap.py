@@ -144,7 +144,9 @@ class DirectorySwap:
             async with asyncio.timeout(HOLD_MAX_S):
                 await log.written()
                 await self._rounds.copy_round(move)
-            if log.failed or move.end != log.end_offset or not log.is_settled:
+                await future.written()
+            is_settled = log.is_settled and future.is_settled
+            if log.failed or move.end != log.end_offset or not is_settled:
                 return False
             if not await self._rename(move):
                 return False

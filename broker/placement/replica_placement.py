@@ -247,7 +247,7 @@ class ReplicaPlacement:
         self, topic_partition: TopicPartition, files: LogFiles, log_dir: LogDir, log: PartitionLog
     ) -> asyncio.Future[Path]:
         retire = partial(replica_folders.retire, files, log_dir.outside.new_hex())
-        renamed = self.writer(log_dir).run(retire)
+        renamed = self.writer(log_dir).run_until_room(retire)
         delay_ms = log.config.file_delete_delay_ms
         renamed.add_done_callback(partial(self._retired, topic_partition, delay_ms, log_dir))
         return renamed
@@ -257,7 +257,7 @@ class ReplicaPlacement:
         logger.warning("%s does not belong here any more, it is kept as stray", files.directory)
         log_dir.replica_count -= 1
         put_aside = partial(replica_folders.put_aside, files, log_dir.outside.new_hex())
-        renamed = self.writer(log_dir).run(put_aside)
+        renamed = self.writer(log_dir).run_until_room(put_aside)
         self._renames[topic_partition] = renamed
         renamed.add_done_callback(partial(self._put_aside_done, topic_partition))
 
@@ -283,6 +283,8 @@ class ReplicaPlacement:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        for writer in self._writers.values():
+            writer.stop()
 
     def _targets(
         self, topic_partition: TopicPartition, assigned: DirectoryId

@@ -3,22 +3,22 @@
 What one turn of the event loop brings for a directory goes to its thread as one call. While that
 call runs, whatever else comes in is collected and goes as the next one. A busy directory so takes
 few calls with many batches, an idle one takes each batch at once, and neither needs a setting.
+
+What the disk has no room for stays on the thread (`carrying_out`). From here it is tried again
+every second until it is taken, and for as long the directory stays FULL. It ends with an error only
+where the directory fails or the log is given up.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
 from broker.disk.log_dir import LogDir
-from broker.disk.no_space import all_or_lost
-from broker.disk.replica_files import ReplicaLostError
-from broker.disk.slowness import IoSamples, Work
-from jbodlab.log.instructions import Instructions, SyncRequest
+from broker.disk.no_space import NoSpaceError
+from broker.replica.carrying_out import CarryingOut, Change, Outcome
 from jbodlab.log.log_files import LogFiles
 from jbodlab.supervised import call_each
 
@@ -27,24 +27,8 @@ T = TypeVar("T")
 MAX_CALL_BYTES = 16 << 20
 """Most bytes of one call, so that reads of the directory are not kept waiting behind it."""
 
-logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """Instructions for the files of one log, and who wants to know when they are carried out.
-
-    Attributes:
-        size: Bytes that it adds to the directory.
-        sync: What must be on the disk as well before it counts as carried out.
-        done: Called on the loop with None, or with what went wrong.
-    """
-
-    files: LogFiles
-    instructions: Instructions
-    size: int
-    sync: SyncRequest | None
-    done: Callable[[BaseException | None], None]
+TRY_AGAIN_S = 1.0
+"""How long what the disk had no room for waits until it is tried again."""
 
 
 class DirectoryWriter:
@@ -53,6 +37,13 @@ class DirectoryWriter:
     def __init__(self, log_dir: LogDir) -> None:
         self.log_dir = log_dir
         self._queue: list[Change] = []
+        self._carrying_out = CarryingOut(log_dir.io_samples, log_dir.outside.monotonic_s)
+        """On the thread only."""
+        self._waiting: dict[Change, None] = {}
+        """Changes that came back from the thread and wait for room there, in their order."""
+        self._blocked: Mapping[LogFiles, Change] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_stopped = False
         self._running = 0
         self._is_scheduled = False
 
@@ -68,21 +59,62 @@ class DirectoryWriter:
         """Run in the serving queue, after everything that was submitted so far."""
         while self._queue:
             self._send()
-        return self.log_dir.run(partial(all_or_lost, function))
+        return self.log_dir.run(function)
+
+    def run_until_room(self, function: Callable[[], T]) -> asyncio.Future[T]:
+        """Run as `run`, again and again while the disk has no room for it."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[T] = loop.create_future()
+
+        def begin() -> None:
+            self.run(function).add_done_callback(end)
+
+        def end(done: asyncio.Future[T]) -> None:
+            error = asyncio.CancelledError() if done.cancelled() else done.exception()
+            if answer.done():
+                return
+            if isinstance(error, NoSpaceError):
+                loop.call_later(TRY_AGAIN_S, begin)
+            elif error is not None:
+                answer.set_exception(error)
+            else:
+                answer.set_result(done.result())
+
+        begin()
+        return answer
+
+    def is_blocked(self, files: LogFiles) -> bool:
+        """Return whether changes of a log wait for room on the disk."""
+        return files in self._blocked
+
+    def give_up(self, files: LogFiles) -> None:
+        """Let nothing of a log wait for room any more: nobody will use it."""
+        if files in self._blocked:
+            self._call(partial(self._carrying_out.give_up, files), ())
+
+    def stop(self) -> None:
+        """Try nothing again: what waits for room now is lost with this process."""
+        self._is_stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
 
     def _turn_ended(self) -> None:
         self._is_scheduled = False
         if self._queue and not self._running:
             self._send()
 
+    def _try_again(self) -> None:
+        self._timer = None
+        if self._blocked:
+            self._call(self._carrying_out.try_again, ())
+
     def _send(self) -> None:
         changes = self._take()
+        self._call(partial(self._carrying_out.carry_out, changes), changes)
+
+    def _call(self, work: Callable[[], Outcome], changes: Sequence[Change]) -> None:
         self._running += 1
-        work = partial(
-            carry_out_all, changes, self.log_dir.io_samples, self.log_dir.outside.monotonic_s
-        )
-        future = self.log_dir.run(partial(all_or_lost, work))
-        future.add_done_callback(partial(self._done, changes))
+        self.log_dir.run(work).add_done_callback(partial(self._done, changes))
 
     def _take(self) -> list[Change]:
         size = 0
@@ -94,66 +126,32 @@ class DirectoryWriter:
         changes, self._queue = self._queue, []
         return changes
 
-    def _done(
-        self, changes: list[Change], future: asyncio.Future[dict[LogFiles, Exception]]
-    ) -> None:
+    def _done(self, changes: Sequence[Change], future: asyncio.Future[Outcome]) -> None:
         self._running -= 1
-        self.log_dir.space.settle(sum(change.size for change in changes))
-        error: BaseException | None
-        failed: dict[LogFiles, Exception] = {}
-        if future.cancelled():
-            error = asyncio.CancelledError()
+        error = asyncio.CancelledError() if future.cancelled() else future.exception()
+        before = self._blocked
+        finished: Sequence[tuple[Change, BaseException | None]]
+        self._waiting.update(dict.fromkeys(changes))
+        if error is not None:
+            # Also what waits for room, since the thread keeps nothing then.
+            finished, self._blocked = [(change, error) for change in self._waiting], {}
         else:
-            error = future.exception()
-            if error is None:
-                failed = future.result()
+            finished, self._blocked, cause = future.result()
+            if cause is not None:
+                self.log_dir.no_space(cause)
+            if self._blocked and self._timer is None and not self._is_stopped:
+                self._timer = asyncio.get_running_loop().call_later(TRY_AGAIN_S, self._try_again)
+        for change, _ in finished:
+            del self._waiting[change]
+        self.log_dir.space.settle(sum(change.size for change, _ in finished))
         if self._queue and not self._running:
             # Before the callbacks: the thread shall not idle while they run.
             self._send()
+        blocked = [change for files, change in self._blocked.items() if files not in before]
         call_each(
-            [partial(change.done, error or failed.get(change.files)) for change in changes],
+            [
+                *(partial(change.done, failure) for change, failure in finished),
+                *(change.blocked for change in blocked),
+            ],
             "a change of a log",
         )
-
-
-def carry_out_all(
-    changes: Sequence[Change], samples: IoSamples, monotonic_s: Callable[[], float]
-) -> dict[LogFiles, Exception]:
-    """Carry changes out on the directory's thread; each log gets one call with all of its own.
-
-    Args:
-        changes: What to do.
-        samples: Where the time that it took is noted.
-        monotonic_s: The clock for that.
-
-    Returns:
-        The logs that a change failed of, for a reason other than the disk.
-
-    Raises:
-        OSError: the disk failed; nothing is known of what has been done.
-    """
-    by_log: dict[LogFiles, list[Change]] = {}
-    for change in changes:
-        by_log.setdefault(change.files, []).append(change)
-    failed: dict[LogFiles, Exception] = {}
-    begun_s = monotonic_s()
-    for files, wanted in by_log.items():
-        try:
-            if len(wanted) == 1:
-                files.carry_out(wanted[0].instructions)
-            else:
-                files.carry_out([each for change in wanted for each in change.instructions])
-            for change in wanted:
-                if change.sync is not None:
-                    files.sync(files.fs, change.sync)
-        except OSError:
-            raise
-        except ReplicaLostError as error:
-            # The disk is healthy, and whoever takes the replica offline says why.
-            failed[files] = error
-        except Exception as error:
-            # One log must not fail its neighbours.
-            logger.exception("change of %s failed", files.topic_partition)
-            failed[files] = error
-    samples.note(Work.APPEND, begun_s, monotonic_s())
-    return failed

@@ -8,8 +8,8 @@ go to the serving queue in the order of the changes (`directory_writer`). Hence 
 
 A cut is a change like any other, at its place in the order. Where it lies has to be looked up in
 the file first, and a task may be cancelled, or the role of the replica change, before that is
-known; then nothing was cut. If an instruction fails the state is wrong; therefore the replica is
-offline from then on.
+known; then nothing was cut. Nor is it while something waits for room on the disk (`carrying_out`).
+If an instruction fails otherwise the state is wrong; therefore the replica is offline from then on.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from typing import TypeVar
 from broker.disk.condition import space_text
 from broker.disk.log_dir import LogDir
 from broker.disk.no_space import all_or_lost
-from broker.replica.directory_writer import Change, DirectoryWriter
+from broker.replica.carrying_out import Change, unless_behind
+from broker.replica.directory_writer import DirectoryWriter
 from broker.replica.tail_cache import EMPTY_SLICE, Slice, TailCache, TailCacheBudget
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
@@ -32,6 +33,7 @@ from jbodlab.log.instructions import Instruction, Instructions, SetAside, SyncRe
 from jbodlab.log.leader_epochs import LeaderEpochs
 from jbodlab.log.loaded_log import LoadedLog
 from jbodlab.log.log_config import LogConfig
+from jbodlab.log.log_search import cut_point, first_record_at
 from jbodlab.log.log_state import NO_MARKERS
 from jbodlab.log.places import CutPoint, CutRequest
 from jbodlab.log.producer_replay import ProducerReplay
@@ -111,6 +113,11 @@ class PartitionLog:
         """Whether nothing is on its way to the disk."""
         return not self._on_its_way
 
+    @property
+    def is_blocked(self) -> bool:
+        """Whether the disk had no room for something that is on its way, which waits for it."""
+        return self.writer.is_blocked(self.files)
+
     def check_room(self, size_bytes: int) -> None:
         """Check that records of this size may still be written to the directory.
 
@@ -135,21 +142,7 @@ class PartitionLog:
         """Give a batch the next offsets and send it to the disk; returns its header as stored."""
         base_offset = self.state.active.next_offset
         head = stamped_head(header, base_offset, leader_epoch)
-        stored = BatchHeader(
-            base_offset,
-            header.batch_length,
-            leader_epoch,
-            header.magic,
-            header.crc,
-            header.attributes,
-            header.last_offset_delta,
-            header.base_timestamp,
-            header.max_timestamp,
-            header.producer_id,
-            header.producer_epoch,
-            header.base_sequence,
-            header.records_count,
-        )
+        stored = header.stamped(base_offset, leader_epoch)
         buffers = (head, memoryview(data)[STAMPED_SIZE:])
         size = stored.size
         instructions = self.state.append(buffers, (stored,))
@@ -180,6 +173,9 @@ class PartitionLog:
 
         Returns:
             Whether it was made; in the same step in which that was asked.
+
+        Raises:
+            WaitsForRoomError: what is to be cut is not all on the disk.
         """
         while True:
             await self._released()
@@ -236,11 +232,11 @@ class PartitionLog:
     def sync(self, request: SyncRequest) -> asyncio.Future[None]:
         """Have something synced by the upkeep; the recovery point follows.
 
-        What is asked for must have been written.
+        What is asked for must have been written; if that waits the future gets `WaitsForRoomError`.
         """
         files, log_dir = self.files, self.log_dir
         work = partial(files.sync, log_dir.upkeep_fs, request)
-        future = log_dir.upkeep(partial(all_or_lost, work))
+        future = log_dir.upkeep(partial(unless_behind, files, partial(all_or_lost, work)))
 
         def done(done: asyncio.Future[None]) -> None:
             if self.files is not files:
@@ -255,7 +251,7 @@ class PartitionLog:
         return future
 
     def barrier(self) -> asyncio.Future[None]:
-        """Return a future of when all is carried out that was asked for in its directory so far."""
+        """Return a future of when all that was asked for in its directory so far had its turn."""
         return self.writer.run(_nothing)
 
     def close(self) -> Instructions:
@@ -300,7 +296,7 @@ class PartitionLog:
         """Find timestamp and offset of the first record with a timestamp or a larger one."""
         places = self.state.segments.places_by_time(timestamp)
         return self.writer.run(
-            partial(self.files.first_record_at, places, timestamp, self.start_offset)
+            partial(first_record_at, self.files, places, timestamp, self.start_offset)
         )
 
     def last_stable_offset(self, high_watermark: int) -> int:
@@ -360,8 +356,8 @@ class PartitionLog:
     # Waiting
 
     async def written(self) -> None:
-        """Return when nothing is on its way to the disk, or the log has failed."""
-        while self._on_its_way and not self.failed:
+        """Return when nothing is on its way to the disk, or it waits for room, or all is lost."""
+        while self._on_its_way and not self.failed and not self.is_blocked:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._idle.append(future)
             await future
@@ -372,6 +368,7 @@ class PartitionLog:
         self.tail.clear()
         self._release()
         self.release()
+        self.writer.give_up(self.files)
 
     # Inside
 
@@ -382,11 +379,13 @@ class PartitionLog:
     async def _cut_point(self, request: CutRequest) -> CutPoint:
         """Find the place of a cut; others have their turn between the steps of a long search."""
         files = self.files
-        active = await self.writer.run(partial(files.cut_point, request))
+        active = await self.writer.run(
+            partial(unless_behind, files, partial(cut_point, files, request))
+        )
         if request.snapshots is None:
             return CutPoint(request, active, None)
         replay = ProducerReplay(files, request.snapshots, request.segments, active.next_offset)
-        while not await self.writer.run(replay.step):
+        while not await self.writer.run(partial(unless_behind, files, replay.step)):
             pass
         return CutPoint(request, active, replay.state)
 
@@ -409,7 +408,7 @@ class PartitionLog:
             return
         self._on_its_way.append(self.state.active.next_offset)
         done = self._carried_out if sync is None else partial(self._synced, sync)
-        self.writer.submit(Change(self.files, instructions, size, sync, done))
+        self.writer.submit(Change(self.files, instructions, size, sync, done, self._blocked))
 
     def _synced(self, request: SyncRequest, error: BaseException | None) -> None:
         if error is None:
@@ -428,6 +427,11 @@ class PartitionLog:
             self.on_written()
         if not self._on_its_way:
             self._release()
+
+    def _blocked(self) -> None:
+        self._release()
+        if self.failed:
+            self.writer.give_up(self.files)
 
     def _release(self) -> None:
         waiting, self._idle = self._idle, []

@@ -33,6 +33,19 @@ NO_SPACE = frozenset(
 )
 
 
+class OutOfRoomError(OSError):
+    """The disk took no more in the middle of instructions for the files of a log.
+
+    Attributes:
+        carried_out: How many of them are done. What the next one had begun is made good by
+            carrying it out again.
+    """
+
+    def __init__(self, error: OSError, carried_out: int) -> None:
+        super().__init__(error.errno, error.strerror, error.filename)
+        self.carried_out = carried_out
+
+
 def is_no_space(error: OSError) -> bool:
     """Return whether the disk took no more; what lies there is as good as before."""
     return error.errno in NO_SPACE

@@ -11,15 +11,17 @@ Source: `org.apache.kafka.storage.internals.log.LogSegment`, `LocalLog`.
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import assert_never
 from uuid import UUID
 
 from jbodlab.errors import CorruptRecordError
 from jbodlab.ids import TopicPartition
-from jbodlab.log import names
+from jbodlab.log import disk_errors, names
 from jbodlab.log.checkpoints import render_frame
 from jbodlab.log.directory_files import DirectoryFiles, SegmentIndexes
 from jbodlab.log.filesystem import AppendFile, Buffer, FileSystem
@@ -37,9 +39,9 @@ from jbodlab.log.instructions import (
     WriteSnapshot,
 )
 from jbodlab.log.offset_index import OffsetIndex
-from jbodlab.log.places import CutRequest, Place
+from jbodlab.log.places import Place
 from jbodlab.log.segment_reader import SegmentReader
-from jbodlab.log.segments import ActiveSegment, ClosedSegment
+from jbodlab.log.segments import ActiveSegment
 from jbodlab.log.time_index import TimeIndex
 from jbodlab.log.transactions import (
     AbortedTransaction,
@@ -68,6 +70,10 @@ class LogFiles:
         topic_id: From `partition.metadata`; None if there is none.
         shared: Open files and indexes of all logs of the log directory.
         index_interval_bytes: Of indexes that have to be made anew.
+
+    Attributes:
+        is_behind: Whether the disk had no room for something that was asked for, so that the files
+            may lack an end that the state has. Kept by whoever carries that out later.
     """
 
     def __init__(
@@ -87,6 +93,7 @@ class LogFiles:
         self._shared = shared
         self._index_interval_bytes = index_interval_bytes
         self._positions: dict[int, tuple[int, int]] = {}
+        self.is_behind = False
 
     @property
     def is_future(self) -> bool:
@@ -105,25 +112,40 @@ class LogFiles:
     # Doing what the state asks for
 
     def carry_out(self, instructions: Sequence[Instruction]) -> None:
-        """Carry instructions out in their order; writes that follow each other are one call."""
-        count, number = len(instructions), 0
-        while number < count:
-            instruction = instructions[number]
-            number += 1
-            if not isinstance(instruction, WriteAt):
-                self._change(instruction)
-                continue
-            base_offset, position, buffers = instruction
-            if number < count:
-                joined = list(buffers)
-                while number < count:
-                    following = instructions[number]
-                    if not isinstance(following, WriteAt) or following.base_offset != base_offset:
-                        break
-                    joined += following.buffers
-                    number += 1
-                buffers = joined
-            self._write(base_offset, position, buffers)
+        """Carry instructions out in their order; writes that follow each other are one call.
+
+        Raises:
+            OutOfRoomError: the disk took no more; the rest may be carried out when it does. Writes
+                that are one call are done all or not at all.
+        """
+        carried_out = 0
+        try:
+            while carried_out < len(instructions):
+                carried_out += self._carry_out_next(instructions, carried_out)
+        except OSError as error:
+            if disk_errors.is_no_space(error):
+                raise disk_errors.OutOfRoomError(error, carried_out) from error
+            raise
+
+    def _carry_out_next(self, instructions: Sequence[Instruction], number: int) -> int:
+        """Carry out one instruction, or all writes from there on; returns how many that was."""
+        instruction = instructions[number]
+        if not isinstance(instruction, WriteAt):
+            self._change(instruction)
+            return 1
+        base_offset, position, buffers = instruction
+        end = number + 1
+        if end < len(instructions):
+            joined = list(buffers)
+            while end < len(instructions):
+                following = instructions[end]
+                if not isinstance(following, WriteAt) or following.base_offset != base_offset:
+                    break
+                joined += following.buffers
+                end += 1
+            buffers = joined
+        self._write(base_offset, position, buffers)
+        return end - number
 
     def _change(self, instruction: Instruction) -> None:
         match instruction:
@@ -156,8 +178,10 @@ class LogFiles:
     def rename_to(self, name: str, *, sync: bool = True) -> None:
         """Rename the partition directory, durably if `sync`; open files go on being used."""
         target = self.directory.with_name(name)
-        self.fs.rename(self.directory, target, sync=sync)
+        self.fs.rename(self.directory, target, sync=False)
         self.directory = target
+        if sync:
+            self.fs.fsync_dir(target.parent)
 
     def forget(self, base_offset: int) -> None:
         """Close the file of a segment that is not this log's any more."""
@@ -192,7 +216,7 @@ class LogFiles:
         Raises:
             CorruptRecordError: bytes where a batch should begin are none.
         """
-        for place in places:
+        for place in self.there(places):
             known = self._positions.get(offset)
             if known is not None and known[0] == place.base_offset and known[1] <= place.size:
                 position, ahead = known[1], 0
@@ -218,35 +242,19 @@ class LogFiles:
             # The rest of this segment was compacted away.
         return b""
 
-    def first_record_at(
-        self, places: Sequence[Place], timestamp: int, start_offset: int
-    ) -> tuple[int, int] | None:
-        """Return timestamp and offset of the first record that is not older than `timestamp`.
-
-        Timestamps need not ascend in a log: the first such record in the order of offsets counts.
-
-        Args:
-            places: Segments that may hold it, from `SegmentList.places_by_time`.
-            timestamp: In ms.
-            start_offset: Records below are not counted.
-
-        Raises:
-            CorruptRecordError: the batch that should hold it is damaged.
-        """
+    def there(self, places: Sequence[Place]) -> Sequence[Place]:
+        """Return of some places what the disk had room for: the files may end before the state."""
+        if not self.is_behind:
+            return places
+        there = []
         for place in places:
-            position = place.position
-            if position is None:
-                indexes = self.indexes(place)
-                position = indexes.offset_index.lookup(indexes.time_index.lookup(timestamp))
-            reader = self.reader(place)
-            for batch in reader.scan(position):
-                header = batch.header
-                if header.max_timestamp < timestamp or header.last_offset < start_offset:
-                    continue
-                found = reader.first_record_in(batch, timestamp, start_offset)
-                if found is not None:
-                    return found
-        return None
+            path = self.path(place.base_offset)
+            # Opening must not make a segment whose turn has not come.
+            if self.fs.exists(path):
+                key = (self, place.base_offset)
+                file = self._shared.file(key, partial(self.fs.open_append, path))
+                there.append(place._replace(size=min(place.size, file.size())))
+        return there
 
     def aborted(
         self, base_offsets: Sequence[int], fetch_offset: int, upper_offset: int
@@ -273,41 +281,6 @@ class LogFiles:
             return decode_aborted(path, self.fs.read_bytes(path))
         except FileNotFoundError:
             return []
-
-    # Cuts
-
-    def cut_point(self, request: CutRequest) -> ActiveSegment:
-        """Find the place of a cut: what its segment is up to there."""
-        place, offset = request.place, request.offset
-        if request.active is not None:
-            index, times = request.active.index, request.active.time_index
-            aborted = request.active.aborted
-        else:
-            indexes = self.indexes(place)
-            index, times = indexes.offset_index.copy(), indexes.time_index.copy()
-            aborted = self.read_aborted(place.base_offset)
-        index.truncate_to(offset)
-        times.truncate_to(offset)
-        position, next_offset = index.last_position(), place.base_offset
-        max_timestamp, max_timestamp_offset = times.last
-        reader = self.reader(place)
-        for found in reader.scan(position):
-            header = found.header
-            if header.next_offset > offset:
-                break
-            position, next_offset = found.position + header.size, header.next_offset
-            if header.max_timestamp > max_timestamp:
-                max_timestamp, max_timestamp_offset = header.max_timestamp, header.last_offset
-        first = reader.first_header() if position else None
-        return ActiveSegment.loaded(
-            ClosedSegment(
-                place.base_offset, next_offset, position, max_timestamp, max_timestamp_offset
-            ),
-            index,
-            times,
-            first_timestamp=-1 if first is None else first.max_timestamp,
-            aborted=[entry for entry in aborted if entry.last_offset < next_offset],
-        )
 
     # Beside the directory's thread
 
@@ -339,9 +312,15 @@ class LogFiles:
         file = self._shared.file((self, base_offset), lambda: self._opened(base_offset, position))
         try:
             file.writev(buffers)
-        except OSError:
-            with contextlib.suppress(OSError):
-                file.truncate(position)
+        except OSError as error:
+            try:
+                # A disk that is full may not even cut; most often it took nothing.
+                if file.size() != position:
+                    file.truncate(position)
+            except OSError as failed:
+                if disk_errors.is_no_space(error):
+                    text = f"{error}, and what it took cannot be cut off: {failed}"
+                    raise OSError(errno.EIO, text, str(self.path(base_offset))) from error
             raise
 
     def _opened(self, base_offset: int, size: int) -> AppendFile:
@@ -382,7 +361,12 @@ class LogFiles:
             for _, header, _ in self.reader(place).scan():
                 segment.note(header, self._index_interval_bytes)
             segment.finish()
-            self._write_indexes(base_offset, segment.index, segment.time_index)
+            try:
+                self._write_indexes(base_offset, segment.index, segment.time_index)
+            except OSError as error:
+                # They are made anew the next time, too.
+                if not disk_errors.is_no_space(error):
+                    raise
             return SegmentIndexes(segment.index, segment.time_index)
         return SegmentIndexes(index, times)
 
@@ -418,15 +402,17 @@ class LogFiles:
         self._shared.forget((self, base_offset))
         for suffix in SEGMENT_SUFFIXES:
             path = self.path(base_offset, suffix)
-            # Somebody may have taken it away by hand, and few segments have aborted transactions.
-            if suffix == names.LOG_SUFFIX or self.fs.exists(path):
-                target = path.with_name(path.name + names.DELETED_SUFFIX)
+            target = path.with_name(path.name + names.DELETED_SUFFIX)
+            # Somebody may have taken it away by hand, few segments have aborted transactions, and a
+            # disk without room may have stopped in the middle of this.
+            if self.fs.exists(path) or (suffix == names.LOG_SUFFIX and not self.fs.exists(target)):
                 self.fs.rename(path, target, sync=False)
 
     def _write_aborted(self, base_offset: int, entries: Sequence[AbortedTransaction]) -> None:
         path = self.path(base_offset, names.TXN_INDEX_SUFFIX)
         if entries:
-            self.fs.write_bytes(path, encode_aborted(entries), sync=False)
+            # What it holds already is read meanwhile, should the disk have no room.
+            self.fs.write_atomically(path, encode_aborted(entries), sync=False)
         else:
             self.fs.unlink(path, missing_ok=True)
 

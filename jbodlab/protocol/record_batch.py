@@ -113,6 +113,24 @@ class BatchHeader:
             return -1
         return (self.base_sequence + self.last_offset_delta) & MAX_SEQUENCE
 
+    def stamped(self, base_offset: int, leader_epoch: int) -> BatchHeader:
+        """Return the header of the same batch with another offset and epoch; see `stamped_head`."""
+        return BatchHeader(
+            base_offset,
+            self.batch_length,
+            leader_epoch,
+            self.magic,
+            self.crc,
+            self.attributes,
+            self.last_offset_delta,
+            self.base_timestamp,
+            self.max_timestamp,
+            self.producer_id,
+            self.producer_epoch,
+            self.base_sequence,
+            self.records_count,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class BatchRecord:

@@ -6,7 +6,7 @@ import asyncio
 import errno
 import os
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -15,7 +15,7 @@ from broker.disk.lifecycle import LogDirEvent
 from broker.disk.log_dir import LogDir
 from broker.disk.log_dirs import LogDirs
 from jbodlab.ids import DirectoryId
-from jbodlab.log.filesystem import PosixAppendFile, PosixFileSystem
+from jbodlab.log.filesystem import Buffer, PosixAppendFile, PosixFileSystem
 from tests.waiting import run_adjustable
 
 
@@ -77,6 +77,77 @@ class DeadFile:
             return getattr(self._file, name)(*arguments)
 
         return call
+
+
+class CrampedDisk(PosixFileSystem):
+    """A disk that takes no more changes at some moment, whatever it says of its room.
+
+    Attributes:
+        left: Changes that it still takes; None for any number.
+        error: What the others get.
+        is_torn: Whether a write that it does not take leaves half of itself.
+        renames: Whether names take no room.
+        cuts: Whether cutting a file takes none.
+        taken: Changes so far.
+        refused: Changes that it did not take.
+    """
+
+    def __init__(self, left: int | None = None, error: int = errno.ENOSPC) -> None:
+        self.left = left
+        self.error = error
+        self.is_torn = self.renames = self.cuts = False
+        self.taken = 0
+        self.refused = 0
+
+    def take(self, path: Path, torn: Callable[[], object] = lambda: None) -> None:
+        """Let a change pass, or not."""
+        if self.left == 0:
+            self.refused += 1
+            if self.is_torn:
+                torn()
+            raise OSError(self.error, os.strerror(self.error), str(path))
+        self.taken += 1
+        if self.left is not None:
+            self.left -= 1
+
+    def open_append(self, path: Path) -> PosixAppendFile:
+        if not path.exists():
+            self.take(path)
+        return CrampedFile(self, path)
+
+    def mkdir(self, path: Path, *, parents: bool = False, exist_ok: bool = False) -> None:
+        self.take(path)
+        super().mkdir(path, parents=parents, exist_ok=exist_ok)
+
+    def rename(self, source: Path, target: Path, *, sync: bool = True) -> None:
+        if not self.renames:
+            self.take(source)
+        super().rename(source, target, sync=sync)
+
+    def write_bytes(self, path: Path, data: bytes, *, sync: bool) -> None:
+        self.take(path, lambda: path.write_bytes(data[: len(data) // 2]))
+        super().write_bytes(path, data, sync=sync)
+
+
+class CrampedFile(PosixAppendFile):
+    """An open file of a `CrampedDisk`."""
+
+    __slots__ = ("_disk", "_path")
+
+    def __init__(self, disk: CrampedDisk, path: Path) -> None:
+        super().__init__(path)
+        self._disk, self._path = disk, path
+
+    def writev(self, buffers: Sequence[Buffer]) -> int:
+        data = b"".join(buffers)
+        write = super().writev
+        self._disk.take(self._path, lambda: write([data[: len(data) // 2]]))
+        return write([data])
+
+    def truncate(self, size: int) -> None:
+        if not self._disk.cuts:
+            self._disk.take(self._path)
+        super().truncate(size)
 
 
 def directory_id(number: int) -> DirectoryId:

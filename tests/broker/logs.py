@@ -60,6 +60,7 @@ class Owned:
         self.log = log
         self.state, self.files = log.state, log.files
         self.topic_partition = log.topic_partition
+        self.is_blocked = False
 
     def retain(self, now_ms: int, high_watermark: int) -> bool:
         before = self.state.start_offset

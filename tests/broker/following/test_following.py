@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -21,6 +22,7 @@ from jbodlab.error_code import ErrorCode
 from jbodlab.ids import BrokerEpoch, BrokerId, TopicPartition
 from jbodlab.image.metadata_delta import MetadataDelta
 from jbodlab.image.metadata_image import MetadataImage
+from jbodlab.log.filesystem import FileSystem
 from tests.broker.logs import read_direct
 from tests.broker.replicas import (
     DEADLINE_S,
@@ -43,13 +45,19 @@ class Node:
     """A broker's replicas behind a listener, as its server puts them together."""
 
     def __init__(
-        self, root: Path, broker_id: int, nodes: dict[int, Node], fetch_wait_max_ms: int
+        self,
+        root: Path,
+        broker_id: int,
+        nodes: dict[int, Node],
+        fetch_wait_max_ms: int,
+        disk: FileSystem | None = None,
     ) -> None:
         self.broker_id = broker_id
         self.host = Host(
             root,
             broker_id=broker_id,
             fetch_wait_max_ms=fetch_wait_max_ms,
+            fs=disk,
             address_of=lambda leader: (
                 ("127.0.0.1", nodes[leader].listener.port) if leader in nodes else None
             ),
@@ -100,10 +108,13 @@ class Node:
 class Pair:
     """Brokers 1 and 2 with one partition on both; broker 1 leads."""
 
-    def __init__(self, root: Path, fetch_wait_max_ms: int) -> None:
+    def __init__(self, root: Path, fetch_wait_max_ms: int, disks: Mapping[int, FileSystem]) -> None:
         self.nodes: dict[int, Node] = {}
-        self.one = self.nodes[1] = Node(root, 1, self.nodes, fetch_wait_max_ms)
-        self.two = self.nodes[2] = Node(root, 2, self.nodes, fetch_wait_max_ms)
+        for number in (1, 2):
+            self.nodes[number] = Node(
+                root, number, self.nodes, fetch_wait_max_ms, disks.get(number)
+            )
+        self.one, self.two = self.nodes[1], self.nodes[2]
         self.metadata = Metadata(self.one, self.two)
 
     async def start(self) -> None:
@@ -129,10 +140,14 @@ class Pair:
 
 
 def run(
-    tmp_path: Path, test: Callable[[Pair], Awaitable[None]], *, fetch_wait_max_ms: int = 500
+    tmp_path: Path,
+    test: Callable[[Pair], Awaitable[None]],
+    *,
+    fetch_wait_max_ms: int = 500,
+    disks: Mapping[int, FileSystem] = MappingProxyType({}),
 ) -> None:
     async def main() -> None:
-        pair = Pair(tmp_path, fetch_wait_max_ms)
+        pair = Pair(tmp_path, fetch_wait_max_ms, disks)
         await pair.start()
         try:
             await asyncio.wait_for(test(pair), 3 * DEADLINE_S)

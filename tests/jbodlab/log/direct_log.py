@@ -16,6 +16,7 @@ from jbodlab.log.instructions import Instructions
 from jbodlab.log.loaded_log import LoadedLog, create_log
 from jbodlab.log.log_config import LogConfig
 from jbodlab.log.log_loader import load_log
+from jbodlab.log.log_search import cut_point, first_record_at
 from jbodlab.log.places import CutPoint
 from jbodlab.log.producer_replay import ProducerReplay
 from jbodlab.log.transactions import Marker
@@ -149,7 +150,7 @@ class DirectLog:
 
     def offset_for_timestamp(self, timestamp: int) -> tuple[int, int] | None:
         places = self.state.segments.places_by_time(timestamp)
-        return self.files.first_record_at(places, timestamp, self.log_start_offset)
+        return first_record_at(self.files, places, timestamp, self.log_start_offset)
 
     def offset_of_largest_timestamp(self) -> tuple[int, int] | None:
         largest = self.state.segments.largest_timestamp
@@ -163,7 +164,7 @@ class DirectLog:
         if request is None:
             self._do(self.state.truncate_epochs(offset))
             return False
-        active = self.files.cut_point(request)
+        active = cut_point(self.files, request)
         producers = None
         if request.snapshots is not None:
             replay = ProducerReplay(

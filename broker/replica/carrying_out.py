@@ -1,0 +1,239 @@
+"""Carries out what the logs of one directory want done, and keeps what their disk has no room for.
+
+Batches have their offsets long before they are written, and what follows relies on these. So a
+write that meets a full disk can neither be refused any more nor taken back. It is kept and tried
+again; whatever comes later for the same log queues up behind it, and other logs go on. Nothing of
+it was acknowledged, and of the state on the event loop nothing is wrong: the files are behind it
+for longer than usual (`LogFiles.is_behind`), and are read as far as they go.
+
+One thing overtakes what is kept: segments and snapshots that retention drops, as long as nothing
+that is kept has to do with them. Otherwise a disk that only retention can make room on stays full.
+
+All of it runs on the directory's thread. The loop learns what has happened from the outcomes, which
+come to it in the order of the calls.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple, TypeVar
+
+from broker.disk.no_space import WaitsForRoomError, all_or_lost
+from broker.disk.replica_files import ReplicaLostError
+from broker.disk.slowness import IoSamples, Work
+from jbodlab.log import disk_errors
+from jbodlab.log.disk_errors import OutOfRoomError
+from jbodlab.log.instructions import (
+    CutSegment,
+    Instruction,
+    Instructions,
+    RemoveSnapshots,
+    SetAside,
+    SyncRequest,
+    WriteEpochs,
+    WriteSnapshot,
+)
+from jbodlab.log.log_files import LogFiles
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Change:
+    """Instructions for the files of one log, and who wants to know when they are carried out.
+
+    Attributes:
+        size: Bytes that it adds to the directory.
+        sync: What must be on the disk as well before it counts as carried out.
+        done: Called on the loop with None, or with what went wrong.
+        blocked: Called on the loop when the log begins to wait for room with this change.
+    """
+
+    files: LogFiles
+    instructions: Instructions
+    size: int
+    sync: SyncRequest | None
+    done: Callable[[BaseException | None], None]
+    blocked: Callable[[], None]
+
+
+class Outcome(NamedTuple):
+    """What came of one call.
+
+    Attributes:
+        finished: Changes that need no more work, with what went wrong, those of a log in order.
+        blocked: The logs that wait for room now, and the first change of each.
+        cause: Why the disk took no more in this call; None if it took all.
+    """
+
+    finished: Sequence[tuple[Change, Exception | None]]
+    blocked: Mapping[LogFiles, Change]
+    cause: str | None
+
+
+class _Left:
+    """A change, and what is left of it to do."""
+
+    __slots__ = ("change", "instructions")
+
+    def __init__(self, change: Change) -> None:
+        self.change = change
+        self.instructions: Sequence[Instruction] = change.instructions
+
+
+class CarryingOut:
+    """The changes of one directory.
+
+    Args:
+        samples: Where the time is noted that changes take.
+        monotonic_s: The clock for that.
+    """
+
+    def __init__(self, samples: IoSamples, monotonic_s: Callable[[], float]) -> None:
+        self._samples = samples
+        self._monotonic_s = monotonic_s
+        self._kept: dict[LogFiles, deque[_Left]] = {}
+        self._finished: list[tuple[Change, Exception | None]] = []
+        self._cause: str | None = None
+
+    def carry_out(self, changes: Sequence[Change]) -> Outcome:
+        """Carry out new changes; each log gets one call with all of its own.
+
+        Raises:
+            OSError: the disk failed; nothing is known of what has been done, and nothing is kept.
+        """
+        by_log: dict[LogFiles, deque[_Left]] = {}
+        for change in changes:
+            by_log.setdefault(change.files, deque()).append(_Left(change))
+        begun_s = self._monotonic_s()
+        for files, new in by_log.items():
+            kept = self._kept.get(files)
+            if kept is None:
+                self._work(files, new, self._do)
+            else:
+                kept.extend(new)
+                self._work(files, kept, self._let_pass)
+        self._samples.note(Work.APPEND, begun_s, self._monotonic_s())
+        return self._outcome()
+
+    def try_again(self) -> Outcome:
+        """Try again what the disk had no room for; raises as `carry_out`."""
+        for files, kept in list(self._kept.items()):
+            self._work(files, kept, self._let_pass)
+            if files in self._kept:
+                self._work(files, kept, self._do)
+        return self._outcome()
+
+    def give_up(self, files: LogFiles) -> Outcome:
+        """Drop what is kept of a log that nobody will use any more."""
+        for left in self._kept.pop(files, ()):
+            self._finished.append((left.change, WaitsForRoomError(files.topic_partition)))
+        return self._outcome()
+
+    def _outcome(self) -> Outcome:
+        finished, self._finished = self._finished, []
+        cause, self._cause = self._cause, None
+        blocked = {files: kept[0].change for files, kept in self._kept.items()}
+        return Outcome(finished, blocked, cause)
+
+    def _work(
+        self,
+        files: LogFiles,
+        left: deque[_Left],
+        step: Callable[[LogFiles, deque[_Left]], None],
+    ) -> None:
+        """Do something for one log; what is wrong with it alone does not fail its neighbours."""
+        try:
+            step(files, left)
+        except OSError:
+            # The loop ends whatever is kept here.
+            self._kept.clear()
+            self._finished.clear()
+            raise
+        except Exception as error:
+            if not isinstance(error, ReplicaLostError):
+                logger.exception("change of %s failed", files.topic_partition)
+            # Else the disk is healthy, and whoever takes the replica offline says why.
+            self._finished.extend((one.change, error) for one in left)
+            left.clear()
+        files.is_behind = bool(left)
+        if left:
+            self._kept[files] = left
+        else:
+            self._kept.pop(files, None)
+
+    def _do(self, files: LogFiles, left: deque[_Left]) -> None:
+        """Carry out as much as there is room for."""
+        if len(left) == 1:
+            instructions = left[0].instructions
+        else:
+            instructions = [each for one in left for each in one.instructions]
+        count = len(instructions)
+        try:
+            files.carry_out(instructions)
+        except OutOfRoomError as error:
+            self._cause = disk_errors.describe(error)
+            count = error.carried_out
+        while left and count >= len(left[0].instructions):
+            change = left[0].change
+            if change.sync is not None:
+                all_or_lost(partial(files.sync, files.fs, change.sync))
+            count -= len(left.popleft().instructions)
+            self._finished.append((change, None))
+        if left:
+            left[0].instructions = left[0].instructions[count:]
+
+    def _let_pass(self, files: LogFiles, left: deque[_Left]) -> None:
+        """Carry out in front of what is kept what drops other segments than it writes."""
+        segments: set[int] = set()
+        snapshots: set[int] = set()
+        for one in left:
+            stays: list[Instruction] = []
+            for number, instruction in enumerate(one.instructions):
+                match instruction:
+                    case SetAside(base_offset):
+                        passes = base_offset not in segments
+                    case RemoveSnapshots(offsets):
+                        passes = snapshots.isdisjoint(offsets)
+                    case _:
+                        passes = False
+                if passes and self._passed(files, instruction):
+                    continue
+                if isinstance(instruction, SetAside | CutSegment):
+                    # Segments go in their order, so that a death in between leaves no gap.
+                    one.instructions = (*stays, *one.instructions[number:])
+                    return
+                stays.append(instruction)
+                match instruction:
+                    case WriteSnapshot(offset):
+                        snapshots.add(offset)
+                    case WriteEpochs() | RemoveSnapshots():
+                        pass
+                    case _:
+                        segments.add(instruction.base_offset)
+            one.instructions = stays
+
+    def _passed(self, files: LogFiles, instruction: Instruction) -> bool:
+        try:
+            files.carry_out((instruction,))
+        except OutOfRoomError as error:
+            self._cause = disk_errors.describe(error)
+            return False
+        return True
+
+
+def unless_behind(files: LogFiles, function: Callable[[], T]) -> T:
+    """Do something with the files of a log that must have all there is, on a directory's thread.
+
+    Raises:
+        WaitsForRoomError: they have not.
+    """
+    if files.is_behind:
+        raise WaitsForRoomError(files.topic_partition)
+    return function()

@@ -1,0 +1,581 @@
+"""Disks that take no more in the middle of what logs want done, whatever they say of their room."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from broker.disk import disk_space
+from broker.disk.loading import close_log_dirs
+from broker.disk.log_dir import LogDir
+from broker.disk.log_dirs import LogDirs
+from broker.disk.logs_in_use import LogInUse
+from broker.disk.no_space import WaitsForRoomError
+from broker.replica.directory_writer import TRY_AGAIN_S, DirectoryWriter
+from broker.replica.partition_log import PartitionLog
+from broker.replica.replica_state import Following, Leading
+from broker.replica.tail_cache import EMPTY_SLICE, Slice, TailCacheBudget
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import LogDirError
+from jbodlab.ids import BrokerEpoch
+from jbodlab.log.filesystem import PosixFileSystem
+from jbodlab.log.loaded_log import create_log
+from jbodlab.log.log_config import LogConfig
+from jbodlab.log.transactions import read_marker
+from jbodlab.protocol.record_batch import build_batch, iterate_headers, read_header
+from tests.broker.disks import CrampedDisk, make_log_dir, run
+from tests.broker.following.test_following import Node, Pair
+from tests.broker.following.test_following import run as run_pair
+from tests.broker.logs import TOPIC_ID, Hosted, topic_partition
+from tests.broker.replica.test_full_directories import ROOM, look, watch
+from tests.broker.replicas import (
+    TP,
+    Host,
+    Metadata,
+    batch,
+    broker,
+    change,
+    feature,
+    partition_record,
+    topic,
+    until,
+)
+from tests.jbodlab.log import transactional
+from tests.jbodlab.log.direct_log import DirectLog
+from tests.waiting import quiet, set_forward, turns
+
+CONFIG = LogConfig(segment_bytes=300, index_interval_bytes=100, retention_ms=-1)
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+
+
+class Box:
+    """A log on a cramped disk, and the batches that it is to hold."""
+
+    def __init__(self, disk: CrampedDisk, log_dir: LogDir, log: PartitionLog) -> None:
+        self.disk, self.log_dir, self.log = disk, log_dir, log
+        self.batches: list[bytes] = []
+        self.failures: list[BaseException] = []
+        log.on_failed = self.failures.append
+
+    @classmethod
+    async def create(cls, path: Path, disk: CrampedDisk) -> Box:
+        path.mkdir(parents=True)  # noqa: ASYNC240 - of a test
+        log_dir = make_log_dir(path / "d1", 1, disk)
+        return cls(disk, log_dir, await cls.new_log(log_dir, DirectoryWriter(log_dir), 0))
+
+    @staticmethod
+    async def new_log(log_dir: LogDir, writer: DirectoryWriter, number: int) -> PartitionLog:
+        created = await log_dir.run(
+            lambda: create_log(
+                log_dir.fs, log_dir.path, topic_partition(number), TOPIC_ID, CONFIG, log_dir.files
+            )
+        )
+        return PartitionLog(created, writer, TailCacheBudget())
+
+    def append(self, count: int = 1, *, epoch: int = 0, producer: int = 7) -> None:
+        for _ in range(count):
+            end = self.log.end_offset
+            self.take(
+                build_batch(
+                    [(None, b"v" * 20)] * 2,
+                    base_offset=end,
+                    leader_epoch=epoch,
+                    timestamp_ms=1000 + end,
+                    producer_id=producer,
+                    producer_epoch=0,
+                    base_sequence=end,
+                )
+            )
+
+    def take(self, data: bytes) -> None:
+        header = read_header(data)
+        marker = read_marker(data, 0, header) if header.is_control else None
+        self.log.append_as_follower(
+            data, [header], {} if marker is None else {header.base_offset: marker}
+        )
+        self.batches.append(data)
+
+    def abort_a_transaction(self, producer: int) -> None:
+        self.take(transactional.data(self.log.end_offset, producer, 0))
+        self.take(transactional.marker(self.log.end_offset, producer, transactional.ABORT))
+
+    async def truncate(self, count: int) -> None:
+        """Cut so many batches off; on a disk without room that waits."""
+        offset = read_header(self.batches[-count]).base_offset
+        while True:
+            try:
+                await self.log.truncate(offset)
+            except WaitsForRoomError:
+                await self.check_reading()
+                await self.make_room()
+            else:
+                break
+        del self.batches[-count:]
+
+    async def make_room(self) -> None:
+        self.disk.left = None
+        await turns()
+        while self.log.is_blocked:
+            set_forward(TRY_AGAIN_S)
+            await self.log.barrier()
+            await turns()
+
+    async def check_reading(self) -> None:
+        """What is written can be read, to its last batch, and nothing behind it."""
+        log, found, offset = self.log, [], 0
+        await log.barrier()
+        await turns()
+        log.tail.clear()
+        end = log.written_end
+        while offset < end:
+            got = log.read(offset, 100, end, at_least_one=True)
+            assert not isinstance(got, Slice)
+            data = await got
+            assert data, f"nothing at {offset} of {end}"
+            for position, header in iterate_headers(data):
+                found.append(data[position : position + header.size])
+                offset = header.next_offset
+        assert offset == end
+        assert found == self.batches[: len(found)]
+        assert log.read(end, 100, end, at_least_one=True) is EMPTY_SLICE
+        for timestamp in (0, 1000 + end // 2):
+            await log.offset_for_timestamp(timestamp)
+        await log.aborted_between(0, end)
+
+    async def check(self) -> None:
+        """All that was appended, and not cut, is there; in the files as in the state."""
+        log = self.log
+        assert self.log_dir.is_online, self.log_dir.cause
+        assert not self.failures
+        assert log.is_settled
+        await self.check_reading()
+        assert log.written_end == log.end_offset
+        loaded = DirectLog.load(
+            PosixFileSystem(),
+            log.files.directory,
+            CONFIG,
+            clean=False,
+            recovery_point=0,
+            log_start_offset=0,
+        )
+        assert loaded.log_end_offset == log.end_offset
+        assert loaded.segment_base_offsets == log.state.segments.base_offsets
+        assert loaded.size_bytes == log.state.segments.size_bytes
+        assert loaded.epochs.entries == log.epochs.entries
+        entry, other = loaded.producers.entry(7), log.producers.entry(7)
+        assert (entry and entry.last_sequence) == (other and other.last_sequence)
+        assert loaded.read(log.start_offset, 1 << 20)
+        loaded.abandon()
+
+
+async def work(box: Box) -> None:
+    """Ask for every kind of instruction."""
+    log = box.log
+    box.append(2)
+    box.abort_a_transaction(50)
+    box.append(3, epoch=1)
+    await log.written()
+    box.abort_a_transaction(51)
+    box.append(4, epoch=1)
+    await box.truncate(2)
+    box.append(2, epoch=2)
+    await box.truncate(5)
+    box.append(4, epoch=3)
+    # In one turn, so that it is one call of the thread.
+    log.assign_epoch(4)
+    box.append(5, epoch=4)
+    await log.written()
+
+
+@pytest.mark.parametrize("is_torn", [False, True])
+def test_wherever_the_disk_takes_no_more_the_log_is_what_was_appended(
+    tmp_path: Path, is_torn: bool
+) -> None:
+    async def at(position: int | None) -> int:
+        disk = CrampedDisk(error=NO_ROOM[(position or 0) % 2])
+        disk.is_torn = disk.cuts = is_torn
+        box = await Box.create(tmp_path / str(position), disk)
+        begun = disk.taken
+        disk.left = position
+        await work(box)
+        await box.log.barrier()
+        await turns()
+        if position is not None:
+            assert disk.refused
+            assert box.log_dir.space.disk.is_full
+            await box.check_reading()
+            await box.make_room()
+        await box.check()
+        box.log_dir.stop()
+        return disk.taken - begun
+
+    counts: list[int] = []
+
+    async def whole() -> None:
+        counts.append(await at(None))
+
+    run(whole)
+    assert counts[0] > 40
+    for position in range(counts[0]):
+
+        async def cramped(position: int = position) -> None:
+            await at(position)
+
+        run(cramped)
+
+
+def boxed(tmp_path: Path, test: Callable[[Box], Awaitable[None]]) -> None:
+    async def body() -> None:
+        box = await Box.create(tmp_path / "box", CrampedDisk())
+        await test(box)
+        box.log_dir.stop()
+
+    run(body)
+
+
+async def blocked(box: Box, count: int = 3) -> None:
+    """Append batches for which there is no room."""
+    box.disk.left = 0
+    box.append(count)
+    await until(lambda: box.log.is_blocked)
+
+
+def test_what_waits_for_room_is_confirmed_to_nobody_until_it_is_written(tmp_path: Path) -> None:
+    async def test(box: Box) -> None:
+        box.append(2)
+        await box.log.written()
+        ends: list[int] = []
+        box.log.on_written = lambda: ends.append(box.log.written_end)
+        await blocked(box)
+        box.append()
+        await box.log.written()
+        assert (box.log.written_end, box.log.end_offset) == (4, 12)
+        assert not box.log.is_settled
+        assert not ends
+
+        # Tried again, and again refused.
+        refused = box.disk.refused
+        set_forward(TRY_AGAIN_S)
+        await until(lambda: box.disk.refused > refused)
+        assert not ends
+
+        await box.make_room()
+        assert ends[-1] == 12
+        await box.check()
+
+    boxed(tmp_path, test)
+
+
+def test_other_logs_go_on(tmp_path: Path) -> None:
+    async def test(box: Box) -> None:
+        other = Box(box.disk, box.log_dir, await Box.new_log(box.log_dir, box.log.writer, 1))
+        await blocked(box)
+        # Enough for this one, which has to write its first leader epoch as well.
+        box.disk.left = 3
+        other.append()
+        await other.log.written()
+        assert other.log.written_end == 2
+        assert box.log.is_blocked
+        assert not other.log.is_blocked
+
+        await box.make_room()
+        await box.check()
+        await other.check()
+
+    boxed(tmp_path, test)
+
+
+def test_retention_makes_room_for_the_log_that_waits(tmp_path: Path) -> None:
+    async def test(box: Box) -> None:
+        box.append(20)
+        await box.log.written()
+        folder, first = box.log.files.directory, box.log.state.segments.base_offsets[0]
+        await blocked(box, 20)
+        kept = box.log.state.segments.base_offsets
+
+        box.log.config = LogConfig(segment_bytes=300, index_interval_bytes=100, retention_bytes=1)
+        box.disk.renames = True
+        assert box.log.retain(0, box.log.written_end)
+        await box.log.barrier()
+        await turns()
+
+        assert box.log.is_blocked
+        assert box.log.state.segments.base_offsets != kept
+        assert not (folder / f"{first:020}.log").exists()
+        assert (folder / f"{first:020}.log.deleted").exists()
+        start = box.log.start_offset
+        assert start > 0
+        await box.make_room()
+        assert box.log.written_end == 80
+        assert box.log_dir.is_online
+        got = box.log.files.read(box.log.state.segments.places(start), start, 1 << 20)
+        assert read_header(got).base_offset == start
+
+    boxed(tmp_path, test)
+
+
+def test_a_cut_waits_its_turn_and_can_be_given_up_meanwhile(tmp_path: Path) -> None:
+    async def test(box: Box) -> None:
+        box.append(5)
+        await box.log.written()
+        # It is looked up behind a write that the loop does not know to be stuck.
+        box.disk.left = 0
+        box.append(3)
+        with pytest.raises(WaitsForRoomError):
+            await box.log.truncate(4)
+        with pytest.raises(WaitsForRoomError):
+            await box.log.truncate(12)
+        cutting = asyncio.ensure_future(box.log.truncate(4))
+        await asyncio.sleep(0)
+        cutting.cancel()
+        await asyncio.gather(cutting, return_exceptions=True)
+        # It leads again.
+        box.log.assign_epoch(3)
+        assert box.log.end_offset == 16
+
+        await box.make_room()
+        box.append(2, epoch=3)
+        await box.log.written()
+        await box.check()
+        await box.truncate(6)
+        await box.log.written()
+        await box.check()
+
+    boxed(tmp_path, test)
+
+
+def test_a_log_that_begins_anew_does_so_behind_what_waits(tmp_path: Path) -> None:
+    async def test(box: Box) -> None:
+        box.append(10)
+        await box.log.written()
+        await blocked(box)
+        await box.log.restart_at(100)
+        assert box.log.end_offset == 100
+        box.append(2)
+
+        await box.make_room()
+        assert box.log.is_settled
+        assert box.log_dir.is_online
+        assert box.log.state.segments.base_offsets == (100,)
+        files = sorted(each.name for each in box.log.files.directory.glob("*.log"))
+        assert files == [f"{100:020}.log"]
+
+    boxed(tmp_path, test)
+
+
+def test_a_directory_that_fails_ends_what_waits(tmp_path: Path) -> None:
+    async def test(box: Box) -> None:
+        await blocked(box)
+        box.log_dir.go_offline("pulled out")
+        set_forward(TRY_AGAIN_S)
+        await until(lambda: bool(box.failures))
+        assert isinstance(box.failures[0], LogDirError)
+        assert len(box.failures) == 1
+
+    boxed(tmp_path, test)
+
+
+def test_a_disk_that_cannot_even_undo_half_a_write_has_failed(tmp_path: Path) -> None:
+    async def test(box: Box) -> None:
+        box.append()
+        await box.log.written()
+
+        box.disk.is_torn = True
+        box.disk.left = 0
+        box.append()
+        await until(lambda: bool(box.failures))
+        assert "cannot be cut off" in str(box.failures[0])
+
+    boxed(tmp_path, test)
+
+
+def test_no_recovery_point_passes_what_waits(tmp_path: Path) -> None:
+    async def test(box: Box) -> None:
+        box.append(10)
+        await box.log.written()
+        await blocked(box, 10)
+        request = box.log.state.sync_request(with_active=True)
+        await box.log.barrier()
+        with pytest.raises(WaitsForRoomError):
+            await box.log.sync(request)
+        assert box.log.state.recovery_point == 0
+
+        await box.make_room()
+        await box.log.sync(box.log.state.sync_request(with_active=True))
+        await turns()
+        assert box.log.state.recovery_point == 40
+
+    boxed(tmp_path, test)
+
+
+def test_a_directory_with_something_that_waits_is_not_marked_as_clean(tmp_path: Path) -> None:
+    async def test(box: Box) -> None:
+        box.append(10)
+        await box.log.written()
+        await blocked(box, 10)
+        box.log.writer.stop()
+        box.disk.left = None
+        hosted = Hosted()
+        hosted.logs["d1"] = [LogInUse(box.log, 20)]
+        log_dirs = LogDirs([box.log_dir], metadata_dir=box.log_dir, on_fatal=lambda _: None)
+
+        assert not await close_log_dirs(log_dirs, hosted, BrokerEpoch(1), timeout_s=10)
+
+        assert not (box.log_dir.path / ".kafka_cleanshutdown").exists()
+        loaded = DirectLog.load(
+            PosixFileSystem(),
+            box.log.files.directory,
+            CONFIG,
+            clean=False,
+            recovery_point=0,
+            log_start_offset=0,
+        )
+        assert loaded.log_end_offset == 20
+        loaded.abandon()
+
+    boxed(tmp_path, test)
+
+
+# With replicas
+
+
+async def led(tmp_path: Path, disk: CrampedDisk) -> Host:
+    host = Host(tmp_path, fs=disk)
+    Metadata(host.manager.roles).apply(
+        feature(),
+        broker(1, *host.directories),
+        topic(),
+        partition_record((1,), (host.directory(0),)),
+    )
+    await host.online()
+    return host
+
+
+def test_a_produce_request_is_answered_when_its_batch_is_written_and_written_once(
+    tmp_path: Path,
+) -> None:
+    async def body() -> None:
+        disk = CrampedDisk()
+        host = await led(tmp_path, disk)
+        assert (await host.produced(batch(producer_id=5, sequence=0))).base_offset == 0
+        disk.left = 0
+        waiting = host.produce(batch(producer_id=5, sequence=1))
+        log = (await host.online()).log
+        assert log is not None
+        await until(lambda: log.is_blocked)
+        # The client gave up and asks again.
+        again = host.produce(batch(producer_id=5, sequence=1))
+        await quiet(host.dirs)
+        assert not waiting.done()
+        assert not again.done()
+        refused = await host.produced(batch(producer_id=5, sequence=2))
+        assert refused.error_code is ErrorCode.KAFKA_STORAGE_ERROR
+        assert host.dirs[0].is_online
+
+        disk.left = None
+        for future in (waiting, again):
+            (result,) = await asyncio.wait_for(future, 10)
+            assert (result.error_code, result.base_offset) == (ErrorCode.NONE, 1)
+        assert log.written_end == log.end_offset == 2
+        await host.stop()
+
+    run(body)
+
+
+def test_a_replica_that_waits_for_room_can_be_deleted(tmp_path: Path) -> None:
+    async def body() -> None:
+        disk = CrampedDisk()
+        host = await led(tmp_path, disk)
+        await host.produced(batch())
+        partition = await host.online()
+        log = partition.log
+        assert log is not None
+        disk.left = 0
+        host.produce(batch())
+        await until(lambda: log.is_blocked)
+
+        partition.delete(None)
+        host.manager.placement.delete(TP, log)
+        await quiet(host.dirs)
+        assert not host.removed, "a rename may take room as well"
+        assert host.dirs[0].is_online
+
+        disk.left = None
+        await until(lambda: bool(host.removed))
+        assert not log.is_blocked
+        assert host.removed[0].name.endswith("-delete")
+        await host.stop()
+
+    run(body)
+
+
+@pytest.fixture
+def believed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that takes a small file again is believed to have room."""
+    monkeypatch.setattr(disk_space, "DENIAL_S", 0.0)
+
+
+async def room_again(node: Node, disk: CrampedDisk, condition: Callable[[], bool]) -> None:
+    """Wait for what follows when the disk takes everything again."""
+    monitor = watch(node.host)
+    disk.left = None
+
+    def looked() -> bool:
+        look(monitor, node.host.dirs[0], ROOM)
+        return condition()
+
+    await until(looked)
+
+
+@pytest.mark.usefixtures("believed_at_once")
+def test_a_follower_that_waits_for_room_catches_up(tmp_path: Path) -> None:
+    disk = CrampedDisk()
+
+    async def test(pair: Pair) -> None:
+        await pair.produced(pair.one, batch(2))
+        disk.left = 0
+        produced = pair.one.host.produce(batch(3))
+        log = pair.two.replica.log
+        assert log is not None
+        await until(lambda: log.is_blocked)
+        assert log.written_end == 2
+        assert pair.two.replica.high_watermark <= 2
+        await quiet(pair.two.host.dirs)
+        assert not produced.done(), "the leader is told of nothing that is not written"
+
+        await room_again(pair.two, disk, produced.done)
+        assert (await produced)[0].error_code is ErrorCode.NONE
+        assert pair.two.content() == pair.one.content()
+
+    run_pair(tmp_path, test, disks={2: disk})
+
+
+@pytest.mark.usefixtures("believed_at_once")
+def test_a_leader_that_waits_for_room_becomes_a_follower_without_its_tail(tmp_path: Path) -> None:
+    disk = CrampedDisk()
+
+    async def test(pair: Pair) -> None:
+        await pair.produced(pair.one, batch(2))
+        disk.left = 0
+        lost = pair.one.host.produce(batch(value=b"lost"))
+        log = pair.one.replica.log
+        assert log is not None
+        await until(lambda: log.is_blocked)
+        pair.metadata.apply(change(isr=(2,), leader=2))
+        assert isinstance(pair.two.replica.state, Leading)
+        assert isinstance(pair.one.replica.state, Following)
+        (result,) = await asyncio.wait_for(lost, 10)
+        assert result.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert (await pair.produced(pair.two, batch(3))).error_code is ErrorCode.NONE
+        await quiet(pair.one.host.dirs)
+        assert log.written_end == 2
+
+        await room_again(pair.one, disk, lambda: log.written_end == 5)
+        assert pair.one.content() == pair.two.content()
+        assert pair.one.host.dirs[0].is_online
+
+    run_pair(tmp_path, test, disks={1: disk})
