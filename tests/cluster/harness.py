@@ -258,7 +258,7 @@ def read_all(
 
 def assert_nothing_lost(load: Load, found: dict[int, list[tuple[int, bytes]]]) -> None:
     """Every acknowledged record is there once, where it was acknowledged, and in order."""
-    assert not load.errors
+    assert not load.errors, f"{len(load.errors)} errors, such as {sorted(set(load.errors))[:3]}"
     numbers = [int(value) for records in found.values() for _, value in records]
     assert len(numbers) == len(set(numbers)), "duplicated records"
     places = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import re
 import shutil
 import time
 from collections.abc import Iterator
@@ -73,6 +75,65 @@ def test_a_slow_disk_costs_time_and_nothing_else(cluster: Cluster) -> None:
 
     assert_nothing_lost(load, read_all(cluster.bootstrap, "slow", PARTITIONS))
     assert "went offline" not in cluster.broker(1).output()
+
+
+@pytest.mark.parametrize(
+    ("fault", "calls", "code"),
+    [
+        ("blocks", CallClass.WRITE, errno.ENOSPC),
+        ("inodes", CallClass.CREATE, errno.EDQUOT),
+    ],
+)
+def test_a_disk_that_takes_no_more_unannounced_is_full_and_goes_on(
+    cluster: Cluster, fault: str, calls: CallClass, code: int
+) -> None:
+    """`statvfs` tells of room all the time, and the disk stops in the middle of appends."""
+    many, alone = f"many-{fault}", f"alone-{fault}"
+    # New segments are made all the time.
+    cluster.create_topic(many, PARTITIONS, 3, segment_ms="500")
+    cluster.create_topic(alone, PARTITIONS, 1, segment_ms="500")
+    broker = cluster.broker(1)
+    directory, touched = first_directory(cluster, 1, many)
+    said = len(broker.output())
+
+    def condition() -> str:
+        found = re.findall(
+            rf"log directory {directory} \(\S+\) is (\w+), was", broker.output()[said:]
+        )
+        return found[-1] if found else ""
+
+    with (
+        Load(cluster.bootstrap, many) as load,
+        Load(cluster.bootstrap, alone) as load_alone,
+    ):
+        broken = broker.log_dir_at(directory).errs(code, calls)
+        wait_for(f"{directory} is FULL", lambda: condition() == "FULL", last_seen=condition)
+        wait_for(
+            f"replicas in {directory} out of leadership and ISR",
+            lambda: in_sync_without(cluster, 1, many, touched),
+        )
+        moment = time.monotonic()
+        wait_for(
+            "acknowledgements of every partition that can be led elsewhere",
+            lambda: all(load.acknowledged_after(moment, p) for p in range(PARTITIONS)),
+        )
+        # What is there is read, to its end.
+        there = read_all(cluster.bootstrap, alone, PARTITIONS)
+        assert broken.bites.broken >= 1
+        broken.heal()
+        wait_for(f"{directory} is HEALTHY", lambda: condition() == "HEALTHY", last_seen=condition)
+        healed = time.monotonic()
+        wait_for(
+            "acknowledgements of every partition without other replicas",
+            lambda: all(load_alone.acknowledged_after(healed, p) for p in range(PARTITIONS)),
+        )
+        cluster.wait_isr(many)
+
+    assert_nothing_lost(load, read_all(cluster.bootstrap, many, PARTITIONS))
+    found = read_all(cluster.bootstrap, alone, PARTITIONS)
+    assert_nothing_lost(load_alone, found)
+    assert all(found[p][: len(there[p])] == there[p] for p in range(PARTITIONS))
+    assert "went offline" not in broker.output()
 
 
 def test_a_disk_that_fails_appends_to_open_segments_is_left_by_its_broker(
