@@ -107,33 +107,39 @@ async def load_logs(
     finally:
         for watch in watches:
             watch.cancel()
-    replicas: list[LoadedReplica] = []
-    loaded: list[LogDir] = []
-    for log_dir, result in zip(loading, results, strict=True):
-        if isinstance(result, NoSpaceError):
-            # Without room to repair what a crash has left, nobody can tell what the logs hold.
-            log_dirs.fail(log_dir, result.cause)
-            continue
-        if isinstance(result, LogDirError):
-            continue
-        if isinstance(result, BaseException):
-            raise result
-        loaded.append(log_dir)
-        log_dir.replica_count = len(result)
-        logger.info("loaded %d logs", len(result), extra=log_dir.log_fields())
-        replicas.extend(
-            LoadedReplica(
-                log=log,
-                log_dir=log_dir,
-                high_watermark=high_watermark,
-                is_future=log.files.is_future,
-            )
-            for log, high_watermark in result
-        )
-    for log_dir in loaded:
-        if log_dir.is_online:
+    found = {
+        log_dir: _loaded(log_dirs, log_dir, result)
+        for log_dir, result in zip(loading, results, strict=True)
+    }
+    for log_dir, replicas in found.items():
+        if replicas is not None and log_dir.is_online:
             log_dir.handle(LogDirEvent.LOADED)
-    return replicas
+    return [replica for replicas in found.values() for replica in replicas or ()]
+
+
+def _loaded(
+    log_dirs: LogDirs, log_dir: LogDir, result: list[FoundLog] | BaseException
+) -> list[LoadedReplica] | None:
+    """Return what was found in a directory; None if it went offline over it."""
+    if isinstance(result, NoSpaceError):
+        # Without room to repair what a crash has left, nobody can tell what the logs hold.
+        log_dirs.fail(log_dir, result.cause)
+        return None
+    if isinstance(result, LogDirError):
+        return None
+    if isinstance(result, BaseException):
+        raise result
+    log_dir.replica_count = len(result)
+    logger.info("loaded %d logs", len(result), extra=log_dir.log_fields())
+    return [
+        LoadedReplica(
+            log=log,
+            log_dir=log_dir,
+            high_watermark=high_watermark,
+            is_future=log.files.is_future,
+        )
+        for log, high_watermark in result
+    ]
 
 
 async def load_revived(
