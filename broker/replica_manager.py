@@ -40,6 +40,7 @@ from broker.replica.client_requests import (
     SessionRequest,
 )
 from broker.replica.clock import Clock
+from broker.replica.directory_writer import WriteCheckpoints
 from broker.replica.in_sync import IsrChanges
 from broker.replica.partition import Partition
 from broker.replica.registry import ReplicaRegistry
@@ -115,6 +116,7 @@ class ReplicaManager:
         assigner: Assigner,
         remove_later: Callable[[LogDir, Path, int], None],
         on_moved: Callable[[LogDir, LogDir], None],
+        write_checkpoints: WriteCheckpoints,
         leader_quota: ByteQuota | None = None,
     ) -> None:
         self.registry = registry
@@ -132,7 +134,7 @@ class ReplicaManager:
         self._sessions = FetchSessions(
             self._fetches, self._loop, self._clock.now_ms, outside.random_bytes
         )
-        self.placement = ReplicaPlacement(log_dirs, remove_later)
+        self.placement = ReplicaPlacement(log_dirs, remove_later, write_checkpoints)
         self.moves = RunningMoves(
             log_dirs,
             self.placement,

@@ -128,6 +128,10 @@ class Disks:
         self._checkpoints.write_all(target)
         self._checkpoints.write_all(source)
 
+    async def lower_checkpoints(self, log_dir: LogDir) -> None:
+        """Write what a log that is about to be cut has lowered; raises LogDirError."""
+        await self._checkpoints.lower(log_dir)
+
     async def _schedule_leftovers(self, log_dir: LogDir) -> None:
         await self.remover.schedule_leftovers_in(log_dir, self._config.file_delete_delay_ms)
 

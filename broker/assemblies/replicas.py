@@ -82,6 +82,7 @@ class Replicas:
             assigner=self.reports,
             remove_later=disks.remover.schedule,
             on_moved=disks.replica_moved,
+            write_checkpoints=disks.lower_checkpoints,
             leader_quota=self._quotas.leader,
         )
 

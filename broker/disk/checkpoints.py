@@ -114,6 +114,17 @@ class CheckpointWriter:
                     await log.sync(request)
         await self._write(log_dir, names.RECOVERY_POINT_FILE)
 
+    async def lower(self, log_dir: LogDir) -> None:
+        """Write what a log that is about to be cut has lowered.
+
+        Raises:
+            LogDirError: the directory failed.
+        """
+        await asyncio.gather(
+            self._write(log_dir, names.HIGH_WATERMARK_FILE),
+            self._write(log_dir, names.RECOVERY_POINT_FILE),
+        )
+
     def write_log_starts(self, log_dir: LogDir) -> asyncio.Future[None]:
         """Write `log-start-offset-checkpoint` of one directory if it changed."""
         return self._write(log_dir, names.LOG_START_OFFSET_FILE)
@@ -224,7 +235,7 @@ def log_start_offsets(logs: Logs) -> Offsets:
 def high_watermarks(logs: Logs) -> Offsets:
     """Return the content of `replication-offset-checkpoint`."""
     return {
-        log.topic_partition: min(high_watermark, log.state.end_offset)
+        log.topic_partition: log.state.disk.below_cut(min(high_watermark, log.state.end_offset))
         for log, high_watermark in logs
     }
 

@@ -342,7 +342,9 @@ class Lane:
                 log.end_offset,
                 leader_end,
             )
-            if await log.truncate(leader_end, is_wanted=partial(_follows, partition, log, epoch)):
+            is_wanted = partial(_follows, partition, log, epoch)
+            committed = partition.high_watermark
+            if await log.truncate(leader_end, committed=committed, is_wanted=is_wanted):
                 partition.truncated()
             return True
         leader_start = await self._connection.ask_offset(partition.topic_partition, epoch, -2)
@@ -354,7 +356,9 @@ class Lane:
             log.end_offset,
             leader_start,
         )
-        if await log.restart_at(leader_start, is_wanted=partial(_follows, partition, log, epoch)):
+        is_wanted = partial(_follows, partition, log, epoch)
+        committed = partition.high_watermark
+        if await log.restart_at(leader_start, committed=committed, is_wanted=is_wanted):
             partition.truncated()
         return True
 

@@ -114,5 +114,5 @@ async def truncate_to_leader(
             "partition": partition.topic_partition.partition,
         },
     )
-    if await log.truncate(offset, is_wanted=is_wanted):
+    if await log.truncate(offset, committed=partition.high_watermark, is_wanted=is_wanted):
         partition.truncated()

@@ -23,7 +23,7 @@ from broker.placement import replica_folders
 from broker.placement.choice import SpreadByBytes, candidates
 from broker.placement.creation_queue import CreationQueue
 from broker.placement.reconcile import Action, ReplicaFacts, reconcile
-from broker.replica.directory_writer import DirectoryWriter
+from broker.replica.directory_writer import DirectoryWriter, WriteCheckpoints
 from broker.replica.partition_log import PartitionLog
 from broker.replica.tail_cache import TailCacheBudget
 from jbodlab.directory_id import UNASSIGNED
@@ -44,16 +44,21 @@ class ReplicaPlacement:
         log_dirs: The directories.
         remove_later: Called with a directory that was renamed to `-delete`, to have it removed
             after a delay in ms.
+        write_checkpoints: See `DirectoryWriter`.
     """
 
     def __init__(
-        self, log_dirs: LogDirs, remove_later: Callable[[LogDir, Path, int], None]
+        self,
+        log_dirs: LogDirs,
+        remove_later: Callable[[LogDir, Path, int], None],
+        write_checkpoints: WriteCheckpoints,
     ) -> None:
         self.log_dirs = log_dirs
         # Whether new replicas are spread by free bytes; else each goes where the fewest are.
         self._by_bytes = False
         self._spread = SpreadByBytes()
         self._remove_later = remove_later
+        self._write_checkpoints = write_checkpoints
         self._writers: dict[LogDir, DirectoryWriter] = {}
         self._budget = TailCacheBudget()
         self._loaded: dict[TopicPartition, tuple[PartitionLog, int]] = {}
@@ -274,7 +279,7 @@ class ReplicaPlacement:
         """Return the queue of appends of a directory."""
         writer = self._writers.get(log_dir)
         if writer is None:
-            writer = self._writers[log_dir] = DirectoryWriter(log_dir)
+            writer = self._writers[log_dir] = DirectoryWriter(log_dir, self._write_checkpoints)
         return writer
 
     async def close(self) -> None:

@@ -12,7 +12,7 @@ where the directory fails or the log is given up.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -23,6 +23,7 @@ from jbodlab.log.log_files import LogFiles
 from jbodlab.supervised import call_each
 
 T = TypeVar("T")
+WriteCheckpoints = Callable[[LogDir], Awaitable[None]]
 
 MAX_CALL_BYTES = 16 << 20
 """Most bytes of one call, so that reads of the directory are not kept waiting behind it."""
@@ -32,10 +33,16 @@ TRY_AGAIN_S = 1.0
 
 
 class DirectoryWriter:
-    """The queue of changes in front of one directory's thread; used on the loop only."""
+    """The queue of changes in front of one directory's thread; used on the loop only.
 
-    def __init__(self, log_dir: LogDir) -> None:
+    Args:
+        log_dir: The directory.
+        write_checkpoints: Writes those of a directory that a coming cut has lowered.
+    """
+
+    def __init__(self, log_dir: LogDir, write_checkpoints: WriteCheckpoints) -> None:
         self.log_dir = log_dir
+        self.write_checkpoints = write_checkpoints
         self._queue: list[Change] = []
         self._carrying_out = CarryingOut(log_dir.io_samples, log_dir.outside.monotonic_s)
         """On the thread only."""

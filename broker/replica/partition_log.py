@@ -15,6 +15,7 @@ If an instruction fails otherwise the state is wrong; therefore the replica is o
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -24,6 +25,7 @@ from broker.disk.condition import space_text
 from broker.disk.log_dir import LogDir
 from broker.disk.no_space import all_or_lost
 from broker.replica.carrying_out import Change, unless_behind
+from broker.replica.cuts import find_cut, lowered_checkpoints
 from broker.replica.directory_writer import DirectoryWriter
 from broker.replica.tail_cache import EMPTY_SLICE, Slice, TailCache, TailCacheBudget
 from jbodlab.error_code import ErrorCode
@@ -33,10 +35,9 @@ from jbodlab.log.instructions import Instruction, Instructions, SetAside, SyncRe
 from jbodlab.log.leader_epochs import LeaderEpochs
 from jbodlab.log.loaded_log import LoadedLog
 from jbodlab.log.log_config import LogConfig
-from jbodlab.log.log_search import cut_point, first_record_at
+from jbodlab.log.log_search import first_record_at
 from jbodlab.log.log_state import NO_MARKERS
-from jbodlab.log.places import CutPoint, CutRequest
-from jbodlab.log.producer_replay import ProducerReplay
+from jbodlab.log.places import CutPoint
 from jbodlab.log.producer_state import ProducerState
 from jbodlab.log.transactions import Marker, aborted_between
 from jbodlab.protocol.record_batch import BatchHeader, stamped_head
@@ -164,11 +165,14 @@ class PartitionLog:
         """Begin a leader epoch at the end of the log."""
         self._change(self.state.assign_epoch(leader_epoch))
 
-    async def truncate(self, offset: int, *, is_wanted: Callable[[], bool] = lambda: True) -> bool:
+    async def truncate(
+        self, offset: int, *, committed: int = 0, is_wanted: Callable[[], bool] = lambda: True
+    ) -> bool:
         """Cut the log at an offset.
 
         Args:
             offset: The new end; where the batch begins that contains it.
+            committed: The high watermark; 0 for a log that no checkpoint names.
             is_wanted: Asked when the place of the cut is known: whether it is still to be made.
 
         Returns:
@@ -177,16 +181,19 @@ class PartitionLog:
         Raises:
             WaitsForRoomError: what is to be cut is not all on the disk.
         """
-        while True:
-            await self._released()
-            point: CutPoint | None = None
-            request = self.state.cut_request(offset)
-            if request is not None:
-                point = await self._cut_point(request)
+        async with self._lowered_checkpoints(offset, committed):
+            while True:
+                await self._released()
+                point: CutPoint | None = None
+                request = self.state.cut_request(offset)
+                if request is not None:
+                    point = await find_cut(self.files, self.writer, request)
                 if self.failed or not is_wanted():
                     return False
-                if self._held is not None or request.cut_count != self.state.disk.cut_count:
-                    continue
+                if self._held is None and (
+                    request is None or request.cut_count == self.state.disk.cut_count
+                ):
+                    break
             self.tail.clear()
             if point is not None:
                 self._cut(self.state.truncate(point))
@@ -197,15 +204,16 @@ class PartitionLog:
             return True
 
     async def restart_at(
-        self, offset: int, *, is_wanted: Callable[[], bool] = lambda: True
+        self, offset: int, *, committed: int = 0, is_wanted: Callable[[], bool] = lambda: True
     ) -> bool:
         """Drop everything and go on at an offset; as `truncate`."""
-        await self._released()
-        if not is_wanted():
-            return False
-        self.tail.clear()
-        self._cut(self.state.restart_at(offset))
-        return True
+        async with self._lowered_checkpoints(offset, committed):
+            await self._released()
+            if not is_wanted():
+                return False
+            self.tail.clear()
+            self._cut(self.state.restart_at(offset))
+            return True
 
     def advance_start_to(self, offset: int) -> None:
         """Give up what lies below an offset."""
@@ -376,18 +384,12 @@ class PartitionLog:
         while self._held is not None:
             await self._held.wait()
 
-    async def _cut_point(self, request: CutRequest) -> CutPoint:
-        """Find the place of a cut; others have their turn between the steps of a long search."""
-        files = self.files
-        active = await self.writer.run(
-            partial(unless_behind, files, partial(cut_point, files, request))
-        )
-        if request.snapshots is None:
-            return CutPoint(request, active, None)
-        replay = ProducerReplay(files, request.snapshots, request.segments, active.next_offset)
-        while not await self.writer.run(partial(unless_behind, files, replay.step)):
-            pass
-        return CutPoint(request, active, replay.state)
+    def _lowered_checkpoints(
+        self, offset: int, committed: int
+    ) -> contextlib.AbstractAsyncContextManager[None]:
+        if self.files.is_future:
+            return contextlib.nullcontext()
+        return lowered_checkpoints(self.state, self.writer, offset, committed)
 
     def _cut(self, instructions: Instructions) -> None:
         end_offset = self.end_offset

@@ -21,6 +21,7 @@ class DiskProgress:
 
     __slots__ = (
         "_unsynced_snapshots",
+        "cut_ahead",
         "cut_count",
         "epochs_unsynced",
         "names_unsynced",
@@ -34,6 +35,8 @@ class DiskProgress:
         self.recovery_point = recovery_point
         self.snapshots = sorted(snapshots)
         self.cut_count = 0
+        self.cut_ahead: int | None = None
+        """Where the log is about to be cut; no checkpoint names anything behind it."""
         self.epochs_unsynced = False
         self.names_unsynced = names_unsynced
         self._unsynced_snapshots: set[int] = set()
@@ -58,6 +61,14 @@ class DiskProgress:
     def snapshots_above(self, offset: int) -> list[int]:
         """Return the offsets of later snapshots."""
         return [each for each in self.snapshots if each > offset]
+
+    def will_be_cut(self, offset: int) -> None:
+        """Take notice that what lies behind an offset is about to go."""
+        self.cut_ahead = offset
+
+    def below_cut(self, offset: int) -> int:
+        """Return what a checkpoint may say instead of an offset."""
+        return offset if self.cut_ahead is None else min(offset, self.cut_ahead)
 
     def was_cut(self, end_offset: int) -> None:
         """Take notice that the log ends earlier now."""

@@ -124,7 +124,7 @@ class LogState:
         Not above the active segment's beginning, which is read at a recovery anyway. So nothing is
         wrong on the disk when the active segment is cut.
         """
-        return min(self.recovery_point, self.active.base_offset)
+        return self.disk.below_cut(min(self.recovery_point, self.active.base_offset))
 
     def last_stable_offset(self, high_watermark: int) -> int:
         """Return below which offset every transaction is decided, and known to be replicated."""

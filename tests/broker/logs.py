@@ -81,6 +81,10 @@ class Owned:
         return self.state.close()
 
 
+async def no_checkpoints(_log_dir: object) -> None:
+    """Write none."""
+
+
 class Hosted:
     """The replicas of a broker, as the upkeep of its directories sees them."""
 

@@ -45,6 +45,7 @@ from jbodlab.records.cluster_records import (
 from jbodlab.records.config_records import ConfigRecord, FeatureLevelRecord
 from jbodlab.records.schema import Record
 from jbodlab.records.topic_records import PartitionChangeRecord, PartitionRecord, TopicRecord
+from tests.broker.logs import no_checkpoints
 
 ME = BrokerId(1)
 TOPIC = "orders"
@@ -240,6 +241,7 @@ class Host:
             ),
             on_moved=lambda source, target: self.moved.append((source, target)),
             remove_later=lambda _dir, path, _ms: self.removed.append(path),
+            write_checkpoints=no_checkpoints,
         )
         self.log_dirs.add_failure_listener(self.manager.roles)
         for log_dir in self.dirs:

@@ -20,7 +20,7 @@ from jbodlab.log.log_config import LogConfig
 from jbodlab.records.topic_records import RemoveTopicRecord
 from tests.broker.disks import DeadDisk, FaultyFileSystem, directory_id, make_log_dirs
 from tests.broker.logs import TOPIC_ID as LOGS_TOPIC_ID
-from tests.broker.logs import topic_partition
+from tests.broker.logs import no_checkpoints, topic_partition
 from tests.broker.replicas import (
     DEADLINE_S,
     ME,
@@ -48,7 +48,7 @@ def test_other_work_of_a_directory_finds_its_way_between_creations(tmp_path: Pat
     async def body() -> None:
         disk = DeadDisk()
         log_dirs = make_log_dirs(tmp_path, 1, fs=disk)
-        placement = ReplicaPlacement(log_dirs, lambda *_: None)
+        placement = ReplicaPlacement(log_dirs, lambda *_: None, no_checkpoints)
         disk.resume = threading.Event()
         creations = [
             placement.create(
@@ -168,7 +168,7 @@ def created(tmp_path: Path, disk: PosixFileSystem) -> tuple[bool, list[str], lis
 
     async def body() -> None:
         log_dirs = make_log_dirs(tmp_path, 2, fs=disk)
-        placement = ReplicaPlacement(log_dirs, lambda *_: None)
+        placement = ReplicaPlacement(log_dirs, lambda *_: None, no_checkpoints)
         creation = placement.create(
             topic_partition(0), TopicId(LOGS_TOPIC_ID), LogConfig(), UNASSIGNED
         )

@@ -14,7 +14,7 @@ from jbodlab.errors import KafkaError
 from jbodlab.ids import TopicId
 from jbodlab.log.log_config import LogConfig
 from tests.broker.disks import directory_id, eventually, make_log_dirs, run
-from tests.broker.logs import TOPIC_ID, append, make_log, topic_partition
+from tests.broker.logs import TOPIC_ID, append, make_log, no_checkpoints, topic_partition
 
 TP = topic_partition(0)
 OLD = TopicId(TOPIC_ID)
@@ -24,7 +24,7 @@ NEW = TopicId(UUID(int=0xFEED))
 def placed(tmp_path: Path, test: Callable[[ReplicaPlacement], Awaitable[None]]) -> None:
     async def body() -> None:
         log_dirs = make_log_dirs(tmp_path, 2)
-        placement = ReplicaPlacement(log_dirs, lambda *_: None)
+        placement = ReplicaPlacement(log_dirs, lambda *_: None, no_checkpoints)
         try:
             await test(placement)
         finally:

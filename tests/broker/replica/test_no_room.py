@@ -30,7 +30,7 @@ from jbodlab.protocol.record_batch import build_batch, iterate_headers, read_hea
 from tests.broker.disks import CrampedDisk, make_log_dir, run
 from tests.broker.following.test_following import Node, Pair
 from tests.broker.following.test_following import run as run_pair
-from tests.broker.logs import TOPIC_ID, Hosted, topic_partition
+from tests.broker.logs import TOPIC_ID, Hosted, no_checkpoints, topic_partition
 from tests.broker.replica.test_full_directories import ROOM, look, watch
 from tests.broker.replicas import (
     TP,
@@ -65,7 +65,9 @@ class Box:
     async def create(cls, path: Path, disk: CrampedDisk) -> Box:
         path.mkdir(parents=True)  # noqa: ASYNC240 - of a test
         log_dir = make_log_dir(path / "d1", 1, disk)
-        return cls(disk, log_dir, await cls.new_log(log_dir, DirectoryWriter(log_dir), 0))
+        return cls(
+            disk, log_dir, await cls.new_log(log_dir, DirectoryWriter(log_dir, no_checkpoints), 0)
+        )
 
     @staticmethod
     async def new_log(log_dir: LogDir, writer: DirectoryWriter, number: int) -> PartitionLog:

@@ -16,7 +16,7 @@ from jbodlab.log.leader_epochs import read_leader_epochs
 from jbodlab.log.loaded_log import LoadedLog, create_log
 from jbodlab.log.log_config import LogConfig
 from jbodlab.protocol.record_batch import build_batch, iterate_headers, read_header
-from tests.broker.disks import make_log_dir, run
+from tests.broker.disks import eventually, make_log_dir, run
 from tests.broker.logs import TOPIC_ID, read_direct, topic_partition
 from tests.jbodlab.log.direct_log import DirectLog
 
@@ -28,6 +28,10 @@ class Box:
 
     def __init__(self, log: PartitionLog, log_dir: LogDir) -> None:
         self.log, self.log_dir = log, log_dir
+        self.checkpoints: list[tuple[int, int, int]] = []
+        """Recovery point and high watermark at most, and the log end, whenever asked for."""
+        self.checkpoints_written = asyncio.Event()
+        self.checkpoints_written.set()
 
     def append(self, count: int = 1, *, epoch: int = 0) -> None:
         for _ in range(count):
@@ -85,7 +89,17 @@ def boxed(tmp_path: Path, test: Callable[[Box], Awaitable[None]]) -> None:
                 log_dir.fs, log_dir.path, topic_partition(0), TOPIC_ID, CONFIG, log_dir.files
             )
         )
-        await test(Box(PartitionLog(created, DirectoryWriter(log_dir), TailCacheBudget()), log_dir))
+        log: PartitionLog
+
+        async def write_checkpoints(_log_dir: object) -> None:
+            state = log.state
+            recovery, committed = state.checkpointed_recovery_point, state.disk.below_cut(1 << 60)
+            box.checkpoints.append((recovery, committed, log.end_offset))
+            await box.checkpoints_written.wait()
+
+        log = PartitionLog(created, DirectoryWriter(log_dir, write_checkpoints), TailCacheBudget())
+        box = Box(log, log_dir)
+        await test(box)
         log_dir.stop()
 
     run(body)
@@ -100,6 +114,63 @@ def test_cut_is_complete_for_everybody_at_once_and_in_order_for_the_disk(tmp_pat
         box.append(3, epoch=5)
         await box.check()
         assert box.log.epochs.entries == ((0, 0), (5, 26))
+
+    boxed(tmp_path, test)
+
+
+def test_checkpoints_name_nothing_behind_a_cut_before_it_is_made(tmp_path: Path) -> None:
+    async def test(box: Box) -> None:
+        box.append(20)
+        await box.log.written()
+        await box.log.sync(box.log.state.sync_request(with_active=True))
+        assert box.log.state.checkpointed_recovery_point > 10
+
+        box.checkpoints_written.clear()
+        cutting = asyncio.ensure_future(box.log.truncate(10))
+        await eventually(lambda: box.checkpoints)
+        ((recovery_point, high_watermark, end_offset),) = box.checkpoints
+        assert recovery_point <= 10
+        assert high_watermark == 10
+        assert end_offset == 40, "nothing is cut before it is written"
+        # Nor does a sync that ends meanwhile raise what the next checkpoint says.
+        await box.log.sync(box.log.state.sync_request(with_active=True))
+        assert box.log.state.checkpointed_recovery_point <= 10
+        box.checkpoints_written.set()
+        assert await cutting
+        await box.check()
+        assert box.log.end_offset == 10
+        assert box.log.state.disk.cut_ahead is None
+
+    boxed(tmp_path, test)
+
+
+def test_cut_above_the_high_watermark_in_the_active_segment_writes_no_checkpoint(
+    tmp_path: Path,
+) -> None:
+    async def test(box: Box) -> None:
+        box.append(20)
+        end = box.log.end_offset
+        assert box.log.state.active.base_offset < end - 2
+        assert await box.log.truncate(end - 2, committed=end - 2)
+        assert not box.checkpoints
+        assert await box.log.truncate(end - 4, committed=end - 2)
+        assert [high_watermark for _, high_watermark, _ in box.checkpoints] == [end - 4]
+
+    boxed(tmp_path, test)
+
+
+def test_cut_that_is_not_wanted_any_more_gives_the_checkpoints_free(tmp_path: Path) -> None:
+    async def test(box: Box) -> None:
+        box.append(20)
+        follows = True
+        box.checkpoints_written.clear()
+        cutting = asyncio.ensure_future(box.log.truncate(10, is_wanted=lambda: follows))
+        await eventually(lambda: box.checkpoints)
+        follows = False
+        box.checkpoints_written.set()
+        assert not await cutting
+        assert box.log.end_offset == 40
+        assert box.log.state.disk.cut_ahead is None
 
     boxed(tmp_path, test)
 

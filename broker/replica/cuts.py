@@ -1,0 +1,60 @@
+"""What comes before the cut of a log: its place is looked up, and nothing vouches for what goes.
+
+A checkpoint that names a point behind a cut would, after a crash, count what is appended there next
+as synced, or as committed. So the directory's checkpoints are lowered first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+
+from broker.replica.carrying_out import unless_behind
+from broker.replica.directory_writer import DirectoryWriter
+from jbodlab.log.log_files import LogFiles
+from jbodlab.log.log_search import cut_point
+from jbodlab.log.log_state import LogState
+from jbodlab.log.places import CutPoint, CutRequest
+from jbodlab.log.producer_replay import ProducerReplay
+
+
+async def find_cut(files: LogFiles, writer: DirectoryWriter, request: CutRequest) -> CutPoint:
+    """Find the place of a cut; others have their turn between the steps of a long search.
+
+    Raises:
+        WaitsForRoomError: what is to be cut is not all on the disk.
+    """
+    active = await writer.run(partial(unless_behind, files, partial(cut_point, files, request)))
+    if request.snapshots is None:
+        return CutPoint(request, active, None)
+    replay = ProducerReplay(files, request.snapshots, request.segments, active.next_offset)
+    while not await writer.run(partial(unless_behind, files, replay.step)):
+        pass
+    return CutPoint(request, active, replay.state)
+
+
+@asynccontextmanager
+async def lowered_checkpoints(
+    state: LogState, writer: DirectoryWriter, offset: int, committed: int
+) -> AsyncIterator[None]:
+    """Let no checkpoint name anything of a log behind an offset, until it is cut there or is not.
+
+    Most cuts need none: above the high watermark, and within the active segment, which a recovery
+    reads in any case.
+
+    Args:
+        state: The log.
+        writer: Of its directory.
+        offset: Where it is about to be cut.
+        committed: Its high watermark.
+    """
+    if offset >= min(state.end_offset, max(committed, state.active.base_offset)):
+        yield
+        return
+    state.disk.will_be_cut(offset)
+    try:
+        await writer.write_checkpoints(writer.log_dir)
+        yield
+    finally:
+        state.disk.cut_ahead = None
