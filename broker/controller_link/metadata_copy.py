@@ -1,10 +1,16 @@
-"""This broker's copy of the metadata log; used on the metadata directory's thread only."""
+"""This broker's copy of the metadata log; used on the metadata directory's thread only.
+
+What a disk without room has left half done is not mended but looked at anew: the copy is opened
+again before the next attempt, and goes on with what it then lacks.
+"""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
+from jbodlab.log import disk_errors
 from jbodlab.log.filesystem import FileSystem
 from jbodlab.metadata_log.batches import MetadataBatch, read_batches
 from jbodlab.metadata_log.cleaning import clean
@@ -19,6 +25,7 @@ from jbodlab.metadata_log.snapshots import (
     snapshot_paths,
     take_latest,
 )
+from jbodlab.protocol.record_batch import iterate_headers
 
 READ_BYTES = 1 << 20
 
@@ -33,13 +40,9 @@ class MetadataCopy:
     def __init__(self, metadata_dir: Path, fs: FileSystem, settings: MetadataLogSettings) -> None:
         self._fs = fs
         self._settings = settings
-        self._log = MetadataLog.open(
-            metadata_dir,
-            fs=fs,
-            segment_bytes=settings.effective_segment_bytes,
-            segment_ms=settings.segment_ms,
-            is_copy=True,
-        )
+        self._metadata_dir = metadata_dir
+        self._is_half_done = False
+        self._log = self._open()
 
     @property
     def directory(self) -> Path:
@@ -52,7 +55,8 @@ class MetadataCopy:
 
     def clean(self, now_ms: int) -> None:
         """Remove the oldest that is kept for nobody; `now_ms` is ms since 1970."""
-        clean(self._log, self._settings, now_ms)
+        if not self._is_half_done:
+            clean(self._log, self._settings, now_ms)
 
     def read(self, offset: int) -> Sequence[MetadataBatch]:
         """Return about a megabyte of batches from an offset on; empty at the end.
@@ -67,9 +71,26 @@ class MetadataCopy:
         """Return the CRC of the batch that ends where an offset begins, None without one."""
         return self._log.crc_before(offset)
 
-    def append(self, data: bytes) -> None:
-        """Append whole batches at the end; not synced."""
-        self._log.append(data)
+    def append(self, data: bytes) -> bool:
+        """Append whole batches at the end, those that are not there yet; not synced.
+
+        Returns:
+            Whether there is room for them on the disk; if not it may be tried again.
+        """
+        try:
+            self._finish()
+            known = 0
+            for position, header in iterate_headers(data):
+                if header.base_offset < self._log.end_offset:
+                    known = position + header.size
+            if known < len(data):
+                self._log.append(data[known:])
+        except OSError as error:
+            if not disk_errors.is_no_space(error):
+                raise
+            self._is_half_done = True
+            return False
+        return True
 
     def drop(self) -> None:
         """Forget everything."""
@@ -77,8 +98,11 @@ class MetadataCopy:
             self._fs.unlink(path)
         self._log.reset_to(0)
 
-    def replace_by_snapshot(self, data: bytes, end_offset: int, epoch: int) -> Snapshot:
+    def replace_by_snapshot(self, data: bytes, end_offset: int, epoch: int) -> Snapshot | None:
         """Keep a snapshot that was received, and go on behind it.
+
+        Returns:
+            The snapshot; None if there is no room for it on the disk.
 
         Raises:
             DecodeError: it is damaged or incomplete; nothing is changed then.
@@ -86,10 +110,18 @@ class MetadataCopy:
         header, records = decode_snapshot(data)
         path = self._log.directory / snapshot_name(end_offset, epoch)
         part = path.with_name(path.name.removesuffix(".checkpoint") + PART_SUFFIX)
-        self._fs.write_bytes(part, data, sync=True)
-        self._fs.make_read_only(part)
-        self._fs.rename(part, path)
-        self._log.reset_to(end_offset, epoch)
+        try:
+            self._finish()
+            self._fs.write_bytes(part, data, sync=True)
+            self._fs.make_read_only(part)
+            self._fs.rename(part, path)
+            self._log.reset_to(end_offset, epoch)
+        except OSError as error:
+            if not disk_errors.is_no_space(error):
+                raise
+            self._fs.unlink(part, missing_ok=True)
+            self._is_half_done = True
+            return None
         prune(self._fs, self._log.directory)
         return Snapshot(
             end_offset=end_offset,
@@ -101,3 +133,20 @@ class MetadataCopy:
     def close(self) -> None:
         """Sync and close the files."""
         self._log.close()
+
+    def _open(self) -> MetadataLog:
+        return MetadataLog.open(
+            self._metadata_dir,
+            fs=self._fs,
+            segment_bytes=self._settings.effective_segment_bytes,
+            segment_ms=self._settings.segment_ms,
+            is_copy=True,
+        )
+
+    def _finish(self) -> None:
+        """Open the log anew if something was left half done."""
+        if self._is_half_done:
+            with contextlib.suppress(OSError):
+                self._log.close()
+            self._log = self._open()
+            self._is_half_done = False

@@ -4,7 +4,8 @@ The controller sends committed batches only, so each one may be applied the mome
 copy on disk is appended afterwards, in order, on the metadata directory's thread. It spares the
 next start the way through all of history and need not be synced: what a crash takes from its end is
 sent again. Who applies the news (the listener) therefore never waits for a disk. It does not grow
-for ever: this broker writes snapshots of its own, and removes what lies before them.
+for ever: this broker writes snapshots of its own, and removes what lies before them. While its disk
+has no room the copy stays behind, and what it lacks is tried again.
 
 Two phases: until `begin_publishing` batches only move the image; then the listener gets the
 difference from nothing to the image at once, and from then on every change. When to begin is the
@@ -63,6 +64,9 @@ UNWRITTEN_BYTES_MAX = 16 << 20
 SNAPSHOT_BYTES_MAX = 1 << 30
 
 DEFAULT_SETTINGS = MetadataLogSettings()
+
+NO_ROOM_S = 1.0
+"""How long a copy whose disk has no room is left alone."""
 
 YIELD_EVERY_BYTES = 1 << 16
 """How much is replayed before other tasks get a turn."""
@@ -136,7 +140,11 @@ class MetadataFeed:
         self._last_crc: int | None = None
         # Where the copy ends once everything queued is written.
         self._copy_end = 0
+        self._unwritten: list[bytes] = []
+        self._writing = 0
+        """How many of these are on their way."""
         self._unwritten_bytes = 0
+        self._retry: asyncio.TimerHandle | None = None
         self._room = asyncio.Event()
         self._is_publishing = False
         self._replayed_bytes = 0
@@ -193,8 +201,12 @@ class MetadataFeed:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        if self._retry is not None:
+            self._retry.cancel()
         if self._copy is not None:
             with contextlib.suppress(LogDirError, KafkaError):
+                if self._unwritten:
+                    await self._log_dir.run(partial(self._copy.append, b"".join(self._unwritten)))
                 await self._log_dir.run(self._copy.close)
 
     async def _replay_copy(self) -> None:
@@ -259,8 +271,10 @@ class MetadataFeed:
                     return
                 if response.diverging_end_offset is not None:
                     raise self._lost(response.diverging_end_offset)
-                if response.snapshot is not None:
-                    await self._receive_snapshot(response.snapshot)
+                if response.snapshot is not None and not await self._receive_snapshot(
+                    response.snapshot
+                ):
+                    return
                 if response.records:
                     await self._receive_records(response.records)
 
@@ -305,27 +319,46 @@ class MetadataFeed:
         self._snapshots.appended(len(data))
         self._unwritten_bytes += len(data)
         self._copy_end = end_offset
-        future = self._log_dir.run(partial(self._copy.append, data))
-        future.add_done_callback(partial(self._stored, len(data)))
+        self._unwritten.append(data)
+        if not self._writing and self._retry is None:
+            self._write()
         while self._unwritten_bytes > UNWRITTEN_BYTES_MAX:
             self._room.clear()
             await self._room.wait()
 
-    def _stored(self, size: int, future: asyncio.Future[None]) -> None:
-        self._unwritten_bytes -= size
-        self._room.set()
+    def _write(self) -> None:
+        """Send all that waits to the disk, behind what is there."""
+        assert self._copy is not None
+        self._retry = None
+        self._writing = len(self._unwritten)
+        data = b"".join(self._unwritten)
+        future = self._log_dir.run(partial(self._copy.append, data))
+        future.add_done_callback(self._written)
+
+    def _written(self, future: asyncio.Future[bool]) -> None:
+        count, self._writing = self._writing, 0
         error = None if future.cancelled() else future.exception()
+        if error is None and not future.cancelled() and not future.result():
+            logger.warning("the disk has no room for the copy of the metadata log")
+            self._retry = asyncio.get_running_loop().call_later(NO_ROOM_S, self._write)
+            return
+        self._unwritten_bytes -= sum(map(len, self._unwritten[:count]))
+        del self._unwritten[:count]
+        self._room.set()
         # `LogDirs` itself ends the process when the metadata directory fails.
         if error is not None and not isinstance(error, LogDirError):
             self._on_fatal(f"copy of the metadata log cannot be written: {error}")
+        elif error is None and self._unwritten:
+            self._write()
 
-    async def _receive_snapshot(self, piece: SnapshotPiece) -> None:
+    async def _receive_snapshot(self, piece: SnapshotPiece) -> bool:
+        """Take a piece of a snapshot; returns False where the disk had no room for the whole."""
         assert self._copy is not None
         self._snapshot.append(piece.content)
         if sum(map(len, self._snapshot)) > SNAPSHOT_BYTES_MAX:
             raise DecodeError(f"snapshot has more than {SNAPSHOT_BYTES_MAX} bytes")
         if not piece.last:
-            return
+            return True
         if piece.epoch < self._last_epoch:
             raise self._lost(piece.end_offset)
         data = b"".join(self._snapshot)
@@ -334,6 +367,10 @@ class MetadataFeed:
         snapshot = await self._log_dir.run(
             partial(self._copy.replace_by_snapshot, data, piece.end_offset, piece.epoch),
         )
+        if snapshot is None:
+            logger.warning("the disk has no room for a snapshot of the metadata")
+            await asyncio.sleep(NO_ROOM_S)
+            return False
         delta = self._loader.load_snapshot(
             snapshot.records, snapshot.end_offset, snapshot.epoch, snapshot.timestamp_ms
         )
@@ -341,6 +378,7 @@ class MetadataFeed:
         self._copy_end = piece.end_offset
         logger.info("metadata snapshot received up to offset %d", piece.end_offset)
         self._publish(delta)
+        return True
 
     def _lost(self, offset: int) -> MetadataLostError:
         """Return the error for a controller whose log is not the one that was followed so far."""

@@ -238,7 +238,9 @@ class MetadataLog:
     def close(self) -> None:
         """Sync and close the files; an error of the sync goes through, they are closed anyway."""
         try:
-            self.flush()
+            # A reset that broke off has left none.
+            if self._segments:
+                self.flush()
         finally:
             for segment in self._segments:
                 segment.close()

@@ -168,13 +168,14 @@ def make_log_dirs(
     count: int = 3,
     *,
     fs: PosixFileSystem | None = None,
+    metadata_fs: PosixFileSystem | None = None,
     on_fatal: Callable[[str], None] = lambda _reason: None,
 ) -> LogDirs:
     """Make d1, d2, ... and a separate metadata directory; `fs` is the disk of d1."""
     dirs = [
         make_log_dir(tmp_path / f"d{n}", n, fs if n == 1 else None) for n in range(1, count + 1)
     ]
-    metadata_dir = make_log_dir(tmp_path / "metadata", 99)
+    metadata_dir = make_log_dir(tmp_path / "metadata", 99, metadata_fs)
     return LogDirs(dirs, metadata_dir=metadata_dir, on_fatal=on_fatal)
 
 

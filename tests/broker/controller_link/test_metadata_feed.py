@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from broker.controller_link.channel import ControllerChannel
-from broker.controller_link.metadata_feed import MetadataFeed
+from broker.controller_link.metadata_feed import NO_ROOM_S, MetadataFeed
 from broker.disk.log_dirs import LogDirs
 from jbodlab.ids import BrokerId, LeaderEpoch, Offset, TopicId
 from jbodlab.image.image_writer import image_records
@@ -36,8 +36,8 @@ from jbodlab.records.topic_records import RemoveTopicRecord, TopicRecord
 from jbodlab.requests import MetadataStreamRequest, MetadataStreamResponse, SnapshotPiece
 from jbodlab.rpc.grpc_transport import GrpcTransport
 from tests.broker.controller_link.scripted_controller import ScriptedController, serving
-from tests.broker.disks import eventually, make_log_dirs, run
-from tests.waiting import quiet
+from tests.broker.disks import CrampedDisk, eventually, make_log_dirs, run
+from tests.waiting import quiet, set_forward
 
 
 def topic_id(number: int) -> TopicId:
@@ -73,9 +73,13 @@ class Listener:
 class Node:
     """A broker's side: directories, channel and feed."""
 
-    def __init__(self, tmp_path: Path, port: int, **settings: int) -> None:
+    def __init__(
+        self, tmp_path: Path, port: int, *, disk: CrampedDisk | None = None, **settings: int
+    ) -> None:
         self.fatal: list[str] = []
-        self.log_dirs: LogDirs = make_log_dirs(tmp_path, 1, on_fatal=self.fatal.append)
+        self.log_dirs: LogDirs = make_log_dirs(
+            tmp_path, 1, metadata_fs=disk, on_fatal=self.fatal.append
+        )
         self.listener = Listener()
         self.channel = ControllerChannel(GrpcTransport(f"127.0.0.1:{port}"))
         self.feed = MetadataFeed(
@@ -485,5 +489,84 @@ def test_a_failed_metadata_directory_ends_the_process(tmp_path: Path, port: int)
             assert len(node.fatal) == 1
             assert "metadata log directory" in node.fatal[0]
             await node.stop()
+
+    run(body)
+
+
+async def room_again(disk: CrampedDisk, log_dirs: LogDirs) -> None:
+    disk.left = None
+    set_forward(NO_ROOM_S)
+    await quiet([log_dirs.metadata_dir])
+
+
+@pytest.mark.parametrize("is_torn", [False, True])
+@pytest.mark.parametrize("position", range(10))
+def test_a_metadata_disk_without_room_only_keeps_the_copy_behind(
+    tmp_path: Path, port: int, position: int, is_torn: bool
+) -> None:
+    async def body() -> None:
+        disk = CrampedDisk()
+        disk.is_torn = disk.cuts = is_torn
+        data = [
+            batch(0, LEVEL, topic(1)),
+            batch(2, topic(2)),
+            batch(3, topic(3), epoch=4),
+            batch(4, topic(4), epoch=5),
+        ]
+        controller = ScriptedController()
+        async with serving(controller, port):
+            # Each batch gets a segment of its own.
+            node = Node(tmp_path, port, disk=disk, segment_bytes=1)
+            await node.feed.start()
+            await eventually(lambda: controller.requests)
+        disk.left = position
+        controller.streams = [[response(data[0]), response(*data[1:3]), response(data[3])]]
+        async with serving(controller, port):
+            await eventually(lambda: node.feed.applied_offset == 4)
+            await eventually(lambda: disk.refused)
+            assert node.topics() == ["t1", "t2", "t3", "t4"], "nobody waits for the disk"
+
+            await room_again(disk, node.log_dirs)
+            await quiet([node.log_dirs.metadata_dir])
+            await node.stop()
+            assert node.fatal == []
+            assert node.log_dirs.metadata_dir.cause is None
+
+            again = Node(tmp_path, port)
+            await again.feed.start()
+            assert again.topics() == ["t1", "t2", "t3", "t4"]
+            await again.stop()
+        log = MetadataLog.open(tmp_path / "metadata")
+        assert (log.start_offset, log.end_offset) == (0, 5)
+        log.close()
+
+    run(body)
+
+
+@pytest.mark.parametrize("position", range(4))
+def test_a_snapshot_without_room_is_asked_for_again(
+    tmp_path: Path, port: int, position: int
+) -> None:
+    async def body() -> None:
+        disk = CrampedDisk()
+        disk.is_torn = disk.cuts = True
+        controller = ScriptedController()
+        async with serving(controller, port):
+            node = Node(tmp_path, port, disk=disk)
+            await node.feed.start()
+            await eventually(lambda: controller.requests)
+        disk.left = position
+        pieces = snapshot_pieces([LEVEL, topic(2), topic(7)], 50, 6)
+        controller.streams = [pieces, [*pieces, response(batch(50, topic(8), epoch=6))]]
+        async with serving(controller, port):
+            await eventually(lambda: disk.refused)
+            await room_again(disk, node.log_dirs)
+            await eventually(lambda: node.feed.applied_offset == 50)
+            await node.stop()
+            assert node.topics() == ["t2", "t7", "t8"]
+            assert node.fatal == []
+        log = MetadataLog.open(tmp_path / "metadata")
+        assert (log.start_offset, log.end_offset) == (50, 51)
+        log.close()
 
     run(body)
