@@ -138,18 +138,20 @@ class DirectoryWriter:
         error = asyncio.CancelledError() if future.cancelled() else future.exception()
         before = self._blocked
         finished: Sequence[tuple[Change, BaseException | None]]
-        self._waiting.update(dict.fromkeys(changes))
         if error is not None:
             # Also what waits for room, since the thread keeps nothing then.
-            finished, self._blocked = [(change, error) for change in self._waiting], {}
+            finished = [(change, error) for change in (*self._waiting, *changes)]
+            self._blocked, self._waiting = {}, {}
         else:
             finished, self._blocked, cause = future.result()
+            if self._blocked or self._waiting:
+                self._waiting.update(dict.fromkeys(changes))
+                for change, _ in finished:
+                    del self._waiting[change]
             if cause is not None:
                 self.log_dir.no_space(cause)
             if self._blocked and self._timer is None and not self._is_stopped:
                 self._timer = asyncio.get_running_loop().call_later(TRY_AGAIN_S, self._try_again)
-        for change, _ in finished:
-            del self._waiting[change]
         self.log_dir.space.settle(sum(change.size for change, _ in finished))
         if self._queue and not self._running:
             # Before the callbacks: the thread shall not idle while they run.

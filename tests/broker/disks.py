@@ -87,6 +87,7 @@ class CrampedDisk(PosixFileSystem):
         error: What the others get.
         is_torn: Whether a write that it does not take leaves half of itself.
         renames: Whether names take no room.
+        below: The only directory that it is about; None for everything.
         cuts: Whether cutting a file takes none.
         taken: Changes so far.
         refused: Changes that it did not take.
@@ -96,11 +97,14 @@ class CrampedDisk(PosixFileSystem):
         self.left = left
         self.error = error
         self.is_torn = self.renames = self.cuts = False
+        self.below: Path | None = None
         self.taken = 0
         self.refused = 0
 
     def take(self, path: Path, torn: Callable[[], object] = lambda: None) -> None:
         """Let a change pass, or not."""
+        if self.below is not None and not path.is_relative_to(self.below):
+            return
         if self.left == 0:
             self.refused += 1
             if self.is_torn:

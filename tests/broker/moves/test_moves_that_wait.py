@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
+from broker.disk import disk_space
 from broker.disk.disk_space import DiskSpace
 from broker.moves.copy_rounds import CopyRounds
 from broker.moves.move import Move
 from broker.moves.replica_move import MoveState
 from jbodlab.log.replica_copy import CopyPoint
+from tests.broker.disks import CrampedDisk
 from tests.broker.moves.test_running_moves import Moving, run
+from tests.broker.replicas import TP, until
 from tests.waiting import quiet, set_forward
 
 ROUNDS_MAX = 60
@@ -76,3 +80,63 @@ def test_for_a_file_that_somebody_took_away(tmp_path: Path, rounds: list[int]) -
         moving.check(partition)
 
     run(tmp_path, test)
+
+
+def test_a_log_that_waits_for_room_moves_with_all_that_it_has(tmp_path: Path) -> None:
+    disk = CrampedDisk()
+
+    async def test(moving: Moving) -> None:
+        partition = await moving.begin()
+        moving.host.assignments.accepts = True
+        disk.below, disk.left = moving.host.dirs[0].path, 0
+        moving.produce_beside()
+        log = partition.log
+        assert log is not None
+        await until(lambda: log.is_blocked)
+        moving.alter(1)
+        await until(lambda: moving.move().future is not None)
+        await quiet(moving.host.dirs)
+        assert log.log_dir is moving.host.dirs[0]
+
+        disk.left = None
+        await moving.over()
+        assert log.log_dir is moving.host.dirs[1]
+        assert log.log_dir.is_online
+        await moving.produce()
+        moving.check(partition)
+
+    run(tmp_path, test, disk)
+
+
+@pytest.mark.parametrize("position", range(0, 30, 3))
+def test_a_target_that_takes_no_more_puts_a_move_off_wherever_it_is(
+    tmp_path: Path, position: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk_space, "DENIAL_S", 0.0)
+    disk = CrampedDisk()
+
+    async def test(moving: Moving) -> None:
+        partition = await moving.begin()
+        moving.host.assignments.accepts = True
+        source, target = moving.host.dirs[:2]
+        disk.below, disk.left = target.path, position
+        moving.alter(1)
+        await until(lambda: bool(disk.refused) or moving.mover.move_of(TP) is None)
+        if partition.log is not None and partition.log.log_dir is source:
+            await moving.produce()
+
+        disk.left = None
+
+        def looked() -> bool:
+            target.space.disk.written(time.monotonic())
+            return moving.mover.move_of(TP) is None
+
+        await until(looked)
+        assert partition.log is not None
+        assert partition.log.log_dir is target
+        assert source.is_online
+        assert target.is_online
+        await moving.produce()
+        moving.check(partition)
+
+    run(tmp_path, test, disk)
