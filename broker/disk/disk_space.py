@@ -9,7 +9,7 @@ records go there:
     |---------- used ----------|------- room -------|-- reserve --|
 
 FULL is entered when less than the reserve is usable, or when an append does not fit in front of it:
-that is refused before it has offsets, since a write that fails half way costs the whole directory.
+that is refused before it has offsets, since a write that fails half way has to wait for room.
 FULL is left when there is clearly more than the reserve again, and what was refused would fit too.
 
 Directories on one file system share its room. What is said here is in bytes throughout.

@@ -5,7 +5,7 @@ returns, for everybody who looks at it, and the method returns what has to be do
 Whoever calls it has these instructions carried out in the order of the changes, on the thread of
 the log's directory. So the state runs ahead of the files and is never behind them, nothing comes
 back from a thread to be taken over, and no task that is cancelled can leave the two apart. If an
-instruction fails the state is wrong; therefore the replica is offline from then on.
+instruction fails, other than for want of room, the state is wrong and the replica offline for good.
 
     start_offset    <= high watermark (the caller's) <= end_offset
     recovery_point  <= end_offset       below it everything is known to be on the disk
