@@ -162,10 +162,11 @@ class CarryingOut:
             # Else the disk is healthy, and whoever takes the replica offline says why.
             self._finished.extend((one.change, error) for one in left)
             left.clear()
-        files.is_behind = bool(left)
         if left:
+            files.is_behind = True
             self._kept[files] = left
-        else:
+        elif files.is_behind:
+            files.is_behind = False
             self._kept.pop(files, None)
 
     def _do(self, files: LogFiles, left: deque[_Left]) -> None:
@@ -180,14 +181,17 @@ class CarryingOut:
         except OutOfRoomError as error:
             self._cause = disk_errors.describe(error)
             count = error.carried_out
-        while left and count >= len(left[0].instructions):
-            change = left[0].change
-            if change.sync is not None:
-                all_or_lost(partial(files.sync, files.fs, change.sync))
-            count -= len(left.popleft().instructions)
-            self._finished.append((change, None))
-        if left:
-            left[0].instructions = left[0].instructions[count:]
+        while left:
+            first = left[0]
+            size = len(first.instructions)
+            if count < size:
+                first.instructions = first.instructions[count:]
+                break
+            if first.change.sync is not None:
+                all_or_lost(partial(files.sync, files.fs, first.change.sync))
+            left.popleft()
+            count -= size
+            self._finished.append((first.change, None))
 
     def _let_pass(self, files: LogFiles, left: deque[_Left]) -> None:
         """Carry out in front of what is kept what drops other segments than it writes."""
