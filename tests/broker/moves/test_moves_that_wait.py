@@ -12,9 +12,12 @@ from broker.disk.disk_space import DiskSpace
 from broker.moves.copy_rounds import CopyRounds
 from broker.moves.move import Move
 from broker.moves.replica_move import MoveState
+from broker.replica.partition_log import PartitionLog
 from jbodlab.log.replica_copy import CopyPoint
+from jbodlab.protocol.record_batch import build_batch, iterate_headers, read_header
 from tests.broker.disks import CrampedDisk
-from tests.broker.moves.test_running_moves import Moving, run
+from tests.broker.logs import read_direct
+from tests.broker.moves.test_running_moves import PER_BATCH, Moving, run
 from tests.broker.replicas import TP, until
 from tests.waiting import quiet, set_forward
 
@@ -138,5 +141,61 @@ def test_a_target_that_takes_no_more_puts_a_move_off_wherever_it_is(
         assert target.is_online
         await moving.produce()
         moving.check(partition)
+
+    run(tmp_path, test, disk)
+
+
+async def other_end(log: PartitionLog) -> list[bytes]:
+    """Cut the log, and append as many other bytes; returns what it is to consist of."""
+    kept = read_direct(log, 0)
+    ends = [position for position, _ in iterate_headers(kept)]
+    assert await log.truncate(3 * PER_BATCH)
+    new = []
+    for _ in ends[3:]:
+        data = build_batch(
+            [(None, b"y" * 100)] * PER_BATCH, base_offset=log.end_offset, timestamp_ms=1
+        )
+        log.append_as_follower(data, [read_header(data)])
+        new.append(data)
+    return [kept[: ends[3]], *new]
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_cut_that_waits_for_room_on_either_side_is_made_before_more_is_copied(
+    tmp_path: Path, side: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk_space, "DENIAL_S", 0.0)
+    disk = CrampedDisk()
+
+    async def test(moving: Moving) -> None:
+        partition = await moving.begin(batches=6)
+        log, source, target = partition.log, *moving.host.dirs[:2]
+        assert log is not None
+        if side == "target":
+            moving.alter(1)
+            await moving.in_state(MoveState.ASSIGNMENT_QUEUED)
+        disk.below, disk.left = (source if side == "source" else target).path, 0
+        wanted = await other_end(log)
+        partition.truncated()
+        if side == "source":
+            await until(lambda: log.is_blocked)
+            moving.alter(1)
+        await until(lambda: bool(disk.refused) and moving.move().future is not None)
+        for _ in range(10):
+            set_forward(0.1)
+            await quiet(moving.host.dirs)
+
+        disk.left = None
+        moving.host.assignments.accepts = True
+        for callback in moving.host.assignments.callbacks:
+            callback()
+
+        def looked() -> bool:
+            target.space.disk.written(time.monotonic())
+            return moving.mover.move_of(TP) is None
+
+        await until(looked)
+        assert log.log_dir is target
+        assert read_direct(log, 0) == b"".join(wanted)
 
     run(tmp_path, test, disk)
