@@ -16,6 +16,7 @@ from statistics import mean
 from typing import Any
 
 from bench import measure
+from bench.batch_checks import measure_batch_checks
 from bench.decode import measure_decode
 from bench.measure import MAKE
 from bench.moves import moves
@@ -35,7 +36,7 @@ FAULTS = ("chmod000", "readonly", "file", "delete")
 MOVE_RUNS = 5
 SYNC_DELAYS_MS = (10.0, 40.0)
 SLOW_PARTITIONS = 300
-PARTS = ("start", "failover", "throughput", "slow disks", "partitions", "moves", "decode")
+PARTS = ("start", "failover", "throughput", "slow disks", "partitions", "moves", "decode", "checks")
 
 Row = tuple[str, str]
 
@@ -52,9 +53,13 @@ def main() -> int:
         "machine": {"cores": os.cpu_count(), "python": platform.python_version()},
     }
     rows: list[Row] = []
+    if arguments.only in (None, "checks"):
+        checks = list(measure_batch_checks())
+        report["checks"] = [asdict(check) for check in checks]
+        rows += [(f"check of a batch, {check.name}, us", check.text) for check in checks]
     if arguments.only in (None, "moves"):
         report["moves"] = measure_moves(arguments.move_megabytes, rows)
-    if arguments.only not in ("decode", "moves"):
+    if arguments.only not in ("checks", "decode", "moves"):
         for name, make in makers.items():
             report[name] = measure_all(name, make, arguments, rows)
     if arguments.only in (None, "decode"):

@@ -129,7 +129,7 @@ class ReplicaManager:
         self._clock = Clock(now_ms=partial(loop_ms, self._loop), wall_ms=outside.wall_ms)
         self._timers: list[asyncio.TimerHandle] = []
         self.isr_changes = IsrChanges()
-        self._appends = AppendService(registry, self._loop)
+        self._appends = AppendService(registry, self._loop, self._clock.wall_ms)
         self._fetches = FetchService(registry, self._loop, leader_quota)
         self._sessions = FetchSessions(
             self._fetches, self._loop, self._clock.now_ms, outside.random_bytes
@@ -175,6 +175,7 @@ class ReplicaManager:
         await self.moves.stop()
         await self.placement.close()
         await self._fetchers.close()
+        self._appends.close()
 
     def take_found(self, found: FoundLogs) -> None:
         """Take in the logs that were found at the start; replicas take them with the metadata."""
@@ -189,7 +190,7 @@ class ReplicaManager:
     def append(
         self, entries: Sequence[AppendEntry], acks: int, timeout_ms: int
     ) -> asyncio.Future[list[AppendResult]]:
-        """Append a client's batches; offsets are given out before this returns."""
+        """Append a client's batches; see `AppendService`."""
         return self._appends.append(entries, acks, timeout_ms)
 
     def fetch(

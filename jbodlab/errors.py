@@ -29,6 +29,14 @@ class BufferUnderflowError(DecodeError):
     """A field reaches beyond the end of the bytes."""
 
 
+class DecompressedSizeError(DecodeError):
+    """Compressed data becomes larger than it may."""
+
+    def __init__(self, codec: str, bytes_max: int) -> None:
+        super().__init__(f"{codec} data of more than {bytes_max} bytes uncompressed")
+        self.bytes_max = bytes_max
+
+
 class UnsupportedVersionError(DecodeError):
     """An API or schema version that is not served."""
 

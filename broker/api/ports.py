@@ -56,7 +56,7 @@ class Replicas(Protocol):
     def append(
         self, entries: Sequence[AppendEntry], acks: int, timeout_ms: int
     ) -> asyncio.Future[list[AppendResult]]:
-        """Append; offsets are given out before this returns, so calls keep their order."""
+        """Append; each batch behind all that came for its partition before."""
 
     def fetch(
         self, params: FetchParams, entries: Sequence[FetchEntry]

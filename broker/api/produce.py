@@ -18,13 +18,18 @@ from broker.replica.client_requests import NO_TRANSACTIONS, AppendEntry, AppendR
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
 from jbodlab.ids import BrokerId, TopicPartition
+from jbodlab.protocol.compression import ZSTD
 from jbodlab.protocol.produce_response import ProducedPartition, produce_response
+from jbodlab.protocol.record_batch import codec_of
 
 if TYPE_CHECKING:
     from kio.schema.produce.v12.request import ProduceRequest
 
 ALL, LEADER, NONE = -1, 1, 0
 """The values of `acks`."""
+
+ZSTD_FROM = 7
+"""First version whose batches may be compressed with zstd (KIP-110)."""
 
 
 class ProduceApi:
@@ -42,6 +47,8 @@ class ProduceApi:
             raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks is {acks}, not -1, 0 or 1")
         if request.transactional_id is not None:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, NO_TRANSACTIONS)
+        if context.version < ZSTD_FROM:
+            _check_no_zstd(request, context.version)
         entries = [
             AppendEntry(
                 topic_partition=TopicPartition(topic.name, data.index), records=data.records
@@ -84,6 +91,23 @@ class ProduceApi:
             context.version, context.correlation_id, topics, hints.endpoints
         )
         return Encoded((response,))
+
+
+def _check_no_zstd(request: ProduceRequest, version: int) -> None:
+    """Refuse what clients of this version could not read again.
+
+    Raises:
+        KafkaError: UNSUPPORTED_COMPRESSION_TYPE.
+    """
+    if any(
+        data.records is not None and codec_of(data.records) == ZSTD
+        for topic in request.topic_data
+        for data in topic.partition_data
+    ):
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"produce requests of version {version} must not use zstd",
+        )
 
 
 def _produced(result: AppendResult, hints: LeaderHints) -> ProducedPartition:

@@ -1,5 +1,10 @@
 """Appends of clients: each entry to its replica, or to wait until that can take it.
 
+Most batches are checked and appended at once. One whose check takes long, as it is compressed or
+has very many records, is checked on a thread. What comes for its partition meanwhile waits behind
+it, so batches are appended in the order in which they came: producers send the next ones without
+waiting for an answer, and count on that.
+
 Source: `kafka.server.ReplicaManager.appendRecords`.
 """
 
@@ -7,58 +12,159 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+import os
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import NamedTuple
 
+from broker.replica.batch_checks import CheckedBatch, check_body, check_header, takes_long
 from broker.replica.client_requests import HINTED, AppendEntry, AppendResult
+from broker.replica.partition import Partition
 from broker.replica.registry import ReplicaRegistry
 from broker.replica.waiting import AppendRequest
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
+from jbodlab.ids import TopicPartition
 
 ACKS = (-1, 0, 1)
+
+CHECK_THREADS = min(4, os.cpu_count() or 1)
+"""Each may hold the records of one compressed batch in memory, see `batch_checks`."""
 
 logger = logging.getLogger(__name__)
 
 
-class AppendService:
-    """Takes the appends of clients."""
+class _BeingChecked(NamedTuple):
+    """An entry whose batch is checked on a thread."""
 
-    def __init__(self, replicas: ReplicaRegistry, loop: asyncio.AbstractEventLoop) -> None:
+    request: AppendRequest
+    position: int
+    acks: int
+    check: asyncio.Future[CheckedBatch]
+
+
+class AppendService:
+    """Takes the appends of clients.
+
+    Args:
+        replicas: Where they go.
+        loop: The event loop.
+        wall_ms: Wall clock, ms since 1970.
+    """
+
+    def __init__(
+        self,
+        replicas: ReplicaRegistry,
+        loop: asyncio.AbstractEventLoop,
+        wall_ms: Callable[[], int],
+    ) -> None:
         self._replicas = replicas
         self._loop = loop
+        self._wall_ms = wall_ms
+        self._threads = ThreadPoolExecutor(CHECK_THREADS, thread_name_prefix="check batches")
+        self._lines: dict[TopicPartition, deque[_BeingChecked]] = {}
+        """What is being checked, by partition and in the order of arrival; no line is empty."""
 
     def append(
         self, entries: Sequence[AppendEntry], acks: int, timeout_ms: int
     ) -> asyncio.Future[list[AppendResult]]:
-        """Append a client's batches; offsets are given out before this returns."""
+        """Append a client's batches, each behind all that came for its partition before."""
         request = AppendRequest(self._loop, entries)
         for index in range(len(entries)):
             if acks in ACKS:
-                self._append_entry(request, index, acks)
+                self._take(request, index, acks)
             else:
                 request.refuse(index, ErrorCode.INVALID_REQUIRED_ACKS)
         request.time_out_after(self._loop, timeout_ms)
         return request.future
 
-    def _append_entry(self, request: AppendRequest, index: int, acks: int) -> None:
+    def close(self) -> None:
+        """Check nothing any more; who waits for it is refused."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _take(self, request: AppendRequest, index: int, acks: int) -> None:
+        """Check an entry and append it, or let it stand in line."""
+        partition = self._found(request, index)
+        if partition is None:
+            return
+        line = self._lines.get(partition.topic_partition)
+        if line is None and _waits(partition, partial(self._take, request, index, acks)):
+            return
+        records, limits = request.entries[index].records, partition.settings.limits
+        try:
+            partition.check_append(acks)
+            header = check_header(records, limits)
+        except KafkaError as error:
+            _refuse(request, index, partition, error)
+            return
+        assert records is not None
+        check = partial(check_body, records, header, limits, self._wall_ms())
+        if line is None and not takes_long(header):
+            _append(partition, request, index, acks, check)
+            return
+        being_checked = _BeingChecked(
+            request, index, acks, self._loop.run_in_executor(self._threads, check)
+        )
+        self._lines.setdefault(partition.topic_partition, deque()).append(being_checked)
+        being_checked.check.add_done_callback(lambda _: self._advance(partition.topic_partition))
+
+    def _advance(self, topic_partition: TopicPartition) -> None:
+        """Append what has been checked, up to the first that has not."""
+        line = self._lines.get(topic_partition)
+        while line and line[0].check.done():
+            self._append_checked(line.popleft())
+        if line is not None and not line:
+            del self._lines[topic_partition]
+
+    def _append_checked(self, entry: _BeingChecked) -> None:
+        request, index, acks, check = entry
+        if check.cancelled():
+            request.refuse(index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return
+        partition = self._found(request, index)
+        if partition is None or _waits(partition, partial(self._append_checked, entry)):
+            return
+        _append(partition, request, index, acks, check.result)
+
+    def _found(self, request: AppendRequest, index: int) -> Partition | None:
+        """Return the replica of an entry; there is None if it is refused."""
         topic_partition = request.entries[index].topic_partition
         partition = self._replicas.partition(topic_partition)
         if partition is None:
             code, hint = self._replicas.refusal(topic_partition)
             request.refuse(index, code, hint=hint)
-            return
-        if partition.is_awaited:
-            partition.waiters.when_ready(partial(self._append_entry, request, index, acks))
-            return
-        if partition.is_held:
-            partition.when_released(partial(self._append_entry, request, index, acks))
-            return
-        try:
-            partition.append(request, index, acks)
-        except KafkaError as error:
-            hint = partition.hint if error.code in HINTED else None
-            request.refuse(index, error.code, message=error.message or None, hint=hint)
-        except Exception:
-            logger.exception("append to %s failed", topic_partition)
-            request.refuse(index, ErrorCode.UNKNOWN_SERVER_ERROR)
+        return partition
+
+
+def _waits(partition: Partition, again: Callable[[], None]) -> bool:
+    """Return whether nothing can be appended now; `again` is called as soon as it can."""
+    if partition.is_awaited:
+        partition.waiters.when_ready(again)
+        return True
+    if partition.is_held:
+        partition.when_released(again)
+        return True
+    return False
+
+
+def _append(
+    partition: Partition,
+    request: AppendRequest,
+    index: int,
+    acks: int,
+    checked: Callable[[], CheckedBatch],
+) -> None:
+    try:
+        partition.append(request, index, acks, checked())
+    except KafkaError as error:
+        _refuse(request, index, partition, error)
+    except Exception:
+        logger.exception("append to %s failed", partition.topic_partition)
+        request.refuse(index, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+def _refuse(request: AppendRequest, index: int, partition: Partition, error: KafkaError) -> None:
+    hint = partition.hint if error.code in HINTED else None
+    request.refuse(index, error.code, message=error.message or None, hint=hint)

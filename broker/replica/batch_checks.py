@@ -1,7 +1,9 @@
 """What a broker checks in the record batch that a client sends, before it becomes an offset.
 
-The batch is kept as it came. Only its base offset and leader epoch are written over, and where the
-topic wants the broker's clock, its timestamp, for which the CRC has to be computed anew.
+First comes what the header tells, then every record: those of a compressed batch are decompressed
+for it, into bounded memory. The batch is kept as it came. Only its base offset and leader epoch are
+written over, and, for which the CRC has to be computed anew, its largest timestamp: where the
+records have another one, and where the topic wants the broker's clock.
 
 Source: `org.apache.kafka.storage.internals.log.LogValidator`, `UnifiedLog`; KIP-98.
 """
@@ -12,17 +14,22 @@ from dataclasses import dataclass
 
 from broker.replica.client_requests import NO_TRANSACTIONS
 from jbodlab.error_code import ErrorCode
-from jbodlab.errors import BufferUnderflowError, DecodeError, KafkaError
+from jbodlab.errors import BufferUnderflowError, DecodeError, DecompressedSizeError, KafkaError
 from jbodlab.protocol import record_batch
+from jbodlab.protocol.compression import CODEC_NAMES, decompress
 from jbodlab.protocol.crc32c import crc32c
 from jbodlab.protocol.record_batch import BatchHeader
-from jbodlab.protocol.record_walk import RECORD_BYTES_MIN, check_records
+from jbodlab.protocol.record_walk import RECORD_BYTES_MIN, WalkedRecords, check_records
 
 MAGIC_OFFSET = 16
 RECORDS_BYTES_MAX = 64 << 20
-"""What the records of a compressed batch may have uncompressed, at least, by their number."""
-MAX_CODEC = 4
-"""The largest codec number: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."""
+"""Most bytes of a compressed batch's records, uncompressed; Kafka has no limit."""
+RECORDS_RATIO = 8
+"""How often the size of its batch they may have, if that is more."""
+RECORDS_AT_ONCE = 2_000
+"""Uncompressed batches of more records are not checked on the event loop; 1 ms at the most."""
+NO_TIMESTAMP = -1
+TIMESTAMP_MAX = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,21 +51,26 @@ class BatchLimits:
 
 @dataclass(frozen=True, slots=True)
 class CheckedBatch:
-    """A batch that may be appended."""
+    """A batch that may be appended.
+
+    Attributes:
+        append_time_ms: The broker's clock, where the topic wants it in the batch, else -1.
+    """
 
     data: bytes | memoryview
     header: BatchHeader
+    append_time_ms: int = NO_TIMESTAMP
 
 
-def accept_batch(
-    records: bytes | memoryview | None, limits: BatchLimits, now_ms: int
-) -> CheckedBatch:
-    """Check the records of one partition in a produce request.
+def check_header(records: bytes | memoryview | None, limits: BatchLimits) -> BatchHeader:
+    """Check what can be told of the records of one partition without looking at each.
 
     Args:
         records: The one batch that a client may send for a partition.
         limits: What the topic accepts.
-        now_ms: Wall clock, ms since 1970.
+
+    Returns:
+        The header, for `check_body`.
 
     Raises:
         KafkaError: the batch is refused, with the code for the client.
@@ -80,12 +92,37 @@ def accept_batch(
     if not record_batch.crc_is_valid(records, 0, header):
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "record batch with a wrong CRC")
     _check_shape(header)
-    _check_records(records, header)
-    _check_timestamps(header, limits, now_ms)
-    if limits.compacted:
-        _check_keys(records, header)
+    return header
+
+
+def takes_long(header: BatchHeader) -> bool:
+    """Return whether `check_body` should not be called on the event loop."""
+    return header.compression != 0 or header.records_count > RECORDS_AT_ONCE
+
+
+def check_body(
+    records: bytes | memoryview, header: BatchHeader, limits: BatchLimits, now_ms: int
+) -> CheckedBatch:
+    """Check the records of a batch, all of them; on any thread.
+
+    Args:
+        records: The batch.
+        header: From `check_header`.
+        limits: What the topic accepts.
+        now_ms: Wall clock, ms since 1970.
+
+    Raises:
+        KafkaError: the batch is refused, with the code for the client.
+    """
+    walked = _walk(records, header)
+    if limits.compacted and not walked.all_have_keys:
+        raise _invalid("compacted topic cannot accept message without key")
     if limits.log_append_time:
-        return _with_append_time(records, header, now_ms)
+        attributes = header.attributes | record_batch.LOG_APPEND_TIME
+        return _stamped(records, attributes, now_ms, append_time_ms=now_ms)
+    newest = _checked_timestamp(header, walked, limits, now_ms)
+    if newest != header.max_timestamp:
+        return _stamped(records, header.attributes, newest)
     return CheckedBatch(records, header)
 
 
@@ -128,56 +165,67 @@ def _check_shape(header: BatchHeader) -> None:
             f"producer id {header.producer_id} with sequence {header.base_sequence} and epoch "
             f"{header.producer_epoch}"
         )
-    if header.compression > MAX_CODEC:
-        raise _invalid(f"unknown compression codec {header.compression}")
+    if header.compression >= len(CODEC_NAMES):
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"unknown compression codec {header.compression}",
+        )
+    if header.attributes & record_batch.LOG_APPEND_TIME:
+        raise KafkaError(
+            ErrorCode.INVALID_TIMESTAMP,
+            "invalid timestamp type in the batch: a producer must not set it to LogAppendTime",
+        )
 
 
-def _check_records(records: bytes | memoryview, header: BatchHeader) -> None:
-    """Check that the batch holds the records that it counts; compressed ones stay unopened."""
+def _walk(records: bytes | memoryview, header: BatchHeader) -> WalkedRecords:
     count = header.records_count
-    if header.compression:
-        if count * RECORD_BYTES_MIN > RECORDS_BYTES_MAX:
-            raise _invalid(f"{count} records in a compressed batch of {header.size} bytes")
-        return
     try:
-        check_records(records, record_batch.HEADER_SIZE, count)
+        if not header.compression:
+            return check_records(records, record_batch.HEADER_SIZE, count)
+        bytes_max = max(RECORDS_BYTES_MAX, RECORDS_RATIO * header.size)
+        if count * RECORD_BYTES_MIN > bytes_max:
+            raise DecodeError(f"{count} records in a compressed batch of {header.size} bytes")
+        body = memoryview(records)[record_batch.HEADER_SIZE :]
+        return check_records(decompress(header.compression, body, bytes_max), 0, count)
+    except DecompressedSizeError as error:
+        # A producer that can makes several batches of it.
+        raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from error
     except DecodeError as error:
         raise _invalid(str(error)) from error
 
 
-def _check_timestamps(header: BatchHeader, limits: BatchLimits, now_ms: int) -> None:
-    if limits.log_append_time:
-        return
-    oldest, newest = header.base_timestamp, header.max_timestamp
+def _checked_timestamp(
+    header: BatchHeader, walked: WalkedRecords, limits: BatchLimits, now_ms: int
+) -> int:
+    """Return the largest timestamp of the records; all must be in the range that is permitted."""
+    oldest = header.base_timestamp + walked.delta_min
+    newest = header.base_timestamp + walked.delta_max
+    if oldest == newest == NO_TIMESTAMP:
+        return NO_TIMESTAMP
     too_old = now_ms - oldest > limits.timestamp_before_max_ms
-    if too_old or newest - now_ms > limits.timestamp_after_max_ms:
+    too_new = newest - now_ms > limits.timestamp_after_max_ms or newest > TIMESTAMP_MAX
+    if too_old or too_new:
         raise KafkaError(
             ErrorCode.INVALID_TIMESTAMP,
             f"timestamps {oldest} to {newest} of the batch are out of the permitted range around "
             f"{now_ms}",
         )
+    return newest
 
 
-def _check_keys(records: bytes | memoryview, header: BatchHeader) -> None:
-    try:
-        keyless = any(r.key is None for r in record_batch.iterate_records(records, 0, header))
-    except DecodeError as error:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
-    if keyless:
-        raise _invalid("compacted topic cannot accept message without key")
-
-
-def _with_append_time(
-    records: bytes | memoryview, header: BatchHeader, now_ms: int
+def _stamped(
+    records: bytes | memoryview,
+    attributes: int,
+    max_timestamp: int,
+    append_time_ms: int = NO_TIMESTAMP,
 ) -> CheckedBatch:
     data = bytearray(records)
-    attributes = header.attributes | record_batch.LOG_APPEND_TIME
-    data[21:23] = attributes.to_bytes(2, "big")
-    data[35:43] = now_ms.to_bytes(8, "big")
+    data[21:23] = attributes.to_bytes(2, "big", signed=True)
+    data[35:43] = max_timestamp.to_bytes(8, "big", signed=True)
     crc = crc32c(memoryview(data)[record_batch.CRC_START :])
     data[record_batch.CRC_OFFSET : record_batch.CRC_START] = crc.to_bytes(4, "big")
     stamped = bytes(data)
-    return CheckedBatch(stamped, record_batch.read_header(stamped))
+    return CheckedBatch(stamped, record_batch.read_header(stamped), append_time_ms)
 
 
 def _invalid(message: str) -> KafkaError:

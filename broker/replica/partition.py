@@ -16,7 +16,7 @@ from pathlib import Path
 
 from broker.replica import isr as rules
 from broker.replica import refusals
-from broker.replica.batch_checks import accept_batch
+from broker.replica.batch_checks import CheckedBatch
 from broker.replica.client_requests import AppendResult, LeaderHint
 from broker.replica.clock import Clock
 from broker.replica.in_sync import InSyncReplicas, IsrChanges
@@ -296,21 +296,20 @@ class Partition:
 
     # Leading
 
-    def append(self, request: AppendRequest, index: int, acks: int) -> None:
+    def check_append(self, acks: int) -> tuple[LeaderState, PartitionLog]:
+        """Return what a leader has; raises KafkaError if it may not append for a client."""
+        leader, log = self.leader_log()
+        if acks == ALL_REPLICAS:
+            refusals.check_isr(leader.isr, self.min_isr, self.topic_partition)
+        return leader, log
+
+    def append(self, request: AppendRequest, index: int, acks: int, batch: CheckedBatch) -> None:
         """Append a client's batch, and let the request wait for as much as `acks` asks.
 
         Raises:
             KafkaError: nothing was appended.
         """
-        leader, log = self.leader_log()
-        if acks == ALL_REPLICAS and len(leader.isr) < self.min_isr:
-            raise KafkaError(
-                ErrorCode.NOT_ENOUGH_REPLICAS,
-                f"the size of the current ISR {list(leader.isr)} is insufficient to satisfy the "
-                f"min.isr requirement of {self.min_isr} for partition {self.topic_partition}",
-            )
-        now_ms = self._clock.wall_ms()
-        batch = accept_batch(request.entries[index].records, self.settings.limits, now_ms)
+        leader, log = self.check_append(acks)
         duplicate = log.producers.check(batch.header)
         if duplicate is not None:
             # It needs no room, and tells the producer what it could not know.
@@ -322,7 +321,7 @@ class Partition:
         success = AppendResult(
             topic_partition=self.topic_partition,
             base_offset=base_offset,
-            log_append_time_ms=now_ms if self.settings.limits.log_append_time else -1,
+            log_append_time_ms=batch.append_time_ms,
             log_start_offset=log.start_offset,
         )
         reached = self.high_watermark if acks == ALL_REPLICAS else log.written_end

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from broker.replica.client_requests import LeaderHint
 from broker.replica.replica_state import Deleted, Offline, ReplicaState
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
-from jbodlab.ids import NO_LEADER, BrokerId
+from jbodlab.ids import NO_LEADER, BrokerId, TopicPartition
 from jbodlab.image.partition_registration import PartitionRegistration
 
 
@@ -42,3 +44,17 @@ def leader_hint(registration: PartitionRegistration) -> LeaderHint | None:
     if registration.leader == NO_LEADER:
         return None
     return LeaderHint(leader=registration.leader, leader_epoch=registration.leader_epoch)
+
+
+def check_isr(isr: Sequence[BrokerId], min_isr: int, topic_partition: TopicPartition) -> None:
+    """Check that enough replicas are in sync for acks=all.
+
+    Raises:
+        KafkaError: NOT_ENOUGH_REPLICAS.
+    """
+    if len(isr) < min_isr:
+        raise KafkaError(
+            ErrorCode.NOT_ENOUGH_REPLICAS,
+            f"the size of the current ISR {list(isr)} is insufficient to satisfy the min.isr "
+            f"requirement of {min_isr} for partition {topic_partition}",
+        )

@@ -1,14 +1,15 @@
 """Decompression of record batches: the door to the library that does it.
 
-The cluster stores compressed batches unopened, so the library (cramjam) is optional and imported
-only when a compressed batch is to be read.
+The library (cramjam) is imported when the first compressed batch is read: many clusters have none.
+It lets other threads run while it works.
 """
 
 from __future__ import annotations
 
 import struct
+from mmap import mmap
 
-from jbodlab.errors import DecodeError
+from jbodlab.errors import DecodeError, DecompressedSizeError
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 
@@ -20,45 +21,75 @@ XERIAL_MAGIC = b"\x82SNAPPY\x00"
 
 XERIAL_HEADER_SIZE = 16
 
+LIKELY_RATIO, LIKELY_BYTES_MIN = 4, 16 << 10
+"""Room that is enough for most batches; cheaper to have than room for any."""
 
-def decompress(codec: int, data: bytes | memoryview) -> bytes:
+OUTPUT_FULL = "failed to write whole buffer"
+"""What the library says when the room was not enough."""
+
+
+def decompress(codec: int, data: bytes | memoryview, bytes_max: int | None = None) -> bytes:
     """Return the records of a batch as they were before compression.
 
     Args:
         codec: Bits 0-2 of the batch's attributes.
         data: Everything behind the batch header.
+        bytes_max: Most bytes that they may have; no more memory is used for more. None: any.
 
     Raises:
-        DecodeError: the codec is unknown, its library is missing, or the data is damaged.
+        DecompressedSizeError: there are more.
+        DecodeError: the codec is unknown, or the data is damaged.
     """
     if codec == NONE:
         return bytes(data)
     if codec >= len(CODEC_NAMES):
         raise DecodeError(f"unknown compression codec {codec}")
+    import cramjam
+
     try:
-        import cramjam
-    except ImportError as error:
-        raise DecodeError(
-            f"a batch is compressed with {CODEC_NAMES[codec]} and the library cramjam is not "
-            "installed (extra 'compression')"
-        ) from error
-    try:
-        if codec == GZIP:
-            return bytes(cramjam.gzip.decompress(bytes(data)))
+        if bytes_max is not None:
+            return _decompress_within(codec, bytes(data), bytes_max)
         if codec == SNAPPY:
-            return _decompress_snappy(bytes(data))
-        if codec == LZ4:
-            return bytes(cramjam.lz4.decompress(bytes(data)))
-        return bytes(cramjam.zstd.decompress(bytes(data)))
+            return b"".join(
+                bytes(cramjam.snappy.decompress_raw(block)) for block in _snappy_blocks(bytes(data))
+            )
+        return bytes(getattr(cramjam, CODEC_NAMES[codec]).decompress(bytes(data)))
     except (cramjam.DecompressionError, OSError, ValueError, MemoryError) as error:
         raise DecodeError(f"damaged {CODEC_NAMES[codec]} data: {error}") from error
 
 
-def _decompress_snappy(data: bytes) -> bytes:
+def _decompress_within(codec: int, data: bytes, bytes_max: int) -> bytes:
+    """Decompress into memory that is there beforehand; the library writes no further."""
     import cramjam
 
+    if codec == SNAPPY:
+        blocks = _snappy_blocks(data)
+        if sum(map(cramjam.snappy.decompress_raw_len, blocks)) > bytes_max:
+            raise DecompressedSizeError(CODEC_NAMES[codec], bytes_max)
+        return b"".join(bytes(cramjam.snappy.decompress_raw(block)) for block in blocks)
+    decompress_into = getattr(cramjam, CODEC_NAMES[codec]).decompress_into
+    likely = max(LIKELY_RATIO * len(data), LIKELY_BYTES_MIN)
+    if likely < bytes_max:
+        buffer = bytearray(likely)
+        try:
+            return bytes(memoryview(buffer)[: decompress_into(data, buffer)])
+        except cramjam.DecompressionError as error:
+            if str(error) != OUTPUT_FULL:
+                raise
+    # Memory that is mapped, and not written to, is not there yet.
+    with mmap(-1, bytes_max) as mapped:
+        try:
+            return mapped[: decompress_into(data, mapped)]
+        except cramjam.DecompressionError as error:
+            if str(error) == OUTPUT_FULL:
+                raise DecompressedSizeError(CODEC_NAMES[codec], bytes_max) from error
+            raise
+
+
+def _snappy_blocks(data: bytes) -> list[bytes]:
+    """Take the framing of the Java library off, where there is one."""
     if not data.startswith(XERIAL_MAGIC):
-        return bytes(cramjam.snappy.decompress_raw(data))
+        return [data]
     blocks = []
     position = XERIAL_HEADER_SIZE
     while position < len(data):
@@ -68,6 +99,6 @@ def _decompress_snappy(data: bytes) -> bytes:
         position += 4
         if size < 0 or position + size > len(data):
             raise DecodeError(f"damaged snappy data: a block of {size} bytes does not fit")
-        blocks.append(bytes(cramjam.snappy.decompress_raw(data[position : position + size])))
+        blocks.append(data[position : position + size])
         position += size
-    return b"".join(blocks)
+    return blocks

@@ -44,6 +44,8 @@ SIZE_PREFIX = 12
 CRC_OFFSET = 17
 CRC_START = 21
 """The first byte that the CRC covers."""
+_CODEC_AT = 22
+"""The lower byte of the attributes."""
 MAGIC = 2
 
 COMPRESSION_MASK = 0x07
@@ -161,6 +163,11 @@ def read_header(data: bytes | bytearray | memoryview, position: int = 0) -> Batc
     if header.batch_length < HEADER_SIZE - SIZE_PREFIX:
         raise DecodeError(f"batch at position {position} has length {header.batch_length}")
     return header
+
+
+def codec_of(data: bytes | memoryview) -> int:
+    """Return the number of the codec of the batch at the beginning; 0 if it has no header."""
+    return data[_CODEC_AT] & COMPRESSION_MASK if len(data) >= HEADER_SIZE else 0
 
 
 def crc_is_valid(data: bytes | bytearray | memoryview, position: int, header: BatchHeader) -> bool:

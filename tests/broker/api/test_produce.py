@@ -12,13 +12,19 @@ from broker.replica.client_requests import AppendEntry, AppendResult, LeaderHint
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import LogDirError
 from jbodlab.ids import BrokerId, LeaderEpoch, TopicPartition
+from jbodlab.protocol.record_batch import build_batch
 from tests.waiting import called
 
 PRODUCE = 0
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-def produce(version: int = 12, acks: int = -1, transactional_id: str | None = None) -> Any:
+def produce(
+    version: int = 12,
+    acks: int = -1,
+    transactional_id: str | None = None,
+    batch: bytes = b"batch 0",
+) -> Any:
     kio = import_module(f"kio.schema.produce.v{version}.request")
     return kio.ProduceRequest(
         transactional_id=transactional_id,
@@ -28,7 +34,7 @@ def produce(version: int = 12, acks: int = -1, transactional_id: str | None = No
             kio.TopicProduceData(
                 name="t",
                 partition_data=(
-                    kio.PartitionProduceData(index=0, records=b"batch 0"),
+                    kio.PartitionProduceData(index=0, records=batch),
                     kio.PartitionProduceData(index=1, records=None),
                 ),
             ),
@@ -135,6 +141,25 @@ def test_request_that_cannot_be_served_is_refused_before_the_replicas_see_it(
 
         assert [int(p.error_code) for p in partitions(response)] == [code, code]
         assert cluster.replicas.calls == []
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(("version", "codec", "code"), [(6, 4, 76), (7, 4, 0), (6, 3, 0)])
+def test_zstd_is_refused_in_versions_that_do_not_know_it(
+    run: Callable[..., None], version: int, codec: int, code: int
+) -> None:
+    async def scenario(cluster: Any, client: Any) -> None:
+        cluster.replicas.results["append"] = [
+            AppendResult(topic_partition=T0),
+            AppendResult(topic_partition=T1),
+        ]
+        batch = bytearray(build_batch([(None, b"v")], timestamp_ms=0))
+        batch[22] = codec
+
+        response = await client.call(PRODUCE, version, produce(version, batch=bytes(batch)))
+
+        assert [int(p.error_code) for p in partitions(response)] == [code, code]
 
     run(scenario)
 

@@ -1,10 +1,20 @@
 from __future__ import annotations
 
+import gzip
 import struct
 
+import cramjam
 import pytest
 
-from broker.replica.batch_checks import BatchLimits, accept_batch
+from broker.replica.batch_checks import (
+    RECORDS_BYTES_MAX,
+    RECORDS_RATIO,
+    BatchLimits,
+    CheckedBatch,
+    check_body,
+    check_header,
+    takes_long,
+)
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
 from jbodlab.protocol import record_batch
@@ -13,6 +23,12 @@ from jbodlab.protocol.record_batch import build_batch
 
 LIMITS = BatchLimits(max_message_bytes=1000, segment_bytes=2000)
 NOW_MS = 10_000
+
+
+def accept_batch(records: bytes | None, limits: BatchLimits, now_ms: int) -> CheckedBatch:
+    header = check_header(records, limits)
+    assert records is not None
+    return check_body(records, header, limits, now_ms)
 
 
 def with_field(data: bytes, position: int, format_: str, value: int) -> bytes:
@@ -58,7 +74,8 @@ def test_good_batch_is_kept_as_it_came() -> None:
         (with_field(batch(), 23, ">i", -1), ErrorCode.INVALID_RECORD),
         (batch(attributes=record_batch.CONTROL), ErrorCode.INVALID_RECORD),
         (batch(attributes=record_batch.TRANSACTIONAL), ErrorCode.INVALID_TXN_STATE),
-        (with_field(batch(), 21, ">h", 5), ErrorCode.INVALID_RECORD),
+        (with_field(batch(), 21, ">h", 5), ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
+        (with_field(batch(), 21, ">h", 8), ErrorCode.INVALID_TIMESTAMP),
         (batch(producer_id=5, producer_epoch=0), ErrorCode.INVALID_RECORD),
     ],
 )
@@ -133,3 +150,143 @@ def test_count_that_no_batch_of_its_size_can_have_is_refused(codec: int) -> None
     good[23:27] = struct.pack(">i", 2**31 - 2)
     good[57:61] = struct.pack(">i", 2**31 - 1)
     assert refusal(sealed(bytes(good))) is ErrorCode.INVALID_RECORD
+
+
+COMPRESS = {
+    1: gzip.compress,
+    2: lambda data: bytes(cramjam.snappy.compress_raw(data)),
+    3: lambda data: bytes(cramjam.lz4.compress(data)),
+    4: lambda data: bytes(cramjam.zstd.compress(data)),
+}
+"""By number of the codec."""
+
+
+def with_body(data: bytes, body: bytes, codec: int = 0) -> bytes:
+    """Give a batch other records."""
+    head = bytearray(data[: record_batch.HEADER_SIZE])
+    head[8:12] = struct.pack(">i", record_batch.HEADER_SIZE - 12 + len(body))
+    head[21:23] = codec.to_bytes(2, "big")
+    return sealed(bytes(head) + body)
+
+
+def compressed(data: bytes, codec: int) -> bytes:
+    return with_body(data, COMPRESS[codec](data[record_batch.HEADER_SIZE :]), codec)
+
+
+@pytest.mark.parametrize("codec", COMPRESS)
+def test_compressed_batch_is_kept_as_it_came(codec: int) -> None:
+    data = compressed(batch(), codec)
+
+    accepted = accept_batch(data, LIMITS, NOW_MS)
+
+    assert accepted.data is data
+    assert takes_long(accepted.header)
+
+
+@pytest.mark.parametrize("codec", COMPRESS)
+@pytest.mark.parametrize("position", [0, 3, 5, 11])
+def test_records_of_a_compressed_batch_are_checked_as_uncompressed_ones(
+    codec: int, position: int
+) -> None:
+    """Size, offset delta, size of the value and number of headers of the second of three."""
+    good = build_batch([(None, b"value")] * 3, timestamp_ms=9_000)
+    size = (len(good) - record_batch.HEADER_SIZE) // 3
+    broken = bytearray(good)
+    broken[record_batch.HEADER_SIZE + size + position] ^= 0x7E
+
+    assert refusal(sealed(bytes(broken))) is ErrorCode.INVALID_RECORD
+    assert refusal(compressed(bytes(broken), codec)) is ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("codec", COMPRESS)
+def test_what_cannot_be_decompressed_is_refused(codec: int) -> None:
+    good = COMPRESS[codec](batch()[record_batch.HEADER_SIZE :])
+
+    for body in (good[:-1], b"", b"\x00" * 20, good + b"\x01"):
+        assert refusal(with_body(batch(), body, codec)) is ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("codec", COMPRESS)
+def test_batch_that_decompresses_to_too_much_is_refused_without_taking_the_memory(
+    codec: int,
+) -> None:
+    bomb = with_body(batch(), COMPRESS[codec](bytes(RECORDS_BYTES_MAX + 1)), codec)
+    roomy = BatchLimits(max_message_bytes=1 << 30, segment_bytes=1 << 30)
+    assert RECORDS_RATIO * len(bomb) < RECORDS_BYTES_MAX
+
+    with pytest.raises(KafkaError, match="of more than 67108864 bytes uncompressed") as caught:
+        accept_batch(bomb, roomy, NOW_MS)
+
+    assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
+
+
+def with_deltas(deltas: list[int], base_timestamp: int, max_timestamp: int) -> bytes:
+    """Build a batch of records with timestamps of their own, small ones."""
+    body = b"".join(
+        bytes([16, 0, 2 * delta if delta >= 0 else -2 * delta - 1, 2 * number, 1, 4])
+        + b"vv"
+        + b"\0"
+        for number, delta in enumerate(deltas)
+    )
+    made = build_batch([(None, b"")] * len(deltas), timestamp_ms=base_timestamp)
+    return with_field(with_body(made, body), 35, ">q", max_timestamp)
+
+
+@pytest.mark.parametrize("codec", [0, 4])
+@pytest.mark.parametrize("claimed", [9_000, 9_003, 2**62])
+def test_largest_timestamp_is_set_right_where_the_records_have_another(
+    codec: int, claimed: int
+) -> None:
+    data = with_deltas([0, 3, -5, 1], 9_000, claimed)
+    data = data if not codec else compressed(data, codec)
+
+    accepted = accept_batch(data, LIMITS, NOW_MS)
+
+    assert accepted.header.max_timestamp == 9_003
+    assert record_batch.crc_is_valid(accepted.data, 0, accepted.header)
+    assert max(r.timestamp for r in record_batch.iterate_records(accepted.data)) == 9_003
+    assert (accepted.data is data) == (claimed == 9_003)
+
+
+@pytest.mark.parametrize("number", [0, 1, 30])
+def test_timestamp_of_any_record_outside_the_window_is_refused(number: int) -> None:
+    limits = BatchLimits(
+        max_message_bytes=1000,
+        segment_bytes=2000,
+        timestamp_before_max_ms=10,
+        timestamp_after_max_ms=10,
+    )
+    assert accept_batch(with_deltas([0] * 31, NOW_MS, NOW_MS), limits, NOW_MS)
+    for delta in (-11, 11):
+        deltas = [0] * 31
+        deltas[number] = delta
+        assert refusal(with_deltas(deltas, NOW_MS, NOW_MS), limits) is ErrorCode.INVALID_TIMESTAMP
+
+
+def test_batch_without_timestamps_is_in_every_window() -> None:
+    limits = BatchLimits(
+        max_message_bytes=1000,
+        segment_bytes=2000,
+        timestamp_before_max_ms=0,
+        timestamp_after_max_ms=0,
+    )
+    data = build_batch([(None, b"v")], timestamp_ms=-1)
+
+    assert accept_batch(data, limits, NOW_MS).header.max_timestamp == -1
+
+
+def test_timestamp_that_no_header_can_hold_is_refused() -> None:
+    data = with_deltas([1], 2**63 - 1, 2**63 - 1)
+    limits = BatchLimits(max_message_bytes=1000, segment_bytes=2000)
+
+    assert refusal(data, limits) is ErrorCode.INVALID_TIMESTAMP
+
+
+@pytest.mark.parametrize("keyless", [0, 1, 40])
+def test_compacted_topic_wants_a_key_in_each_of_many_records(keyless: int) -> None:
+    limits = BatchLimits(max_message_bytes=4000, segment_bytes=4000, compacted=True)
+    records: list[tuple[bytes | None, bytes]] = [(b"k", b"v")] * 41
+    assert accept_batch(build_batch(records, timestamp_ms=1), limits, NOW_MS)
+    records[keyless] = (None, b"vv")
+
+    assert refusal(build_batch(records, timestamp_ms=1), limits) is ErrorCode.INVALID_RECORD

@@ -1,12 +1,17 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from jbodlab.errors import DecodeError
-from jbodlab.protocol.record_batch import HEADER_SIZE, build_batch
-from jbodlab.protocol.record_walk import check_records
+from jbodlab.protocol.record_batch import (
+    HEADER_SIZE,
+    BatchHeader,
+    build_batch,
+    iterate_records,
+)
+from jbodlab.protocol.record_walk import WalkedRecords, check_records
 
 values = st.none() | st.binary(max_size=200)
 
@@ -41,25 +46,131 @@ def test_another_count_or_length_is_found(
         check_records(good + b"\0", HEADER_SIZE, len(records))
 
 
-@given(st.binary(min_size=1, max_size=300), st.integers(1, 20))
-def test_garbage_never_does_more_than_raise(body: bytes, count: int) -> None:
+def signed_varint(number: int) -> bytes:
+    zigzag = number << 1 if number >= 0 else (-number << 1) - 1
+    encoded = bytearray()
+    while zigzag > 0x7F:
+        encoded.append(zigzag & 0x7F | 0x80)
+        zigzag >>= 7
+    return bytes((*encoded, zigzag))
+
+
+def sized(data: bytes | None) -> bytes:
+    return b"\x01" if data is None else signed_varint(len(data)) + data
+
+
+Record = tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]
+
+
+def body_of(records: list[Record]) -> bytes:
+    """Encode records: timestamp delta, key, value and headers of each."""
+    body = b""
+    for number, (delta, key, value, headers) in enumerate(records):
+        content = b"\0" + signed_varint(delta) + signed_varint(number) + sized(key) + sized(value)
+        content += signed_varint(len(headers))
+        for name, text in headers:
+            content += sized(name.encode()) + sized(text)
+        body += sized(content)
+    return body
+
+
+def by_reading(body: bytes, count: int) -> WalkedRecords | None:
+    """Check records by reading each of them, as consumers do; None if they are not right."""
+    header = BatchHeader(0, 49 + len(body), 0, 2, 0, 0, count - 1, 0, 0, -1, -1, -1, count)
     try:
-        check_records(bytes(HEADER_SIZE) + body, HEADER_SIZE, count)
+        found = list(iterate_records(bytes(HEADER_SIZE) + body, 0, header))
+    except DecodeError as error:
+        if isinstance(error.__cause__, UnicodeDecodeError):
+            reject()  # The text of a header's name is its readers' business.
+        return None
+    if [record.offset for record in found] != list(range(count)):
+        return None
+    times = [record.timestamp for record in found]
+    return WalkedRecords(min(times), max(times), all(record.key is not None for record in found))
+
+
+def by_walking(body: bytes, count: int) -> WalkedRecords | None:
+    try:
+        return check_records(body, 0, count)
     except DecodeError:
-        return
-    # What passes has at least the right number of records, and sound first and last ones.
-    assert len(body) >= 7 * count
+        return None
 
 
-def test_garbage_in_the_first_or_last_record_is_found() -> None:
-    good = bytearray(batch([(b"key", b"value")] * 3))
-    for position in range(HEADER_SIZE, len(good)):
-        changed = bytearray(good)
-        changed[position] = 0xFF
-        size = (len(good) - HEADER_SIZE) // 3
-        is_content = position in range(HEADER_SIZE + size, HEADER_SIZE + 2 * size) or (
-            (position - HEADER_SIZE) % size in (1, *range(5, 8), *range(9, 14))
-        )
-        if not is_content or (position - HEADER_SIZE) % size == 0:
-            with pytest.raises(DecodeError):
-                check_records(bytes(changed), HEADER_SIZE, 3)
+deltas = st.sampled_from([0, 1, 5, -3, 63, 64, -64, -65, 5_000, 10**6, -(10**9), 2**40])
+sizes = st.sampled_from([0, 1, 5, 48, 49, 50, 56, 63, 64, 100, 200, 8_180, 9_000])
+headers = st.lists(
+    st.tuples(st.sampled_from(["", "a", "trace-id"]), st.none() | st.binary(max_size=70)),
+    max_size=3,
+)
+
+
+@st.composite
+def many_records(draw: st.DrawFn) -> list[Record]:
+    """Return runs of records that are alike, or vary a little."""
+    records: list[Record] = []
+    for _ in range(draw(st.integers(1, 5))):
+        delta, size, extra = draw(deltas), draw(sizes), draw(headers)
+        key = draw(st.none() | st.binary(max_size=70))
+        value = draw(st.none() | st.just(b"v" * size))
+        times, lengths = draw(st.sampled_from([(1, 1), (3, 1), (1, 3), (50, 40)]))
+        for number in range(draw(st.sampled_from([1, 2, 15, 17, 40, 70]))):
+            more = value and value + b"w" * (number % lengths)
+            records.append((delta + number % times, key, more, extra))
+    return records
+
+
+@given(many_records())
+def test_records_of_every_kind_pass_and_their_timestamps_and_keys_are_found(
+    records: list[Record],
+) -> None:
+    times = [delta for delta, _, _, _ in records]
+    all_have_keys = all(key is not None for _, key, _, _ in records)
+
+    walked = check_records(body_of(records), 0, len(records))
+
+    assert walked == (min(times), max(times), all_have_keys)
+
+
+@settings(max_examples=200)
+@given(many_records(), st.data())
+def test_records_with_a_changed_byte_pass_only_where_they_can_be_read(
+    records: list[Record], data: st.DataObject
+) -> None:
+    body = bytearray(body_of(records))
+    for _ in range(data.draw(st.integers(1, 2))):
+        position = data.draw(st.integers(0, len(body) - 1))
+        body[position] = data.draw(st.integers(0, 255) | st.just(body[position] ^ 0x80))
+
+    assert by_walking(bytes(body), len(records)) == by_reading(bytes(body), len(records))
+
+
+@given(st.binary(min_size=1, max_size=300), st.integers(1, 20))
+def test_garbage_passes_only_where_it_can_be_read(body: bytes, count: int) -> None:
+    assert by_walking(body, count) == by_reading(body, count)
+
+
+def test_every_changed_byte_of_sizes_and_deltas_is_found_in_each_of_many_records() -> None:
+    """In records that are compared by columns, and in those of varying size."""
+    for lengths in (1, 7):
+        records: list[Record] = [
+            (5, None, b"v" * (100 + number % lengths), []) for number in range(100)
+        ]
+        good = body_of(records)
+        starts = [len(body_of(records[:number])) for number in range(100)]
+        for number, start in enumerate(starts):
+            wide = number >= 64
+            for at in (0, 1, 4, 5, 5 + wide, 6 + wide):
+                changed = bytearray(good)
+                changed[start + at] ^= 0x02
+                assert by_walking(bytes(changed), 100) is None, (lengths, number, at)
+
+
+def test_records_beyond_the_first_block_of_offsets_are_checked() -> None:
+    count = 3 * 8_192
+    body = bytearray(batch([(None, b"")] * count)[HEADER_SIZE:])
+    assert by_walking(bytes(body), count) == (0, 0, False)
+    # The last bytes of the last record: ... offset delta of 3 bytes, key, value, headers.
+    for at in (-6, -5, -4):
+        changed = bytearray(body)
+        changed[at] ^= 0x02
+        assert by_walking(bytes(changed), count) is None
