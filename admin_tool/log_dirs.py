@@ -7,10 +7,12 @@
     jbod-log-dirs --bootstrap-server LIST drain --broker N --dir PATH [--execute [--wait]]
     jbod-log-dirs --bootstrap-server LIST balance --plan | --execute [--wait] | --status | --cancel
                   [--broker N]
+    jbod-log-dirs verify --dir PATH[,PATH...] [--topic-list a,b] [--rate MB/s] [--json]
+                  [--bootstrap-server LIST --mend]
 
 Each command has a module of its own in `admin_tool.log_dir_actions`, which runs it.
 
-Exit codes: 0 done; 1 wrong usage or failed; 130 after Ctrl-C.
+Exit codes: 0 done; 1 wrong usage or failed, or verify found damage; 130 after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ OPTIONS = (
     Option(
         name="topic-list",
         value="a,b,...",
-        help="With --describe: the topics to show. Default: all.",
+        help="With --describe and verify: the topics to show, or to read. Default: all.",
     ),
     Option(
         name="table",
@@ -55,8 +57,19 @@ OPTIONS = (
     Option(
         name="dir",
         value="path[,path...]",
-        help="The log directory that a command is about, as in the broker's log.dirs; for cordon "
-        "and uncordon also several, or * for all.",
+        help="The log directory that a command is about, as in the broker's log.dirs; for verify "
+        "also several; for cordon and uncordon also several, or * for all.",
+    ),
+    Option(
+        name="rate",
+        value="MB/s",
+        help="With verify: how fast to read. Default: 50.",
+    ),
+    Option(name="json", help="With verify: tell what was found as JSON."),
+    Option(
+        name="mend",
+        help="With verify, on the directories of a stopped broker: keep damaged segments aside as "
+        ".damaged where another replica leads, from which the broker copies them when it starts.",
     ),
     Option(name="plan", help="With balance: show the moves that it would make, and their effect."),
     Option(name="execute", help="With drain and balance: show the moves, and start them."),
@@ -78,6 +91,8 @@ class Command:
     summary: str
     required: tuple[str, ...] = ()
     permitted: tuple[str, ...] = ()
+    asks_cluster: bool = True
+    """Whether it cannot do without `--bootstrap-server`."""
 
 
 DESCRIBE = Command(
@@ -112,6 +127,13 @@ COMMANDS: Mapping[str, Command] = {
         summary="even out the bytes in the directories of a broker, or of each",
         permitted=("broker", "plan", "execute", "wait", "status", "cancel"),
     ),
+    "verify": Command(
+        module="verify",
+        summary="read the segments in directories of this machine, and find damage; mend it",
+        required=("dir",),
+        permitted=("topic-list", "rate", "json", "mend"),
+        asks_cluster=False,
+    ),
 }
 """Every command, by the word that names it."""
 
@@ -129,9 +151,8 @@ def check(options: Parsed) -> Command:
     Raises:
         UsageError: there is not exactly one, or the options do not go with it.
     """
-    options.require("bootstrap-server")
     if not options.words:
-        options.require("describe")
+        options.require("bootstrap-server", "describe")
         chosen, name = DESCRIBE, "describe"
     else:
         name, *rest = options.words
@@ -139,6 +160,8 @@ def check(options: Parsed) -> Command:
             wrong = rest[0] if name in COMMANDS else name
             raise UsageError(f"{wrong} is not a recognized command: {', '.join(COMMANDS)}")
         chosen = COMMANDS[name]
+    if chosen.asks_cluster:
+        options.require("bootstrap-server")
     options.require(*chosen.required)
     for given in options.values:
         if given not in _ALWAYS and given not in (*chosen.required, *chosen.permitted):

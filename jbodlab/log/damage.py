@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from pathlib import Path
 
 from jbodlab.log import names
+from jbodlab.log.filesystem import FileSystem
 from jbodlab.log.log_files import SEGMENT_SUFFIXES, LogFiles
 from jbodlab.log.segments import ActiveSegment
 
@@ -68,7 +70,15 @@ def keep_tail(files: LogFiles, right: ActiveSegment, size: int) -> None:
 def set_aside(files: LogFiles, base_offset: int) -> None:
     """Keep a segment behind damage under another name."""
     files.forget(base_offset)
+    rename_segment(files.fs, files.directory, base_offset)
+
+
+def rename_segment(fs: FileSystem, folder: Path, base_offset: int) -> None:
+    """Give the files of a segment names that no log has; durable with the next sync of the folder.
+
+    Those that it has lost are not missed.
+    """
     for suffix in SEGMENT_SUFFIXES:
-        path = files.path(base_offset, suffix)
-        if files.fs.exists(path):
-            files.fs.rename(path, path.with_name(path.name + names.DAMAGED_SUFFIX), sync=False)
+        path = folder / f"{names.offset_text(base_offset)}{suffix}"
+        if fs.exists(path):
+            fs.rename(path, path.with_name(path.name + names.DAMAGED_SUFFIX), sync=False)

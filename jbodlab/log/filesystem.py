@@ -32,7 +32,14 @@ READ_BYTES = 1 << 20
 """Of one call that reads a file as a whole."""
 
 
-class AppendFile(Protocol):
+class ReadFile(Protocol):
+    """One open file that is read at any position."""
+
+    def pread(self, size: int, position: int) -> bytes:
+        """Read up to `size` bytes; fewer only where the file ends."""
+
+
+class AppendFile(ReadFile, Protocol):
     """One open file that grows at its end and is read at any position."""
 
     def write(self, data: Buffer) -> int:
@@ -40,9 +47,6 @@ class AppendFile(Protocol):
 
     def writev(self, buffers: Sequence[Buffer]) -> int:
         """Append all buffers one behind the other; returns their size in bytes."""
-
-    def pread(self, size: int, position: int) -> bytes:
-        """Read up to `size` bytes; fewer only where the file ends."""
 
     def fsync(self) -> None:
         """Return when everything written so far is on the disk."""
@@ -57,14 +61,11 @@ class AppendFile(Protocol):
         """Give the file back; closing twice does nothing."""
 
 
-class CopySource(Protocol):
+class CopySource(ReadFile, Protocol):
     """One open file whose bytes are copied to another disk; see `CopyTarget`."""
 
     def fileno(self) -> int:
         """Return the descriptor, for the operating system to read from."""
-
-    def pread(self, size: int, position: int) -> bytes:
-        """Read up to `size` bytes; fewer only where the file ends."""
 
     def close(self) -> None:
         """Give the file back; closing twice does nothing."""

@@ -27,7 +27,13 @@ from jbodlab.log import damage, names
 from jbodlab.log.checkpoints import render_frame
 from jbodlab.log.directory_files import DirectoryFiles
 from jbodlab.log.filesystem import FileSystem
-from jbodlab.log.instructions import CloseSegment, CreateSegment, WriteAborted, WriteSnapshot
+from jbodlab.log.instructions import (
+    CloseSegment,
+    CreateSegment,
+    CutSegment,
+    WriteAborted,
+    WriteSnapshot,
+)
 from jbodlab.log.leader_epochs import LeaderEpochs, read_leader_epochs
 from jbodlab.log.leftovers import remove_leftovers
 from jbodlab.log.loaded_log import LoadedLog
@@ -303,8 +309,7 @@ class _Loader:
             else:
                 self._delete(later)
         if size > active.size:
-            reader = self._files.reader(Place(base_offset, active.size, -1, 0))
-            reader.file.truncate(active.size)
+            self._files.carry_out((CutSegment(base_offset, active.size),))
         self._bases = self._bases[: number + 1]
 
     def _has_batches_behind(self, active: ActiveSegment, size: int) -> bool:

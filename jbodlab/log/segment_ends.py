@@ -13,7 +13,7 @@ from pathlib import Path
 
 from jbodlab.errors import CorruptRecordError, DecodeError
 from jbodlab.log import names
-from jbodlab.log.filesystem import AppendFile, FileSystem
+from jbodlab.log.filesystem import FileSystem, ReadFile
 from jbodlab.log.log_files import LogFiles
 from jbodlab.log.offset_index import OffsetIndex
 from jbodlab.log.places import Place
@@ -90,7 +90,7 @@ def last_segment(files: LogFiles, base_offset: int, has_gaps: bool) -> ActiveSeg
     )
 
 
-def has_batch_behind(file: AppendFile, position: int, size: int, offset: int) -> bool:
+def has_batch_behind(file: ReadFile, position: int, size: int, offset: int) -> bool:
     """Return whether a valid batch begins behind a position, with an offset or a larger one.
 
     Behind a write that was torn by a crash there is none.
@@ -112,7 +112,7 @@ def has_batch_behind(file: AppendFile, position: int, size: int, offset: int) ->
     return False
 
 
-def _is_batch(file: AppendFile, position: int, size: int, offset: int) -> bool:
+def _is_batch(file: ReadFile, position: int, size: int, offset: int) -> bool:
     with contextlib.suppress(DecodeError):
         header = read_header(file.pread(HEADER_SIZE, position))
         if header.base_offset >= offset and position + header.size <= size:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from jbodlab.errors import CorruptRecordError, DecodeError
 from jbodlab.log.batch_block import extent_at, skip_before, whole_batches
-from jbodlab.log.filesystem import AppendFile
+from jbodlab.log.filesystem import ReadFile
 from jbodlab.protocol.record_batch import (
     HEADER_SIZE,
     SIZE_PREFIX,
@@ -52,7 +52,7 @@ class SegmentReader:
 
     __slots__ = ("file", "next_offset", "path", "size")
 
-    def __init__(self, file: AppendFile, path: Path, size: int, next_offset: int = -1) -> None:
+    def __init__(self, file: ReadFile, path: Path, size: int, next_offset: int = -1) -> None:
         self.file = file
         self.path = path
         self.size = size

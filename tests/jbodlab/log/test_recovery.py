@@ -155,6 +155,66 @@ def test_a_segment_that_does_not_join_on_is_kept_aside(make_log):
     assert box.content() == b"".join(box.batches[:3])
 
 
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize(
+    "what", ["header of zeros", "index gone", "file short", "file short between two batches"]
+)
+def test_damage_of_a_closed_segment_below_the_recovery_point_is_found_and_said(
+    make_log, caplog, what, clean
+):
+    box = make_log(segment_bytes=300)
+    for _ in range(12):
+        box.append()
+    assert box.log.segment_base_offsets[:3] == (0, 3, 6)
+    box.log.close(clean=True)
+    path = box.directory / "00000000000000000003.log"
+    good, size = path.read_bytes(), len(box.batches[0])
+    match what:
+        case "header of zeros":
+            path.write_bytes(bytes(61) + good[61:])
+            end = 3
+        case "index gone":
+            # Which is how it comes to light that a bit has changed.
+            path.with_suffix(".index").unlink()
+            path.write_bytes(good[: 2 * size - 1] + b"?" + good[2 * size :])
+            end = 4
+        case "file short":
+            path.write_bytes(good[:-1])
+            end = 5
+        case _:
+            path.write_bytes(good[: 2 * size])
+            end = 5
+
+    log = box.reopen(clean=clean, recovery_point=12)
+
+    assert log.log_end_offset == end
+    assert log.recovery_point <= end
+    assert box.content() == b"".join(box.batches[:end])
+    assert "00000000000000000006.log.damaged" in box.names()
+    if not what.endswith("batches"):
+        kept = (box.directory / "00000000000000000003.log.damaged").read_bytes()
+        assert len(kept) == len(good) - (what == "file short")
+    (said,) = [each for each in caplog.records if each.levelname == "ERROR"]
+    assert f"offsets from {end} on are lost here" in said.getMessage()
+    assert "from offset 6 on, are kept as .damaged" in said.getMessage()
+
+
+def test_a_closed_segment_whose_index_is_gone_and_whose_batches_are_sound_is_kept(make_log, caplog):
+    box = make_log(segment_bytes=300)
+    for _ in range(12):
+        box.append()
+    box.log.close(clean=True)
+    path = box.directory / "00000000000000000003.index"
+    path.unlink()
+
+    log = box.reopen(clean=False, recovery_point=12)
+
+    assert log.log_end_offset == 12
+    assert path.exists()
+    assert box.content() == b"".join(box.batches)
+    assert not [each for each in caplog.records if each.levelname == "ERROR"]
+
+
 def test_segments_below_the_recovery_point_are_not_read(make_log, bytes_read):
     box = make_log(segment_bytes=20_000)
     for _ in range(10):

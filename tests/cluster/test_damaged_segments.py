@@ -1,0 +1,254 @@
+"""Segments that a disk has damaged: at a start after kill -9, and found by `jbod-log-dirs verify`.
+
+What lies behind damage is kept as `.damaged`, every loss is said with its offsets, and who has
+others to copy from ends with the same batches as its leader.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jbodlab.log import names
+from tests.cluster.harness import read_all, script, wait_for
+from tests.cluster.invariants import Ledger
+from tests.cluster.scenes import Scene, Stage
+
+pytestmark = pytest.mark.cluster
+
+SEGMENT_BYTES = 4_000
+
+
+def filled(scene: Scene, replicas: list[list[int]]) -> Ledger:
+    """A topic whose partitions have many segments, on the disk for certain."""
+    topic = scene.topic_at(replicas, segment_bytes=str(SEGMENT_BYTES), min_insync_replicas="1")
+    ledger = Ledger(scene.cluster, topic, len(replicas))
+    for _ in range(12):
+        ledger.produce(4 * len(replicas), size=300)
+    return ledger
+
+
+def folder_of(scene: Scene, broker: int, topic: str, partition: int) -> Path:
+    return scene.cluster.broker(broker).log_dir_of(topic, partition).path / f"{topic}-{partition}"
+
+
+def segments(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.log"))
+
+
+def batches(folder: Path) -> bytes:
+    """All batches of a replica, however they are cut into segments."""
+    return b"".join(path.read_bytes() for path in segments(folder))
+
+
+def flushed(scene: Scene, broker: int, ledger: Ledger) -> None:
+    """Wait until the closed segments of all partitions are below the recovery point."""
+
+    def is_flushed() -> bool:
+        for partition in range(ledger.partitions):
+            folder = folder_of(scene, broker, ledger.topic, partition)
+            lines = (folder.parent / names.RECOVERY_POINT_FILE).read_text().splitlines()
+            points = {tuple(line.split()[:2]): int(line.split()[2]) for line in lines[2:]}
+            last = names.parse_offset(segments(folder)[-1].name)
+            if points.get((ledger.topic, str(partition)), 0) < last:
+                return False
+        return True
+
+    wait_for("the closed segments are flushed", is_flushed)
+
+
+def without_recovery_point(folder: Path) -> None:
+    """Forget how far a replica is known to be on the disk, as a crash soon after does."""
+    path = folder.parent / names.RECOVERY_POINT_FILE
+    topic, _, partition = folder.name.rpartition("-")
+    version, _, *lines = path.read_text().splitlines()
+    kept = [line for line in lines if line.split()[:2] != [topic, partition]]
+    path.write_text("\n".join([version, str(len(kept)), *kept, ""]))
+
+
+def zero_header(segment: Path) -> None:
+    data = segment.read_bytes()
+    segment.write_bytes(bytes(61) + data[61:])
+
+
+def lose_index(segment: Path) -> None:
+    """The index is gone, and a bit of a batch has changed with it."""
+    segment.with_suffix(".index").unlink()
+    flip_bit(segment)
+
+
+def cut_short(segment: Path) -> None:
+    os.truncate(segment, segment.stat().st_size - 100)
+
+
+def flip_bit(segment: Path) -> None:
+    data = bytearray(segment.read_bytes())
+    data[len(data) // 2] ^= 4
+    segment.write_bytes(data)
+
+
+DAMAGE: Mapping[str, Callable[[Path], None]] = {
+    "header of zeros": zero_header,
+    "index gone": lose_index,
+    "file short": cut_short,
+    "flipped bit": flip_bit,
+}
+
+
+def lost_from(scene: Scene, broker: int, segment: Path) -> int:
+    """The first offset that a broker has said to be lost in a segment."""
+    pattern = re.escape(str(segment)) + r": damaged at byte \d+ of \d+, offsets from (\d+) on"
+    lines = [line for line in scene.said(broker).splitlines() if re.search(pattern, line)]
+    assert len(lines) == 1, lines
+    assert "ERROR" in lines[0]
+    found = re.search(pattern, lines[0])
+    assert found is not None
+    return int(found[1])
+
+
+def test_damage_found_at_the_start_after_a_kill_is_copied_from_the_leader(stage: Stage) -> None:
+    with stage.scene() as scene:
+        ledger = filled(scene, [[1, 2, 3]] * len(DAMAGE))
+        flushed(scene, 2, ledger)
+        folders = [folder_of(scene, 2, ledger.topic, n) for n in range(len(DAMAGE))]
+        scene.cluster.node(2).kill()
+        damaged, behind = [], []
+        for (what, damage), folder in zip(DAMAGE.items(), folders, strict=True):
+            _, second, *later = segments(folder)
+            damage(second)
+            damaged.append(second)
+            behind.append(later)
+            if what == "flipped bit":
+                without_recovery_point(folder)
+
+        scene.start(2)
+        scene.wait_all_in_sync()
+
+        for partition, folder in enumerate(folders):
+            base = names.parse_offset(damaged[partition].name)
+            end = names.parse_offset(behind[partition][0].name)
+            assert base <= lost_from(scene, 2, damaged[partition]) < end
+            for path in (damaged[partition], *behind[partition]):
+                assert path.with_name(path.name + names.DAMAGED_SUFFIX).exists()
+            leader = folder_of(scene, 1, ledger.topic, partition)
+            wait_for(
+                f"the batches of the leader in {folder}",
+                lambda ours=folder, theirs=leader: batches(ours) == batches(theirs),
+            )
+        ledger.produce()
+        scene.check(ledger)
+
+
+def test_damage_without_another_replica_is_said_and_nothing_behind_it_is_served(
+    stage: Stage,
+) -> None:
+    with stage.scene() as scene:
+        ledger = filled(scene, [[2]] * len(DAMAGE))
+        flushed(scene, 2, ledger)
+        folders = [folder_of(scene, 2, ledger.topic, n) for n in range(len(DAMAGE))]
+        before = read_all(scene.cluster.bootstrap, ledger.topic, ledger.partitions)
+        scene.cluster.node(2).kill()
+        damaged = []
+        for (what, damage), folder in zip(DAMAGE.items(), folders, strict=True):
+            damaged.append(segments(folder)[1])
+            damage(damaged[-1])
+            if what == "flipped bit":
+                without_recovery_point(folder)
+
+        scene.start(2)
+        scene.wait_all_in_sync()
+
+        after = read_all(scene.cluster.bootstrap, ledger.topic, ledger.partitions)
+        for partition in range(ledger.partitions):
+            first = lost_from(scene, 2, damaged[partition])
+            kept = [each for each in before[partition] if each[0] < first]
+            assert 0 < len(kept) < len(before[partition])
+            assert after[partition] == kept
+
+
+def verify(*arguments: str) -> tuple[int, dict[str, Any], str]:
+    """Run the tool: its exit code, what it found, and what it complained of."""
+    done = subprocess.run(
+        [*script("jbod-log-dirs"), "verify", "--json", "--rate", "500", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr
+    return done.returncode, json.loads(done.stdout or "{}"), done.stderr
+
+
+def test_bit_rot_is_found_beside_a_running_broker_and_mended_from_the_leader(stage: Stage) -> None:
+    with stage.scene() as scene:
+        ledger, alone = filled(scene, [[1, 2, 3], [2, 1, 3]]), filled(scene, [[2]])
+        folders = [folder_of(scene, 2, ledger.topic, n) for n in range(2)]
+        folders.append(folder_of(scene, 2, alone.topic, 0))
+        paths = sorted({str(folder.parent) for folder in folders})
+        where = ["--dir", ",".join(paths), "--topic-list", f"{ledger.topic},{alone.topic}"]
+        mend = [*where, "--bootstrap-server", scene.cluster.bootstrap, "--mend"]
+        code, found, _ = verify(*where)
+        assert code == 0
+        assert all(each["inUse"] and not each["damaged"] for each in found["directories"])
+        for folder in folders:
+            flip_bit(segments(folder)[2])
+        segments(folders[0])[1].with_suffix(".timeindex").unlink()
+
+        code, found, _ = verify(*where)
+
+        assert code == 1
+        damaged = replicas(found)
+        assert set(damaged) == set(folders)
+        for folder in folders:
+            (records,) = [each for each in damaged[folder]["damage"] if not each["index"]]
+            assert records["file"] == segments(folder)[2].name
+            assert names.parse_offset(records["file"]) <= records["firstOffset"]
+            assert records["firstOffset"] <= records["lastOffset"]
+        assert [each["file"] for each in damaged[folders[0]]["damage"] if each["index"]] == [
+            segments(folders[0])[1].with_suffix(".timeindex").name
+        ]
+
+        # A running broker would go on with what is taken from under it.
+        code, _, complained = verify(*mend)
+        assert code == 1
+        assert "is used by a running broker" in complained
+
+        assert scene.cluster.node(2).stop() == 0
+        code, found, _ = verify(*mend)
+        damaged = replicas(found)
+        assert code == 1
+        for folder in folders[:2]:
+            assert damaged[folder]["mended"], damaged[folder]["refusal"]
+            assert len(segments(folder)) == 2
+            assert list(folder.glob("*.log.damaged"))
+        # Nobody else has these records.
+        assert "no replica leads" in damaged[folders[2]]["refusal"]
+        assert not list(folders[2].glob("*.damaged"))
+
+        scene.start(2)
+        scene.wait_all_in_sync()
+        for partition, folder in enumerate(folders[:2]):
+            leader = folder_of(scene, 1, ledger.topic, partition)
+            wait_for(
+                f"the batches of the leader in {folder}",
+                lambda ours=folder, theirs=leader: batches(ours) == batches(theirs),
+            )
+        code, found, _ = verify(*where)
+        assert set(replicas(found)) == {folders[2]}
+        scene.check(ledger)
+
+
+def replicas(found: dict[str, Any]) -> dict[Path, dict[str, Any]]:
+    """The damaged replicas by their folders."""
+    return {
+        Path(each["folder"]): each
+        for directory in found["directories"]
+        for each in directory["damaged"]
+    }
