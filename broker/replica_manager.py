@@ -129,7 +129,7 @@ class ReplicaManager:
         self._clock = Clock(now_ms=partial(loop_ms, self._loop), wall_ms=outside.wall_ms)
         self._timers: list[asyncio.TimerHandle] = []
         self.isr_changes = IsrChanges()
-        self._appends = AppendService(registry, self._loop, self._clock.wall_ms)
+        self._appends = AppendService(registry, self._loop, outside)
         self._fetches = FetchService(registry, self._loop, leader_quota)
         self._sessions = FetchSessions(
             self._fetches, self._loop, self._clock.now_ms, outside.random_bytes

@@ -14,7 +14,10 @@ Exit codes: 0 nothing is damaged, or all of it was mended; 1 there is damage, or
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+import struct
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
@@ -29,8 +32,8 @@ from jbodlab.errors import CorruptRecordError, FormatError
 from jbodlab.ids import TopicPartition
 from jbodlab.log import meta_properties, names
 from jbodlab.log.checkpoints import read_offsets
-from jbodlab.log.directory_lock import DirectoryLock, is_locked
-from jbodlab.log.filesystem import FileSystem, PosixFileSystem
+from jbodlab.log.directory_lock import DirectoryLock
+from jbodlab.log.filesystem import CopySource, Disk, FileSystem, PosixFileSystem
 from jbodlab.log.names import DirKind
 from jbodlab.log.verification import Circumstances, Damage, VerifiedReplica, verify_replica
 
@@ -39,6 +42,9 @@ RATE_MB_S = 50
 
 BURST_S = 0.5
 """Bytes of so long a time may be read at once, where reading was held up."""
+
+_FLOCK = struct.Struct("hhqqi")
+"""`struct flock` of 64-bit Linux: type, whence, start, length, process."""
 
 ATTEMPTS = 5
 """How often a replica is begun anew of which files vanish."""
@@ -101,8 +107,10 @@ def run(options: Parsed) -> int:
         if options.has("mend"):
             options.require("bootstrap-server")
             for path in paths:
-                _lock(locks, path)
-        verified = [verify_directory(fs, path, topics, pace) for path in paths]
+                _lock(fs, locks, path)
+        verified = [
+            verify_directory(fs, path, topics, pace, is_ours=options.has("mend")) for path in paths
+        ]
         damaged = sum(len(each.damaged) for each in verified)
         if options.has("mend") and damaged:
             results = mend(fs, options, [(each.path, each.damaged) for each in verified])
@@ -115,16 +123,28 @@ def run(options: Parsed) -> int:
 
 
 def verify_directory(
-    fs: FileSystem, path: Path, topics: frozenset[str], pace: Callable[[int], None]
+    fs: FileSystem,
+    path: Path,
+    topics: frozenset[str],
+    pace: Callable[[int], None],
+    *,
+    is_ours: bool,
 ) -> VerifiedDirectory:
-    """Verify the current replicas in one directory, those of these topics if there are any.
+    """Verify the current replicas in one directory.
+
+    Args:
+        fs: The disk.
+        path: The directory.
+        topics: Whose replicas; all if there are none.
+        pace: Keeps the rate of reading.
+        is_ours: Whether this process holds the directory's lock, which it would lose by asking.
 
     Raises:
         AdminError: it is no log directory, or the disk cannot be read.
     """
     try:
         meta_properties.read(fs, path)
-        found = VerifiedDirectory(path=path, in_use=is_locked(path))
+        found = VerifiedDirectory(path=path, in_use=not is_ours and is_locked(path))
         for folder in _folders(fs, path, topics):
             replica = _verify_replica(fs, folder, found.in_use, pace)
             if replica is not None and replica.damage and found.in_use:
@@ -150,7 +170,7 @@ def _verify_replica(
     for _ in range(ATTEMPTS):
         recovery_point = _recovery_points(fs, folder.parent).get(topic_partition, 0)
         try:
-            return verify_replica(fs, folder, circumstances, recovery_point, pace)
+            return verify_replica(fs, folder, circumstances, recovery_point, pace, _forget_cached)
         except FileNotFoundError:
             # Retention has removed a segment, or somebody the replica.
             if not in_use:
@@ -179,6 +199,27 @@ def _folders(fs: FileSystem, path: Path, topics: frozenset[str]) -> Iterator[Pat
             yield path / name
 
 
+def is_locked(directory: Path) -> bool:
+    """Return whether another process holds the lock of a directory; takes none itself.
+
+    Raises:
+        OSError: nobody can tell.
+    """
+    try:
+        fd = os.open(directory / names.LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        return bool(_FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_GETLK, asked))[0] != fcntl.F_UNLCK)
+    finally:
+        os.close(fd)
+
+
+def _forget_cached(source: CopySource) -> None:
+    os.posix_fadvise(source.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
 def _rate(options: Parsed) -> float:
     text = options.text("rate")
     try:
@@ -190,7 +231,7 @@ def _rate(options: Parsed) -> float:
     return rate
 
 
-def _lock(locks: ExitStack, path: Path) -> None:
+def _lock(disk: Disk, locks: ExitStack, path: Path) -> None:
     """Keep a broker from starting on a directory meanwhile."""
     try:
         if is_locked(path):
@@ -198,7 +239,7 @@ def _lock(locks: ExitStack, path: Path) -> None:
                 f"{path} is used by a running broker: stop that one first, so that other replicas "
                 "lead"
             )
-        lock = DirectoryLock(path)
+        lock = DirectoryLock(disk, path)
     except FormatError as error:
         raise AdminError(str(error)) from error
     except OSError as error:

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import NamedTuple
 
 from broker.replica.batch_checks import CheckedBatch, check_body, check_header, takes_long
+from broker.replica.check_threads import CheckThreads
 from broker.replica.client_requests import HINTED, AppendEntry, AppendResult
 from broker.replica.partition import Partition
 from broker.replica.registry import ReplicaRegistry
@@ -27,11 +26,9 @@ from broker.replica.waiting import AppendRequest
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
 from jbodlab.ids import TopicPartition
+from jbodlab.outside import Outside
 
 ACKS = (-1, 0, 1)
-
-CHECK_THREADS = min(4, os.cpu_count() or 1)
-"""Each may hold the records of one compressed batch in memory, see `batch_checks`."""
 
 logger = logging.getLogger(__name__)
 
@@ -51,19 +48,16 @@ class AppendService:
     Args:
         replicas: Where they go.
         loop: The event loop.
-        wall_ms: Wall clock, ms since 1970.
+        outside: Wall clock and threads.
     """
 
     def __init__(
-        self,
-        replicas: ReplicaRegistry,
-        loop: asyncio.AbstractEventLoop,
-        wall_ms: Callable[[], int],
+        self, replicas: ReplicaRegistry, loop: asyncio.AbstractEventLoop, outside: Outside
     ) -> None:
         self._replicas = replicas
         self._loop = loop
-        self._wall_ms = wall_ms
-        self._threads = ThreadPoolExecutor(CHECK_THREADS, thread_name_prefix="check batches")
+        self._wall_ms = outside.wall_ms
+        self._checks = CheckThreads(loop, outside.threads)
         self._lines: dict[TopicPartition, deque[_BeingChecked]] = {}
         """What is being checked, by partition and in the order of arrival; no line is empty."""
 
@@ -82,7 +76,7 @@ class AppendService:
 
     def close(self) -> None:
         """Check nothing any more; who waits for it is refused."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._checks.close()
 
     def _take(self, request: AppendRequest, index: int, acks: int) -> None:
         """Check an entry and append it, or let it stand in line."""
@@ -104,9 +98,7 @@ class AppendService:
         if line is None and not takes_long(header):
             _append(partition, request, index, acks, check)
             return
-        being_checked = _BeingChecked(
-            request, index, acks, self._loop.run_in_executor(self._threads, check)
-        )
+        being_checked = _BeingChecked(request, index, acks, self._checks.run(check))
         self._lines.setdefault(partition.topic_partition, deque()).append(being_checked)
         being_checked.check.add_done_callback(lambda _: self._advance(partition.topic_partition))
 

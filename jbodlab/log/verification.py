@@ -12,7 +12,6 @@ log is no damage either: the next start cuts it.
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -81,7 +80,12 @@ class Circumstances:
 
 
 def verify_replica(
-    fs: FileSystem, folder: Path, circumstances: Circumstances, recovery_point: int, pace: Pace
+    fs: FileSystem,
+    folder: Path,
+    circumstances: Circumstances,
+    recovery_point: int,
+    pace: Pace,
+    forget_cached: Callable[[CopySource], None],
 ) -> VerifiedReplica:
     """Read a replica.
 
@@ -91,6 +95,7 @@ def verify_replica(
         circumstances: Of its directory.
         recovery_point: Offset up to which its records are known to have been on the disk.
         pace: Keeps the rate of reading.
+        forget_cached: Has the system forget what it holds of a file in memory.
 
     Raises:
         OSError: a file cannot be read, or was removed meanwhile.
@@ -109,7 +114,7 @@ def verify_replica(
             size = fs.size(segment.path)
             # What a broker appends to is in memory; it is the disk that is asked for the rest.
             if next_base is not None or not circumstances.in_use:
-                _forget_cached(source)
+                forget_cached(source)
             paced = _Paced(source, pace)
             segment.read(paced, size)
             if next_base is None:
@@ -355,8 +360,3 @@ class _Paced:
         data = self._file.pread(size, position)
         self._pace(len(data))
         return data
-
-
-def _forget_cached(source: CopySource) -> None:
-    """Have the disk read anew what the system still holds in memory."""
-    os.posix_fadvise(source.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)

@@ -9,12 +9,12 @@ import pytest
 
 from admin_tool import log_dirs
 from admin_tool.log_dir_actions.mending import why_not
-from admin_tool.log_dir_actions.verify import Pace
+from admin_tool.log_dir_actions.verify import Pace, is_locked
 from admin_tool.requests.topics import PartitionDescription
 from jbodlab.directory_id import LOST
 from jbodlab.kafka_uuid import random_uuid
 from jbodlab.log import meta_properties, names
-from jbodlab.log.directory_lock import DirectoryLock, is_locked
+from jbodlab.log.directory_lock import DirectoryLock
 from jbodlab.log.filesystem import PosixFileSystem
 from jbodlab.log.meta_properties import MetaProperties
 from jbodlab.protocol.record_batch import build_batch
@@ -150,10 +150,9 @@ def test_what_is_no_log_directory_is_refused(
 
 def test_nothing_is_locked_where_no_lock_is_or_nobody_holds_it(log_dir: Path) -> None:
     assert not is_locked(log_dir)
-    lock = DirectoryLock(log_dir)
-    # A process does not keep itself out.
+    DirectoryLock(PosixFileSystem(), log_dir).close()
+    assert (log_dir / names.LOCK_FILE).exists()
     assert not is_locked(log_dir)
-    lock.release()
 
 
 def test_reading_keeps_to_the_rate() -> None:

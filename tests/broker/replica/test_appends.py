@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from broker.replica import appends, batch_checks
+from broker.replica.check_threads import CHECK_THREADS
 from broker.replica.client_requests import AppendResult
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import TopicPartition
@@ -184,13 +185,13 @@ def test_what_is_still_to_be_checked_at_the_end_is_refused(
     tmp_path: Path, gate: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def test(host: Host) -> None:
-        futures = [host.produce(compressed(number)) for number in range(appends.CHECK_THREADS + 1)]
+        futures = [host.produce(compressed(number)) for number in range(CHECK_THREADS + 1)]
         host.manager._appends.close()
         gate.set()
 
         answers = await results(*futures)
 
-        assert answers[:-1] == [(0, number) for number in range(appends.CHECK_THREADS)]
+        assert answers[:-1] == [(0, number) for number in range(CHECK_THREADS)]
         assert answers[-1] == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
 
     run(tmp_path, test)

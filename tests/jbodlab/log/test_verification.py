@@ -32,7 +32,7 @@ def verified(
     box, circumstances: Circumstances = STOPPED, recovery_point: int = 0
 ) -> VerifiedReplica:
     return verify_replica(
-        box.fs, box.directory, circumstances, recovery_point, pace=lambda size: None
+        box.fs, box.directory, circumstances, recovery_point, lambda _size: None, lambda _file: None
     )
 
 
@@ -62,7 +62,7 @@ def test_a_sound_log_has_no_damage(box, circumstances):
 def test_every_read_is_paced(box):
     sizes: list[int] = []
 
-    verify_replica(box.fs, box.directory, STOPPED, 0, pace=sizes.append)
+    verify_replica(box.fs, box.directory, STOPPED, 0, sizes.append, lambda _file: None)
 
     assert sum(sizes) == sum(map(len, box.batches))
 
