@@ -159,9 +159,11 @@ def test_every_changed_byte_of_sizes_and_deltas_is_found_in_each_of_many_records
         starts = [len(body_of(records[:number])) for number in range(100)]
         for number, start in enumerate(starts):
             wide = number >= 64
-            for at in (0, 1, 4, 5, 5 + wide, 6 + wide):
+            places = [(at, 0x02) for at in (0, 1, 4, 4 + wide, 5 + wide, 6 + wide)]
+            # A timestamp delta that goes on into the offset delta.
+            for at, bit in (*places, (3, 0x80)):
                 changed = bytearray(good)
-                changed[start + at] ^= 0x02
+                changed[start + at] ^= bit
                 assert by_walking(bytes(changed), 100) is None, (lengths, number, at)
 
 
