@@ -26,8 +26,11 @@ RECORDS_BYTES_MAX = 64 << 20
 """Most bytes of a compressed batch's records, uncompressed; Kafka has no limit."""
 RECORDS_RATIO = 8
 """How often the size of its batch they may have, if that is more."""
-RECORDS_AT_ONCE = 2_000
-"""Uncompressed batches of more records are not checked on the event loop; 1 ms at the most."""
+RECORDS_AT_ONCE, BYTES_AT_ONCE = 2_000, 64 << 10
+"""Uncompressed batches with more are not checked on the event loop.
+
+Most that are smaller take far below a millisecond, those made of nothing but headers some.
+"""
 NO_TIMESTAMP = -1
 TIMESTAMP_MAX = 2**63 - 1
 
@@ -97,7 +100,11 @@ def check_header(records: bytes | memoryview | None, limits: BatchLimits) -> Bat
 
 def takes_long(header: BatchHeader) -> bool:
     """Return whether `check_body` should not be called on the event loop."""
-    return header.compression != 0 or header.records_count > RECORDS_AT_ONCE
+    return (
+        header.compression != 0
+        or header.records_count > RECORDS_AT_ONCE
+        or header.size > BYTES_AT_ONCE
+    )
 
 
 def check_body(

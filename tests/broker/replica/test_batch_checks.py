@@ -7,6 +7,8 @@ import cramjam
 import pytest
 
 from broker.replica.batch_checks import (
+    BYTES_AT_ONCE,
+    RECORDS_AT_ONCE,
     RECORDS_BYTES_MAX,
     RECORDS_RATIO,
     BatchLimits,
@@ -171,6 +173,23 @@ def with_body(data: bytes, body: bytes, codec: int = 0) -> bytes:
 
 def compressed(data: bytes, codec: int) -> bytes:
     return with_body(data, COMPRESS[codec](data[record_batch.HEADER_SIZE :]), codec)
+
+
+@pytest.mark.parametrize(
+    ("data", "is_long"),
+    [
+        (batch(), False),
+        (build_batch([(None, b"")] * RECORDS_AT_ONCE, timestamp_ms=1), False),
+        (build_batch([(None, b"")] * (RECORDS_AT_ONCE + 1), timestamp_ms=1), True),
+        (build_batch([(None, bytes(BYTES_AT_ONCE))], timestamp_ms=1), True),
+        (compressed(batch(), 1), True),
+    ],
+    ids=["small", "many records", "too many records", "large", "compressed"],
+)
+def test_what_takes_long_is_told_by_the_header(data: bytes, is_long: bool) -> None:
+    limits = BatchLimits(max_message_bytes=1 << 20, segment_bytes=1 << 20)
+
+    assert takes_long(check_header(data, limits)) is is_long
 
 
 @pytest.mark.parametrize("codec", COMPRESS)
