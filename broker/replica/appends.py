@@ -1,9 +1,9 @@
 """Appends of clients: each entry to its replica, or to wait until that can take it.
 
 Most batches are checked and appended at once. One whose check takes long, as it is compressed or
-large, is checked on a thread. What comes for its partition meanwhile waits behind
-it, so batches are appended in the order in which they came: producers send the next ones without
-waiting for an answer, and count on that.
+large, is checked on a thread. What comes for its partition meanwhile waits behind it, so batches
+are appended in the order in which they came: producers send the next ones without waiting for an
+answer, and count on that.
 
 Source: `kafka.server.ReplicaManager.appendRecords`.
 """

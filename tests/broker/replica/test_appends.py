@@ -29,6 +29,7 @@ from tests.broker.replicas import (
     feature,
     partition_record,
     topic,
+    until,
 )
 
 OTHER = TopicPartition(TOPIC, 1)
@@ -56,14 +57,20 @@ def compressed(sequence: int, body: bytes | None = None) -> bytes:
     return made[:17] + struct.pack(">I", crc) + made[21:]
 
 
+class Gate(threading.Event):
+    """Lets no compressed batch be checked before it is set; counts those that stand before it."""
+
+    reached = 0
+
+
 @pytest.fixture
-def gate(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """Let no compressed batch be checked before this is set."""
-    opened = threading.Event()
+def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
+    opened = Gate()
     real = batch_checks.check_body
 
     def check_body(records, header, limits, now_ms):  # type: ignore[no-untyped-def]
         if header.compression:
+            opened.reached += 1
             assert opened.wait(DEADLINE_S)
         return real(records, header, limits, now_ms)
 
@@ -97,7 +104,7 @@ async def results(*futures: asyncio.Future[list[AppendResult]]) -> list[tuple[Er
 
 
 def test_batches_behind_one_whose_check_takes_long_keep_their_order(
-    tmp_path: Path, gate: threading.Event
+    tmp_path: Path, gate: Gate
 ) -> None:
     async def test(host: Host) -> None:
         futures = [
@@ -126,7 +133,7 @@ def test_batches_behind_one_whose_check_takes_long_keep_their_order(
 
 
 def test_batch_that_turns_out_bad_is_refused_and_those_behind_it_go_on(
-    tmp_path: Path, gate: threading.Event
+    tmp_path: Path, gate: Gate
 ) -> None:
     async def test(host: Host) -> None:
         futures = [
@@ -142,7 +149,7 @@ def test_batch_that_turns_out_bad_is_refused_and_those_behind_it_go_on(
 
 
 def test_batches_keep_their_order_when_their_log_is_held_after_the_check(
-    tmp_path: Path, gate: threading.Event
+    tmp_path: Path, gate: Gate
 ) -> None:
     async def test(host: Host) -> None:
         partition = await host.online()
@@ -151,8 +158,7 @@ def test_batches_keep_their_order_when_their_log_is_held_after_the_check(
         gate.set()
         done = host.produce(plain(0), topic_partition=OTHER)
         assert await results(done) == [(0, 0)]
-        while appends_in_line(host):  # noqa: ASYNC110 - nothing tells of it
-            await asyncio.sleep(0.001)
+        await until(lambda: not host.manager._appends._lines)
         futures.append(host.produce(plain(2)))
         assert not any(future.done() for future in futures)
 
@@ -163,13 +169,7 @@ def test_batches_keep_their_order_when_their_log_is_held_after_the_check(
     run(tmp_path, test)
 
 
-def appends_in_line(host: Host) -> int:
-    return len(host.manager._appends._lines)
-
-
-def test_replica_that_is_gone_after_the_check_refuses(
-    tmp_path: Path, gate: threading.Event
-) -> None:
+def test_replica_that_is_gone_after_the_check_refuses(tmp_path: Path, gate: Gate) -> None:
     async def test(host: Host) -> None:
         future = host.produce(compressed(0))
         partition = await host.online()
@@ -181,11 +181,10 @@ def test_replica_that_is_gone_after_the_check_refuses(
     run(tmp_path, test)
 
 
-def test_what_is_still_to_be_checked_at_the_end_is_refused(
-    tmp_path: Path, gate: threading.Event, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_still_to_be_checked_at_the_end_is_refused(tmp_path: Path, gate: Gate) -> None:
     async def test(host: Host) -> None:
         futures = [host.produce(compressed(number)) for number in range(CHECK_THREADS + 1)]
+        await until(lambda: gate.reached == CHECK_THREADS)
         host.manager._appends.close()
         gate.set()
 
