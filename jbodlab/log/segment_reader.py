@@ -154,8 +154,8 @@ class SegmentReader:
                     return record.timestamp, record.offset
         except DecodeError as error:
             if header.compression:
-                # Its codec may not be installed. Who starts at the batch reads a little more than
-                # was asked for, but misses nothing.
+                # From a broker that did not look into it. Who starts at the batch reads a little
+                # more than was asked for, but misses nothing.
                 return header.max_timestamp, max(header.base_offset, start_offset)
             raise CorruptRecordError(self.path, batch.position, str(error)) from error
         return None
