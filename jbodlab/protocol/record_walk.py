@@ -62,17 +62,22 @@ _OFFSET_DELTAS: tuple[tuple[int, ...], ...] = (
     (),
     tuple(_NARROW_DELTAS),
     tuple(low | high << 8 for low, high in zip(_LOW, _HIGH, strict=True)),
+    tuple(low | high << 8 for low, high in zip(_LOW, _HIGH_OF_MORE, strict=True)),
 )
-"""Offset deltas by their width in bytes, then by number, as `_FIELDS` reads them."""
+"""Up to two bytes of offset deltas, by their width, then by number within a block."""
+_HURRY_MAX = 1 << 20
+"""The first number whose offset delta has four bytes."""
 _FIELDS = {
     (size, delta, offset_delta): Struct(
-        f"<{'BH'[size - 1]}B{'BH'[delta - 1]}{'BH'[offset_delta - 1]}BBB"
+        f"<{'BH'[size - 1]}B{'BH'[delta - 1]}{'BHH'[offset_delta - 1]}{offset_delta // 3}sBBB"
     )
     for size in (1, 2)
     for delta in (1, 2)
-    for offset_delta in (1, 2)
+    for offset_delta in (1, 2, 3)
 }
-"""Size, attributes, both deltas, size of the key, two bytes behind that; by widths in bytes."""
+"""By widths in bytes: size, attributes, timestamp delta, offset delta and the third byte of that,
+size of the key, two bytes behind that.
+"""
 _ENDS = ((0, 0), (0x80, 0), (0x8080, 0x80))
 """What a varint of one or two bytes, as `_FIELDS` reads it, must be in some of its bits."""
 
@@ -137,9 +142,7 @@ class _Walk:
             patience *= 2
             while self._number < until:
                 number = self._number
-                # Offset deltas of three bytes are read by steps only.
-                if number < _BLOCK:
-                    self._hurry(until)
+                self._hurry(until)
                 if self._number == number:
                     self._step()
 
@@ -210,20 +213,22 @@ class _Walk:
         body, position, number = self._body, self.position, self._number
         widths = _widths(body, position)
         fields = _FIELDS.get(widths)
-        if fields is None:
+        if fields is None or number >= _HURRY_MAX:
             return
         size_width, delta_width, offset_width = widths
         size_mask, size_end = _ENDS[size_width]
         delta_mask, delta_end = _ENDS[delta_width]
-        wanted = _OFFSET_DELTAS[offset_width]
-        until = min(until, len(wanted))
+        block, number = divmod(number, _BLOCK)
+        wanted, third = _OFFSET_DELTAS[offset_width], bytes((block,)) if block else b""
+        until = min(until - block * _BLOCK, len(wanted))
         unpack, key_end, last = fields.unpack_from, fields.size - 2, len(body) - fields.size
         deltas: set[int] = set()
         all_have_keys = True
         while number < until and position <= last:
-            size, _, delta, offset_delta, key, value, more = unpack(body, position)
+            size, _, delta, offset_delta, rest, key, value, more = unpack(body, position)
             if (
                 offset_delta != wanted[number]
+                or rest != third
                 or size & size_mask != size_end
                 or delta & delta_mask != delta_end
             ):
@@ -250,7 +255,7 @@ class _Walk:
             deltas.add(delta)
             position = end
             number += 1
-        self.position, self._number = position, number
+        self.position, self._number = position, block * _BLOCK + number
         self.all_have_keys = self.all_have_keys and all_have_keys
         self.deltas.update(delta & 0x7F | delta >> 8 << 7 for delta in deltas)
 

@@ -176,3 +176,16 @@ def test_records_beyond_the_first_block_of_offsets_are_checked() -> None:
         changed = bytearray(body)
         changed[at] ^= 0x02
         assert by_walking(bytes(changed), count) is None
+
+
+def test_records_of_varying_size_beyond_the_first_block_of_offsets_are_checked() -> None:
+    count = 8_192 + 300
+    records: list[Record] = [(5, None, b"v" * (80 + number % 7), []) for number in range(count)]
+    good = body_of(records)
+    assert by_walking(good, count) == (5, 5, False)
+    start = len(body_of(records[:-1]))
+    # Of the last record: size, timestamp delta, offset delta, sizes of key and value.
+    for at, bit in ((0, 2), (1, 2), (3, 0x80), (4, 2), (5, 2), (6, 2), (7, 2), (8, 2), (9, 2)):
+        changed = bytearray(good)
+        changed[start + at] ^= bit
+        assert by_walking(bytes(changed), count) is None, at
