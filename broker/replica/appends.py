@@ -132,11 +132,8 @@ class AppendService:
 
 def _waits(partition: Partition, again: Callable[[], None]) -> bool:
     """Return whether nothing can be appended now; `again` is called as soon as it can."""
-    if partition.is_awaited:
+    if partition.is_held or partition.is_awaited or partition.succession.is_awaited:
         partition.waiters.when_ready(again)
-        return True
-    if partition.is_held:
-        partition.when_released(again)
         return True
     return False
 

@@ -47,6 +47,11 @@ class LeaderState:
     followers: dict[BrokerId, FollowerState] = field(default_factory=dict)
     joinable: Mapping[BrokerId, int] = field(default_factory=dict)
 
+    @property
+    def has_successor(self) -> bool:
+        """Whether another replica can be elected: in sync, alive, its directory online."""
+        return any(each in self.joinable for each in self.isr if each != self.broker_id)
+
     @classmethod
     def begin(
         cls,

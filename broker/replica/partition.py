@@ -17,7 +17,7 @@ from pathlib import Path
 from broker.replica import isr as rules
 from broker.replica import refusals
 from broker.replica.batch_checks import CheckedBatch
-from broker.replica.client_requests import AppendResult, LeaderHint
+from broker.replica.client_requests import HINTED, AppendResult, LeaderHint
 from broker.replica.clock import Clock
 from broker.replica.in_sync import InSyncReplicas, IsrChanges
 from broker.replica.leader_state import LeaderState
@@ -34,6 +34,7 @@ from broker.replica.replica_state import (
     StandIn,
     check_transition,
 )
+from broker.replica.succession import Succession
 from broker.replica.topic_settings import TopicSettings
 from broker.replica.waiters import News, Waiters
 from broker.replica.waiting import AppendRequest, WaitingAppend
@@ -41,7 +42,6 @@ from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
 from jbodlab.ids import BrokerId, DirectoryId, TopicId, TopicPartition
 from jbodlab.image.partition_registration import PartitionRegistration
-from jbodlab.supervised import call_each
 
 ALL_REPLICAS = -1
 """acks=all"""
@@ -99,7 +99,8 @@ class Partition:
         """The directory that the controller was told as this replica is about to move there."""
         self.is_held = False
         """Whether appends wait, for the moment in which the replica changes its directory."""
-        self._when_released: list[Callable[[], None]] = []
+        self.succession = Succession(self._succeeded)
+        self._failure = ""  # of the log, for clients
         self._lag_time_max_ms = lag_time_max_ms
         self._clock = clock
         self._on_failed = on_failed
@@ -191,13 +192,7 @@ class Partition:
         self.is_held = False
         if self.log is not None:
             self.log.release()
-        callbacks, self._when_released = self._when_released, []
-        call_each(callbacks, "the end of a hold")
-
-    def when_released(self, callback: Callable[[], None]) -> None:
-        """Call back when appends are no longer held."""
-        assert self.is_held
-        self._when_released.append(callback)
+        self.waiters.call_back()
 
     # Roles
 
@@ -218,6 +213,7 @@ class Partition:
 
     def reopen(self) -> None:
         """The directory is back, or may be done without: a log is there or will be created."""
+        self.succession.settle()
         self._become(ReplicaEvent.MAY_RETURN, Creating())
         self.stand_in = StandIn.NO
         self.high_watermark = 0
@@ -252,7 +248,7 @@ class Partition:
             self.in_sync.metadata_changed(registration)
         log = self.log
         if log is None:
-            if new_epoch:
+            if new_epoch and not self.succession.named():
                 self.waiters.wake_everybody()
             return new_epoch
         if not new_epoch:
@@ -274,9 +270,12 @@ class Partition:
             return
         if self.log is not None and held_in is None:
             held_in = self.log.log_dir.path
+        self._failure = message
+        if self.leader is not None and self.leader.has_successor:
+            self.succession.begin()
         self._give_log_up(ReplicaEvent.FAILED, Offline(held_in))
-        self.waiters.refuse_appends(ErrorCode.KAFKA_STORAGE_ERROR, message=message)
-        self.waiters.wake_everybody()
+        if not self.succession.is_awaited:
+            self._succeeded()
 
     def delete(self, moved: PartitionRegistration | None) -> PartitionLog | None:
         """The replica is no longer here; returns the log to be removed.
@@ -285,12 +284,13 @@ class Partition:
             moved: State of a partition that lives on without this replica; None for a deleted one.
         """
         log = self.log
+        self.succession.end()
         self._give_log_up(ReplicaEvent.REMOVED, Deleted())
         if moved is None:
             self.waiters.refuse_appends(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         else:
             self.registration = moved
-            self._refuse_as_no_leader()
+            self.waiters.refuse_appends(ErrorCode.NOT_LEADER_OR_FOLLOWER, hint=self.hint)
         self.waiters.wake_everybody()
         return log
 
@@ -442,8 +442,12 @@ class Partition:
         self._become(event, state)
         if log is not None:
             log.fail()
-        self.release()
-        self.waiters.ready()
+        self.is_held = False
+        self.waiters.call_back()
+        self.waiters.wake_followers()
 
-    def _refuse_as_no_leader(self) -> None:
-        self.waiters.refuse_appends(ErrorCode.NOT_LEADER_OR_FOLLOWER, hint=self.hint)
+    def _succeeded(self) -> None:
+        """Send the clients of a failed log away, to the next leader if there is one."""
+        hint = self.hint if self.refusal() in HINTED else None
+        self.waiters.refuse_appends(self.refusal(), message=self._failure, hint=hint)
+        self.waiters.ready()

@@ -81,13 +81,17 @@ class Waiters:
         return len(self.written_appends) + len(self.replicated_appends)
 
     def when_ready(self, callback: Callable[[], None]) -> None:
-        """Call back as soon as the log is there, or it is clear that it never will be."""
+        """Call back as soon as appends are taken or refused, for the first or another time."""
         self._when_ready.append(callback)
+
+    def call_back(self) -> None:
+        """Appends need to wait no longer: they are taken or refused."""
+        callbacks, self._when_ready = self._when_ready, []
+        call_each(callbacks, "a replica that is ready")
 
     def ready(self) -> None:
         """The log is there, or never will be."""
-        callbacks, self._when_ready = self._when_ready, []
-        call_each(callbacks, "a log that is there")
+        self.call_back()
         self.wake_everybody()
 
     def written(self, end_offset: int) -> None:
@@ -130,8 +134,12 @@ class Waiters:
 
     def wake_everybody(self) -> None:
         """Have all fetches answered: role, epoch or directory changed."""
-        self.follower_fetches.wake(forced=True)
+        self.wake_followers()
         self.consumer_fetches.wake(forced=True)
+
+    def wake_followers(self) -> None:
+        """Have the fetches of other brokers answered."""
+        self.follower_fetches.wake(forced=True)
         self.tell_sessions(News.ROLE)
 
     def tell_sessions(self, news: News) -> None:

@@ -147,6 +147,9 @@ class FetchService:
         """Check one entry, and take notice of a follower's progress where it is `news`."""
         if entry.topic_id is not None and entry.topic_id != partition.topic_id:
             raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID)
+        if partition.succession.is_awaited and not params.is_follower:
+            # A follower is told at once: what it has of other partitions must not wait.
+            return Readable(entry, partition, None, False)
         partition.check_epoch(entry.current_leader_epoch)
         if partition.is_awaited:
             return Readable(entry, partition, None, params.is_follower)
@@ -315,15 +318,16 @@ class FetchAnswer:
         if isinstance(item, FetchResult):
             return item
         partition = item.partition
-        if isinstance(got, KafkaError):
-            return _refused(item.entry, got.code, None)
-        if item.log is None:
-            return _empty(item.entry)
+        awaits_leader = partition.succession.is_awaited and not item.for_follower
+        if item.log is None or awaits_leader:
+            return _empty(item)
         if partition.log is not item.log or (
             self._epochs[index] != partition.registration.leader_epoch
         ):
             # Role or epoch changed while the file was read: this is no longer the leader's word.
             return _refused(item.entry, partition.refusal(), partition.hint)
+        if isinstance(got, KafkaError):
+            return _refused(item.entry, got.code, None)
         aborted = self._aborted.get(index, ()) if self._params.read_committed else None
         return _result(item.entry, partition, item.log, got, None, aborted)
 
@@ -396,14 +400,15 @@ def _result(
     )
 
 
-def _empty(entry: FetchEntry) -> FetchResult:
-    """Return the answer for a log that is being created: nothing there, nothing wrong."""
+def _empty(item: Readable) -> FetchResult:
+    """Return the answer of one that is waited for: nothing new, nothing wrong."""
+    partition = item.partition
     return FetchResult(
-        topic_partition=entry.topic_partition,
-        topic_id=entry.topic_id,
-        high_watermark=0,
-        last_stable_offset=0,
-        log_start_offset=0,
+        topic_partition=item.entry.topic_partition,
+        topic_id=item.entry.topic_id,
+        high_watermark=partition.high_watermark,
+        last_stable_offset=partition.high_watermark,
+        log_start_offset=0 if partition.is_awaited else -1,
     )
 
 

@@ -70,6 +70,7 @@ async def _offset(replicas: ReplicaRegistry, query: OffsetQuery, reader: _Reader
         code, _ = replicas.refusal(query.topic_partition)
         return OffsetAnswer(topic_partition=query.topic_partition, error_code=code)
     try:
+        await partition.succession.wait()
         partition.check_epoch(query.current_leader_epoch)
         leader, log = partition.leader_log()
         if query.timestamp < 0:
@@ -84,8 +85,11 @@ async def _offset(replicas: ReplicaRegistry, query: OffsetQuery, reader: _Reader
     except KafkaError as error:
         return OffsetAnswer(topic_partition=query.topic_partition, error_code=error.code)
     except LogDirError:
+        await partition.succession.wait()
+        storage = ErrorCode.KAFKA_STORAGE_ERROR
         return OffsetAnswer(
-            topic_partition=query.topic_partition, error_code=ErrorCode.KAFKA_STORAGE_ERROR
+            topic_partition=query.topic_partition,
+            error_code=storage if partition.is_online else partition.refusal(),
         )
     except JbodlabError as error:
         logger.error("ListOffsets of %s failed: %s", query.topic_partition, error)

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from broker.replica.client_requests import AppendResult
+from broker.replica.client_requests import AppendResult, LeaderHint
 from broker.replica.replica_state import Offline
+from broker.replica.succession import HEAD_START_S, WAIT_MAX_S
 from jbodlab.directory_id import UNASSIGNED
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import BrokerId, LeaderEpoch, PartitionEpoch
+from jbodlab.records.topic_records import RemoveTopicRecord
 from jbodlab.requests import IsrChangeResult
 from tests.broker.replicas import (
     DEADLINE_S,
@@ -30,6 +32,7 @@ from tests.broker.replicas import (
     topic,
     until,
 )
+from tests.waiting import run_adjustable, set_forward, turns
 
 TWO, THREE = BrokerId(2), BrokerId(3)
 D2, D3 = directory_id(20), directory_id(30)
@@ -128,15 +131,110 @@ def test_offsets_follow_the_order_of_the_calls_before_anything_is_written(tmp_pa
     run(tmp_path, test)
 
 
-def test_waiting_produce_is_answered_the_moment_its_directory_fails(tmp_path: Path) -> None:
+@pytest.mark.parametrize("others", ["none is in sync", "none is alive", "no disk is"])
+def test_produce_is_refused_the_moment_its_directory_fails_if_nobody_else_can_lead(
+    tmp_path: Path, others: str
+) -> None:
     async def test(cluster: Cluster) -> None:
-        future = await cluster.waiting()
+        if others == "none is alive":
+            cluster.metadata.apply(broker(2, D2, fenced=True), broker(3, D3, fenced=True))
+        if others == "no disk is":
+            cluster.metadata.apply(
+                directories_left(2, directory_id(21)), directories_left(3, directory_id(31))
+            )
+        future = cluster.host.produce(batch(), acks=1)
 
         cluster.host.log_dirs.fail(cluster.host.dirs[0], "test")
 
         assert code_of(future) is ErrorCode.KAFKA_STORAGE_ERROR
-        later = await cluster.host.produced(batch())
-        assert later.error_code is ErrorCode.KAFKA_STORAGE_ERROR
+        later = cluster.host.produce(batch())
+        assert code_of(later) is ErrorCode.KAFKA_STORAGE_ERROR
+
+    run(tmp_path, test, isr=(1,) if others == "none is in sync" else (1, 2, 3))
+
+
+def test_produce_waits_for_the_next_leader_when_its_directory_fails(tmp_path: Path) -> None:
+    async def test(cluster: Cluster) -> None:
+        before = await cluster.waiting()
+        cluster.host.log_dirs.fail(cluster.host.dirs[0], "test")
+        after = cluster.host.produce(batch())
+        await turns()
+        assert not before.done()
+        assert not after.done()
+
+        cluster.metadata.apply(change(leader=2, isr=(2, 3)))
+
+        for future in (before, after):
+            (result,) = await asyncio.wait_for(future, DEADLINE_S)
+            assert result.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+            assert result.leader_hint == LeaderHint(leader=TWO, leader_epoch=LeaderEpoch(1))
+        later = cluster.host.produce(batch())
+        assert code_of(later) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    run(tmp_path, test)
+
+
+def test_produce_waits_for_the_next_leader_only_so_long(tmp_path: Path) -> None:
+    async def test() -> None:
+        cluster = Cluster(tmp_path)
+        await cluster.start()
+        before = await cluster.waiting()
+        cluster.host.log_dirs.fail(cluster.host.dirs[0], "test")
+        after = cluster.host.produce(batch())
+
+        set_forward(WAIT_MAX_S)
+        await turns()
+
+        assert code_of(before) is ErrorCode.KAFKA_STORAGE_ERROR
+        assert code_of(after) is ErrorCode.KAFKA_STORAGE_ERROR
+        assert code_of(cluster.host.produce(batch())) is ErrorCode.KAFKA_STORAGE_ERROR
+        await cluster.host.stop()
+
+    run_adjustable(test())
+
+
+def test_next_leader_is_named_a_moment_later_than_the_metadata_name_it(tmp_path: Path) -> None:
+    """It has to hear of its leadership too, before clients come."""
+
+    async def test() -> None:
+        cluster = Cluster(tmp_path)
+        await cluster.start()
+        future = await cluster.waiting()
+        cluster.host.log_dirs.fail(cluster.host.dirs[0], "test")
+
+        cluster.metadata.apply(change(leader=2, isr=(2, 3)))
+        await turns()
+        assert not future.done()
+        set_forward(HEAD_START_S)
+        await turns()
+
+        assert code_of(future) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        await cluster.host.stop()
+
+    run_adjustable(test())
+
+
+def test_nobody_waits_for_the_next_leader_of_a_deleted_topic(tmp_path: Path) -> None:
+    async def test(cluster: Cluster) -> None:
+        future = await cluster.waiting()
+        cluster.host.log_dirs.fail(cluster.host.dirs[0], "test")
+
+        cluster.metadata.apply(RemoveTopicRecord(topic_id=TOPIC_ID))
+
+        assert code_of(future) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    run(tmp_path, test)
+
+
+def test_leaderless_metadata_end_the_wait_for_a_next_leader(tmp_path: Path) -> None:
+    async def test(cluster: Cluster) -> None:
+        future = await cluster.waiting()
+        cluster.host.log_dirs.fail(cluster.host.dirs[0], "test")
+
+        cluster.metadata.apply(change(leader=-1, isr=(1,)))
+
+        (result,) = await asyncio.wait_for(future, DEADLINE_S)
+        assert result.error_code is ErrorCode.KAFKA_STORAGE_ERROR
 
     run(tmp_path, test)
 

@@ -5,10 +5,16 @@ import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from broker.replica.client_requests import FetchEntry, FetchParams, FetchResult
+from broker.replica.client_requests import (
+    FetchEntry,
+    FetchParams,
+    FetchResult,
+    LeaderHint,
+    OffsetQuery,
+)
 from broker.replica.partition import Partition
 from jbodlab.error_code import ErrorCode
-from jbodlab.ids import BrokerId, TopicId, TopicPartition
+from jbodlab.ids import BrokerId, LeaderEpoch, TopicId, TopicPartition
 from tests.broker.replicas import (
     DEADLINE_S,
     TOPIC,
@@ -24,6 +30,7 @@ from tests.broker.replicas import (
     partition_record,
     topic,
 )
+from tests.waiting import turns
 
 TWO = BrokerId(2)
 OTHER = TopicPartition(TOPIC, 1)
@@ -172,11 +179,70 @@ def test_what_memory_no_longer_has_is_read_from_the_file(tmp_path: Path) -> None
 
 def test_waiting_fetch_is_answered_the_moment_its_directory_fails(tmp_path: Path) -> None:
     async def test(leader: Leader) -> None:
+        leader.metadata.apply(change(leader=1, isr=(1,)))
         waiting = [leader.fetch(0), leader.fetch(0, follower=True)]
 
         leader.host.log_dirs.fail(leader.host.dirs[0], "test")
 
         assert [now(each).error_code for each in waiting] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+
+    run(tmp_path, test)
+
+
+def test_consumers_wait_for_the_next_leader_and_followers_do_not(tmp_path: Path) -> None:
+    async def test(leader: Leader) -> None:
+        consumers = [leader.fetch(0)]
+        follower = leader.fetch(0, follower=True)
+
+        leader.host.log_dirs.fail(leader.host.dirs[0], "test")
+        consumers.append(leader.fetch(0, entry(0, leader_epoch=0)))
+
+        assert now(follower).error_code is ErrorCode.KAFKA_STORAGE_ERROR
+        later = leader.fetch(0, follower=True)
+        assert now(later).error_code is ErrorCode.KAFKA_STORAGE_ERROR
+        await turns()
+        assert not any(each.done() for each in consumers)
+
+        leader.metadata.apply(change(leader=2, isr=(2,)))
+
+        first, second = [await got(each) for each in consumers]
+        assert first.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert first.leader_hint == LeaderHint(leader=TWO, leader_epoch=LeaderEpoch(1))
+        assert second.error_code is ErrorCode.FENCED_LEADER_EPOCH
+        assert second.leader_hint == first.leader_hint
+
+    run(tmp_path, test)
+
+
+def test_fetch_beside_a_failed_leader_is_answered_with_what_others_have(tmp_path: Path) -> None:
+    async def test(leader: Leader) -> None:
+        leader.host.log_dirs.fail(leader.host.dirs[0], "test")
+        await leader.append(1, OTHER)
+        log = leader.partition(OTHER).log
+        assert log is not None
+
+        failed, other = await asyncio.wait_for(
+            leader.fetch(0, entry(0), entry(0, OTHER), min_bytes=0), DEADLINE_S
+        )
+
+        assert (failed.error_code, failed.records_size) == (ErrorCode.NONE, 0)
+        assert other.error_code is ErrorCode.NONE
+
+    run(tmp_path, test)
+
+
+def test_offsets_are_looked_up_when_the_next_leader_is_known(tmp_path: Path) -> None:
+    async def test(leader: Leader) -> None:
+        leader.host.log_dirs.fail(leader.host.dirs[0], "test")
+        query = OffsetQuery(topic_partition=TP, timestamp=-1)
+        asked = leader.host.manager.list_offsets([query], BrokerId(-1), 0)
+        await turns()
+        assert not asked.done()
+
+        leader.metadata.apply(change(leader=2, isr=(2,)))
+
+        (answer,) = await asyncio.wait_for(asked, DEADLINE_S)
+        assert answer.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     run(tmp_path, test)
 
@@ -208,6 +274,7 @@ def test_followers_waiting_fetch_is_answered_when_the_leader_epoch_rises(tmp_pat
 
 def test_offline_replica_names_the_new_leader_once_the_metadata_has_it(tmp_path: Path) -> None:
     async def test(leader: Leader) -> None:
+        leader.metadata.apply(change(leader=1, isr=(1,)))
         leader.host.log_dirs.fail(leader.host.dirs[0], "test")
         assert now(leader.fetch(0)).error_code is ErrorCode.KAFKA_STORAGE_ERROR
 
