@@ -5,6 +5,7 @@ Source: `kafka.server.KafkaConfig`.
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -44,7 +45,11 @@ class BrokerConfig:
     advertised_listeners: tuple[Listener, ...]
     inter_broker_listener_name: str
     socket_request_max_bytes: int
+    queued_max_request_bytes: int | None
     max_connections: int
+    max_connections_per_ip: int
+    max_connections_per_ip_overrides: Mapping[str, int]
+    connections_max_idle_ms: int
 
     log_dirs: tuple[Path, ...]
     metadata_log_dir: Path
@@ -138,7 +143,11 @@ def from_properties(found: Mapping[str, str]) -> tuple[BrokerConfig, list[str]]:
         advertised_listeners=node.advertised_listeners,
         inter_broker_listener_name=node.inter_broker_listener_name,
         socket_request_max_bytes=values.integer("socket.request.max.bytes"),
+        queued_max_request_bytes=_positive(values.integer("queued.max.request.bytes")),
         max_connections=values.integer("max.connections"),
+        max_connections_per_ip=values.integer("max.connections.per.ip"),
+        max_connections_per_ip_overrides=_overrides(values),
+        connections_max_idle_ms=values.integer("connections.max.idle.ms"),
         log_dirs=tuple(map(Path, node.log_dirs)),
         metadata_log_dir=Path(node.metadata_log_dir),
         log_dir_failure_timeout_ms=values.integer("log.dir.failure.timeout.ms"),
@@ -185,7 +194,35 @@ def from_properties(found: Mapping[str, str]) -> tuple[BrokerConfig, list[str]]:
     return config, unknown
 
 
+def _positive(limit: int) -> int | None:
+    return limit if limit > 0 else None
+
+
+def _overrides(values: Values) -> Mapping[str, int]:
+    """Read limits of single addresses; names of hosts are none."""
+    key = "max.connections.per.ip.overrides"
+    found: dict[str, int] = {}
+    for entry in values.words(key):
+        address, _, number = entry.rpartition(":")
+        try:
+            found[str(ipaddress.ip_address(address.strip("[]")))] = int(number)
+        except ValueError as error:
+            raise ConfigError(key, entry, "must be an address, a colon and a number") from error
+    if not found and not values.integer("max.connections.per.ip"):
+        raise ConfigError("max.connections.per.ip", 0, f"may be 0 only where {key} is set")
+    return found
+
+
 def _check(config: BrokerConfig) -> None:
+    queued_bytes = config.queued_max_request_bytes
+    if (
+        config.values.is_set("queued.max.request.bytes")
+        and queued_bytes is not None
+        and queued_bytes < config.socket_request_max_bytes
+    ):
+        raise ConfigError(
+            "queued.max.request.bytes", queued_bytes, "must not be below socket.request.max.bytes"
+        )
     cordoned = config.values.optional_text(CORDONED_LOG_DIRS) or ""
     dynamic_keys.check({CORDONED_LOG_DIRS: cordoned}, all_brokers=False)
     unknown = set(dynamic_keys.words(cordoned)) - {

@@ -8,6 +8,7 @@ Source: `kafka.server.metadata.KRaftMetadataCache`.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -63,6 +64,10 @@ class MetadataCache:
     def image(self) -> MetadataImage:
         """The state that clients are told."""
         return self._image
+
+    def frozen(self) -> MetadataCache:
+        """Return what stays as it is now, for an answer that is worked out little by little."""
+        return copy.copy(self)
 
     def publish(self, image: MetadataImage) -> None:
         """Exchange the image."""

@@ -223,9 +223,9 @@ class ReplicaManager:
             )
         )
 
-    def epoch_end_offsets(self, entries: Sequence[EpochQuery]) -> list[EpochAnswer]:
-        """Say where leader epochs end."""
-        return offset_queries.epoch_end_offsets(self.registry, entries)
+    def epoch_end_offset(self, query: EpochQuery) -> EpochAnswer:
+        """Say where a leader epoch ends."""
+        return offset_queries.epoch_end_offset(self.registry, query)
 
     def describe_log_dirs(
         self, topics: Mapping[str, set[int]] | None
@@ -240,11 +240,9 @@ class ReplicaManager:
             )
         )
 
-    def alter_log_dirs(
-        self, wanted: Mapping[TopicPartition, str]
-    ) -> Mapping[TopicPartition, ErrorCode]:
-        """Begin, redirect or cancel moves between directories; see `RequestedMoves`."""
-        return self._requested_moves.alter(wanted)
+    def alter_log_dir(self, topic_partition: TopicPartition, path: str) -> ErrorCode:
+        """Begin, redirect or cancel a move between directories; see `RequestedMoves`."""
+        return self._requested_moves.alter(topic_partition, path)
 
     # What upkeep asks
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from broker.api.answer import RequestContext, Response
+from broker.api.answer import InParts, RequestContext, Response
 from broker.api.ports import Replicas
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
@@ -45,17 +45,21 @@ class AlterReplicaLogDirsApi:
     def __init__(self, replicas: Replicas) -> None:
         self._replicas = replicas
 
-    def answer(
-        self, request: AlterReplicaLogDirsRequest, context: RequestContext
-    ) -> AlterReplicaLogDirsResponse:
+    def answer(self, request: AlterReplicaLogDirsRequest, context: RequestContext) -> InParts:
         """Begin, redirect or cancel moves; nothing is waited for."""
-        return _response(self._replicas.alter_log_dirs(_wanted(request)))
+        return InParts(
+            (
+                (topic_partition, self._replicas.alter_log_dir(topic_partition, path))
+                for topic_partition, path in _wanted(request).items()
+            ),
+            _response,
+        )
 
     def failure(
         self, request: AlterReplicaLogDirsRequest, context: RequestContext, error: KafkaError
     ) -> AlterReplicaLogDirsResponse:
         """Return the error for every partition."""
-        return _response(dict.fromkeys(_wanted(request), error.code))
+        return _response(dict.fromkeys(_wanted(request), error.code).items())
 
 
 def _wanted(request: AlterReplicaLogDirsRequest) -> dict[TopicPartition, str]:
@@ -68,9 +72,9 @@ def _wanted(request: AlterReplicaLogDirsRequest) -> dict[TopicPartition, str]:
     }
 
 
-def _response(codes: Mapping[TopicPartition, ErrorCode]) -> AlterReplicaLogDirsResponse:
+def _response(codes: Iterable[tuple[TopicPartition, ErrorCode]]) -> AlterReplicaLogDirsResponse:
     topics: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
-    for topic_partition, code in codes.items():
+    for topic_partition, code in codes:
         topics.setdefault(topic_partition.topic, []).append(
             AlterReplicaLogDirPartitionResult(
                 partition_index=topic_partition.partition, error_code=code

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -66,9 +66,21 @@ class Later:
     future: asyncio.Future[Any]
     finish: Callable[[Any], Response | Encoded]
     hurry: Callable[[], None] | None = None
+    is_work: bool = False
+    """Whether this broker works meanwhile, where others only wait for somebody else."""
+    overlaps: bool = True
+    """Whether the next request of a kind that may overlap may start meanwhile."""
 
 
-Answer = Response | Encoded | Later
+@dataclass(frozen=True, slots=True)
+class InParts:
+    """A response that `finish` makes of parts, each of them worked out when it is asked for."""
+
+    parts: Iterable[Any]
+    finish: Callable[[list[Any]], Response]
+
+
+Answer = Response | Encoded | Later | InParts
 
 
 class Api(Protocol):

@@ -8,11 +8,12 @@ Source: `kafka.server.ConfigHelper`, KIP-133, KIP-1142.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
-from broker.api.answer import RequestContext, Response
+from broker.api.answer import InParts, RequestContext, Response
 from broker.api.own_configs import OwnConfigs, check_broker
 from broker.metadata_cache import MetadataCache
 from jbodlab.config import value_sources
@@ -97,16 +98,16 @@ class DescribeConfigsApi:
         self._broker_id = broker_id
         self._configs = configs
 
-    def answer(
-        self, request: DescribeConfigsRequest, context: RequestContext
-    ) -> DescribeConfigsResponse:
+    def answer(self, request: DescribeConfigsRequest, context: RequestContext) -> InParts:
         """Describe every resource asked for."""
         documented = getattr(request, "include_documentation", False)
-        return DescribeConfigsResponse(
-            results=tuple(
-                self._result(resource, request.include_synonyms, documented)
+        shared: dict[object, tuple[DescribeConfigsResourceResult, ...]] = {}
+        return InParts(
+            (
+                self._result(resource, request.include_synonyms, documented, shared)
                 for resource in request.resources
-            )
+            ),
+            lambda results: DescribeConfigsResponse(results=tuple(results)),
         )
 
     def failure(
@@ -118,39 +119,59 @@ class DescribeConfigsApi:
         )
 
     def _result(
-        self, resource: KafkaDescribedResource, with_synonyms: bool, documented: bool
+        self,
+        resource: KafkaDescribedResource,
+        with_synonyms: bool,
+        documented: bool,
+        shared: dict[object, tuple[DescribeConfigsResourceResult, ...]],
     ) -> DescribeConfigsResult:
+        """Describe one resource; in `shared` are the settings of earlier ones of this request.
+
+        Most of ten thousand topics have no settings of their own: theirs are described once.
+        """
         try:
-            found = self._describe(resource.resource_type, resource.resource_name)
+            own, describe = self._settings(resource.resource_type, resource.resource_name)
         except KafkaError as error:
             return _failed(resource, error)
-        keys = set(resource.configuration_keys or ())
+        keys = frozenset(resource.configuration_keys or ())
+        alike = (resource.resource_type, own, keys)
+        if alike not in shared:
+            shared[alike] = tuple(
+                _described(each, with_synonyms, documented)
+                for each in describe()
+                if not keys or each.name in keys
+            )
         return DescribeConfigsResult(
             error_code=ErrorCode.NONE,
             error_message=None,
             resource_type=resource.resource_type,
             resource_name=resource.resource_name,
-            configs=tuple(
-                _described(each, with_synonyms, documented)
-                for each in found
-                if not keys or each.name in keys
-            ),
+            configs=shared[alike],
         )
 
-    def _describe(self, resource_type: int, name: str) -> tuple[Described, ...]:
+    def _settings(
+        self, resource_type: int, name: str
+    ) -> tuple[object, Callable[[], tuple[Described, ...]]]:
+        """Return what tells the settings of a resource from those of others, and what names them.
+
+        Raises:
+            KafkaError: there is no such resource here.
+        """
+        layers = self._configs.layers
         if resource_type == TOPIC_RESOURCE:
             if self._cache.topic_id(name) is None:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             topic = self._cache.image.configs.topic(name)
-            return value_sources.describe_topic(topic, self._configs.layers)
+            own = frozenset(topic.items())
+            return own, partial(value_sources.describe_topic, topic, layers)
         if resource_type != BROKER_RESOURCE:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource_type}"
             )
         if not name:
-            return value_sources.describe_all_brokers(self._configs.layers.all_brokers)
+            return name, partial(value_sources.describe_all_brokers, layers.all_brokers)
         check_broker(name, self._broker_id)
-        return value_sources.describe_broker(self._configs.layers)
+        return name, partial(value_sources.describe_broker, layers)
 
 
 class ListConfigResourcesApi:

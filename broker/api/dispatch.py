@@ -3,37 +3,62 @@
 A request that cannot be read or whose API or version is not served ends its connection, since
 the protocol has no answer to it. The exception is ApiVersions: a client that asks with a version
 of the future gets the range in a version 0 body and asks again (KIP-511).
+
+No request may keep the loop for long. One that is larger than any real one is refused: by its size
+before it is received, by its number of items before it is decoded. Large ones are worked on one at
+a time, in slices, and are decoded and encoded on a thread, so what they take of memory and of time
+has a bound whatever number of clients sends them. Produce is no large request in this sense: its
+size is that of its records, which are not looked into.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from broker.api.answer import Api, Encoded, Later, RequestContext, Response
+from broker.api.answer import Answer, Api, Encoded, InParts, Later, RequestContext, Response
 from broker.api.api_versions import unsupported_version_response
+from broker.api.helper_thread import HelperThread
 from broker.api.request_handler import (
     Buffers,
     CloseConnectionError,
     ConnectionInfo,
     Pending,
 )
+from broker.api.slices import SlicedWork
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import (
     ControllerUnavailableError,
+    DecodeError,
     KafkaError,
     LogDirError,
     UnsupportedVersionError,
 )
-from jbodlab.protocol.api_table import ApiKey, is_served, request_reader, response_encoder
+from jbodlab.protocol.api_table import (
+    MAX_REQUEST_BYTES,
+    ApiKey,
+    is_served,
+    request_reader,
+    response_encoder,
+)
 from jbodlab.protocol.framing import SIZE
-from jbodlab.protocol.headers import read_request_header, response_header
+from jbodlab.protocol.headers import (
+    RequestHeader,
+    describe_header,
+    read_request_header,
+    response_header,
+)
 
 logger = logging.getLogger(__name__)
 
 PRODUCE_KEY = ApiKey.PRODUCE.to_bytes(2, "big")
+
+LARGE_BYTES = 32 << 10
+"""Requests beyond this are worked on one at a time; a real one is larger once in a while."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +71,38 @@ class _Call:
 
 
 class Dispatcher:
-    """The request handler of all listeners."""
+    """The request handler of all listeners.
 
-    def __init__(self, apis: Mapping[ApiKey, Api]) -> None:
+    Args:
+        apis: The handler of each API that is served.
+        thread: Decodes and encodes large requests.
+        monotonic_s: Clock that goes on while a callback runs.
+    """
+
+    def __init__(
+        self,
+        apis: Mapping[ApiKey, Api],
+        thread: HelperThread,
+        monotonic_s: Callable[[], float],
+    ) -> None:
         self.apis = apis
         """The handler of each API that is served."""
+        self._turn = asyncio.Semaphore()
+        """Held by the one large request that is worked on."""
+        self._thread = thread
+        self._monotonic_s = monotonic_s
 
     def is_pipelined(self, frame: memoryview) -> bool:
         """Return whether a request is a Produce: these may overlap on one connection."""
         return frame[:2] == PRODUCE_KEY
+
+    def admit(self, start: memoryview, size_bytes: int) -> None:
+        """Raise DecodeError for a request larger than any real one, whose start has arrived."""
+        if start[:2] != PRODUCE_KEY and size_bytes > MAX_REQUEST_BYTES:
+            raise DecodeError(
+                f"{describe_header(start)} has {size_bytes} bytes, at most {MAX_REQUEST_BYTES} "
+                "are taken"
+            )
 
     def handle(self, frame: memoryview, connection: ConnectionInfo) -> Buffers | Pending:
         """Answer one request.
@@ -71,19 +119,87 @@ class Dispatcher:
             raise UnsupportedVersionError(
                 f"API {header.api_key} version {header.api_version} is not served"
             )
-        read = request_reader(header.api_key, header.api_version)
-        request, _ = read(frame, header.body_offset)
-        call = _Call(api, request, RequestContext(header, connection))
+        context = RequestContext(header, connection)
+        if len(frame) > LARGE_BYTES and header.api_key != ApiKey.PRODUCE:
+            return _pending(self._answer_large(api, frame, context))
+        call = _Call(api, _read(frame, header), context)
         try:
-            answer = api.answer(request, call.context)
+            answer = api.answer(call.request, context)
+            if isinstance(answer, InParts):
+                work = SlicedWork(answer, self._monotonic_s)
+                if not work.advance():
+                    return _pending(self._answer_in_turn(call, work))
+                answer = work.response()
         except CloseConnectionError:
             raise
         except Exception as error:  # noqa: BLE001 - one request must not end the others; it is logged
-            return _failed(call, error)
+            return _encoded(_failed(call, error), context)
         if isinstance(answer, Later):
             later = answer
-            return Pending(later.future, lambda: _finished(call, later), later.hurry)
-        return _encoded(answer, call.context)
+            return Pending(
+                later.future,
+                lambda: _encoded(_finished(call, later), context),
+                later.hurry,
+                later.overlaps,
+            )
+        return _encoded(answer, context)
+
+    async def _answer_large(self, api: Api, frame: memoryview, context: RequestContext) -> Buffers:
+        async with self._turn:
+            request = await self._thread.run(partial(_read, frame, context.header))
+            call = _Call(api, request, context)
+            answer = await self._worked_out(call)
+            if isinstance(answer, Later) and answer.is_work:
+                answer = await _waited_for(call, answer)
+            if not isinstance(answer, Later):
+                return await self._thread.run(partial(_encoded, answer, context))
+        # The turn is not kept while somebody else is waited for.
+        answer = await _waited_for(call, answer)
+        return await self._thread.run(partial(_encoded, answer, context))
+
+    async def _answer_in_turn(self, call: _Call, work: SlicedWork) -> Buffers:
+        async with self._turn:
+            answer: Response | Encoded
+            try:
+                answer = await work.finish()
+            except Exception as error:  # noqa: BLE001 - as in handle
+                answer = _failed(call, error)
+            return await self._thread.run(partial(_encoded, answer, call.context))
+
+    async def _worked_out(self, call: _Call) -> Response | Encoded | Later:
+        answer: Answer
+        try:
+            answer = call.api.answer(call.request, call.context)
+            if isinstance(answer, InParts):
+                answer = await SlicedWork(answer, self._monotonic_s).finish()
+        except CloseConnectionError:
+            raise
+        except Exception as error:  # noqa: BLE001 - as in handle
+            return _failed(call, error)
+        return answer
+
+
+def _read(frame: memoryview, header: RequestHeader) -> Any:
+    read = request_reader(header.api_key, header.api_version)
+    try:
+        request, _ = read(frame, header.body_offset)
+    except DecodeError as error:
+        raise DecodeError(f"{describe_header(frame)}: {error}") from error
+    return request
+
+
+def _pending(work: Coroutine[Any, Any, Buffers]) -> Pending:
+    task = asyncio.get_running_loop().create_task(work, name="large request")
+    return Pending(task, task.result)
+
+
+async def _waited_for(call: _Call, later: Later) -> Response | Encoded:
+    try:
+        await asyncio.wait([later.future])
+    except asyncio.CancelledError:
+        later.future.cancel()
+        raise
+    return _finished(call, later)
 
 
 def as_kafka_error(error: Exception) -> KafkaError:
@@ -102,31 +218,30 @@ def as_kafka_error(error: Exception) -> KafkaError:
             return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
-def _finished(call: _Call, later: Later) -> Buffers:
-    """Encode an answer that came later; a cancelled future ends the connection."""
+def _finished(call: _Call, later: Later) -> Response | Encoded:
+    """Return an answer that came later; a cancelled future ends the connection."""
     try:
-        answer = later.finish(later.future.result())
+        return later.finish(later.future.result())
     except CloseConnectionError:
         raise
     except Exception as error:  # noqa: BLE001 - as in handle
         return _failed(call, error)
-    return _encoded(answer, call.context)
 
 
-def _failed(call: _Call, error: Exception) -> Buffers:
-    failure = call.api.failure(call.request, call.context, as_kafka_error(error))
-    return _encoded(failure, call.context)
+def _failed(call: _Call, error: Exception) -> Response | Encoded:
+    return call.api.failure(call.request, call.context, as_kafka_error(error))
 
 
 def _encoded(answer: Response | Encoded, context: RequestContext) -> Buffers:
     if isinstance(answer, Encoded):
         return answer.buffers
     header = context.header
-    head = response_header(header.api_key, header.api_version, header.correlation_id)
-    pieces = [b"", head]
-    response_encoder(header.api_key, header.api_version)(answer, pieces.append)
-    pieces[0] = SIZE.pack(sum(map(len, pieces)))
-    return (b"".join(pieces),)
+    response = bytearray(SIZE.size)
+    response += response_header(header.api_key, header.api_version, header.correlation_id)
+    # Pieces of a large one would take several times the memory of the whole.
+    response_encoder(header.api_key, header.api_version)(answer, response.extend)
+    SIZE.pack_into(response, 0, len(response) - SIZE.size)
+    return (response,)
 
 
 def _is_known(api_key: int) -> bool:

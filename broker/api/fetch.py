@@ -7,9 +7,11 @@ full response.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, TypeVar
 
 from broker.api.answer import Answer, Encoded, Later, RequestContext, milliseconds
 from broker.api.leader_hints import LeaderHints
@@ -47,6 +49,11 @@ Clients ask for 50 MB and more. What a client is slow to read lies in this broke
 each connection; smaller answers are asked for more often and arrive no later.
 """
 
+ENTRIES_AT_ONCE = 1_000
+"""Partitions of a request that are read before others are answered."""
+
+T = TypeVar("T")
+
 NO_REPLICA = -1
 UNKNOWN = -1
 LONG_MAX = 2**63 - 1
@@ -73,13 +80,13 @@ class FetchApi:
         if session_id != NO_SESSION and session_epoch != FINAL_SESSION_EPOCH and not in_session:
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         names = [self._name(topic, context.version) for topic in request.topics]
-        entries = [
+        entries = (
             _entry(name, topic, wanted, context.version)
             for name, topic in zip(names, request.topics, strict=True)
             if name is not None
             for wanted in topic.partitions
-        ]
-        if len(entries) < sum(len(topic.partitions) for topic in request.topics):
+        )
+        if None in names:
             # A topic is unknown, and an error is answered at once.
             params = FetchParams(
                 replica_id=params.replica_id,
@@ -93,11 +100,11 @@ class FetchApi:
                 session_id=session_id, epoch=session_epoch, forgotten=_forgotten(request)
             )
             return Later(
-                self._replicas.fetch_in_session(params, session, entries),
+                _begun(partial(self._replicas.fetch_in_session, params, session), entries),
                 partial(self._session_response, request, context, names),
                 partial(self._replicas.hurry_session, session_id),
             )
-        future = self._replicas.fetch(params, entries)
+        future = _begun(partial(self._replicas.fetch, params), entries)
         return Later(future, partial(self._response, request, context, names))
 
     def failure(self, request: FetchRequest, context: RequestContext, error: KafkaError) -> Encoded:
@@ -171,6 +178,25 @@ class FetchApi:
                 endpoints=hints.endpoints,
             )
         )
+
+
+def _begun(
+    fetch: Callable[[list[FetchEntry]], asyncio.Future[T]], entries: Iterator[FetchEntry]
+) -> asyncio.Future[T]:
+    """Fetch at once, or after the entries of a large request have been read little by little."""
+    first = list(islice(entries, ENTRIES_AT_ONCE))
+    if len(first) < ENTRIES_AT_ONCE:
+        return fetch(first)
+
+    async def later() -> T:
+        found = first
+        while some := list(islice(entries, ENTRIES_AT_ONCE)):
+            await asyncio.sleep(0)
+            found += some
+        await asyncio.sleep(0)
+        return await fetch(found)
+
+    return asyncio.get_running_loop().create_task(later(), name="large fetch")
 
 
 def _forgotten(request: FetchRequest) -> list[TopicIdPartition]:

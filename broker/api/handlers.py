@@ -20,6 +20,7 @@ from broker.api.groups import (
     OffsetCommitApi,
     OffsetFetchApi,
 )
+from broker.api.helper_thread import HelperThread
 from broker.api.leader_epochs import OffsetForLeaderEpochApi
 from broker.api.list_offsets import ListOffsetsApi
 from broker.api.log_dir_states import DescribeLogDirStatesApi
@@ -44,6 +45,7 @@ from broker.disk.log_dir import LogDir
 from broker.metadata_cache import MetadataCache
 from jbodlab.ids import BrokerEpoch, BrokerId
 from jbodlab.protocol.api_table import ApiKey
+from jbodlab.threads import Threads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +60,9 @@ class BrokerParts:
     revival: Revival
     broker_epoch: Callable[[], BrokerEpoch]
     """Epoch of the current registration."""
+    threads: Threads
+    monotonic_s: Callable[[], float]
+    """Clock that goes on while a callback runs."""
     configs: OwnConfigs
     """The settings of this broker."""
     is_settled: Callable[[], bool] = lambda: True
@@ -76,12 +81,14 @@ class ClientApis:
         self._producer_ids = ProducerIds(parts.controller, parts.broker_id, parts.broker_epoch)
         apis = _apis(parts, self._topic_creator, self._producer_ids)
         apis[ApiKey.API_VERSIONS] = ApiVersionsApi({*apis, ApiKey.API_VERSIONS}, parts.cache)
-        self.dispatcher = Dispatcher(apis)
+        self._thread = HelperThread(parts.threads, "large-requests")
+        self.dispatcher = Dispatcher(apis, self._thread, parts.monotonic_s)
 
     async def close(self) -> None:
         """Give up calls to the controller that no client waits for."""
         if self._topic_creator is not None:
             await self._topic_creator.close()
+        self._thread.close()
         await self._producer_ids.close()
 
 

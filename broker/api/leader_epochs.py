@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
-from broker.api.answer import RequestContext, Response
+from broker.api.answer import InParts, RequestContext, Response
 from broker.api.ports import Replicas
 from broker.replica.client_requests import EpochAnswer, EpochQuery
 from jbodlab.error_code import ErrorCode
@@ -47,11 +49,9 @@ class OffsetForLeaderEpochApi:
     def __init__(self, replicas: Replicas) -> None:
         self._replicas = replicas
 
-    def answer(
-        self, request: OffsetForLeaderEpochRequest, context: RequestContext
-    ) -> OffsetForLeaderEpochResponse:
+    def answer(self, request: OffsetForLeaderEpochRequest, context: RequestContext) -> InParts:
         """Look every partition up."""
-        queries = [
+        queries = (
             EpochQuery(
                 topic_partition=TopicPartition(topic.topic, wanted.partition),
                 leader_epoch=wanted.leader_epoch,
@@ -59,8 +59,11 @@ class OffsetForLeaderEpochApi:
             )
             for topic in request.topics
             for wanted in topic.partitions
-        ]
-        return _response(request, self._replicas.epoch_end_offsets(queries))
+        )
+        return InParts(
+            (_partition(self._replicas.epoch_end_offset(query)) for query in queries),
+            lambda partitions: _response(request, partitions),
+        )
 
     def failure(
         self, request: OffsetForLeaderEpochRequest, context: RequestContext, error: KafkaError
@@ -74,17 +77,17 @@ class OffsetForLeaderEpochApi:
             for topic in request.topics
             for wanted in topic.partitions
         ]
-        return _response(request, answers)
+        return _response(request, map(_partition, answers))
 
 
 def _response(
-    request: OffsetForLeaderEpochRequest, answers: list[EpochAnswer]
+    request: OffsetForLeaderEpochRequest, partitions: Iterable[EpochEndOffset]
 ) -> OffsetForLeaderEpochResponse:
-    remaining = iter(answers)
+    remaining = iter(partitions)
     topics = tuple(
         OffsetForLeaderTopicResult(
             topic=topic.topic,
-            partitions=tuple(_partition(next(remaining)) for _ in topic.partitions),
+            partitions=tuple(islice(remaining, len(topic.partitions))),
         )
         for topic in request.topics
     )

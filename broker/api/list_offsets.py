@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from broker.api.answer import Answer, Later, RequestContext, Response
@@ -17,6 +20,9 @@ if TYPE_CHECKING:
     from kio.schema.list_offsets.v10.request import ListOffsetsRequest
 
 READ_UNCOMMITTED = 0
+
+TOGETHER_MAX = 200
+"""Partitions that are looked up at the same time; each of them may wait for its disk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,18 +59,8 @@ class ListOffsetsApi:
 
     def answer(self, request: ListOffsetsRequest, context: RequestContext) -> Answer:
         """Look every partition up."""
-        queries = [
-            OffsetQuery(
-                topic_partition=TopicPartition(topic.name, wanted.partition_index),
-                timestamp=wanted.timestamp,
-                current_leader_epoch=getattr(wanted, "current_leader_epoch", -1),
-            )
-            for topic in request.topics
-            for wanted in topic.partitions
-        ]
-        isolation = getattr(request, "isolation_level", READ_UNCOMMITTED)
-        future = self._replicas.list_offsets(queries, BrokerId(request.replica_id), isolation)
-        return Later(future, partial(_response, request))
+        answering = asyncio.get_running_loop().create_task(self._look_up(request))
+        return Later(answering, partial(_response, request), is_work=True)
 
     def failure(
         self, request: ListOffsetsRequest, context: RequestContext, error: KafkaError
@@ -78,15 +74,36 @@ class ListOffsetsApi:
             for topic in request.topics
             for wanted in topic.partitions
         ]
-        return _response(request, answers)
+        return _response(request, map(_partition, answers))
+
+    async def _look_up(self, request: ListOffsetsRequest) -> list[ListOffsetsPartition]:
+        isolation = getattr(request, "isolation_level", READ_UNCOMMITTED)
+        replica_id = BrokerId(request.replica_id)
+        queries = (
+            OffsetQuery(
+                topic_partition=TopicPartition(topic.name, wanted.partition_index),
+                timestamp=wanted.timestamp,
+                current_leader_epoch=getattr(wanted, "current_leader_epoch", -1),
+            )
+            for topic in request.topics
+            for wanted in topic.partitions
+        )
+        found: list[ListOffsetsPartition] = []
+        while some := list(islice(queries, TOGETHER_MAX)):
+            found += map(_partition, await self._replicas.list_offsets(some, replica_id, isolation))
+            # Also where nothing had to be waited for.
+            await asyncio.sleep(0)
+        return found
 
 
-def _response(request: ListOffsetsRequest, answers: list[OffsetAnswer]) -> ListOffsetsResponse:
-    remaining = iter(answers)
+def _response(
+    request: ListOffsetsRequest, partitions: Iterable[ListOffsetsPartition]
+) -> ListOffsetsResponse:
+    remaining = iter(partitions)
     topics = tuple(
         ListOffsetsTopic(
             name=topic.name,
-            partitions=tuple(_partition(next(remaining)) for _ in topic.partitions),
+            partitions=tuple(islice(remaining, len(topic.partitions))),
         )
         for topic in request.topics
     )

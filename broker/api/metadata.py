@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from broker.api.answer import RequestContext, Response
+from broker.api.answer import InParts, RequestContext, Response
 from broker.api.topic_creator import TopicCreator
 from broker.metadata_cache import MetadataCache
 from jbodlab.error_code import ErrorCode
@@ -88,26 +88,25 @@ class MetadataApi:
         self._cluster_id = cluster_id
         self._topic_creator = topic_creator
 
-    def answer(self, request: MetadataRequest, context: RequestContext) -> MetadataResponse:
+    def answer(self, request: MetadataRequest, context: RequestContext) -> InParts:
         """Describe the topics of the request, or all of them."""
-        listener = context.listener_name
+        listener, cache = context.listener_name, self._cache.frozen()
         brokers = tuple(
             MetadataBroker(node_id=b.id, host=b.host, port=b.port, rack=b.rack)
-            for b in self._cache.live_brokers(listener)
+            for b in cache.live_brokers(listener)
         )
-        describe = _Describe(self._cache, listener, frozenset(b.node_id for b in brokers))
+        describe = _Describe(cache, listener, frozenset(b.node_id for b in brokers))
         asks_for_all = request.topics is None or (
             not request.topics and context.version < NULL_MEANS_ALL_FROM
         )
-        if asks_for_all:
-            topics = describe.topics(self._cache.image.topics.by_name.values())
-        else:
-            topics = tuple(self._asked_for(request, describe))
-        return MetadataResponse(
-            brokers=brokers,
-            cluster_id=self._cluster_id,
-            controller_id=self._cache.controller_id(),
-            topics=topics,
+        return InParts(
+            describe.all_topics() if asks_for_all else self._asked_for(request, describe),
+            lambda topics: MetadataResponse(
+                brokers=brokers,
+                cluster_id=self._cluster_id,
+                controller_id=cache.controller_id(),
+                topics=tuple(topics),
+            ),
         )
 
     def failure(
@@ -125,7 +124,7 @@ class MetadataApi:
         return MetadataResponse(cluster_id=self._cluster_id, topics=topics, error_code=error.code)
 
     def _asked_for(self, request: MetadataRequest, describe: _Describe) -> Iterable[MetadataTopic]:
-        image = self._cache.image.topics
+        image = describe.cache.image.topics
         may_create = getattr(request, "allow_auto_topic_creation", True)
         for topic in request.topics or ():
             topic_id = getattr(topic, "topic_id", None)
@@ -163,12 +162,12 @@ class _Describe:
     """Topics as one listener's clients see them."""
 
     def __init__(self, cache: MetadataCache, listener_name: str, live: frozenset[int]) -> None:
-        self._cache = cache
+        self.cache = cache
         self._listener_name = listener_name
         self._live = live
 
-    def topics(self, topics: Iterable[TopicImage]) -> tuple[MetadataTopic, ...]:
-        return tuple(self.topic(topic) for topic in topics)
+    def all_topics(self) -> Iterable[MetadataTopic]:
+        return map(self.topic, self.cache.image.topics.by_name.values())
 
     def topic(self, topic: TopicImage) -> MetadataTopic:
         return MetadataTopic(
@@ -189,5 +188,5 @@ class _Describe:
             leader_epoch=partition.leader_epoch,
             replica_nodes=partition.replicas,
             isr_nodes=partition.isr,
-            offline_replicas=tuple(self._cache.offline_replicas(partition, self._listener_name)),
+            offline_replicas=tuple(self.cache.offline_replicas(partition, self._listener_name)),
         )

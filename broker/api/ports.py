@@ -76,18 +76,16 @@ class Replicas(Protocol):
     ) -> asyncio.Future[list[OffsetAnswer]]:
         """Look offsets up by time."""
 
-    def epoch_end_offsets(self, entries: Sequence[EpochQuery]) -> list[EpochAnswer]:
-        """Say where leader epochs end."""
+    def epoch_end_offset(self, query: EpochQuery) -> EpochAnswer:
+        """Say where a leader epoch ends."""
 
     def describe_log_dirs(
         self, topics: Mapping[str, set[int]] | None
     ) -> asyncio.Future[list[LogDirDescription]]:
         """Describe every configured directory, with all replicas or those asked for."""
 
-    def alter_log_dirs(
-        self, wanted: Mapping[TopicPartition, str]
-    ) -> Mapping[TopicPartition, ErrorCode]:
-        """Begin, redirect or cancel moves of replicas between directories."""
+    def alter_log_dir(self, topic_partition: TopicPartition, path: str) -> ErrorCode:
+        """Begin, redirect or cancel the move of a replica between directories."""
 
 
 class Revival(Protocol):

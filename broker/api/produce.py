@@ -14,6 +14,7 @@ from broker.api.leader_hints import LeaderHints
 from broker.api.ports import Replicas
 from broker.api.request_handler import CloseConnectionError
 from broker.metadata_cache import MetadataCache
+from broker.replica.appends import APPENDED_AT_ONCE
 from broker.replica.client_requests import NO_TRANSACTIONS, AppendEntry, AppendResult
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
@@ -58,7 +59,8 @@ class ProduceApi:
         ]
         future = self._replicas.append(entries, acks, milliseconds(request.timeout))
         finish = _no_response if acks == NONE else partial(self._response, request, context)
-        return Later(future, finish)
+        # The next request must find all of this one appended, and here only the first batches are.
+        return Later(future, finish, overlaps=len(entries) <= APPENDED_AT_ONCE)
 
     def failure(
         self, request: ProduceRequest, context: RequestContext, error: KafkaError

@@ -38,6 +38,8 @@ class Pending:
     future: asyncio.Future[Any]
     buffers: Callable[[], Buffers]
     hurry: Callable[[], None] | None = None
+    overlaps: bool = True
+    """Whether a pipelined request may start behind this one before it is answered."""
 
 
 class RequestHandler(Protocol):
@@ -45,6 +47,9 @@ class RequestHandler(Protocol):
 
     def is_pipelined(self, frame: memoryview) -> bool:
         """Return whether the request may start while earlier such requests still wait."""
+
+    def admit(self, start: memoryview, size_bytes: int) -> None:
+        """Raise DecodeError unless a request of this size is wanted; `start` is its beginning."""
 
     def handle(self, frame: memoryview, connection: ConnectionInfo) -> Buffers | Pending:
         """Start to answer one request; never blocks.

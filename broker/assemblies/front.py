@@ -11,7 +11,10 @@ from broker.assemblies.replicas import Replicas
 from broker.config import BrokerConfig
 from broker.dynamic_config import DynamicConfig
 from broker.metrics import BrokerMetrics
+from broker.network.bounds import Bounds
 from broker.network.listener import Listener
+from broker.network.open_connections import ConnectionLimits
+from broker.open_files import most_connections
 from jbodlab.metrics_endpoint import MetricsEndpoint, metrics_address
 from jbodlab.outside import Outside
 from jbodlab.records.metadata_version import CORDONED_DIRECTORIES_LEVEL
@@ -48,20 +51,18 @@ class Front:
                 controller=link.channel,
                 revival=disks.revival,
                 broker_epoch=link.broker_epoch,
+                threads=outside.threads,
+                monotonic_s=outside.monotonic_s,
                 configs=dynamic,
                 is_settled=self._cordon_is_registered,
                 auto_create_topics=config.auto_create_topics_enable,
                 log_dirs=lambda: disks.log_dirs.all,
             )
         )
+        self._bounds = _bounds(config, outside)
         self._listeners = [
             Listener(
-                listener.name,
-                listener.host,
-                listener.port,
-                self._apis.dispatcher,
-                max_connections=config.max_connections,
-                max_request_bytes=config.socket_request_max_bytes,
+                listener.name, listener.host, listener.port, self._apis.dispatcher, self._bounds
             )
             for listener in config.listeners
         ]
@@ -84,6 +85,7 @@ class Front:
 
     async def start(self) -> None:
         """Serve clients; raises OSError if a listener cannot be bound."""
+        self._bounds.start()
         for listener in self._listeners:
             await listener.start()
 
@@ -95,6 +97,7 @@ class Front:
         await self._appends_answered()
         for listener in self._listeners:
             await listener.close()
+        self._bounds.stop()
         await self._apis.close()
         if self._metrics is not None:
             await self._metrics.close()
@@ -113,3 +116,19 @@ class Front:
         if registered is None or (image.features.metadata_version < CORDONED_DIRECTORIES_LEVEL):
             return True
         return set(registered.cordoned_directories or ()) == set(self._disks.cordon.ids or ())
+
+
+def _bounds(config: BrokerConfig, outside: Outside) -> Bounds:
+    protected = config.inter_broker_listener_name if len(config.listeners) > 1 else None
+    return Bounds(
+        outside.threads,
+        ConnectionLimits(
+            total=most_connections(config.max_connections),
+            per_ip=config.max_connections_per_ip,
+            per_ip_overrides=config.max_connections_per_ip_overrides,
+            max_idle_ms=config.connections_max_idle_ms,
+            protected_listener=protected,
+        ),
+        queued_max_request_bytes=config.queued_max_request_bytes,
+        max_request_bytes=config.socket_request_max_bytes,
+    )

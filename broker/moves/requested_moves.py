@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Mapping
 
 from broker.disk.log_dir import LogDir
 from broker.disk.log_dirs import LogDirs
@@ -43,21 +42,12 @@ class RequestedMoves:
         self._placement = placement
         self._moves = moves
 
-    def alter(self, wanted: Mapping[TopicPartition, str]) -> Mapping[TopicPartition, ErrorCode]:
-        """Begin, redirect or cancel moves.
-
-        Args:
-            wanted: The path, as in `log.dirs`, for each partition.
+    def alter(self, topic_partition: TopicPartition, path: str) -> ErrorCode:
+        """Begin, redirect or cancel a move to the directory of this path, as in `log.dirs`.
 
         Returns:
-            For each partition NONE where a move has begun or there is nothing to do, else why not.
+            NONE where the move has begun or there is nothing to do, else why not.
         """
-        return {
-            topic_partition: self._code(topic_partition, path)
-            for topic_partition, path in wanted.items()
-        }
-
-    def _code(self, topic_partition: TopicPartition, path: str) -> ErrorCode:
         try:
             self._alter_one(topic_partition, path)
         except KafkaError as error:

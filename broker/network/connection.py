@@ -9,16 +9,16 @@ order. Every other request starts when all before it have been answered, and not
 behind it before it has been; a request that waits for news without need is told that another one
 came (`Pending.hurry`).
 
-Back-pressure: the socket is not read while too many requests are queued, or while the client does
-not take its responses.
+Back-pressure: the socket is not read while too many requests are queued, while those of all clients
+take too much memory (`request_memory`), or while the client does not take its responses.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple, cast
 
 from broker.api.request_handler import (
@@ -28,9 +28,10 @@ from broker.api.request_handler import (
     Pending,
     RequestHandler,
 )
+from broker.network.bounds import Bounds
 from jbodlab import tcp
 from jbodlab.errors import DecodeError
-from jbodlab.protocol.framing import MAX_FRAME_BYTES, FrameDecoder
+from jbodlab.protocol.framing import FrameDecoder, is_large
 
 logger = logging.getLogger(__name__)
 
@@ -38,11 +39,15 @@ MIN_REQUEST_BYTES = 8
 """API key, version and correlation id."""
 
 MAX_QUEUED_REQUESTS = 64
-MAX_QUEUED_BYTES = 32 << 20
+MAX_QUEUED_BYTES = 2 << 20
 MAX_PIPELINED_REQUESTS = 8
-MAX_PIPELINED_BYTES = 16 << 20
+MAX_PIPELINED_BYTES = 8 << 20
+HELD_BYTES_AT_LEAST = 16 << 10
+"""Of each connection, however full the memory is: what followers ask for is no longer than that."""
 WRITE_HIGH_WATER_BYTES = 1 << 20
 CLOSE_TIMEOUT_S = 5.0
+CONNECTION_BYTES = 4 << 10
+"""What one that is silent takes, more or less."""
 
 
 class _InProgress(NamedTuple):
@@ -56,40 +61,87 @@ class _InProgress(NamedTuple):
 class Connection(asyncio.BufferedProtocol):
     """The protocol of one accepted socket."""
 
+    __slots__ = (
+        "_bounds",
+        "_decoder",
+        "_handler",
+        "_has_turn",
+        "_held_bytes",
+        "_in_progress",
+        "_in_progress_bytes",
+        "_info",
+        "_is_serving",
+        "_on_lost",
+        "_on_made",
+        "_out",
+        "_queue",
+        "_queued_bytes",
+        "_reading_paused",
+        "_transport",
+        "_write_blocked",
+        "ip",
+    )
+
     def __init__(
         self,
         handler: RequestHandler,
-        listener_name: str,
+        bounds: Bounds,
         *,
+        listener_name: str,
         on_made: Callable[[Connection], bool],
         on_lost: Callable[[Connection], None],
-        max_request_bytes: int = MAX_FRAME_BYTES,
     ) -> None:
         self._handler = handler
-        self._listener_name = listener_name
+        self._bounds = bounds
         self._on_made = on_made
         self._on_lost = on_lost
         self._decoder = FrameDecoder(
-            max_frame_bytes=max_request_bytes, min_frame_bytes=MIN_REQUEST_BYTES
+            max_frame_bytes=bounds.max_request_bytes,
+            min_frame_bytes=MIN_REQUEST_BYTES,
+            scratch=bounds.scratch,
+            admit=self._admit,
         )
+        self.ip = ""
         self._info = ConnectionInfo(listener_name=listener_name, peer="")
         self._transport: asyncio.Transport | None = None
-        self._queue: deque[memoryview] = deque()
+        # Lists, as most are empty: a deque takes half a KiB from the beginning.
+        self._queue: list[memoryview] = []
         self._queued_bytes = 0
-        self._in_progress: deque[_InProgress] = deque()
+        self._in_progress: list[_InProgress] = []
         self._in_progress_bytes = 0
+        self._held_bytes = 0
+        """What counts in the memory of all requests: received, and not answered yet."""
         self._out: list[bytes | bytearray | memoryview] = []
         self._write_blocked = False
+        self._has_turn = False
+        """Whether it is served: where there are too many connections, not from the beginning."""
         self._is_serving = True
         self._reading_paused = False
 
+    @property
+    def listener_name(self) -> str:
+        """Listener that accepted it."""
+        return self._info.listener_name
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request is being answered, or waits for that."""
+        return bool(self._in_progress or self._queue)
+
+    @property
+    def is_receiving(self) -> bool:
+        """Whether memory is set aside for a request that has not arrived."""
+        return self._decoder.is_receiving
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Set the socket up, or close it where the listener has no room."""
+        """Set the socket up, or close it where there are too many."""
         self._transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
-        self._info = ConnectionInfo(
-            listener_name=self._listener_name, peer=f"{peer[0]}:{peer[1]}" if peer else ""
-        )
+        if peer:
+            self.ip = peer[0]
+            self._info = ConnectionInfo(
+                listener_name=self.listener_name, peer=f"{peer[0]}:{peer[1]}"
+            )
         if not self._on_made(self):
             self._transport.abort()
             return
@@ -100,6 +152,7 @@ class Connection(asyncio.BufferedProtocol):
         """Drop what waits: nobody is there to read it."""
         self._transport = None
         self._drop_all()
+        self._bounds.memory_return.moved(CONNECTION_BYTES)
         self._on_lost(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -110,15 +163,9 @@ class Connection(asyncio.BufferedProtocol):
         """Queue the requests that became whole, and start what may start."""
         if not self._is_open():
             return
-        try:
-            frames = self._decoder.received(nbytes)
-        except DecodeError as error:
-            self._refuse(error)
-            return
-        for frame in frames:
-            self._queue.append(frame)
-            self._queued_bytes += len(frame)
-        self._pump()
+        self._bounds.connections.active(self)
+        self._bounds.memory_return.moved(nbytes)
+        self._take(partial(self._decoder.received, nbytes))
 
     def pause_writing(self) -> None:
         """Read and start nothing more: the client does not take its responses."""
@@ -129,6 +176,11 @@ class Connection(asyncio.BufferedProtocol):
         """Go on where `pause_writing` stopped."""
         self._write_blocked = False
         self._pump()
+
+    def begin_serving(self) -> None:
+        """Start requests from now on; a connection may have to wait for that."""
+        self._has_turn = True
+        self._room()
 
     def stop_serving(self) -> None:
         """Start no request any more, and read none; those in progress are answered."""
@@ -151,13 +203,49 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.abort()
 
+    def _take(self, frames_of: Callable[[], list[memoryview]]) -> None:
+        try:
+            frames = frames_of()
+        except DecodeError as error:
+            self._refuse(error)
+            return
+        for frame in frames:
+            self._queue.append(frame)
+            self._queued_bytes += len(frame)
+            if not is_large(len(frame)):
+                self._hold(len(frame))
+        self._pump()
+
+    def _admit(self, start: memoryview, size_bytes: int) -> bool:
+        """Let a large request in, later if there is no room now; raises DecodeError if never."""
+        self._handler.admit(start, size_bytes)
+        if self._bounds.memory.is_full or not self._has_turn:
+            return False
+        self._hold(size_bytes)
+        return True
+
+    def _hold(self, count: int) -> None:
+        self._held_bytes += count
+        self._bounds.memory.take(count)
+
+    def _give_back(self, count: int) -> None:
+        self._held_bytes -= count
+        self._bounds.memory.give_back(count)
+
+    def _room(self) -> None:
+        """Go on: other clients' requests have been answered, or their connections have ended."""
+        if self._is_open() and self._decoder.is_waiting:
+            self._take(self._decoder.retry)
+        else:
+            self._pump()
+
     def _is_open(self) -> bool:
         return self._transport is not None and not self._transport.is_closing()
 
     def _pump(self) -> None:
         """Start what may start, and send what is answered in one write."""
         while self._is_open() and self._queue and self._may_start(self._queue[0]):
-            frame = self._queue.popleft()
+            frame = self._queue.pop(0)
             self._queued_bytes -= len(frame)
             try:
                 self._start(frame)
@@ -175,7 +263,7 @@ class Connection(asyncio.BufferedProtocol):
                 hurry()
 
     def _may_start(self, frame: memoryview) -> bool:
-        if self._write_blocked or not self._is_serving:
+        if self._write_blocked or not self._is_serving or not self._has_turn:
             return False
         if not self._in_progress:
             return True
@@ -189,6 +277,7 @@ class Connection(asyncio.BufferedProtocol):
     def _start(self, frame: memoryview) -> None:
         pipelined = self._handler.is_pipelined(frame)
         answer = self._handler.handle(frame, self._info)
+        pipelined = pipelined and (not isinstance(answer, Pending) or answer.overlaps)
         if isinstance(answer, Pending) and not (answer.future.done() and not self._in_progress):
             self._in_progress.append(_InProgress(answer, len(frame), pipelined))
             self._in_progress_bytes += len(frame)
@@ -196,6 +285,7 @@ class Connection(asyncio.BufferedProtocol):
         elif self._in_progress:
             self._wait_in_line(answer, len(frame), pipelined)
         else:
+            self._give_back(len(frame))
             self._out += answer.buffers() if isinstance(answer, Pending) else answer
 
     def _wait_in_line(self, answer: Buffers | Pending, size_bytes: int, pipelined: bool) -> None:
@@ -212,8 +302,9 @@ class Connection(asyncio.BufferedProtocol):
             return
         try:
             while self._in_progress and self._in_progress[0].pending.future.done():
-                first = self._in_progress.popleft()
+                first = self._in_progress.pop(0)
                 self._in_progress_bytes -= first.size_bytes
+                self._give_back(first.size_bytes)
                 self._out += first.pending.buffers()
         except (DecodeError, CloseConnectionError) as error:
             self._refuse(error)
@@ -230,15 +321,28 @@ class Connection(asyncio.BufferedProtocol):
         if self._out and self._is_open():
             assert self._transport is not None
             out, self._out = self._out, []
+            self._bounds.connections.active(self)
+            self._bounds.memory_return.moved(sum(map(len, out)))
             self._transport.writelines(out)
 
     def _update_reading(self) -> None:
         if not self._is_open():
             return
         assert self._transport is not None
+        memory = self._bounds.memory
+        is_stopped = self._decoder.is_waiting or (
+            # A request that was let in comes in whole: others wait until it is answered.
+            memory.is_full
+            and self._held_bytes > HELD_BYTES_AT_LEAST
+            and not self._decoder.is_receiving
+        )
+        if is_stopped and self._has_turn:
+            memory.when_room(self._room)
         pause = (
-            self._write_blocked
+            is_stopped
+            or self._write_blocked
             or not self._is_serving
+            or not self._has_turn
             or len(self._queue) >= MAX_QUEUED_REQUESTS
             or self._queued_bytes >= MAX_QUEUED_BYTES
         )
@@ -254,11 +358,13 @@ class Connection(asyncio.BufferedProtocol):
         self.close()
 
     def _drop_all(self) -> None:
-        in_progress, self._in_progress = self._in_progress, deque()
+        in_progress, self._in_progress = self._in_progress, []
         self._in_progress_bytes = 0
         self._queue.clear()
         self._queued_bytes = 0
         self._out = []
+        self._bounds.memory.wait_no_longer(self._room)
+        self._give_back(self._held_bytes)
         for request in in_progress:
             request.pending.future.remove_done_callback(self._answered)
             request.pending.future.cancel()

@@ -6,12 +6,11 @@ import asyncio
 import logging
 
 from broker.api.request_handler import RequestHandler
+from broker.network.bounds import Bounds
 from broker.network.connection import Connection
-from jbodlab.protocol.framing import MAX_FRAME_BYTES
 
 logger = logging.getLogger(__name__)
 
-MAX_CONNECTIONS = 2000
 BACKLOG = 512
 CLOSE_TIMEOUT_S = 1.0
 
@@ -20,14 +19,7 @@ class Listener:
     """Accepts connections on one address under one listener name."""
 
     def __init__(
-        self,
-        name: str,
-        host: str,
-        port: int,
-        handler: RequestHandler,
-        *,
-        max_connections: int = MAX_CONNECTIONS,
-        max_request_bytes: int = MAX_FRAME_BYTES,
+        self, name: str, host: str, port: int, handler: RequestHandler, bounds: Bounds
     ) -> None:
         """Describe a listener; nothing is opened before `start`.
 
@@ -36,15 +28,13 @@ class Listener:
             host: Address to bind; empty for all of them.
             port: 0 for a free one, see `port`.
             handler: Answers the requests of every connection.
-            max_connections: More are closed as soon as they are accepted.
-            max_request_bytes: A larger request closes its connection.
+            bounds: Of all listeners together.
         """
         self.name = name
         self.host = host
         self._port = port
         self._handler = handler
-        self._max_connections = max_connections
-        self._max_request_bytes = max_request_bytes
+        self._bounds = bounds
         self._server: asyncio.Server | None = None
         self._connections: set[Connection] = set()
         self._idle = asyncio.Event()
@@ -105,14 +95,14 @@ class Listener:
     def _connection(self) -> Connection:
         return Connection(
             self._handler,
-            self.name,
+            self._bounds,
+            listener_name=self.name,
             on_made=self._made,
             on_lost=self._lost,
-            max_request_bytes=self._max_request_bytes,
         )
 
     def _made(self, connection: Connection) -> bool:
-        if len(self._connections) >= self._max_connections:
+        if not self._bounds.connections.add(connection):
             logger.warning("too many connections", extra={"listener": self.name})
             return False
         self._connections.add(connection)
@@ -121,5 +111,6 @@ class Listener:
 
     def _lost(self, connection: Connection) -> None:
         self._connections.discard(connection)
+        self._bounds.connections.remove(connection)
         if not self._connections:
             self._idle.set()

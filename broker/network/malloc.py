@@ -1,14 +1,19 @@
-"""Settings of the C library's allocator that large requests need."""
+"""The C library's allocator: settings that large requests need, and memory given back."""
 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 
 M_TRIM_THRESHOLD = -1
 M_MMAP_THRESHOLD = -3
 
 MMAP_THRESHOLD_BYTES = 32 << 20
 TRIM_THRESHOLD_BYTES = 256 << 20
+
+WORTH_RETURNING_BYTES = 8 << 20
+QUIET_BYTES = 4 << 20
+"""Traffic between two looks below which nobody misses the memory that is given back."""
 
 
 def tune_malloc() -> bool:
@@ -29,3 +34,50 @@ def tune_malloc() -> bool:
         mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES)
         and mallopt(M_TRIM_THRESHOLD, TRIM_THRESHOLD_BYTES)
     )
+
+
+def trim_malloc() -> bool:
+    """Give the free pages of the heap back to the system; takes some ms.
+
+    Returns:
+        Whether the C library can, and had any.
+    """
+    try:
+        trim = ctypes.CDLL(None).malloc_trim
+    except (OSError, AttributeError):
+        return False
+    return bool(trim(0))
+
+
+class MemoryReturn:
+    """Gives memory back after traffic, when it has become quiet.
+
+    With the settings above the heap keeps up to 256 MiB of what a burst of requests needed. While
+    requests come they need it again, so it is left alone; `look` is called now and then.
+
+    Args:
+        start_thread: Runs a function on a thread of the given name.
+    """
+
+    def __init__(self, start_thread: Callable[[Callable[[], None], str], None]) -> None:
+        self._start_thread = start_thread
+        self._since_look_bytes = 0
+        self._since_return_bytes = 0
+
+    def moved(self, count: int) -> None:
+        """Count bytes of requests and responses, or of what else was allocated for clients."""
+        self._since_look_bytes += count
+
+    def look(self) -> bool:
+        """Give memory back if there was traffic and is none; returns whether it is being done."""
+        recent, self._since_look_bytes = self._since_look_bytes, 0
+        self._since_return_bytes += recent
+        if recent > QUIET_BYTES or self._since_return_bytes < WORTH_RETURNING_BYTES:
+            return False
+        self._since_return_bytes = 0
+        self._start_thread(_trim, "malloc-trim")
+        return True
+
+
+def _trim() -> None:
+    trim_malloc()

@@ -30,6 +30,9 @@ from jbodlab.outside import Outside
 
 ACKS = (-1, 0, 1)
 
+APPENDED_AT_ONCE = 500
+"""Batches of one request that are appended before others are answered."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -58,21 +61,56 @@ class AppendService:
         self._loop = loop
         self._wall_ms = outside.wall_ms
         self._checks = CheckThreads(loop, outside.threads)
+        self._deferred: deque[tuple[AppendRequest, int, int]] = deque()
+        """Requests, from which entry on they are left, and their acks; first what goes on first."""
+        self._deferred_for: set[TopicPartition] = set()
+        """For whom, and for whom others were since there was nothing to do."""
         self._lines: dict[TopicPartition, deque[_BeingChecked]] = {}
         """What is being checked, by partition and in the order of arrival; no line is empty."""
 
     def append(
         self, entries: Sequence[AppendEntry], acks: int, timeout_ms: int
     ) -> asyncio.Future[list[AppendResult]]:
-        """Append a client's batches, each behind all that came for its partition before."""
+        """Append a client's batches, each behind all that came for its partition before.
+
+        Offsets are given out before this returns, those of the first `APPENDED_AT_ONCE` batches at
+        least; the others follow, so that a request with thousands lets others be answered.
+        """
         request = AppendRequest(self._loop, entries)
-        for index in range(len(entries)):
+        if self._deferred and not self._deferred_for.isdisjoint(e.topic_partition for e in entries):
+            self._deferred.append((request, 0, acks))
+            self._deferred_for.update(entry.topic_partition for entry in entries)
+        else:
+            self._append_from(request, 0, acks)
+        request.time_out_after(self._loop, timeout_ms)
+        return request.future
+
+    def _append_from(self, request: AppendRequest, start: int, acks: int) -> None:
+        """Append a slice of a request; what is left of it comes before all that is deferred."""
+        end = min(start + APPENDED_AT_ONCE, len(request.entries))
+        for index in range(start, end):
+            if request.is_settled(index):
+                # Its time was over before its turn came.
+                continue
             if acks in ACKS:
                 self._take(request, index, acks)
             else:
                 request.refuse(index, ErrorCode.INVALID_REQUIRED_ACKS)
-        request.time_out_after(self._loop, timeout_ms)
-        return request.future
+        if end < len(request.entries):
+            if not self._deferred:
+                self._loop.call_soon(self._go_on)
+            self._deferred.appendleft((request, end, acks))
+            self._deferred_for.update(entry.topic_partition for entry in request.entries[end:])
+
+    def _go_on(self) -> None:
+        """Append the next slice of what is deferred."""
+        request, start, acks = self._deferred.popleft()
+        is_last = not self._deferred
+        self._append_from(request, start, acks)
+        if not self._deferred:
+            self._deferred_for.clear()
+        elif not is_last:
+            self._loop.call_soon(self._go_on)
 
     def close(self) -> None:
         """Check nothing any more; who waits for it is refused."""

@@ -165,9 +165,19 @@ class WaitingFetch:
         loop: The event loop.
         finish: Called once, when the fetch shall be answered with what there is.
         is_enough: Asked at every wake-up that is not forced: is there enough to answer?
+        rest_s: Time between two such questions: of many partitions each of them takes long.
     """
 
-    __slots__ = ("_finish", "_is_enough", "_places", "_timer", "done")
+    __slots__ = (
+        "_asking",
+        "_finish",
+        "_is_enough",
+        "_loop",
+        "_places",
+        "_rest_s",
+        "_timer",
+        "done",
+    )
 
     def __init__(
         self,
@@ -176,7 +186,11 @@ class WaitingFetch:
         *,
         is_enough: Callable[[], bool],
         finish: Callable[[], None],
+        rest_s: float = 0.0,
     ) -> None:
+        self._loop = loop
+        self._rest_s = rest_s
+        self._asking: asyncio.TimerHandle | None = None
         self._is_enough = is_enough
         self._finish = finish
         self._places: list[FetchQueue] = []
@@ -190,15 +204,29 @@ class WaitingFetch:
 
     def wake(self, forced: bool) -> None:
         """Answer if there is enough, or in any case when `forced`."""
-        if self.done or not (forced or self._is_enough()):
+        if self.done:
             return
+        if not forced:
+            if self._rest_s:
+                if self._asking is None:
+                    self._asking = self._loop.call_later(self._rest_s, self._ask)
+                return
+            if not self._is_enough():
+                return
         self.cancel()
         self._finish()
+
+    def _ask(self) -> None:
+        self._asking = None
+        if self._is_enough():
+            self.wake(forced=True)
 
     def cancel(self) -> None:
         """Leave all partitions without an answer."""
         self.done = True
         self._timer.cancel()
+        if self._asking is not None:
+            self._asking.cancel()
         for queue in self._places:
             queue.discard(self)
         self._places.clear()

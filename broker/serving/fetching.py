@@ -37,6 +37,10 @@ from jbodlab.error_code import ErrorCode
 from jbodlab.errors import CorruptRecordError, JbodlabError, KafkaError, LogDirError
 from jbodlab.protocol.record_batch import iterate_headers
 
+ENTRIES_FEW = 500
+ASKED_PER_ENTRY_S = 20e-6
+"""A waiting fetch of many partitions is looked at so rarely that it takes little of the loop."""
+
 READ_WAIT_MAX_S = 1.0
 """Longest time that an answer waits for one of its disks."""
 
@@ -110,6 +114,7 @@ class FetchService:
             params.max_wait_ms,
             is_enough=lambda: _has_enough(readable, params.min_bytes),
             finish=lambda: self._answer_anew(params, entries, answer),
+            rest_s=len(entries) * ASKED_PER_ENTRY_S if len(entries) > ENTRIES_FEW else 0.0,
         )
         for item in readable:
             partition = item.partition

@@ -45,13 +45,6 @@ async def list_offsets(
     return list(await asyncio.gather(*(_offset(replicas, query, reader) for query in queries)))
 
 
-def epoch_end_offsets(
-    replicas: ReplicaRegistry, queries: Sequence[EpochQuery]
-) -> list[EpochAnswer]:
-    """Answer OffsetForLeaderEpoch."""
-    return [_epoch_end(replicas, query) for query in queries]
-
-
 class _Reader(NamedTuple):
     is_follower: bool
     read_committed: bool
@@ -132,7 +125,8 @@ async def _at_time(
     return found
 
 
-def _epoch_end(replicas: ReplicaRegistry, query: EpochQuery) -> EpochAnswer:
+def epoch_end_offset(replicas: ReplicaRegistry, query: EpochQuery) -> EpochAnswer:
+    """Answer OffsetForLeaderEpoch for one partition."""
     partition = replicas.partition(query.topic_partition)
     if partition is None:
         code, _ = replicas.refusal(query.topic_partition)

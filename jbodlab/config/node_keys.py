@@ -41,7 +41,16 @@ KEYS: tuple[Key, ...] = (
     ),
     Key("inter.broker.listener.name", _TEXT, None, "listener that brokers use among themselves"),
     _integer("socket.request.max.bytes", 104_857_600, "largest request of a client", 1),
-    _integer("max.connections", INT_MAX, "most connections of clients at one time", 0),
+    _long(
+        "queued.max.request.bytes",
+        104_857_600,
+        "requests in memory beyond which clients wait; -1 for no limit",
+        -1,
+    ),
+    _integer("max.connections", INT_MAX, "connections beyond which clients wait", 0),
+    _integer("max.connections.per.ip", INT_MAX, "most connections of one address", 0),
+    Key("max.connections.per.ip.overrides", _LIST, "", "the same for some, as ADDRESS:NUMBER,..."),
+    _long("connections.max.idle.ms", 600_000, "silence that closes a connection; -1 never", -1),
     # Directories
     Key("log.dirs", _LIST, None, "data directories; overrides log.dir"),
     Key("log.dir", _LIST, "/tmp/kafka-logs", "data directory where log.dirs is not set"),

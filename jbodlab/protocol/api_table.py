@@ -60,6 +60,29 @@ class ApiKey(IntEnum):
     """Not one of Kafka's; see `jbodlab.protocol.describe_log_dir_states`."""
 
 
+MAX_REQUEST_BYTES = 4 << 20
+"""Of any request but Produce: `MAX_REQUEST_ITEMS` topics with names of 80 letters.
+
+Clients of Apache Kafka may send 100 MiB; nothing but records is ever that large.
+"""
+
+MAX_REQUEST_ITEMS = 50_000
+"""Items of all arrays of a request together, nested ones included.
+
+It is what a cluster of some 10,000 partitions needs where a request names all of them with their
+replicas: one that reassigns them has a topic, a partition and three replicas for each.
+"""
+
+MAX_PRODUCE_ITEMS, MAX_FETCH_ITEMS = 10_000, 20_000
+"""Both name what one broker leads; a Fetch of a follower names what it has in one directory."""
+
+MAX_CHANGED_ITEMS = 20_000
+"""Of what the controller changes in one step, 10,000 partitions at most."""
+
+MAX_DESCRIBED_CONFIGS = 5_000
+"""Each item is answered with some forty settings."""
+
+
 @dataclass(frozen=True, slots=True)
 class Api:
     """One API; both ranges are inclusive."""
@@ -68,6 +91,8 @@ class Api:
     advertised: tuple[int, int]
     flexible_from: int
     accepted: tuple[int, int]
+    max_items: int
+    """Most items in all arrays of a request together; one with more is no real request."""
 
     @property
     def schema_name(self) -> str:
@@ -75,8 +100,16 @@ class Api:
         return self.key.name.lower()
 
 
-def _api(key: ApiKey, low: int, high: int, flexible: int, **accepted: tuple[int, int]) -> Api:
-    return Api(key, (low, high), flexible, accepted.get("accepted", (low, high)))
+def _api(
+    key: ApiKey,
+    low: int,
+    high: int,
+    flexible: int,
+    *,
+    accepted: tuple[int, int] | None = None,
+    max_items: int = MAX_REQUEST_ITEMS,
+) -> Api:
+    return Api(key, (low, high), flexible, accepted or (low, high), max_items)
 
 
 OWN_MESSAGES = {
@@ -88,8 +121,8 @@ OWN_MESSAGES = {
 APIS: dict[int, Api] = {
     api.key: api
     for api in (
-        _api(ApiKey.PRODUCE, 0, 12, 9, accepted=(3, 12)),
-        _api(ApiKey.FETCH, 4, 17, 12, accepted=(4, 18)),
+        _api(ApiKey.PRODUCE, 0, 12, 9, accepted=(3, 12), max_items=MAX_PRODUCE_ITEMS),
+        _api(ApiKey.FETCH, 4, 17, 12, accepted=(4, 18), max_items=MAX_FETCH_ITEMS),
         _api(ApiKey.LIST_OFFSETS, 1, 10, 6),
         _api(ApiKey.METADATA, 0, 13, 9),
         _api(ApiKey.OFFSET_COMMIT, 2, 9, 8),
@@ -100,17 +133,17 @@ APIS: dict[int, Api] = {
         _api(ApiKey.LEAVE_GROUP, 0, 5, 4),
         _api(ApiKey.SYNC_GROUP, 0, 5, 4),
         _api(ApiKey.API_VERSIONS, 0, 4, 3),
-        _api(ApiKey.CREATE_TOPICS, 2, 7, 5),
-        _api(ApiKey.DELETE_TOPICS, 1, 6, 4),
+        _api(ApiKey.CREATE_TOPICS, 2, 7, 5, max_items=MAX_CHANGED_ITEMS),
+        _api(ApiKey.DELETE_TOPICS, 1, 6, 4, max_items=MAX_CHANGED_ITEMS),
         _api(ApiKey.INIT_PRODUCER_ID, 0, 5, 2),
         _api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4, 4),
-        _api(ApiKey.DESCRIBE_CONFIGS, 1, 4, 4),
-        _api(ApiKey.ALTER_CONFIGS, 0, 2, 2),
+        _api(ApiKey.DESCRIBE_CONFIGS, 1, 4, 4, max_items=MAX_DESCRIBED_CONFIGS),
+        _api(ApiKey.ALTER_CONFIGS, 0, 2, 2, max_items=MAX_CHANGED_ITEMS),
         _api(ApiKey.ALTER_REPLICA_LOG_DIRS, 1, 2, 2),
         _api(ApiKey.DESCRIBE_LOG_DIRS, 1, 5, 2),
-        _api(ApiKey.CREATE_PARTITIONS, 0, 3, 2),
+        _api(ApiKey.CREATE_PARTITIONS, 0, 3, 2, max_items=MAX_CHANGED_ITEMS),
         _api(ApiKey.ELECT_LEADERS, 0, 2, 2),
-        _api(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, 1),
+        _api(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, 1, max_items=MAX_CHANGED_ITEMS),
         _api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1, 0),
         _api(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0, 0),
         _api(ApiKey.DESCRIBE_QUORUM, 0, 2, 0),
@@ -140,12 +173,12 @@ def is_served(api_key: int, api_version: int) -> bool:
 
 @cache
 def request_reader(api_key: int, api_version: int) -> EntityReader:
-    """Return what reads a request body.
+    """Return what reads a request body, and refuses one with too many items.
 
     Raises:
         UnsupportedVersionError: this API or version is not served.
     """
-    return reader(request_class(api_key, api_version))
+    return reader(request_class(api_key, api_version), APIS[api_key].max_items)
 
 
 @cache

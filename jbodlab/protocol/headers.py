@@ -21,6 +21,9 @@ from jbodlab.errors import BufferUnderflowError, DecodeError
 from jbodlab.protocol.api_table import ApiKey, is_flexible
 from jbodlab.protocol.layout import read_uvarint
 
+MAX_TAGS = 100
+"""Tagged fields in a header; none is defined."""
+
 FIXED = struct.Struct(">hhih")
 CORRELATION_ID = struct.Struct(">i")
 
@@ -63,6 +66,16 @@ def read_request_header(frame: bytes | memoryview) -> RequestHeader:
     return RequestHeader(api_key, api_version, correlation_id, client_id, position)
 
 
+def describe_header(start: bytes | memoryview) -> str:
+    """Name a request by its first bytes, for logs: API, version, and the client's id."""
+    if len(start) < FIXED.size:
+        return f"request of {len(start)} bytes"
+    key, version, _, length = FIXED.unpack_from(start)
+    name = ApiKey(key).name if key in ApiKey._value2member_map_ else f"API {key}"
+    client = bytes(start[FIXED.size : FIXED.size + max(length, 0)])
+    return f"{name} version {version} of client {client.decode(errors='replace')!r}"
+
+
 def request_header(
     api_key: int, api_version: int, correlation_id: int, client_id: str | None
 ) -> bytes:
@@ -100,6 +113,8 @@ def read_response_header(
 
 def _skip_tags(data: bytes | memoryview, position: int) -> int:
     count, position = read_uvarint(data, position)
+    if count > MAX_TAGS:
+        raise DecodeError(f"{count} header tags, at most {MAX_TAGS} are taken")
     for _ in range(count):
         _, position = read_uvarint(data, position)
         size, position = read_uvarint(data, position)

@@ -4,6 +4,11 @@ kio's native decoder reserves memory for an array before it reads the items. A r
 bytes that announces 2^31 items makes it reserve 16 GiB, and where that fails the process aborts.
 A broker must survive any bytes, so every length is compared with what is left of the message
 first. As the encoder, the walk is one generated function for each class; it builds no objects.
+
+The walk counts too: the items of all arrays together, nested ones and tagged fields included. A
+few megabytes may hold a million, and decoding and answering these would take many seconds; a
+message with more items than its reader wants is refused where the count shows it, mostly at its
+first array.
 """
 
 from __future__ import annotations
@@ -25,8 +30,8 @@ from jbodlab.protocol.layout import (
     unwrap,
 )
 
-Walk = Callable[[bytes | memoryview, int], int]
-"""(message, position) -> position after the entity.
+Walk = Callable[[bytes | memoryview, int, int], tuple[int, int]]
+"""(message, position, items allowed) -> position after the entity, items still allowed.
 
 Raises DecodeError, or IndexError and struct.error where the message ends too early.
 """
@@ -34,24 +39,28 @@ Raises DecodeError, or IndexError and struct.error where the message ends too ea
 Check = Callable[[bytes | memoryview, int], None]
 """(message, position): raises DecodeError and nothing else."""
 
+ANY_NUMBER = 1 << 62
+
 NULL_STRUCT = 0xFF
 PRESENT_STRUCT = 1
 
 
-def bounds_check(entity_class: EntityClass) -> Check:
+def bounds_check(entity_class: EntityClass, max_items: int = ANY_NUMBER) -> Check:
     """Return what raises unless every length in a message is one that the message can hold.
 
-    The check raises DecodeError: a length reaches beyond the message, or is no length.
+    The check raises DecodeError: a length reaches beyond the message, or is no length, or the
+    arrays have more than `max_items` items together.
     """
     walk = walker(entity_class)
 
     def check(data: bytes | memoryview, position: int) -> None:
         try:
-            end = walk(data, position)
+            end, left = walk(data, position, max_items)
         except (IndexError, struct.error) as error:
             raise BufferUnderflowError(f"{entity_class.__name__} ends too early") from error
         if end > len(data):
             raise BufferUnderflowError(f"{entity_class.__name__} reaches beyond the message")
+        assert left >= 0
 
     return check
 
@@ -69,16 +78,25 @@ def refuse_length(length: int, left: int) -> None:
     raise BufferUnderflowError(f"length {length} with {left} bytes left in the message")
 
 
+def refuse_count(excess: int) -> None:
+    """Raise for more items than are wanted."""
+    raise DecodeError(f"{excess} items more than are allowed")
+
+
 class _Generator:
-    """Source text of one walk: `d` the message, `p` the position, `s` the message's size."""
+    """Source text of one walk: `d` the message, `p` the position, `s` the message's size.
+
+    `a` is the number of items that are still allowed.
+    """
 
     def __init__(self) -> None:
-        self._source = ["def walk(d, p):", "    s = len(d)"]
+        self._source = ["def walk(d, p, a):", "    s = len(d)"]
         self._indent = 1
         self._skip = 0
         """Bytes of fixed-size fields not yet stepped over."""
         self._names: dict[str, Any] = {
             "refuse": refuse_length,
+            "refuse_count": refuse_count,
             "read_uvarint": read_uvarint,
             "int16": struct.Struct(">h").unpack_from,
             "int32": struct.Struct(">i").unpack_from,
@@ -86,7 +104,7 @@ class _Generator:
 
     def compiled(self, name: str) -> Walk:
         self._step()
-        self._line("return p")
+        self._line("return p, a")
         exec(compile("\n".join(self._source), f"<bounds of {name}>", "exec"), self._names)
         walk: Walk = self._names["walk"]
         return walk
@@ -108,7 +126,7 @@ class _Generator:
         if flexible:
             self._step()
             self._line("t = d[p]; p += 1")
-            self._line(f"if t: p = {self._name(_tag_walk(tagged))}(d, p - 1)")
+            self._line(f"if t: p, a = {self._name(_tag_walk(tagged))}(d, p - 1, a)")
 
     def field(self, annotation: Any, kind: str | None, flexible: bool) -> None:
         annotation, optional = unwrap(annotation)
@@ -136,6 +154,8 @@ class _Generator:
     def _array(self, item: EntityClass, kind: str | None, flexible: bool) -> None:
         self._step()
         self._length(flexible, short=False)
+        self._line("if n > 0: a -= n")
+        self._line("if a < 0: refuse_count(-a)")
         size = None if is_struct(item) else FIXED_SIZES.get(primitive_kind(kind))
         if size is not None:
             self._line(f"if n > 0: p += n * {size}")
@@ -180,17 +200,22 @@ class _Generator:
 
 
 def _tag_walk(tagged: dict[int, Walk]) -> Walk:
-    def walk(data: bytes | memoryview, position: int) -> int:
+    def walk(data: bytes | memoryview, position: int, allowed: int) -> tuple[int, int]:
         count, position = read_uvarint(data, position)
+        allowed -= count
+        if allowed < 0:
+            refuse_count(-allowed)
         for _ in range(count):
             tag, position = read_uvarint(data, position)
             size, position = read_uvarint(data, position)
             end = position + size
             if end > len(data):
                 refuse_length(size, len(data) - position)
-            if tag in tagged and tagged[tag](data, position) != end:
-                raise DecodeError(f"tag {tag} does not fill its {size} bytes")
+            if tag in tagged:
+                filled, allowed = tagged[tag](data, position, allowed)
+                if filled != end:
+                    raise DecodeError(f"tag {tag} does not fill its {size} bytes")
             position = end
-        return position
+        return position, allowed
 
     return walk

@@ -27,7 +27,7 @@ from jbodlab.protocol.layout import (
     tagged_default,
     unwrap,
 )
-from jbodlab.protocol.message_bounds import NULL_STRUCT, bounds_check
+from jbodlab.protocol.message_bounds import ANY_NUMBER, NULL_STRUCT, bounds_check
 
 EntityReader = Callable[[bytes | memoryview, int], tuple[Any, int]]
 """(message, position) -> (entity, position after it); raises DecodeError and nothing else."""
@@ -35,13 +35,14 @@ EntityReader = Callable[[bytes | memoryview, int], tuple[Any, int]]
 _ERRORS = (SerialError, ValueError, struct.error, IndexError, OverflowError, TypeError)
 
 
-def reader(entity_class: EntityClass) -> EntityReader:
+def reader(entity_class: EntityClass, max_items: int = ANY_NUMBER) -> EntityReader:
     """Return the reader of a kio entity class.
 
-    The reader wants bytes or a read-only memoryview, and does not mind bytes after the entity.
+    The reader wants bytes or a read-only memoryview, and does not mind bytes after the entity. It
+    refuses one whose arrays have more than `max_items` items together before it decodes it.
     """
     native = entity_reader(entity_class)
-    check = bounds_check(entity_class)
+    check = bounds_check(entity_class, max_items)
 
     def read(data: bytes | memoryview, position: int) -> tuple[Any, int]:
         check(data, position)

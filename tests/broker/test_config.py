@@ -95,3 +95,43 @@ def test_when_a_directory_is_full_or_slow_can_be_configured() -> None:
     ):
         with pytest.raises(ConfigError, match=key.replace(".", r"\.")):
             config.from_properties({**MINIMAL, key: value})
+
+
+def test_limits_of_connections_and_their_requests_are_kafkas_but_for_the_memory() -> None:
+    found, unknown = config.from_properties(MINIMAL)
+
+    assert unknown == []
+    assert (found.max_connections, found.max_connections_per_ip) == (2**31 - 1, 2**31 - 1)
+    assert (found.connections_max_idle_ms, found.queued_max_request_bytes) == (600_000, 100 << 20)
+
+
+@pytest.mark.parametrize("text", ["-1", "0"])
+def test_memory_of_requests_without_a_limit(text: str) -> None:
+    found, _ = config.from_properties({**MINIMAL, "queued.max.request.bytes": text})
+
+    assert found.queued_max_request_bytes is None
+
+
+def test_memory_of_requests_holds_the_largest_of_them() -> None:
+    found, _ = config.from_properties({**MINIMAL, "socket.request.max.bytes": "200000000"})
+    assert found.queued_max_request_bytes == 100 << 20, "the default is refused to nobody"
+
+    with pytest.raises(ConfigError, match=r"must not be below socket\.request\.max\.bytes"):
+        config.from_properties({**MINIMAL, "queued.max.request.bytes": "1000"})
+
+
+def test_limits_of_single_addresses() -> None:
+    key = "max.connections.per.ip.overrides"
+    found, _ = config.from_properties(
+        {**MINIMAL, "max.connections.per.ip": "0", key: "127.0.0.1:5, ::1:6"}
+    )
+    assert found.max_connections_per_ip_overrides == {"127.0.0.1": 5, "::1": 6}
+
+    for wrong in ("localhost:5", "127.0.0.1", "127.0.0.1:many"):
+        with pytest.raises(ConfigError, match="must be an address, a colon and a number"):
+            config.from_properties({**MINIMAL, key: wrong})
+
+
+def test_no_connection_at_all_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"may be 0 only where .*overrides is set"):
+        config.from_properties({**MINIMAL, "max.connections.per.ip": "0"})

@@ -6,10 +6,19 @@ import sys
 
 import pytest
 
+from broker.open_files import most_connections
+
 SHOW = (
     "import resource; from broker.open_files import raise_open_files_limit; "
     "raise_open_files_limit(); print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])"
 )
+
+
+def test_connections_leave_half_of_all_files_to_the_logs() -> None:
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    assert most_connections(2**31 - 1) == soft // 2
+    assert most_connections(7) == 7
 
 
 @pytest.mark.process

@@ -4,9 +4,12 @@ which directories die; nothing that was acknowledged is lost, and nobody waits f
 
 from __future__ import annotations
 
+import threading
 import time
+from collections import Counter
 
 import pytest
+from confluent_kafka import KafkaError, Producer
 
 from tests.cluster.disk_faults import KINDS, TOOL_KINDS
 from tests.cluster.harness import Load, partitions_in, wait_for
@@ -48,6 +51,47 @@ def test_dead_directory_of_a_leader_is_left_at_once(kind: str, stage: Stage) -> 
         assert not load.errors
         scene.check(load)
         assert scene.cluster.leaders(ledger.topic)[0] != leader
+
+
+def test_producers_are_told_the_next_leader_and_not_of_the_dead_disk(stage: Stage) -> None:
+    """Some clients that hear of the disk ask who leads, hear of the old leader, and wait 5 s."""
+    with stage.scene() as scene:
+        ledger = scene.topic(1, records=0, min_insync_replicas="2")
+        told: Counter[int | None] = Counter()
+        acknowledged: list[float] = []
+        done = threading.Event()
+
+        def delivered(error: KafkaError | None, _: object) -> None:
+            told[None if error is None else error.code()] += 1
+            if error is None:
+                acknowledged.append(time.monotonic())
+
+        def produce() -> None:
+            # What is refused is not tried again here, so that the refusal is seen.
+            producer = Producer(
+                {"bootstrap.servers": scene.cluster.bootstrap, "retries": 0, "log_level": 0}
+            )
+            while not done.is_set():
+                producer.produce(ledger.topic, b"x", on_delivery=delivered)
+                producer.poll(0.002)
+            producer.flush(30)
+
+        thread = threading.Thread(target=produce, daemon=True)
+        thread.start()
+        try:
+            wait_for("the first acknowledgement", lambda: acknowledged)
+            leader, path = scene.leader(ledger)
+            scene.break_and_wait("chmod000", leader, path)
+            broken = time.monotonic()
+            wait_for(
+                "an acknowledgement of the next leader",
+                lambda: acknowledged[-1] > broken and scene.leader(ledger)[0] != leader,
+            )
+        finally:
+            done.set()
+            thread.join(60)
+        assert KafkaError.KAFKA_STORAGE_ERROR not in told, told
+        assert set(told) <= {None, KafkaError.NOT_LEADER_FOR_PARTITION}, told
 
 
 @pytest.mark.parametrize("kind", some(KINDS, *TOOL_KINDS, "noexec", "mount_over"))

@@ -16,6 +16,7 @@ from broker.api.handlers import BrokerParts, ClientApis
 from broker.disk.revival import Revived
 from broker.dynamic_config import DynamicConfig
 from broker.metadata_cache import MetadataCache
+from broker.network.bounds import Bounds
 from broker.network.listener import Listener
 from broker.replica.client_requests import (
     AppendEntry,
@@ -49,6 +50,7 @@ from jbodlab.image.metadata_image import MetadataImage
 from jbodlab.image.partition_registration import PartitionRegistration
 from jbodlab.image.settings_image import FeaturesImage
 from jbodlab.image.topics_image import TopicImage, TopicsImage
+from jbodlab.outside import real
 from jbodlab.records.cluster_records import BrokerEndpoint
 
 DEADLINE_S = 10.0
@@ -86,10 +88,10 @@ class RecordingReplicas:
     ) -> asyncio.Future[list[OffsetAnswer]]:
         return self._answer("list_offsets", entries, replica_id, isolation)
 
-    def epoch_end_offsets(self, entries: Sequence[EpochQuery]) -> list[EpochAnswer]:
-        self.calls.append(("epoch_end_offsets", entries))
-        answers: list[EpochAnswer] = self.results["epoch_end_offsets"]
-        return answers
+    def epoch_end_offset(self, query: EpochQuery) -> EpochAnswer:
+        self.calls.append(("epoch_end_offset", query))
+        answer: EpochAnswer = self.results["epoch_end_offset"]
+        return answer
 
     def describe_log_dirs(
         self, topics: Mapping[str, set[int]] | None
@@ -304,6 +306,8 @@ class Cluster:
 async def serving(cluster: Cluster, *, auto_create_topics: bool) -> AsyncIterator[Cluster]:
     apis = ClientApis(
         BrokerParts(
+            threads=real().threads,
+            monotonic_s=real().monotonic_s,
             broker_id=US,
             cluster_id=CLUSTER_ID,
             cache=cluster.cache,
@@ -315,7 +319,7 @@ async def serving(cluster: Cluster, *, auto_create_topics: bool) -> AsyncIterato
             auto_create_topics=auto_create_topics,
         )
     )
-    listener = Listener(LISTENER, "127.0.0.1", 0, apis.dispatcher)
+    listener = Listener(LISTENER, "127.0.0.1", 0, apis.dispatcher, Bounds(real().threads))
     await listener.start()
     cluster.port = listener.port
     try:

@@ -15,6 +15,7 @@ from broker.metadata_cache import MetadataCache
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
 from jbodlab.ids import BrokerEpoch, BrokerId
+from jbodlab.outside import real
 from jbodlab.protocol import api_table
 from jbodlab.protocol.api_table import APIS, ApiKey
 from jbodlab.protocol.encoder import encode
@@ -65,6 +66,8 @@ def request_of_ones(entity_class: Any) -> Any:
 def client_apis() -> ClientApis:
     return ClientApis(
         BrokerParts(
+            threads=real().threads,
+            monotonic_s=real().monotonic_s,
             broker_id=BrokerId(1),
             cluster_id="cluster",
             cache=MetadataCache(BrokerId(1), "CLIENTS"),

@@ -161,9 +161,9 @@ def test_offsets_are_asked_of_the_replicas(run: Callable[..., None], version: in
 def test_end_of_a_leader_epoch_is_asked_of_the_replicas(run: Callable[..., None]) -> None:
     async def scenario(cluster: Any, client: Any) -> None:
         kio = kio_request("offset_for_leader_epoch", 4)
-        cluster.replicas.results["epoch_end_offsets"] = [
-            EpochAnswer(topic_partition=T0, leader_epoch=2, end_offset=9)
-        ]
+        cluster.replicas.results["epoch_end_offset"] = EpochAnswer(
+            topic_partition=T0, leader_epoch=2, end_offset=9
+        )
         response = await client.call(
             23,
             4,
@@ -181,7 +181,7 @@ def test_end_of_a_leader_epoch_is_asked_of_the_replicas(run: Callable[..., None]
             ),
         )
         query = EpochQuery(topic_partition=T0, leader_epoch=3, current_leader_epoch=5)
-        assert cluster.replicas.calls == [("epoch_end_offsets", [query])]
+        assert cluster.replicas.calls == [("epoch_end_offset", query)]
         (partition,) = response.topics[0].partitions
         assert (partition.leader_epoch, partition.end_offset) == (2, 9)
 

@@ -14,6 +14,7 @@ from broker.api.handlers import BrokerParts, ClientApis
 from broker.following.lane_replicas import LaneReplicas
 from broker.metadata_cache import MetadataCache
 from broker.metadata_publisher import MetadataPublisher
+from broker.network.bounds import Bounds
 from broker.network.listener import Listener
 from broker.replica.client_requests import AppendResult
 from broker.replica.partition import Partition
@@ -23,6 +24,7 @@ from jbodlab.ids import BrokerEpoch, BrokerId, TopicPartition
 from jbodlab.image.metadata_delta import MetadataDelta
 from jbodlab.image.metadata_image import MetadataImage
 from jbodlab.log.filesystem import FileSystem
+from jbodlab.outside import real
 from tests.broker.logs import read_direct
 from tests.broker.replicas import (
     DEADLINE_S,
@@ -67,6 +69,8 @@ class Node:
         self.publisher.publish_to(before=[self.host.manager.roles], after=[])
         self.apis = ClientApis(
             BrokerParts(
+                threads=real().threads,
+                monotonic_s=real().monotonic_s,
                 broker_id=BrokerId(broker_id),
                 cluster_id="test",
                 cache=self.cache,
@@ -77,7 +81,9 @@ class Node:
                 configs=None,  # type: ignore[arg-type]
             )
         )
-        self.listener = Listener("PLAINTEXT", "127.0.0.1", 0, self.apis.dispatcher)
+        self.listener = Listener(
+            "PLAINTEXT", "127.0.0.1", 0, self.apis.dispatcher, Bounds(real().threads)
+        )
 
     def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
         self.publisher.metadata_changed(delta, image)
@@ -309,7 +315,11 @@ def test_follower_finds_a_leader_that_starts_to_listen_later(tmp_path: Path) -> 
         await pair.one.listener.close()
         waiting = pair.one.host.produce(batch())
         listener = Listener(
-            "PLAINTEXT", "127.0.0.1", pair.one.listener.port, pair.one.apis.dispatcher
+            "PLAINTEXT",
+            "127.0.0.1",
+            pair.one.listener.port,
+            pair.one.apis.dispatcher,
+            Bounds(real().threads),
         )
         await turns()
         pair.one.listener = listener

@@ -133,7 +133,7 @@ async def die_at(root: Path, step: int) -> tuple[int, bool, int]:
         assert await produce()
     host.assignments.assigned.clear()
     disk.steps_left, disk.steps_done = step, 0
-    assert host.manager.alter_log_dirs({TP: str(host.dirs[1].path)})[TP] is ErrorCode.NONE
+    assert host.manager.alter_log_dir(TP, str(host.dirs[1].path)) is ErrorCode.NONE
     for _ in range(BATCHES):
         if not await produce():
             break

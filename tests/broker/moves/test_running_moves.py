@@ -114,7 +114,7 @@ class Moving:
 
     def alter(self, number: int) -> ErrorCode:
         path = str(self.host.dirs[number].path)
-        return self.host.manager.alter_log_dirs({TP: path})[TP]
+        return self.host.manager.alter_log_dir(TP, path)
 
     def move(self) -> Move:
         found = self.mover.move_of(TP)
@@ -536,7 +536,8 @@ def test_only_so_many_copy_at_a_time_the_smallest_first(tmp_path: Path) -> None:
             assert result.error_code is ErrorCode.NONE
         moving.mover.set_rate(0)
         path = str(moving.host.dirs[1].path)
-        moving.host.manager.alter_log_dirs(dict.fromkeys(reversed(names), path))
+        for name in reversed(names):
+            moving.host.manager.alter_log_dir(name, path)
         moves = [moving.mover.move_of(name) for name in names]
         await until(lambda: all(move is not None and move.future for move in moves))
         assert [each.replica_count for each in moving.host.dirs] == [6, 6, 0]
@@ -554,10 +555,10 @@ class TestErrors:
     def test_a_path_that_is_no_log_directory(self, tmp_path: Path) -> None:
         async def test(moving: Moving) -> None:
             await moving.begin(batches=1)
-            alter = moving.host.manager.alter_log_dirs
+            alter = moving.host.manager.alter_log_dir
             right = str(moving.host.dirs[1].path)
             for wrong in ("/nowhere", "any", "", right + "/"):
-                assert alter({TP: wrong})[TP] is ErrorCode.LOG_DIR_NOT_FOUND
+                assert alter(TP, wrong) is ErrorCode.LOG_DIR_NOT_FOUND
             assert moving.mover.move_of(TP) is None
 
         run(tmp_path, test)
@@ -567,8 +568,8 @@ class TestErrors:
             await moving.begin(batches=1)
             name = TopicPartition("t" * 220, 0)
             path = str(moving.host.dirs[1].path)
-            codes = moving.host.manager.alter_log_dirs({name: path})
-            assert codes[name] is ErrorCode.INVALID_TOPIC_EXCEPTION
+            code = moving.host.manager.alter_log_dir(name, path)
+            assert code is ErrorCode.INVALID_TOPIC_EXCEPTION
 
         run(tmp_path, test)
 

@@ -6,18 +6,27 @@ import asyncio
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 import pytest
 import uvloop
 
 from broker.api.request_handler import Buffers, CloseConnectionError, ConnectionInfo, Pending
-from broker.network.connection import MAX_PIPELINED_REQUESTS, MAX_QUEUED_REQUESTS
+from broker.network.bounds import Bounds
+from broker.network.connection import (
+    HELD_BYTES_AT_LEAST,
+    MAX_PIPELINED_REQUESTS,
+    MAX_QUEUED_REQUESTS,
+)
 from broker.network.listener import Listener
+from broker.network.open_connections import ConnectionLimits
 from jbodlab.errors import DecodeError
+from jbodlab.outside import real
+from jbodlab.protocol.framing import SCRATCH_BYTES, START_BYTES
 from tests.waiting import turns
 
 DEADLINE_S = 10.0
-PRODUCE, OTHER = b"P", b"O"
+PRODUCE, OTHER, UNWANTED = b"P", b"O", b"U"
 
 
 def framed(payload: bytes) -> bytes:
@@ -41,6 +50,10 @@ class ScriptedHandler:
     def is_pipelined(self, frame: memoryview) -> bool:
         return bytes(frame[:1]) == PRODUCE
 
+    def admit(self, start: memoryview, size_bytes: int) -> None:
+        if bytes(start[:1]) == UNWANTED:
+            raise DecodeError(f"{size_bytes} bytes are not wanted")
+
     def handle(self, frame: memoryview, connection: ConnectionInfo) -> Buffers | Pending:
         name = bytes(frame[1:]).decode().strip()
         self.started.append(name)
@@ -56,7 +69,12 @@ class ScriptedHandler:
             return (framed(b"now "), name.encode()) if len(name) > 100 else (framed(name.encode()),)
         future = asyncio.get_running_loop().create_future()
         self.waiting[name] = future
-        return Pending(future, lambda: self._buffers(future), lambda: self.hurried.append(name))
+        return Pending(
+            future,
+            lambda: self._buffers(future),
+            lambda: self.hurried.append(name),
+            overlaps=not name.startswith("alone"),
+        )
 
     def answer(self, *names: str) -> None:
         for name in names:
@@ -96,14 +114,18 @@ class Client:
 
 
 @asynccontextmanager
-async def serving(**settings: int) -> AsyncIterator[tuple[Listener, ScriptedHandler]]:
+async def serving(
+    bounds: Bounds | None = None, **limits: Any
+) -> AsyncIterator[tuple[Listener, ScriptedHandler]]:
     handler = ScriptedHandler()
-    listener = Listener("CLIENTS", "127.0.0.1", 0, handler, **settings)
+    bounds = bounds or Bounds(real().threads, ConnectionLimits(**limits))
+    listener = Listener("CLIENTS", "127.0.0.1", 0, handler, bounds)
     await listener.start()
     try:
         yield listener, handler
     finally:
         await listener.close()
+        assert (bounds.memory.used_bytes, len(bounds.connections)) == (0, 0)
 
 
 @asynccontextmanager
@@ -169,6 +191,22 @@ def test_produce_requests_overlap_and_their_responses_keep_the_order() -> None:
             await handler.until(lambda: "e" in handler.waiting)
             handler.answer("e")
             assert [await client.receive(), await client.receive()] == ["d", "e"]
+
+    run(scenario)
+
+
+def test_nothing_starts_behind_a_request_that_does_not_overlap() -> None:
+    async def scenario() -> None:
+        async with serving() as (listener, handler), connected(listener) as client:
+            client.send(*(request(PRODUCE, name) for name in ("a", "alone", "b")))
+            await handler.until(lambda: "alone" in handler.waiting)
+            await turns()
+            assert handler.started == ["a", "alone"]
+
+            handler.answer("a", "alone")
+            await handler.until(lambda: "b" in handler.waiting)
+            handler.answer("b")
+            assert [await client.receive() for _ in range(3)] == ["a", "alone", "b"]
 
     run(scenario)
 
@@ -284,18 +322,130 @@ def test_waiting_requests_are_dropped_when_the_client_goes_away() -> None:
     run(scenario)
 
 
-def test_connections_above_the_limit_are_closed() -> None:
+def test_connection_above_the_limit_waits_until_another_one_has_ended() -> None:
     async def scenario() -> None:
-        async with (
-            serving(max_connections=1) as (listener, _),
-            connected(listener) as first,
-        ):
+        async with serving(total=1) as (listener, handler):
+            async with connected(listener) as first:
+                first.send(request(OTHER, "!1"))
+                assert await first.receive() == "!1"
+                reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+                second = Client(reader, writer)
+                second.send(request(OTHER, "!late"))
+                first.send(request(OTHER, "!2"))
+                assert await first.receive() == "!2"
+                await turns()
+                assert handler.started == ["!1", "!2"]
+            assert await second.receive() == "!late"
+            writer.close()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    "limits", [{"per_ip": 1}, {"per_ip": 9, "per_ip_overrides": {"127.0.0.1": 1}}]
+)
+def test_connections_above_the_limit_of_an_address_are_closed(limits: dict[str, Any]) -> None:
+    async def scenario() -> None:
+        async with serving(**limits) as (listener, _), connected(listener) as first:
             first.send(request(OTHER, "!1"))
             assert await first.receive() == "!1"
             async with connected(listener) as second:
                 assert await second.is_closed_by_the_broker()
             first.send(request(OTHER, "!2"))
             assert await first.receive() == "!2"
+
+    run(scenario)
+
+
+def test_idle_connection_is_closed_and_one_that_waits_for_an_answer_is_not() -> None:
+    async def scenario() -> None:
+        bounds = Bounds(real().threads, ConnectionLimits(max_idle_ms=0))
+        async with (
+            serving(bounds) as (listener, handler),
+            connected(listener) as busy,
+            connected(listener) as idle,
+        ):
+            idle.send(request(OTHER, "!1"))
+            assert await idle.receive() == "!1"
+            busy.send(request(OTHER, "a"))
+            await handler.until(lambda: "a" in handler.waiting)
+
+            assert len(bounds.connections.close_idle()) == 1
+
+            assert await idle.is_closed_by_the_broker()
+            handler.answer("a")
+            assert await busy.receive() == "a"
+
+    run(scenario)
+
+
+def test_unwanted_request_is_refused_before_it_arrives() -> None:
+    async def scenario() -> None:
+        async with serving() as (listener, _), connected(listener) as client:
+            client.send(struct.pack(">i", 10 << 20) + UNWANTED + b"x" * START_BYTES)
+            assert await client.is_closed_by_the_broker()
+
+    run(scenario)
+
+
+def test_client_whose_requests_wait_is_not_read_while_the_memory_is_full() -> None:
+    async def scenario() -> None:
+        bounds = Bounds(real().threads, queued_max_request_bytes=HELD_BYTES_AT_LEAST + 1)
+        async with (
+            serving(bounds) as (listener, handler),
+            connected(listener) as large,
+            connected(listener) as small,
+        ):
+            large.send(framed(PRODUCE + b"first".rjust(HELD_BYTES_AT_LEAST + 1)))
+            await handler.until(lambda: "first" in handler.waiting)
+            large.send(request(PRODUCE, "second"))
+            small.send(request(PRODUCE, "!small"))
+            assert await small.receive() == "!small"
+            await turns()
+            assert handler.started == ["first", "!small"]
+
+            handler.answer("first")
+            assert await large.receive() == "first"
+            await handler.until(lambda: "second" in handler.waiting)
+            handler.answer("second")
+            assert await large.receive() == "second"
+
+    run(scenario)
+
+
+def test_large_request_comes_in_when_there_is_room_for_it() -> None:
+    async def scenario() -> None:
+        bounds = Bounds(real().threads, queued_max_request_bytes=SCRATCH_BYTES)
+        async with (
+            serving(bounds) as (listener, handler),
+            connected(listener) as first,
+            connected(listener) as second,
+        ):
+            first.send(framed(PRODUCE + b"a".rjust(2 * SCRATCH_BYTES)))
+            await handler.until(lambda: "a" in handler.waiting)
+            second.send(framed(PRODUCE + b"!b".rjust(3 * SCRATCH_BYTES)))
+            await turns()
+            assert bounds.memory.used_bytes == 2 * SCRATCH_BYTES + 1
+
+            handler.answer("a")
+            assert await first.receive() == "a"
+            assert await second.receive() == "!b"
+            assert bounds.memory.used_bytes == 0
+
+    run(scenario)
+
+
+def test_client_that_leaves_in_the_middle_of_a_request_gives_its_memory_back() -> None:
+    async def scenario() -> None:
+        bounds = Bounds(real().threads, queued_max_request_bytes=SCRATCH_BYTES)
+        async with serving(bounds) as (listener, _), connected(listener) as second:
+            async with connected(listener) as first:
+                first.send(struct.pack(">i", 10 << 20) + PRODUCE + b"x" * START_BYTES)
+                async with asyncio.timeout(DEADLINE_S):
+                    while not bounds.memory.is_full:  # noqa: ASYNC110 - it wakes nobody
+                        await asyncio.sleep(0.001)
+                second.send(framed(PRODUCE + b"!b".rjust(3 * SCRATCH_BYTES)))
+            assert await second.receive() == "!b"
 
     run(scenario)
 

@@ -4,9 +4,44 @@ import sys
 
 import pytest
 
-from broker.network.malloc import tune_malloc
+from broker.network.malloc import (
+    QUIET_BYTES,
+    WORTH_RETURNING_BYTES,
+    MemoryReturn,
+    trim_malloc,
+    tune_malloc,
+)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only glibc has these settings")
 def test_the_c_library_takes_the_settings() -> None:
     assert tune_malloc()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only glibc can")
+def test_the_c_library_gives_free_pages_back() -> None:
+    blocks = [bytearray(100_000) for _ in range(300)]
+    del blocks[::2]
+
+    assert trim_malloc()
+
+
+def test_memory_is_given_back_once_when_it_has_become_quiet() -> None:
+    started: list[str] = []
+    memory = MemoryReturn(lambda _work, name: started.append(name))
+
+    memory.moved(WORTH_RETURNING_BYTES)
+    assert not memory.look(), "requests still come"
+    memory.moved(QUIET_BYTES)
+    assert memory.look()
+    assert not memory.look()
+    assert started == ["malloc-trim"]
+
+
+def test_little_traffic_gives_nothing_back() -> None:
+    memory = MemoryReturn(lambda _work, _name: None)
+
+    memory.moved(WORTH_RETURNING_BYTES - 1)
+    memory.look()
+
+    assert not memory.look()

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from broker.replica.client_requests import AppendResult, LeaderHint
+from broker.replica.appends import APPENDED_AT_ONCE
+from broker.replica.client_requests import AppendEntry, AppendResult, LeaderHint
 from broker.replica.replica_state import Offline
 from broker.replica.succession import HEAD_START_S, WAIT_MAX_S
 from jbodlab.directory_id import UNASSIGNED
 from jbodlab.error_code import ErrorCode
-from jbodlab.ids import BrokerId, LeaderEpoch, PartitionEpoch
+from jbodlab.ids import BrokerId, LeaderEpoch, PartitionEpoch, TopicPartition
 from jbodlab.records.topic_records import RemoveTopicRecord
 from jbodlab.requests import IsrChangeResult
 from tests.broker.replicas import (
@@ -191,6 +192,32 @@ def test_produce_waits_for_the_next_leader_only_so_long(tmp_path: Path) -> None:
         await cluster.host.stop()
 
     run_adjustable(test())
+
+
+def test_many_batches_of_a_request_are_appended_in_order_and_others_in_between(
+    tmp_path: Path,
+) -> None:
+    async def test(cluster: Cluster) -> None:
+        count = 2 * APPENDED_AT_ONCE + 1
+        append = cluster.host.manager.append
+        many = append([AppendEntry(topic_partition=TP, records=batch())] * count, 1, 30_000)
+
+        # Of the same connection, it may be, so that it must not overtake.
+        behind = append([AppendEntry(topic_partition=TP, records=batch())], 1, 30_000)
+        elsewhere = TopicPartition("elsewhere", 0)
+        others = append([AppendEntry(topic_partition=elsewhere, records=batch())], 1, 30_000)
+
+        assert others.done(), "nothing for its partition is deferred"
+        assert not behind.done()
+        offsets = [each.base_offset for each in await asyncio.wait_for(many, DEADLINE_S)]
+        assert offsets == list(range(count))
+        assert [each.base_offset for each in await asyncio.wait_for(behind, DEADLINE_S)] == [count]
+        last = append([AppendEntry(topic_partition=TP, records=batch())], 1, 30_000)
+        assert [each.base_offset for each in await asyncio.wait_for(last, DEADLINE_S)] == [
+            count + 1
+        ]
+
+    run(tmp_path, test)
 
 
 def test_next_leader_is_named_a_moment_later_than_the_metadata_name_it(tmp_path: Path) -> None:

@@ -7,7 +7,13 @@ import tracemalloc
 import pytest
 
 from jbodlab.errors import DecodeError
-from jbodlab.protocol.framing import FIRST_BUFFER_BYTES, SCRATCH_BYTES, FrameDecoder
+from jbodlab.protocol.framing import (
+    FIRST_BUFFER_BYTES,
+    SCRATCH_BYTES,
+    START_BYTES,
+    FrameDecoder,
+    new_scratch,
+)
 
 
 def wire(*payloads: bytes) -> bytes:
@@ -66,3 +72,61 @@ def test_an_announced_size_takes_little_memory_before_its_bytes_are_there() -> N
     finally:
         tracemalloc.stop()
     assert size < 2 * FIRST_BUFFER_BYTES
+
+
+def test_decoders_may_share_their_scratch_buffer() -> None:
+    scratch = new_scratch()
+    first, second = (FrameDecoder(scratch=scratch) for _ in range(2))
+    wanted = struct.pack(">i", 8) + b"firstone", struct.pack(">i", 9) + b"secondone"
+    found: list[list[bytes]] = [[], []]
+
+    for at in range(13):
+        for decoder, data, frames in zip((first, second), wanted, found, strict=True):
+            frames += map(bytes, decoder.receive(data[at : at + 1]))
+
+    assert found == [[b"firstone"], [b"secondone"]]
+
+
+def test_large_frame_is_asked_for_by_its_start_and_waits_until_it_may_come() -> None:
+    asked: list[tuple[bytes, int]] = []
+    answers = [False, False, True]
+
+    def admit(start: memoryview, size: int) -> bool:
+        asked.append((bytes(start[:5]), size))
+        return answers.pop(0)
+
+    decoder = FrameDecoder(admit=admit)
+    size = SCRATCH_BYTES + 10
+    payload = b"start".ljust(size, b"x")
+
+    assert decoder.receive(struct.pack(">i", size) + payload[:10]) == []
+    assert asked == [], "its header may not be there yet"
+    assert decoder.receive(payload[10:START_BYTES]) == []
+    assert decoder.is_waiting
+    assert decoder.retry() == []
+    assert decoder.is_waiting
+    assert decoder.retry() == []
+    assert not decoder.is_waiting
+    assert decoder.is_receiving
+
+    assert [bytes(frame) for frame in decoder.receive(payload[START_BYTES:])] == [payload]
+    assert asked == [(b"start", size)] * 3
+    assert not decoder.is_receiving
+
+
+def test_small_frames_before_a_large_one_that_waits_come_out() -> None:
+    decoder = FrameDecoder(admit=lambda start, size: False)
+    small = struct.pack(">i", 5) + b"small"
+
+    frames = decoder.receive(small + struct.pack(">i", 1 << 20) + b"x" * START_BYTES)
+
+    assert [bytes(frame) for frame in frames] == [b"small"]
+    assert decoder.is_waiting
+
+
+def test_frame_that_is_not_admitted_is_an_error() -> None:
+    def admit(start: memoryview, size: int) -> bool:
+        raise DecodeError("too large")
+
+    with pytest.raises(DecodeError, match="too large"):
+        FrameDecoder(admit=admit).receive(struct.pack(">i", 1 << 20) + b"x" * START_BYTES)

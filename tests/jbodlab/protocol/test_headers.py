@@ -6,6 +6,7 @@ from jbodlab.errors import DecodeError
 from jbodlab.protocol.api_table import APIS, ApiKey
 from jbodlab.protocol.headers import (
     RequestHeader,
+    describe_header,
     read_request_header,
     read_response_header,
     request_header,
@@ -51,3 +52,23 @@ def test_response_header_of_api_versions_never_has_tags() -> None:
     assert read_response_header(bytes.fromhex("00000009 00"), ApiKey.API_VERSIONS, 4) == (9, 4)
     with pytest.raises(DecodeError):
         read_response_header(b"abc", ApiKey.METADATA, 8)
+
+
+def test_header_with_many_tags_is_refused_unread() -> None:
+    head = request_header(ApiKey.METADATA, 12, 1, "c")[:-1]
+
+    read_request_header(head + b"\x64" + b"\x63\0" * 100)
+    with pytest.raises(DecodeError, match="101 header tags, at most 100"):
+        read_request_header(head + b"\x65" + b"\x63\0" * 101)
+
+
+@pytest.mark.parametrize(
+    ("start", "name"),
+    [
+        (request_header(ApiKey.FETCH, 12, 1, "mirror")[:14], "FETCH version 12 of client 'mirr'"),
+        (request_header(999, 1, 1, None), "API 999 version 1 of client ''"),
+        (b"\0\1", "request of 2 bytes"),
+    ],
+)
+def test_request_is_named_by_as_much_as_is_there(start: bytes, name: str) -> None:
+    assert describe_header(start) == name

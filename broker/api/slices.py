@@ -1,0 +1,50 @@
+"""Work on a request in slices: everybody else is answered in between.
+
+A request may name tens of thousands of things, and a small one may ask for all that a large cluster
+has. What is worked out part by part (`InParts`) takes the loop for `SLICE_S` at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from broker.api.answer import InParts, Response
+
+SLICE_S = 0.005
+"""Others wait so long at most, beyond the time that one part takes."""
+
+
+class SlicedWork:
+    """Works an answer out; an error of its parts leaves `advance`.
+
+    Args:
+        answer: What is to be done.
+        monotonic_s: Clock that goes on while a callback runs.
+    """
+
+    def __init__(self, answer: InParts, monotonic_s: Callable[[], float]) -> None:
+        self._answer = answer
+        self._monotonic_s = monotonic_s
+        self._parts = iter(answer.parts)
+        self._done: list[Any] = []
+
+    def advance(self) -> bool:
+        """Work for one slice; returns whether everything is done."""
+        end = self._monotonic_s() + SLICE_S
+        for part in self._parts:
+            self._done.append(part)
+            if self._monotonic_s() >= end:
+                return False
+        return True
+
+    async def finish(self) -> Response:
+        """Work until everything is done."""
+        while not self.advance():  # noqa: ASYNC110 - the work itself is what is waited for
+            await asyncio.sleep(0)
+        return self.response()
+
+    def response(self) -> Response:
+        """Return the response of all parts."""
+        return self._answer.finish(self._done)

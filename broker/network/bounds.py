@@ -1,0 +1,63 @@
+"""What all connections of a broker share, and what is looked after now and then.
+
+Idle connections are closed, and memory that a burst of requests has left behind goes back to the
+system once it has become quiet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from broker.network.malloc import MemoryReturn
+from broker.network.open_connections import ConnectionLimits, OpenConnections
+from broker.network.request_memory import RequestMemory
+from jbodlab.loop_clock import loop_ms
+from jbodlab.protocol.framing import MAX_FRAME_BYTES, new_scratch
+from jbodlab.threads import Threads
+
+LOOK_S_MIN, LOOK_S_MAX = 0.05, 2.0
+
+
+class Bounds:
+    """Lives on the event loop; made for all listeners of one broker.
+
+    Args:
+        threads: Where the thread comes from that gives memory back.
+        limits: Of connections.
+        queued_max_request_bytes: Of all requests together; None for no limit.
+        max_request_bytes: Of one request; a larger one closes its connection.
+    """
+
+    def __init__(
+        self,
+        threads: Threads,
+        limits: ConnectionLimits | None = None,
+        *,
+        queued_max_request_bytes: int | None = None,
+        max_request_bytes: int = MAX_FRAME_BYTES,
+    ) -> None:
+        limits = limits or ConnectionLimits()
+        self._loop = asyncio.get_running_loop()
+        self._look_s = min(max(limits.max_idle_ms / 2000, LOOK_S_MIN), LOOK_S_MAX)
+        self._timer: asyncio.TimerHandle | None = None
+        self.max_request_bytes = max_request_bytes
+        self.connections = OpenConnections(limits, lambda: loop_ms(self._loop))
+        self.memory = RequestMemory(queued_max_request_bytes)
+        self.memory_return = MemoryReturn(threads.start)
+        self.scratch = new_scratch()
+        """Where every connection receives; nothing stays there between two of the loop's calls."""
+
+    def start(self) -> None:
+        """Begin to look after them."""
+        self._timer = self._loop.call_later(self._look_s, self._look)
+
+    def stop(self) -> None:
+        """Look no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _look(self) -> None:
+        self.start()
+        self.connections.close_idle()
+        self.memory_return.look()

@@ -1,0 +1,156 @@
+"""All open connections of a broker: how many there may be, and which of them are idle.
+
+`max.connections` counts those of all listeners. Beyond it nobody is sent away: a connection is
+accepted, but not served before another one has ended, up to `WAITING_MAX` of them. The listener
+between brokers is served all the same where there is another one; there the connection that has
+been silent longest gives way. `max.connections.per.ip` closes what is beyond it at once.
+
+Source: `kafka.network.ConnectionQuotas`, which leaves those who wait to the system's queue of
+connections; idle ones: `org.apache.kafka.common.network.Selector`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+NO_LIMIT = 2**31 - 1
+
+WAITING_MAX = 512
+"""Connections that wait to be served; more are closed."""
+
+STALLED_MS = 30_000
+"""Silence in the middle of a large request, whose room others want."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionLimits:
+    """Limits of one broker; times in ms.
+
+    Attributes:
+        per_ip_overrides: Limits of single addresses in place of `per_ip`.
+        max_idle_ms: Silence after which a connection is closed; negative for never.
+        protected_listener: Is served above `total`; None where it is the only listener.
+    """
+
+    total: int = NO_LIMIT
+    per_ip: int = NO_LIMIT
+    per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
+    max_idle_ms: int = 600_000
+    protected_listener: str | None = None
+
+    def of_ip(self, ip: str) -> int:
+        """Return how many connections an address may have."""
+        return self.per_ip_overrides.get(ip, self.per_ip)
+
+
+class Limited(Protocol):
+    """A connection, as it is seen here."""
+
+    @property
+    def listener_name(self) -> str:
+        """Listener that accepted it."""
+
+    @property
+    def ip(self) -> str:
+        """Address of the client."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request of it is being answered."""
+
+    @property
+    def is_receiving(self) -> bool:
+        """Whether memory is set aside for a request that has not arrived."""
+
+    def begin_serving(self) -> None:
+        """Start requests from now on."""
+
+    def close(self) -> None:
+        """Send what is answered, and close."""
+
+
+class OpenConnections:
+    """The connections of all listeners, the longest silent one first.
+
+    Args:
+        limits: How many there may be.
+        now_ms: Clock that never goes back.
+    """
+
+    def __init__(self, limits: ConnectionLimits, now_ms: Callable[[], int]) -> None:
+        self._limits = limits
+        self._now_ms = now_ms
+        self._last_active_ms: dict[Limited, int] = {}
+        self._waiting: dict[Limited, None] = {}
+        self._by_ip: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._last_active_ms) + len(self._waiting)
+
+    def add(self, connection: Limited) -> bool:
+        """Serve a connection, now or when its turn comes; returns whether it may stay."""
+        limits = self._limits
+        has_room = len(self._last_active_ms) < limits.total
+        is_protected = connection.listener_name == limits.protected_listener
+        may_wait = len(self._waiting) < WAITING_MAX
+        if self._by_ip[connection.ip] >= limits.of_ip(connection.ip) or not (
+            has_room or is_protected or may_wait
+        ):
+            return False
+        self._by_ip[connection.ip] += 1
+        if has_room or is_protected:
+            self._serve(connection)
+        else:
+            self._waiting[connection] = None
+        if is_protected and not has_room:
+            self._close_for_another()
+        return True
+
+    def remove(self, connection: Limited) -> None:
+        """Forget a connection that has ended; another one may take its place."""
+        if connection in self._waiting:
+            del self._waiting[connection]
+        elif self._last_active_ms.pop(connection, None) is None:
+            return
+        self._by_ip[connection.ip] -= 1
+        if not self._by_ip[connection.ip]:
+            del self._by_ip[connection.ip]
+        if self._waiting and len(self._last_active_ms) < self._limits.total:
+            first = next(iter(self._waiting))
+            del self._waiting[first]
+            self._serve(first)
+
+    def active(self, connection: Limited) -> None:
+        """Take notice that a client has sent something, or was answered."""
+        if self._last_active_ms.pop(connection, None) is not None:
+            self._last_active_ms[connection] = self._now_ms()
+
+    def close_idle(self) -> list[Limited]:
+        """Close and return those that have been silent too long."""
+        now_ms, idle_ms = self._now_ms(), self._limits.max_idle_ms
+        closed = []
+        for connection, last_ms in list(self._last_active_ms.items()):
+            silent_ms = now_ms - last_ms
+            is_idle = 0 <= idle_ms <= silent_ms
+            if not is_idle and silent_ms < STALLED_MS:
+                break
+            if connection.is_busy:
+                # It waits for this broker, not this broker for it.
+                self.active(connection)
+            elif is_idle or connection.is_receiving:
+                connection.close()
+                closed.append(connection)
+        return closed
+
+    def _serve(self, connection: Limited) -> None:
+        self._last_active_ms[connection] = self._now_ms()
+        connection.begin_serving()
+
+    def _close_for_another(self) -> None:
+        for connection in self._last_active_ms:
+            if connection.listener_name != self._limits.protected_listener:
+                connection.close()
+                break

@@ -1,0 +1,62 @@
+"""How much of this broker's memory requests take together: `queued.max.request.bytes`.
+
+A request counts from the moment in which its bytes are stored until it is answered, the whole time
+that a Produce waits for followers included. Beyond the limit no client that has more than a few
+KiB here is read from, and no large request is begun; so what can pile up is the limit, one request
+beyond it, and of every other client what came in one read, 64 KiB at most. These are read from all
+the same: followers ask in small requests, and what waits for them waits for ever if they are not
+heard.
+
+Source: `org.apache.kafka.common.memory.SimpleMemoryPool`, KIP-72.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+
+class RequestMemory:
+    """Counts the bytes of requests over all connections.
+
+    Args:
+        limit_bytes: None for no limit.
+    """
+
+    def __init__(self, limit_bytes: int | None = None) -> None:
+        self._limit_bytes = limit_bytes
+        self._waiting: dict[Callable[[], None], None] = {}
+        self._waking: asyncio.Handle | None = None
+        self.used_bytes = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more may come in."""
+        return self._limit_bytes is not None and self.used_bytes >= self._limit_bytes
+
+    def take(self, count: int) -> None:
+        """Count bytes that are stored."""
+        self.used_bytes += count
+
+    def give_back(self, count: int) -> None:
+        """Count bytes that are stored no longer, and let in who waits for room."""
+        assert count <= self.used_bytes
+        self.used_bytes -= count
+        if self._waiting and self._waking is None and not self.is_full:
+            # Not at once: who gives back is in the middle of something.
+            self._waking = asyncio.get_running_loop().call_soon(self._wake)
+
+    def when_room(self, callback: Callable[[], None]) -> None:
+        """Call back as soon as there is room, in the order of the calls."""
+        self._waiting[callback] = None
+
+    def wait_no_longer(self, callback: Callable[[], None]) -> None:
+        """Forget a callback."""
+        self._waiting.pop(callback, None)
+
+    def _wake(self) -> None:
+        self._waking = None
+        while self._waiting and not self.is_full:
+            callback = next(iter(self._waiting))
+            del self._waiting[callback]
+            callback()

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+from functools import partial
+
+import pytest
+
+from broker.api.helper_thread import HelperThread
+from jbodlab.outside import real
+
+DEADLINE_S = 10.0
+
+
+def test_functions_run_one_after_the_other_on_one_thread() -> None:
+    async def test() -> None:
+        thread, ran = HelperThread(real().threads, "helper"), []
+
+        def work(number: int) -> int:
+            ran.append((number, threading.current_thread().name))
+            return number * 2
+
+        results = await asyncio.gather(*(thread.run(partial(work, n)) for n in range(5)))
+
+        assert results == [0, 2, 4, 6, 8]
+        assert ran == [(n, "helper") for n in range(5)]
+        thread.close()
+
+    asyncio.run(asyncio.wait_for(test(), DEADLINE_S))
+
+
+def test_what_a_function_raises_is_raised_where_its_result_is_awaited() -> None:
+    async def test() -> None:
+        thread = HelperThread(real().threads, "helper")
+
+        with pytest.raises(ZeroDivisionError):
+            await thread.run(lambda: 1 // 0)
+
+        assert await thread.run(lambda: 1) == 1
+        thread.close()
+
+    asyncio.run(asyncio.wait_for(test(), DEADLINE_S))
+
+
+def test_who_waits_no_longer_does_not_disturb_the_next() -> None:
+    async def test() -> None:
+        thread = HelperThread(real().threads, "helper")
+        goes_on = threading.Event()
+        first = asyncio.create_task(thread.run(lambda: goes_on.wait(DEADLINE_S)))
+        await asyncio.sleep(0)
+        first.cancel()
+        goes_on.set()
+
+        assert await thread.run(lambda: 1) == 1
+        thread.close()
+
+    asyncio.run(asyncio.wait_for(test(), DEADLINE_S))

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from broker.network.open_connections import (
+    STALLED_MS,
+    WAITING_MAX,
+    ConnectionLimits,
+    OpenConnections,
+)
+
+
+@dataclass(eq=False)
+class Fake:
+    listener_name: str = "CLIENTS"
+    ip: str = "10.0.0.1"
+    is_busy: bool = False
+    is_receiving: bool = False
+    closed: list[bool] = field(default_factory=list)
+    served: list[bool] = field(default_factory=list)
+
+    def begin_serving(self) -> None:
+        self.served.append(True)
+
+    def close(self) -> None:
+        self.closed.append(True)
+
+
+class Clock:
+    ms = 0
+
+    def __call__(self) -> int:
+        return self.ms
+
+
+def connections(clock: Clock | None = None, **limits: object) -> OpenConnections:
+    return OpenConnections(ConnectionLimits(**limits), clock or Clock())  # type: ignore[arg-type]
+
+
+def test_connections_beyond_the_limit_over_all_listeners_wait_for_their_turn() -> None:
+    found = connections(total=2)
+    first, second, third, fourth = Fake(), Fake(listener_name="OTHERS"), Fake(), Fake()
+
+    assert [found.add(each) for each in (first, second, third, fourth)] == [True] * 4
+    assert [len(each.served) for each in (first, second, third, fourth)] == [1, 1, 0, 0]
+
+    found.remove(second)
+    found.remove(second)
+    assert [len(each.served) for each in (third, fourth)] == [1, 0]
+
+
+def test_who_leaves_while_it_waits_takes_nobodys_place() -> None:
+    found = connections(total=1)
+    first, second, third = Fake(), Fake(), Fake()
+    for each in (first, second, third):
+        found.add(each)
+
+    found.remove(second)
+    assert third.served == []
+    found.remove(first)
+    assert third.served == [True]
+    assert len(found) == 1
+
+
+def test_only_so_many_wait() -> None:
+    found = connections(total=0)
+
+    assert all(found.add(Fake()) for _ in range(WAITING_MAX))
+    assert not found.add(Fake())
+
+
+def test_listener_between_brokers_puts_out_the_longest_silent_connection_of_another() -> None:
+    found = connections(total=3, protected_listener="BROKERS")
+    broker, oldest, spoke = Fake(listener_name="BROKERS"), Fake(), Fake()
+    for each in (broker, spoke, oldest):
+        found.add(each)
+    found.active(spoke)
+
+    another = Fake(listener_name="BROKERS")
+    assert found.add(another)
+
+    assert another.served
+    assert (broker.closed, oldest.closed, spoke.closed) == ([], [True], [])
+
+
+def test_an_address_is_welcome_again_when_one_of_its_connections_has_ended() -> None:
+    found = connections(per_ip=1, per_ip_overrides={"10.0.0.2": 2})
+    first = Fake()
+
+    assert found.add(first)
+    assert not found.add(Fake())
+    assert found.add(Fake(ip="10.0.0.2"))
+    assert found.add(Fake(ip="10.0.0.2"))
+    assert found.add(Fake(ip="10.0.0.3"))
+
+    found.remove(first)
+    assert found.add(Fake())
+
+
+def test_only_who_was_silent_long_enough_is_closed() -> None:
+    clock = Clock()
+    found = connections(clock, max_idle_ms=100)
+    idle, active, busy = Fake(), Fake(), Fake(is_busy=True)
+    for each in (idle, active, busy):
+        found.add(each)
+    clock.ms = 50
+    found.active(active)
+    clock.ms = 100
+
+    assert found.close_idle() == [idle]
+    assert (idle.closed, active.closed, busy.closed) == ([True], [], [])
+
+
+def test_who_was_answered_late_has_the_whole_time_again() -> None:
+    clock = Clock()
+    found = connections(clock, max_idle_ms=100)
+    busy = Fake(is_busy=True)
+    found.add(busy)
+    clock.ms = 100
+    found.close_idle()
+    busy.is_busy = False
+    clock.ms = 199
+
+    assert found.close_idle() == []
+    clock.ms = 200
+    assert found.close_idle() == [busy]
+
+
+def test_negative_time_closes_nobody_but_who_stalls_in_the_middle_of_a_large_request() -> None:
+    clock = Clock()
+    found = connections(clock, max_idle_ms=-1)
+    idle, stalled = Fake(), Fake(is_receiving=True)
+    found.add(idle)
+    found.add(stalled)
+    clock.ms = STALLED_MS
+
+    assert found.close_idle() == [stalled]

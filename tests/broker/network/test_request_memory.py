@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from broker.network.request_memory import RequestMemory
+from tests.waiting import turns
+
+
+def run(test: Callable[[], Awaitable[None]]) -> None:
+    asyncio.run(asyncio.wait_for(test(), 10))
+
+
+def test_memory_is_full_at_its_limit_and_never_without_one() -> None:
+    limited, unlimited = RequestMemory(10), RequestMemory()
+
+    limited.take(9)
+    unlimited.take(1 << 40)
+    assert not limited.is_full
+    assert not unlimited.is_full
+
+    limited.take(5)
+    assert limited.is_full
+
+
+def test_who_waits_is_let_in_in_order_as_long_as_there_is_room() -> None:
+    async def test() -> None:
+        memory, called = RequestMemory(10), []
+
+        def enter(name: str) -> None:
+            called.append(name)
+            memory.take(6)
+
+        memory.take(20)
+        for name in "abc":
+            memory.when_room(lambda name=name: enter(name))  # type: ignore[misc]
+        memory.give_back(10)
+        await turns()
+        assert called == []
+
+        memory.give_back(10)
+        await turns()
+        assert called == ["a", "b"]
+
+        memory.give_back(6)
+        await turns()
+        assert called == ["a", "b", "c"]
+
+    run(test)
+
+
+def test_who_waits_no_longer_is_not_called() -> None:
+    async def test() -> None:
+        memory, called = RequestMemory(1), []
+        memory.take(1)
+
+        def callback() -> None:
+            called.append(1)
+
+        memory.when_room(callback)
+        memory.wait_no_longer(callback)
+        memory.give_back(1)
+        await turns()
+
+        assert called == []
+
+    run(test)
