@@ -38,7 +38,8 @@ class Bounds:
     ) -> None:
         limits = limits or ConnectionLimits()
         self._loop = asyncio.get_running_loop()
-        self._look_s = min(max(limits.max_idle_ms / 2000, LOOK_S_MIN), LOOK_S_MAX)
+        idle_s = limits.max_idle_ms / 1000
+        self._look_s = LOOK_S_MAX if idle_s < 0 else min(max(idle_s / 2, LOOK_S_MIN), LOOK_S_MAX)
         self._timer: asyncio.TimerHandle | None = None
         self.max_request_bytes = max_request_bytes
         self.connections = OpenConnections(limits, lambda: loop_ms(self._loop))

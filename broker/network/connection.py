@@ -125,8 +125,8 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def is_busy(self) -> bool:
-        """Whether a request is being answered, or waits for that."""
-        return bool(self._in_progress or self._queue)
+        """Whether a request is being answered, or waits for that and not for the client to read."""
+        return bool(self._in_progress or (self._queue and not self._write_blocked))
 
     @property
     def is_receiving(self) -> bool:

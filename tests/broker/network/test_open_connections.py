@@ -1,29 +1,12 @@
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from broker.network.open_connections import (
     STALLED_MS,
     WAITING_MAX,
     ConnectionLimits,
     OpenConnections,
 )
-
-
-@dataclass(eq=False)
-class Fake:
-    listener_name: str = "CLIENTS"
-    ip: str = "10.0.0.1"
-    is_busy: bool = False
-    is_receiving: bool = False
-    closed: list[bool] = field(default_factory=list)
-    served: list[bool] = field(default_factory=list)
-
-    def begin_serving(self) -> None:
-        self.served.append(True)
-
-    def close(self) -> None:
-        self.closed.append(True)
+from tests.broker.network.fakes import FakeConnection
 
 
 class Clock:
@@ -39,7 +22,12 @@ def connections(clock: Clock | None = None, **limits: object) -> OpenConnections
 
 def test_connections_beyond_the_limit_over_all_listeners_wait_for_their_turn() -> None:
     found = connections(total=2)
-    first, second, third, fourth = Fake(), Fake(listener_name="OTHERS"), Fake(), Fake()
+    first, second, third, fourth = (
+        FakeConnection(),
+        FakeConnection(listener_name="OTHERS"),
+        FakeConnection(),
+        FakeConnection(),
+    )
 
     assert [found.add(each) for each in (first, second, third, fourth)] == [True] * 4
     assert [len(each.served) for each in (first, second, third, fourth)] == [1, 1, 0, 0]
@@ -51,7 +39,7 @@ def test_connections_beyond_the_limit_over_all_listeners_wait_for_their_turn() -
 
 def test_who_leaves_while_it_waits_takes_nobodys_place() -> None:
     found = connections(total=1)
-    first, second, third = Fake(), Fake(), Fake()
+    first, second, third = FakeConnection(), FakeConnection(), FakeConnection()
     for each in (first, second, third):
         found.add(each)
 
@@ -65,18 +53,22 @@ def test_who_leaves_while_it_waits_takes_nobodys_place() -> None:
 def test_only_so_many_wait() -> None:
     found = connections(total=0)
 
-    assert all(found.add(Fake()) for _ in range(WAITING_MAX))
-    assert not found.add(Fake())
+    assert all(found.add(FakeConnection()) for _ in range(WAITING_MAX))
+    assert not found.add(FakeConnection())
 
 
 def test_listener_between_brokers_puts_out_the_longest_silent_connection_of_another() -> None:
     found = connections(total=3, protected_listener="BROKERS")
-    broker, oldest, spoke = Fake(listener_name="BROKERS"), Fake(), Fake()
+    broker, oldest, spoke = (
+        FakeConnection(listener_name="BROKERS"),
+        FakeConnection(),
+        FakeConnection(),
+    )
     for each in (broker, spoke, oldest):
         found.add(each)
     found.active(spoke)
 
-    another = Fake(listener_name="BROKERS")
+    another = FakeConnection(listener_name="BROKERS")
     assert found.add(another)
 
     assert another.served
@@ -85,22 +77,22 @@ def test_listener_between_brokers_puts_out_the_longest_silent_connection_of_anot
 
 def test_an_address_is_welcome_again_when_one_of_its_connections_has_ended() -> None:
     found = connections(per_ip=1, per_ip_overrides={"10.0.0.2": 2})
-    first = Fake()
+    first = FakeConnection()
 
     assert found.add(first)
-    assert not found.add(Fake())
-    assert found.add(Fake(ip="10.0.0.2"))
-    assert found.add(Fake(ip="10.0.0.2"))
-    assert found.add(Fake(ip="10.0.0.3"))
+    assert not found.add(FakeConnection())
+    assert found.add(FakeConnection(ip="10.0.0.2"))
+    assert found.add(FakeConnection(ip="10.0.0.2"))
+    assert found.add(FakeConnection(ip="10.0.0.3"))
 
     found.remove(first)
-    assert found.add(Fake())
+    assert found.add(FakeConnection())
 
 
 def test_only_who_was_silent_long_enough_is_closed() -> None:
     clock = Clock()
     found = connections(clock, max_idle_ms=100)
-    idle, active, busy = Fake(), Fake(), Fake(is_busy=True)
+    idle, active, busy = FakeConnection(), FakeConnection(), FakeConnection(is_busy=True)
     for each in (idle, active, busy):
         found.add(each)
     clock.ms = 50
@@ -114,7 +106,7 @@ def test_only_who_was_silent_long_enough_is_closed() -> None:
 def test_who_was_answered_late_has_the_whole_time_again() -> None:
     clock = Clock()
     found = connections(clock, max_idle_ms=100)
-    busy = Fake(is_busy=True)
+    busy = FakeConnection(is_busy=True)
     found.add(busy)
     clock.ms = 100
     found.close_idle()
@@ -129,7 +121,7 @@ def test_who_was_answered_late_has_the_whole_time_again() -> None:
 def test_negative_time_closes_nobody_but_who_stalls_in_the_middle_of_a_large_request() -> None:
     clock = Clock()
     found = connections(clock, max_idle_ms=-1)
-    idle, stalled = Fake(), Fake(is_receiving=True)
+    idle, stalled = FakeConnection(), FakeConnection(is_receiving=True)
     found.add(idle)
     found.add(stalled)
     clock.ms = STALLED_MS

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import pytest
+
+from broker.network.bounds import LOOK_S_MAX, Bounds
+from broker.network.malloc import WORTH_RETURNING_BYTES
+from broker.network.open_connections import ConnectionLimits
+from jbodlab.outside import real
+from jbodlab.threads import CallQueue, Flag
+from tests.broker.network.fakes import FakeConnection
+from tests.waiting import run_adjustable, set_forward, turns
+
+
+class NotedThreads:
+    """Starts nothing."""
+
+    def __init__(self) -> None:
+        self.started: list[str] = []
+
+    def start(self, work: Callable[[], None], name: str) -> None:
+        self.started.append(name)
+
+    def queue(self) -> CallQueue:
+        raise AssertionError
+
+    def flag(self) -> Flag:
+        raise AssertionError
+
+    def lock(self) -> AbstractContextManager[Any]:
+        raise AssertionError
+
+    def stand_back(self) -> None:
+        raise AssertionError
+
+
+@pytest.mark.parametrize("max_idle_ms", [100, 3_000, 600_000])
+def test_idle_connections_are_looked_for_all_the_time(max_idle_ms: int) -> None:
+    async def test() -> None:
+        bounds = Bounds(real().threads, ConnectionLimits(max_idle_ms=max_idle_ms))
+        bounds.start()
+        for _ in range(2):
+            connection = FakeConnection()
+            bounds.connections.add(connection)
+            set_forward(max_idle_ms / 1000 + LOOK_S_MAX)
+            await turns()
+            assert connection.closed
+            bounds.connections.remove(connection)
+        bounds.stop()
+
+    run_adjustable(test())
+
+
+def test_memory_goes_back_when_the_traffic_is_over() -> None:
+    async def test() -> None:
+        threads = NotedThreads()
+        bounds = Bounds(threads)
+        bounds.start()
+        bounds.memory_return.moved(WORTH_RETURNING_BYTES)
+        set_forward(LOOK_S_MAX)
+        await turns()
+        assert threads.started == []
+
+        set_forward(LOOK_S_MAX)
+        await turns()
+        assert threads.started == ["malloc-trim"]
+        bounds.stop()
+
+    run_adjustable(test())
