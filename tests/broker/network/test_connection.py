@@ -45,12 +45,16 @@ class ScriptedHandler:
         self.waiting: dict[str, asyncio.Future[bytes]] = {}
         self.connections: list[ConnectionInfo] = []
         self.hurried: list[str] = []
+        self.announced: list[int] = []
+        """Sizes of large requests, each time that they ask to come in."""
         self.changed = asyncio.Event()
 
     def is_pipelined(self, frame: memoryview) -> bool:
         return bytes(frame[:1]) == PRODUCE
 
     def admit(self, start: memoryview, size_bytes: int) -> None:
+        self.announced.append(size_bytes)
+        self.changed.set()
         if bytes(start[:1]) == UNWANTED:
             raise DecodeError(f"{size_bytes} bytes are not wanted")
 
@@ -424,8 +428,9 @@ def test_large_request_comes_in_when_there_is_room_for_it() -> None:
             first.send(framed(PRODUCE + b"a".rjust(2 * SCRATCH_BYTES)))
             await handler.until(lambda: "a" in handler.waiting)
             second.send(framed(PRODUCE + b"!b".rjust(3 * SCRATCH_BYTES)))
+            await handler.until(lambda: len(handler.announced) == 2)
             await turns()
-            assert bounds.memory.used_bytes == 2 * SCRATCH_BYTES + 1
+            assert (handler.started, bounds.memory.used_bytes) == (["a"], 2 * SCRATCH_BYTES + 1)
 
             handler.answer("a")
             assert await first.receive() == "a"

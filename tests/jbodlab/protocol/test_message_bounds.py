@@ -37,11 +37,14 @@ def test_an_array_of_too_many_items_is_refused_before_it_is_walked() -> None:
 
 
 def test_null_arrays_make_no_room_for_more_items() -> None:
-    resource = b"\2" + text(b"r") + struct.pack(">i", -1)
-    body = struct.pack(">i", 8) + resource * 8 + b"\0"
+    partition_without_replicas = struct.pack(">i", 0) + b"\0" + b"\0"
+    topic = b"\2t" + b"\4" + partition_without_replicas * 3 + b"\0"
+    body = struct.pack(">i", 1000) + b"\3" + topic * 2 + b"\0"
+    reassignments = request_class(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0)
 
+    bounds_check(reassignments, 8)(body, 0)
     with pytest.raises(DecodeError, match="1 items more"):
-        bounds_check(request_class(ApiKey.DESCRIBE_CONFIGS, 1), 7)(body, 0)
+        bounds_check(reassignments, 7)(body, 0)
 
 
 def test_tagged_fields_count_as_items() -> None:
