@@ -18,10 +18,11 @@ from analytics.ask.offline_log import clock, from_microseconds
 from analytics.errors import ReplayInputError
 from analytics.fold.min_insync import ASSUMED, MIN_INSYNC_REPLICAS, OF_CLUSTER, OF_TOPIC
 from analytics.store.store import Store
+from analytics.store.table_files import StoredTables
 from analytics.tables import catalog as t
-from analytics.tables.frames import conform, read_parquet
+from analytics.tables.frames import conform
 from analytics.tables.spark_schema import spark_type
-from analytics.tables.table import INT, STRING, Table, columns
+from analytics.tables.table import CLUSTER, INT, STRING, Table, columns
 
 Tables = Mapping[str, DataFrame]
 
@@ -111,19 +112,42 @@ _COMPARED: Mapping[str, tuple[Table, _Compared]] = {
 }
 
 
-def read_tables(spark: SparkSession, output_dir: str) -> Tables:
-    """Return the tables that a replay has written.
+def cluster_to_ask(output_dir: str, wanted: str | None = None) -> str:
+    """Return the cluster that a question is about.
+
+    Args:
+        output_dir: Where a replay wrote its tables.
+        wanted: Its label; may be left out where there is one only.
 
     Raises:
-        ReplayInputError: there are none.
+        ReplayInputError: there are no tables, none of that cluster, or those of several.
+    """
+    names = Store(f"{output_dir}/{t.LOGS.name}").names()
+    begin = f"{CLUSTER}="
+    found = [name.removeprefix(begin) for name in names if name.startswith(begin)]
+    if not found:
+        raise ReplayInputError(f"{output_dir} holds no tables: {t.LOGS.name} is missing")
+    if wanted is None and len(found) > 1:
+        some = ", ".join(found[:3])
+        raise ReplayInputError(
+            f"{output_dir} holds {len(found)} clusters ({some}, ...): say --cluster NAME"
+        )
+    if wanted is not None and wanted not in found:
+        raise ReplayInputError(f"{output_dir} holds no cluster {wanted}")
+    return wanted or found[0]
+
+
+def read_tables(spark: SparkSession, output_dir: str, cluster: str) -> Tables:
+    """Return the tables that a replay has written of a cluster.
+
+    Raises:
+        ReplayInputError: one is missing.
     """
     store = Store(output_dir)
-    found = {}
     for table in t.TABLES:
-        if not store.is_folder(table.name):
+        if not store.is_folder(table.folder(cluster)):
             raise ReplayInputError(f"{output_dir} holds no tables: {table.name} is missing")
-        found[table.name] = read_parquet(spark, table, store.uri(table.name))
-    return found
+    return StoredTables(spark, t.TABLES, lambda table: store.uri(table.folder(cluster)))
 
 
 def resolve(tables: Tables, moment: int | datetime) -> LogMoment:

@@ -111,6 +111,8 @@ class Layout:
     end_offset: int
     """The offset behind the last record of log and snapshots."""
     size_bytes: int
+    stays: bool = True
+    """Whether the files stay where they are: not if they were unpacked, or are several copies'."""
 
     @property
     def replay_from(self) -> int:
@@ -155,7 +157,11 @@ def read_layout(directory: Path | str, split_bytes: int | None = None) -> Layout
     reader = _LayoutReader(source, files, split_bytes)
     reader.read_segments({name: size for name, size in sizes.items() if is_segment(name)})
     reader.read_snapshots({name: size for name, size in sizes.items() if is_snapshot(name)})
-    layout = reader.layout(sum(sizes.values()))
+    return with_missing_start(reader.layout(sum(sizes.values())))
+
+
+def with_missing_start(layout: Layout) -> Layout:
+    """Return a layout with the problem of what is missing in front of the log, if there is one."""
     missing = _missing_start(layout)
     return layout if missing is None else replace(layout, problems=(*layout.problems, missing))
 

@@ -85,11 +85,14 @@ def no_rows(table: Table, columns: Sequence[str]) -> pa.Table:
     return pa.schema([schema.field(name) for name in columns]).empty_table()
 
 
-def files_by_bucket(store: Store, tables: Iterable[Table]) -> dict[int, dict[str, list[str]]]:
+def files_by_bucket(
+    names: Mapping[str, Iterable[str]], cluster: str, tables: Iterable[Table]
+) -> dict[int, dict[str, list[str]]]:
     """Return the files that tasks have written of some tables.
 
     Args:
-        store: Where the folders of the tables are.
+        names: Of the files of each table.
+        cluster: Label of the cluster.
         tables: The tables.
 
     Returns:
@@ -97,9 +100,10 @@ def files_by_bucket(store: Store, tables: Iterable[Table]) -> dict[int, dict[str
     """
     found: dict[int, dict[str, list[str]]] = {}
     for table in tables:
-        for name in store.names(table.name):
+        folder = table.folder(cluster)
+        for name in sorted(names.get(table.name, ())):
             bucket = _BUCKET.fullmatch(name)
             if bucket is not None:
                 own = found.setdefault(int(bucket[1]), {})
-                own.setdefault(table.name, []).append(f"{table.name}/{name}")
+                own.setdefault(table.name, []).append(f"{folder}/{name}")
     return found

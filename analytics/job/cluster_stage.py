@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
+from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 from pyspark.sql import Column, DataFrame
@@ -20,9 +21,8 @@ from analytics.fold.cluster_keys import (
     controller_epochs,
     make_small_fold,
 )
-from analytics.fold.key_history import Event, Sync, fold
+from analytics.fold.key_history import Event, Row, Sync, fold
 from analytics.fold.settings import KRAFT_VERSION, RESOURCE_TYPES
-from analytics.job.row_kinds import of_kind
 from analytics.tables import catalog as t
 from analytics.tables.spark_schema import spark_schema
 from jbodlab.records.config_records import ConfigRecord, FeatureLevelRecord
@@ -65,42 +65,32 @@ def cluster_history(rows: DataFrame, syncs: tuple[Sync, ...]) -> DataFrame:
     return in_order.mapInArrow(_folder(syncs), spark_schema(HISTORY))
 
 
-def cluster_frames(folded: DataFrame, counts: DataFrame) -> dict[t.Table, DataFrame]:
-    """Return the tables of controllers' epochs and of record counts.
+def counted(counts: DataFrame) -> list[dict[str, Any]]:
+    """Return the rows of the table of record counts: a few for each epoch.
 
     Args:
-        folded: Rows of `cluster_history`.
-        counts: Columns of the table of record counts, several rows for one of it.
+        counts: Columns of the table, several rows for one of it.
     """
-    return {
-        t.CONTROLLER_EPOCHS: _controller_epochs(folded, counts),
-        t.RECORD_COUNTS: _record_counts(counts),
+    found = _record_counts(counts)
+    times = {
+        name: F.unix_micros(name).alias(name) for name in found.columns if name.endswith("time")
     }
+    columns = [times.get(name, F.col(name)) for name in found.columns]
+    return [row.asDict() for row in found.select(*columns).collect()]
 
 
-def _controller_epochs(folded: DataFrame, counts: DataFrame) -> DataFrame:
-    """Return the table of controller epochs; one row per election, so that they fit anywhere."""
-    leaders = of_kind(folded, "controller_epoch").select("epoch", "controller")
-    controllers: Mapping[int, int] = {row["epoch"]: row["controller"] for row in leaders.collect()}
-    per_epoch = counts.groupBy("epoch").agg(
-        F.min("first_offset").alias("first_offset"),
-        F.min_by(F.unix_micros("first_time"), "first_offset").alias("first_time"),
-        F.sum("records").alias("records"),
-    )
-    parts = [EpochPart(**row.asDict()) for row in per_epoch.collect()]
-    found = [
-        tuple(row[column.name] for column in t.CONTROLLER_EPOCHS.columns)
-        for row in controller_epochs(parts, controllers)
+def epoch_rows(counts: Iterable[Mapping[str, Any]], controllers: Mapping[int, int]) -> list[Row]:
+    """Return the rows of the table of controller epochs; times are microseconds since 1970.
+
+    Args:
+        counts: Rows of the table of record counts.
+        controllers: The controller of each epoch whose LeaderChange record is in the log.
+    """
+    parts = [
+        EpochPart(row["epoch"], row["first_offset"], row["first_time"], row["records"])
+        for row in counts
     ]
-    raw = pa.schema(
-        [
-            pa.field(column.name, t.LONG if column.type == t.TIME else column.type)
-            for column in t.CONTROLLER_EPOCHS.columns
-        ]
-    )
-    frame = folded.sparkSession.createDataFrame(found, spark_schema(raw))
-    times = ("from_time", "to_time")
-    return frame.withColumns({name: F.timestamp_micros(name) for name in times})
+    return controller_epochs(parts, controllers)
 
 
 def _record_counts(counts: DataFrame) -> DataFrame:

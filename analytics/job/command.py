@@ -1,4 +1,4 @@
-"""`jbod-replay`: a metadata log directory in, Parquet tables and a short report out.
+"""`jbod-replay`: metadata logs in, Parquet tables and a short report out.
 
 The order of steps: look at the files, read and decode them once, fold states per key, write the
 tables, ask the tables for the report.
@@ -16,18 +16,17 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from analytics.ask import what_if
-from analytics.ask.as_of import AS_OF, DIFF, as_of, difference, read_tables, resolve
+from analytics.ask.as_of import AS_OF, DIFF, as_of, cluster_to_ask, difference, read_tables, resolve
 from analytics.ask.as_of_text import as_of_text, difference_text
 from analytics.ask.assumptions import add_options, assumed_min_isr
 from analytics.ask.broker_logs import LogLine, read_broker_logs
 from analytics.ask.offline_log import parse_moment
-from analytics.bytes.layout import find_metadata_dir, read_layout
 from analytics.errors import ReplayInputError
 from analytics.fold.min_insync import AssumedMinIsr
-from analytics.job.former_run import load_former
+from analytics.job.clusters import ReplayOptions, ReplayResult, replay_clusters
+from analytics.job.inputs import look
 from analytics.job.output import OutputDir, write_beside
-from analytics.job.run import ReplayResult, run
-from analytics.job.session import SMALL_LOG_BYTES, end_children, prepare, start_session
+from analytics.job.session import SMALL_LOG_BYTES, end_children, start_session
 from analytics.tables import catalog as t
 from jbodlab.command_line import INTERRUPTED, Parser
 
@@ -42,24 +41,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return what_if.main(given[1:])
     parser = Parser(
         prog="jbod-replay",
-        usage="%(prog)s [--input DIR] --output DIR [options]",
+        usage="%(prog)s [--input [NAME=]URI ...] --output DIR [options]",
         formatter_class=partial(argparse.HelpFormatter, max_help_position=34),
-        description="Replay a KRaft metadata log into Parquet tables, and print a short report. "
+        description="Replay KRaft metadata logs into Parquet tables, and print a short report. "
         "MOMENT is an offset, or a time as 2026-01-31T12:00:00Z.",
         epilog="`jbod-replay what-if --help`: what a failure would do.",
         allow_abbrev=False,
     )
     parser.add_argument(
         "--input",
-        metavar="DIR",
-        help="__cluster_metadata-0, or the directory that contains it; may be left out where "
-        "tables exist that a question is asked of",
+        action="extend",
+        nargs="+",
+        metavar="URI",
+        help="__cluster_metadata-0, a directory that holds it, or a .tar.gz or .zip of one; also "
+        "patterns, and several; NAME=URI names the cluster",
     )
-    parser.add_argument("--output", required=True, metavar="DIR", help="tables go to DIR/<table>/")
+    parser.add_argument("--output", required=True, metavar="DIR", help="tables: DIR/<table>/")
     parser.add_argument(
         "--full",
         action="store_true",
-        help="read everything, not only what is new since a former run",
+        help="read everything, not only what is new",
     )
     add_options(parser)
     parser.add_argument(
@@ -70,6 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="FILE",
         help="brokers' own logs: what they say of directories that failed",
     )
+    parser.add_argument("--cluster", metavar="NAME", help="the one to ask of, if there are several")
     question = parser.add_mutually_exclusive_group()
     question.add_argument(
         "--as-of",
@@ -99,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             )
             _print_result(result)
         if moments:
-            print(answer(options.output, *wanted), end="")
+            print(answer(options.output, *wanted, cluster=options.cluster), end="")
     except ReplayInputError as error:
         print(f"jbod-replay: {error}", file=sys.stderr)
         return 1
@@ -115,11 +117,13 @@ def _print_result(result: ReplayResult) -> None:
     print("Tables")
     for name, path in result.tables.items():
         print(f"  {name:<18} {path}")
-    print(f"Page\n  {result.page}")
+    print("Page" if len(result.pages) == 1 else "Pages")
+    for page in result.pages:
+        print(f"  {page}")
 
 
 def replay(
-    input_dir: Path | str,
+    inputs: Path | str | Sequence[Path | str],
     output_dir: Path | str,
     spark: SparkSession | None = None,
     *,
@@ -127,32 +131,31 @@ def replay(
     broker_logs: Sequence[LogLine] = (),
     full: bool = False,
 ) -> ReplayResult:
-    """Replay a metadata log into tables.
+    """Replay metadata logs into tables.
 
     Args:
-        input_dir: The directory `__cluster_metadata-0`, or the log directory that contains it.
+        inputs: What `--input` takes, one or several.
         output_dir: Tables are written to its subfolders, replacing those of an earlier run.
         spark: Session to use; without one, a session is started and stopped again.
-        assumed: `min.insync.replicas` where the log does not say.
+        assumed: `min.insync.replicas` where a log does not say.
         broker_logs: What brokers wrote of their directories.
-        full: Whether the whole log is read, also where only what is new would do.
+        full: Whether all logs are read as a whole, also where only what is new would do.
 
     Raises:
-        ReplayInputError: input, output or machine are not usable. Damage inside the log raises
+        ReplayInputError: input, output or machine are not usable. Damage inside a log raises
             nothing; it is in the table of problems.
     """
-    directory = find_metadata_dir(str(input_dir))
+    given = [inputs] if isinstance(inputs, Path | str) else inputs
+    found = look([str(one) for one in given])
     output = OutputDir(str(output_dir), t.TABLES)
-    output.prepare(directory)
+    output.prepare(copy.folder for _, copy in found.found)
+    options = ReplayOptions(assumed=assumed, broker_logs=broker_logs, full=full)
     try:
-        layout = read_layout(directory)
-        former = None if full else load_former(output.store, layout, assumed)
         if spark is not None:
-            prepare(spark, layout.size_bytes)
-            return run(spark, layout, output, former, assumed, broker_logs)
-        session = start_session(layout.size_bytes, compile_well=False)
+            return replay_clusters(spark, found, output, options)
+        session = start_session(found.size_bytes, compile_well=False)
         try:
-            return run(session, layout, output, former, assumed, broker_logs)
+            return replay_clusters(session, found, output, options)
         finally:
             session.stop()
     finally:
@@ -160,7 +163,10 @@ def replay(
 
 
 def answer(
-    output_dir: Path | str, *moments: int | datetime, spark: SparkSession | None = None
+    output_dir: Path | str,
+    *moments: int | datetime,
+    spark: SparkSession | None = None,
+    cluster: str | None = None,
 ) -> str:
     """Say what tables tell of one moment, or how two moments differ; write that beside them.
 
@@ -168,21 +174,24 @@ def answer(
         output_dir: Where the tables are.
         moments: One or two offsets or times.
         spark: Session to use; without one, a session is started and stopped again.
+        cluster: The one to ask of, where there are several.
 
     Raises:
-        ReplayInputError: there are no tables, or a moment lies outside the log.
+        ReplayInputError: there are no tables, or those of several clusters, or a moment lies
+            outside the log.
     """
     session = start_session(SMALL_LOG_BYTES + 1) if spark is None else spark
     try:
-        tables = read_tables(session, str(output_dir))
+        label = cluster_to_ask(str(output_dir), cluster)
+        tables = read_tables(session, str(output_dir), label)
         found = [resolve(tables, moment) for moment in moments]
         held = [as_of(tables, moment) for moment in found]
         if len(held) == 1:
-            write_beside(f"{output_dir}/{AS_OF}", held[0])
+            write_beside(f"{output_dir}/{AS_OF}", label, held[0])
             return as_of_text(held[0], found[0])
         diff = difference(*held).persist()
         try:
-            write_beside(str(output_dir), {DIFF: diff})
+            write_beside(str(output_dir), label, {DIFF: diff})
             return difference_text(diff, *found)
         finally:
             diff.unpersist()

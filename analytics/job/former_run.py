@@ -1,8 +1,9 @@
 """What one run leaves for the next, so that only new batches are read.
 
-`OUTPUT/_state/` holds what partitions have open (`open/`), the few rows that are no partitions'
-(`small/`), the problems of partitions (`problems/`), and `run.json`: how far the log was read, and
-which files of the tables do not change any more.
+`OUTPUT/_state/cluster=LABEL/` holds what partitions have open (`open/`), the few rows that are no
+partitions' (`small/`), the problems of partitions (`problems/`), `run.json`: how far the log was
+read, and which files of the tables do not change any more; and what the run was of (`inputs.json`),
+with its report: where nothing has changed there is nothing to do.
 
 The next run goes on from there only if its result is the one of a run from the begin of the log:
 the log must still begin where it did, the last batch that was read must still stand where it stood,
@@ -12,18 +13,20 @@ and no snapshot may have come up that ends before it. Otherwise everything is re
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from analytics.bytes.layout import Layout, Split
+from analytics.bytes.log_copies import LogCopy
 from analytics.fold.min_insync import AssumedMinIsr
 from analytics.store.log_files import open_files
 from analytics.store.store import Store
+from analytics.tables.table import CLUSTER
 from jbodlab.errors import DecodeError
 from jbodlab.protocol.record_batch import HEADER_SIZE, read_header
 
-FORMAT = 3
+FORMAT = 4
 """Of the folder; a run leaves the one of another format alone and reads everything."""
 
 BYTES_PER_BUCKET = 32 << 20
@@ -37,6 +40,7 @@ OPEN = "open"
 SMALL = "small"
 PROBLEMS = "problems"
 _RUN = "run.json"
+_INPUTS = "inputs.json"
 
 GOES_ON_WITH = frozenset({"torn_tail", "undecodable", "unknown_type", "replay", "disagreement"})
 """Kinds of problems after which the next run may go on; a torn tail is read again."""
@@ -88,17 +92,18 @@ class FormerRun:
 
 
 def load_former(
-    output: Store, layout: Layout, assumed: AssumedMinIsr | None = None
+    output: Store, cluster: str, layout: Layout, assumed: AssumedMinIsr | None = None
 ) -> FormerRun | None:
     """Return the run that this one can go on from, None if there is none.
 
     Args:
         output: Where it wrote its tables.
+        cluster: Label of the cluster.
         layout: The log as it is now.
         assumed: `min.insync.replicas` where the log does not say.
     """
     try:
-        found = json.loads(output.read(f"{STATE}/{_RUN}"))
+        found = json.loads(output.read(f"{state_of(cluster)}/{_RUN}"))
         if found.pop("format") != FORMAT:
             return None
         former = _former(found)
@@ -116,16 +121,54 @@ def load_former(
         and all(snapshot.end_offset >= former.next_offset for snapshot in new)
         and (names >= set(former.snapshots) or not former.disagreed)
         and read_last_batch(layout.source, former.last.file, former.last.position) == former.last
-        and all(set(files) <= set(output.names(table)) for table, files in former.files.items())
+        and all(
+            set(files) <= set(output.names(f"{table}/{CLUSTER}={cluster}"))
+            for table, files in former.files.items()
+        )
     )
     return former if fits else None
 
 
-def save_former(scratch: Store, former: FormerRun) -> None:
+def save_former(scratch: Store, cluster: str, former: FormerRun) -> None:
     """Write how far this run came, into the folder of the state."""
     text = json.dumps({"format": FORMAT} | asdict(former), indent=1)
-    scratch.make_folder(STATE)
-    scratch.write(f"{STATE}/{_RUN}", text.encode())
+    scratch.make_folder(state_of(cluster))
+    scratch.write(f"{state_of(cluster)}/{_RUN}", text.encode())
+
+
+def state_of(cluster: str) -> str:
+    """Return the folder of what is left of a cluster."""
+    return f"{STATE}/{CLUSTER}={cluster}"
+
+
+def load_inputs(output: Store, cluster: str) -> dict[str, Any] | None:
+    """Return what a run was of: `copies`, what was `asked`, its `report`; None if that is unknown.
+
+    Args:
+        output: Where it wrote its tables.
+        cluster: Label of the cluster.
+    """
+    try:
+        found = json.loads(output.read(f"{state_of(cluster)}/{_INPUTS}"))
+        if found.pop("format") != FORMAT:
+            return None
+        found["copies"] = [
+            LogCopy(**{**one, "stamp": tuple((n, s, c) for n, s, c in one["stamp"])})
+            for one in found["copies"]
+        ]
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return dict(found)
+
+
+def save_inputs(
+    scratch: Store, cluster: str, copies: Sequence[LogCopy], asked: object, report: str
+) -> None:
+    """Write what a run was of, and its report."""
+    found = {"copies": [asdict(copy) for copy in copies], "asked": asked, "report": report}
+    scratch.make_folder(state_of(cluster))
+    text = json.dumps({"format": FORMAT} | found, indent=1)
+    scratch.write(f"{state_of(cluster)}/{_INPUTS}", text.encode())
 
 
 def remaining_splits(layout: Layout, former: FormerRun) -> tuple[Split, ...]:

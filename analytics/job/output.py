@@ -1,41 +1,54 @@
 """Where tables are written: each as a whole, beside what else lies in the output directory.
 
 Everything is written into a folder of its own below `.jbod-replay-<process id>` first, by tasks
-(`store.part_files`) or, for small tables, by Spark's own writer. What counts is one manifest,
-written last: it names what has to be put in its place. A run that is killed before leaves the old
-tables; one that is killed behind it leaves the rest of the work to the next run. So nobody who runs
-a replay gets a mixture of two.
+(`store.part_files`) or, where the driver knows the rows, by the driver. What counts is one
+manifest, written last: it names what has to be put in its place. A run that is killed before leaves
+the old tables; one that is killed behind it leaves the rest of the work to the next run. So nobody
+who runs a replay gets a mixture of two.
+
+    OUTPUT/<table>/cluster=<label>/*.parquet     rows of one cluster
+    OUTPUT/_state/cluster=<label>/               what the next run goes on from
+    OUTPUT/report.html, OUTPUT/reports/*.html    the page of the one cluster, or those of several
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+import time
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePosixPath
 from types import MappingProxyType
 
+import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
 
 from analytics.errors import ReplayInputError
 from analytics.job.former_run import STATE
+from analytics.job.kind_files import Source, in_order, write_kinds
 from analytics.page.report_page import FILE_NAME, MARK, MARK_WITHIN_BYTES
-from analytics.store.part_files import PartFiles, empty_file
+from analytics.store.part_files import PartFiles, PartWriters, empty_file
 from analytics.store.store import Store, is_inside
-from analytics.tables.frames import conform, read_parquet
-from analytics.tables.table import Table
-
-WRITERS = 4
-"""Tables that are written at the same time; each is a few small Spark jobs."""
+from analytics.store.table_files import StoredTables
+from analytics.tables.frames import conform
+from analytics.tables.table import CLUSTER, Table
 
 BYTES_PER_FILE = 64 << 20
 
 MANIFEST = "_replay_manifest.json"
 """In the output while what it names is put in its place."""
 
+REPORTS = "reports"
+"""Folder of the pages, where there are several clusters."""
+
+_OF_CLUSTER = f"{CLUSTER}="
 _OURS = (".parquet", ".crc")
 _SUCCESS = "_SUCCESS"
 _SCRATCH = ".jbod-replay-"
+_LEFT_AFTER_NS = 24 * 3600 * 10**9
+"""What nobody has written to for a day belongs to a run that was killed."""
 
 
 class OutputDir:
@@ -57,32 +70,38 @@ class OutputDir:
             self.store = Store(path)
             self.path = str(self.store.local or self.store.source)
             self.scratch = f"{_SCRATCH}{os.getpid()}"
+            if self.store.local is None:
+                # Other machines count their processes, too.
+                self.scratch += f"-{uuid.uuid4().hex[:12]}"
             self.scratch_store = Store(f"{self.store.source}/{self.scratch}")
         except (OSError, ValueError) as error:
             raise ReplayInputError(f"output {path} is not writable: {_reason(error)}") from error
 
-    def parts(self, since: int = 0) -> PartFiles:
-        """Return where tasks write files.
+    def cluster(self, name: str) -> ClusterOutput:
+        """Return where the rows of a cluster go."""
+        return ClusterOutput(self, name)
 
-        Args:
-            since: First offset that the run reads.
-        """
-        store = self.scratch_store
-        return PartFiles(folder=str(store.local or store.source), since=since)
+    def clusters(self) -> list[str]:
+        """Return the clusters that the tables of the run before this one have."""
+        names = self.store.names(STATE) + [
+            name for table in self.tables for name in self.store.names(table.name)
+        ]
+        found = {name for name in names if name.startswith(_OF_CLUSTER)}
+        return sorted(name.removeprefix(_OF_CLUSTER) for name in found)
 
-    def prepare(self, input_dir: str | None) -> None:
+    def prepare(self, inputs: Iterable[str]) -> None:
         """Check that tables can be written, before anything expensive is done.
 
         Args:
-            input_dir: The metadata log directory, which nothing may be written into; None if none
-                is read.
+            inputs: The metadata log directories, which nothing may be written into.
 
         Raises:
             ReplayInputError: the directory cannot be written, lies in the log, or holds something
                 else in the place of a table.
         """
-        if input_dir is not None and is_inside(self.store.source, input_dir):
-            raise ReplayInputError(f"output {self.path} lies inside the metadata log {input_dir}")
+        for log in inputs:
+            if is_inside(self.store.source, log):
+                raise ReplayInputError(f"output {self.path} lies inside the metadata log {log}")
         try:
             finish_former(self.store)
             for table in self.tables:
@@ -95,111 +114,73 @@ class OutputDir:
             text = f"output {self.path} is not writable: {_reason(error)}"
             raise ReplayInputError(text) from error
 
-    def write(self, frames: Mapping[Table, DataFrame], size_bytes: int) -> None:
-        """Write tables with Spark's own writer.
+    def write_page(self, page: str, name: str = FILE_NAME) -> str:
+        """Write a page of the report; returns where it will be."""
+        self.scratch_store.make_folder(str(PurePosixPath(name).parent))
+        self.scratch_store.write(name, page.encode())
+        return f"{self.path}/{name}"
+
+    def put_in_place(self, clusters: Iterable[str] | None = None) -> dict[str, str]:
+        """Put everything that was written in its place; returns the folder of each table.
 
         Args:
-            frames: The tables; columns that a table does not have are left out.
-            size_bytes: Size of the log, by which the large tables are cut into files.
+            clusters: Those that the output has then; without it, what there is of others stays.
         """
-        files = 1 + size_bytes // BYTES_PER_FILE
-        with ThreadPoolExecutor(WRITERS) as pool:
-            jobs = [
-                pool.submit(self._write_table, table, frame, files)
-                for table, frame in frames.items()
-            ]
-            for job in jobs:
-                job.result()
-
-    def accept(
-        self,
-        tables: Iterable[Table],
-        files: Iterable[Row],
-        former: Mapping[str, Iterable[str]] = MappingProxyType({}),
-    ) -> None:
-        """Take the files that tasks have written, and no others.
-
-        Args:
-            tables: The tables that tasks write; each exists afterwards.
-            files: Rows of `scan.FILE`.
-            former: Files of the run before this one that go on to belong to tables.
-        """
-        wanted: dict[str, set[str]] = {table.name: set() for table in tables}
-        for table, names in former.items():
-            self.scratch_store.make_folder(table)
-            for name in names:
-                self.store.copy(f"{table}/{name}", f"{self.scratch}/{table}/{name}")
-            wanted[table] |= set(names)
-        for row in files:
-            wanted[row["table"]].add(row["name"])
-        for known in tables:
-            for name in self.scratch_store.names(known.name):
-                if name not in wanted[known.name]:
-                    self.scratch_store.remove(f"{known.name}/{name}")
-            if not wanted[known.name]:
-                empty_file(self.scratch_store, known)
-
-    def state_uri(self, name: str) -> str:
-        """Return where this run leaves something for the next."""
-        return self.scratch_store.uri(f"{STATE}/{name}")
-
-    def former_state_uri(self, name: str) -> str:
-        """Return where the run before this one has left something."""
-        return self.store.uri(f"{STATE}/{name}")
-
-    def forget_state(self) -> None:
-        """Leave nothing for the next run; what an earlier one left does not fit these tables."""
-        self.scratch_store.remove(STATE)
-        self.gone = [STATE]
-
-    def written(self, table: Table, spark: SparkSession) -> DataFrame:
-        """Return a table that this run has written and not yet put in its place."""
-        return read_parquet(spark, table, self.scratch_store.uri(table.name))
-
-    def write_page(self, page: str) -> str:
-        """Write the report's page; returns where it will be."""
-        self.scratch_store.write(FILE_NAME, page.encode())
-        return f"{self.path}/{FILE_NAME}"
-
-    def put_in_place(self) -> dict[str, str]:
-        """Put everything that was written in its place; returns the folder of each table."""
-        names = [name for name in self.scratch_store.names() if not name.startswith(".")]
-        manifest = json.dumps({"scratch": self.scratch, "names": names, "gone": self.gone})
-        self.scratch_store.write(f".{MANIFEST}", manifest.encode())
+        tables = [table.name for table in self.tables]
+        new = [
+            f"{folder}/{name}"
+            for folder in (*tables, STATE, REPORTS)
+            for name in self.scratch_store.names(folder)
+        ]
+        new += [name for name in (FILE_NAME,) if self.scratch_store.exists(name)]
+        gone = [] if clusters is None else self._others(set(clusters), FILE_NAME in new)
+        gone = [name for name in (*self.gone, *gone) if name not in new]
+        manifest = {"scratch": self.scratch, "names": new, "gone": gone}
+        self.scratch_store.write(f".{MANIFEST}", json.dumps(manifest).encode())
         self.store.move(f"{self.scratch}/.{MANIFEST}", MANIFEST)
         finish_former(self.store)
-        return {table.name: f"{self.path}/{table.name}" for table in self.tables}
+        return {name: f"{self.path}/{name}" for name in tables}
+
+    def _others(self, kept: set[str], is_one_page: bool) -> list[str]:
+        """Return what the output has of clusters that it has no more."""
+        gone = [
+            f"{folder}/{name}"
+            for folder in (*(table.name for table in self.tables), STATE)
+            for name in self.store.names(folder)
+            if name.removeprefix(_OF_CLUSTER) not in kept
+        ]
+        gone += [
+            f"{REPORTS}/{name}"
+            for name in self.store.names(REPORTS)
+            if is_one_page or name.removesuffix(".html") not in kept
+        ]
+        return gone
 
     def clean_up(self) -> None:
         """Remove what a run leaves besides its tables."""
         if not self.store.exists(MANIFEST):
             self.store.remove(self.scratch)
 
-    def _write_table(self, table: Table, frame: DataFrame, files: int) -> None:
-        conformed = conform(frame, table)
-        # Cutting a large table by ranges would compute it twice; each file is in order by itself.
-        cut = conformed.coalesce(1) if files == 1 else conformed
-        ordered = cut.sortWithinPartitions(*table.order)
-        ordered.write.parquet(self.scratch_store.uri(table.name))
-
     def _remove_left_overs(self) -> None:
-        """Remove what runs left that were killed: their process is gone."""
+        """Remove what runs left that were killed: their process is gone, or cannot be any more."""
         for name in self.store.names():
-            owner = name.removeprefix(_SCRATCH)
-            if name.startswith(_SCRATCH) and owner.isdecimal() and not self._is_running(int(owner)):
+            owner, _, elsewhere = name.removeprefix(_SCRATCH).partition("-")
+            if not name.startswith(_SCRATCH) or not owner.isdecimal():
+                continue
+            if self._is_old(name) if elsewhere else not _is_running(int(owner)):
                 self.store.remove(name)
 
-    def _is_running(self, process_id: int) -> bool:
-        # Of a process on another machine nothing is known; its folder stays until it is removed.
-        return self.store.local is None or _is_running(process_id)
+    def _is_old(self, name: str) -> bool:
+        # Of a process on another machine nothing is known but when it wrote last.
+        last_ns = max((file.changed_ns for file in self.store.files_in(name)), default=0)
+        return time.time_ns() - last_ns > _LEFT_AFTER_NS
 
     def _refuse_foreign(self, name: str) -> None:
         """Refuse to replace a folder that holds anything but a table."""
         if not self.store.exists(name):
             return
-        if not self.store.is_folder(name) or any(
-            not file.endswith(_OURS) and file != _SUCCESS for file in self.store.names(name)
-        ):
+        files = [PurePosixPath(one.name).relative_to(name) for one in self.store.files_in(name)]
+        if not self.store.is_folder(name) or not all(map(_is_ours, files)):
             raise ReplayInputError(
                 f"{self.path}/{name} is in the way: it is no table of an earlier replay"
             )
@@ -215,6 +196,124 @@ class OutputDir:
             )
 
 
+class ClusterOutput:
+    """Where the rows of one cluster go, below the output directory of a run."""
+
+    def __init__(self, output: OutputDir, name: str) -> None:
+        self.output = output
+        self.name = name
+        self.store = output.store
+        self.scratch_store = output.scratch_store
+        self.accepted: dict[str, set[str]] = {}
+        """For each table the names of its files. There may be others: where a worker is lost, tasks
+        are done again, and what they write has other names."""
+        self._state = f"{STATE}/{_OF_CLUSTER}{name}"
+
+    def parts(self, since: int = 0) -> PartFiles:
+        """Return where tasks write files.
+
+        Args:
+            since: First offset that the run reads.
+        """
+        store = self.scratch_store
+        return PartFiles(folder=str(store.local or store.source), cluster=self.name, since=since)
+
+    def write(self, frames: Mapping[Table, DataFrame], size_bytes: int) -> None:
+        """Write tables, in one job.
+
+        Args:
+            frames: The tables; columns that a table does not have are left out.
+            size_bytes: Size of the log, by which the large tables are cut into files.
+        """
+        rows: DataFrame | None = None
+        for table, frame in frames.items():
+            struct = F.struct(*(F.col(f"`{name}`") for name in table.schema.names))
+            own = conform(frame, table).select(
+                F.lit(table.name).alias("kind"), struct.alias(table.name)
+            )
+            rows = own if rows is None else rows.unionByName(own, allowMissingColumns=True)
+        if rows is None:
+            return
+        sources = {table: Source(table.name, still_only=False) for table in frames}
+        tasks = 1 + size_bytes // BYTES_PER_FILE
+        files = write_kinds(rows, sources, self.parts(), tasks=tasks).collect()
+        self.accept(frames, files)
+
+    def put(self, table: Table, rows: Sequence[Mapping[str, object]]) -> None:
+        """Write a table of which the driver knows the rows."""
+        with PartWriters(self.parts(), "00000") as writers:
+            found = pa.Table.from_pylist(rows, table.schema)
+            writers.write(table, in_order(found, table), still=True)
+        names = {str(file["name"]) for file in writers.files}
+        self.accepted[table.name] = names or {empty_file(self.scratch_store, table, self.name)}
+
+    def accept(
+        self,
+        tables: Iterable[Table],
+        files: Iterable[Row],
+        former: Mapping[str, Iterable[str]] = MappingProxyType({}),
+    ) -> None:
+        """Take the files that tasks have written, and no others.
+
+        Args:
+            tables: The tables that tasks write; each exists afterwards.
+            files: Rows of `scan.FILE`.
+            former: Files of the run before this one that go on to belong to tables.
+        """
+        known = {table.name: table for table in tables}
+        wanted: dict[str, set[str]] = {name: set() for name in known}
+        for name, kept in former.items():
+            folder = known[name].folder(self.name)
+            self.scratch_store.make_folder(folder)
+            for file in kept:
+                self.store.copy(f"{folder}/{file}", f"{self.output.scratch}/{folder}/{file}")
+            wanted[name] |= set(kept)
+        for row in files:
+            wanted[row["table"]].add(row["name"])
+        for name, names in wanted.items():
+            if not names:
+                names.add(empty_file(self.scratch_store, known[name], self.name))
+        self.accepted |= wanted
+
+    def remove_others(self) -> None:
+        """Remove what tasks wrote that were done again, or that failed; nothing is running now."""
+        for table in self.output.tables:
+            folder = table.folder(self.name)
+            for name in self.scratch_store.names(folder):
+                if name not in self.accepted.get(table.name, ()):
+                    self.scratch_store.remove(f"{folder}/{name}")
+
+    def state(self, name: str) -> str:
+        """Return the name, in the scratch folder, of what this run leaves for the next."""
+        return f"{self._state}/{name}"
+
+    def state_uri(self, name: str) -> str:
+        """Return where this run leaves something for the next."""
+        return self.scratch_store.uri(self.state(name))
+
+    def former_state_uri(self, name: str) -> str:
+        """Return where the run before this one has left something."""
+        return self.store.uri(self.state(name))
+
+    def forget_state(self) -> None:
+        """Leave nothing for the next run; what an earlier one left does not fit these tables."""
+        self.scratch_store.remove(self._state)
+        self.output.gone.append(self._state)
+
+    def written(self, table: Table, spark: SparkSession) -> DataFrame:
+        """Return a table that this run has written and not yet put in its place."""
+        return self.tables(spark)[table.name]
+
+    def tables(self, spark: SparkSession) -> StoredTables:
+        """Return the tables as far as they are written when they are asked for."""
+        return StoredTables(
+            spark,
+            self.output.tables,
+            lambda table: self.scratch_store.uri(table.folder(self.name)),
+            self.accepted,
+        )
+
+
 def finish_former(store: Store) -> None:
     """Put in its place what a run has committed; nothing happens if there is nothing left to do.
 
@@ -224,13 +323,14 @@ def finish_former(store: Store) -> None:
         return
     found = json.loads(store.read(MANIFEST))
     scratch = found["scratch"]
+    old = f"{scratch}/.old"
     for name in found["names"]:
         new = f"{scratch}/{name}"
         if not store.exists(new):
             continue
         if store.exists(name):
-            store.remove(f"{new}.old")
-            store.move(name, f"{new}.old")
+            store.remove(f"{old}/{name}")
+            store.move(name, f"{old}/{name}")
         store.move(new, name)
     for name in found["gone"]:
         store.remove(name)
@@ -238,19 +338,26 @@ def finish_former(store: Store) -> None:
     store.remove(scratch)
 
 
-def write_beside(folder: str, frames: Mapping[Table, DataFrame]) -> None:
-    """Write tables into a folder, replacing those that are there.
+def write_beside(folder: str, cluster: str, frames: Mapping[Table, DataFrame]) -> None:
+    """Write tables of a cluster into a folder, replacing those that are there.
 
     Raises:
         ReplayInputError: something else is in the way, or the folder cannot be written.
     """
     output = OutputDir(folder, frames)
-    output.prepare(None)
+    output.prepare(())
     try:
-        output.write(frames, 0)
+        output.cluster(cluster).write(frames, 0)
         output.put_in_place()
     finally:
         output.clean_up()
+
+
+def _is_ours(file: PurePosixPath) -> bool:
+    """Return whether a file in the folder of a table, or of one of its clusters, is a table's."""
+    *above, name = file.parts
+    in_place = not above or (len(above) == 1 and above[0].startswith(_OF_CLUSTER))
+    return in_place and (name.endswith(_OURS) or name == _SUCCESS)
 
 
 def _reason(error: Exception) -> object:

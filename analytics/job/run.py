@@ -1,10 +1,12 @@
-"""One run of a replay: the stages, and which table comes from where.
+"""The replay of one cluster: the stages, and which table comes from where.
 
 1. `scan` reads the log once; its rows are kept on disk, for several things are made of them.
 2. Brokers, settings, epochs and counts: few rows, folded by key.
 3. `history_stage` follows the partitions, with what became of the brokers at hand.
 4. The other tables are made of these by Spark, the derived ones of the tables as written.
-5. Everything is put in its place when all of it is there.
+5. The report asks the tables.
+
+Everything lies in the scratch folder then; `job.clusters` puts it in its place.
 """
 
 from __future__ import annotations
@@ -12,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
@@ -23,7 +24,7 @@ from analytics.bytes.layout import Layout
 from analytics.derive.bucket_rows import NEEDED, files_by_bucket
 from analytics.fold.min_insync import AssumedMinIsr
 from analytics.fold.transactions import Dropped
-from analytics.job.cluster_stage import cluster_frames, cluster_history
+from analytics.job.cluster_stage import cluster_history, counted, epoch_rows
 from analytics.job.derive_stage import BY_TASKS, BucketFiles
 from analytics.job.derived_frames import derive_tables
 from analytics.job.fold_input import (
@@ -47,14 +48,13 @@ from analytics.job.former_run import (
     save_former,
 )
 from analytics.job.kind_files import Source, write_kinds
-from analytics.job.output import BYTES_PER_FILE, OutputDir
+from analytics.job.output import BYTES_PER_FILE, ClusterOutput
 from analytics.job.progress import Progress
 from analytics.job.row_kinds import of_kind
 from analytics.job.scan_stage import SCANNED, ScanPlan, scan
 from analytics.job.session import few_rows
-from analytics.page.report_figures import ask_figures
-from analytics.page.report_page import report_page
-from analytics.page.report_text import text_of
+from analytics.page.report_figures import Figures, ask_figures
+from analytics.store.table_files import read_files, write_files
 from analytics.tables import catalog as t
 from analytics.tables.spark_schema import spark_schema
 from analytics.tables.table import Table
@@ -74,37 +74,37 @@ DIRECT_TABLES = (*RECORD_TABLES, *PARTITION_TABLES, *OF_CLUSTER, *OF_TOPICS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayResult:
-    """What a replay leaves: the folder of each table, and the report as text and as a page."""
+class ClusterRun:
+    """What the replay of one cluster leaves besides its tables."""
 
-    tables: dict[str, str]
-    report: str
-    page: str
-    """Path of the page."""
+    figures: Figures
+    source: str
+    """Where its log was read."""
 
 
 def run(
     spark: SparkSession,
     layout: Layout,
-    output: OutputDir,
+    output: ClusterOutput,
+    progress: Progress,
     former: FormerRun | None = None,
     assumed: AssumedMinIsr | None = None,
     broker_logs: Sequence[LogLine] = (),
-) -> ReplayResult:
-    """Replay a log into tables.
+) -> ClusterRun:
+    """Replay the log of a cluster into tables, and ask them.
 
     Args:
         spark: The session.
         layout: The log.
         output: Where the tables go; prepared.
+        progress: Hears of the stages.
         former: The run to go on from; None to read everything.
         assumed: `min.insync.replicas` where the log does not say.
         broker_logs: What brokers wrote of their directories.
     """
-    with Progress(spark) as progress:
-        one = _Run(spark, layout, output, progress, former, assumed or AssumedMinIsr())
-        one.broker_logs = broker_logs
-        return one.run()
+    one = _Run(spark, layout, output, progress, former, assumed or AssumedMinIsr())
+    one.broker_logs = broker_logs
+    return one.run()
 
 
 class _Run:
@@ -114,7 +114,7 @@ class _Run:
         self,
         spark: SparkSession,
         layout: Layout,
-        output: OutputDir,
+        output: ClusterOutput,
         progress: Progress,
         former: FormerRun | None,
         assumed: AssumedMinIsr,
@@ -135,28 +135,26 @@ class _Run:
         self.ends: list[tuple[int, str, int]] = []
         """Last offset, file and position of the last batch of each split."""
 
-    def run(self) -> ReplayResult:
+    def run(self) -> ClusterRun:
         try:
             return self._run()
         finally:
             for frame in self.kept:
                 frame.unpersist()
 
-    def _run(self) -> ReplayResult:
-        layout, output, spark = self.layout, self.output, self.spark
+    def _run(self) -> ClusterRun:
+        output, spark = self.output, self.spark
         with few_rows(spark):
-            frames = self._write_base()
+            self._write_base()
         self.progress.stage("deriving tables")
-        made = {table.name: output.written(table, spark) for table in (*frames, *DIRECT_TABLES)}
-        self._write_derived(made)
+        self._write_derived(output.tables(spark))
         self.progress.stage("report")
-        written = {table.name: output.written(table, spark) for table in output.tables}
-        figures = ask_figures(written)
-        page = output.write_page(report_page(figures, layout.source))
-        return ReplayResult(tables=output.put_in_place(), report=text_of(figures), page=page)
+        figures = ask_figures(output.tables(spark))
+        output.remove_others()
+        return ClusterRun(figures=figures, source=self.layout.source)
 
-    def _write_base(self) -> tuple[Table, ...]:
-        """Write the tables that are no others' consequences; return those that Spark wrote."""
+    def _write_base(self) -> None:
+        """Write the tables that are no others' consequences."""
         layout, output, spark = self.layout, self.output, self.spark
         self.progress.stage("reading the log")
         scanned = self._keep(scan(spark, self._scan_plan()))
@@ -166,13 +164,19 @@ class _Run:
         self.progress.stage("following brokers")
         syncs = sync_points(layout)
         folded = self._keep(cluster_history(rows, syncs))
-        frames = cluster_frames(folded, of_kind(known, "count"))
+        counts = counted(of_kind(known, "count"))
+        brokers = broker_states(of_kind(folded, "broker"))
+        leaders = of_kind(folded, "controller_epoch").select("epoch", "controller").collect()
+        controllers: Mapping[int, int] = {row["epoch"]: row["controller"] for row in leaders}
+        output.put(t.RECORD_COUNTS, counts)
+        output.put(t.CONTROLLER_EPOCHS, epoch_rows(counts, controllers))
+        output.put(t.LOGS, [self._log()])
         self.progress.stage("following partitions")
         follow_plan = FollowPlan(
             syncs=syncs,
             # What lies before the snapshot that the replay starts from has no known begin.
             dropped=(Dropped(0, layout.replay_from), *seen.dropped),
-            brokers=broker_states(of_kind(folded, "broker")),
+            brokers=brokers,
             parts=output.parts(self.since),
             assumed_min_isr=self.assumed,
             since=self.since,
@@ -184,27 +188,32 @@ class _Run:
         of_partitions = self._problems_of_partitions(followed)
         problems = of_kind(followed, "problem").unionByName(of_partitions)
         problems = problems.unionByName(of_kind(folded, "problem"))
-        frames[t.PROBLEMS] = self._problems(known, seen, problems)
-        self._accept(scanned, folded, followed)
-        partitions = output.written(t.PARTITIONS, spark)
-        frames[t.TOPICS] = topics(followed, partitions)
-        frames[t.LOGS] = self._log()
+        undecided_us = self._accept(scanned, folded, followed)
         self.progress.stage("writing tables")
+        partitions = output.written(t.PARTITIONS, spark)
+        frames = {
+            t.PROBLEMS: self._problems(known, seen, problems),
+            t.TOPICS: topics(followed, partitions),
+        }
         output.write(frames, layout.size_bytes)
-        self._leave_state(known, seen, followed, of_partitions)
-        return tuple(frames)
+        end_us = max((row["latest_time"] for row in counts if row["latest_time"]), default=None)
+        # Records yet to come may be the cause of something that has ended.
+        is_open = end_us is not None and undecided_us is not None and undecided_us >= end_us
+        is_open |= any(end == layout.end_offset for _, end in seen.dropped)
+        self._leave_state(known, of_partitions, is_open=is_open)
 
     def _write_derived(self, made: Mapping[str, DataFrame]) -> None:
         output, parts = self.output, self.output.parts()
-        files = BucketFiles(files=files_by_bucket(output.scratch_store, NEEDED), parts=parts)
+        by_bucket = files_by_bucket(output.accepted, output.name, NEEDED)
+        files = BucketFiles(files=by_bucket, parts=parts)
         derived = derive_tables(self.spark, made, files)
         of_buckets = self._keep(derived.of_buckets)
         output.accept(BY_TASKS, [*_files(of_buckets), *_files(derived.of_failures)])
-        frames = derived.frames | {t.BROKER_LOG_LINES: self._log_lines()}
         with few_rows(self.spark):
-            output.write(frames, self.layout.size_bytes)
+            output.write(derived.frames, self.layout.size_bytes)
+        output.put(t.BROKER_LOG_LINES, self._log_lines())
 
-    def _log_lines(self) -> DataFrame:
+    def _log_lines(self) -> list[dict[str, object]]:
         """Return what brokers wrote, with the failures that it tells of."""
         failures: list[FailureAt] = []
         if self.broker_logs:
@@ -218,8 +227,7 @@ class _Run:
                 )
                 for row in known.collect()
             ]
-        rows = joined(self.broker_logs, failures)
-        return self.spark.createDataFrame(pa.Table.from_pylist(rows, t.BROKER_LOG_LINES.schema))
+        return joined(self.broker_logs, failures)
 
     def _scan_plan(self) -> ScanPlan:
         splits = self.layout.splits
@@ -239,25 +247,27 @@ class _Run:
         )
         read_again = row["problem"].isNotNull() & ~row["snapshot"] & behind
         gone = row["snapshot"] & ~row["file"].isin(snapshots)
-        return (
-            self.spark.read.schema(spark_schema(SCANNED))
-            .parquet(self.output.former_state_uri(SMALL))
-            .where(~F.coalesce(read_again, F.lit(False)) & ~F.coalesce(gone, F.lit(False)))
-        )
+        kept = read_files(self.spark, self.output.store, self.output.state(SMALL), SCANNED)
+        return kept.where(~F.coalesce(read_again, F.lit(False)) & ~F.coalesce(gone, F.lit(False)))
 
     def _problems_of_partitions(self, followed: DataFrame) -> DataFrame:
-        columns = t.PROBLEMS.schema.names
-        found = of_kind(followed, "partition_problem").select(*columns)
+        schema = t.PROBLEMS.schema
+        found = of_kind(followed, "partition_problem").select(*schema.names)
         if self.former is None:
             return found
-        known = self.spark.read.schema(spark_schema(t.PROBLEMS.schema)).parquet(
-            self.output.former_state_uri(PROBLEMS)
-        )
-        return known.unionByName(found)
+        store, folder = self.output.store, self.output.state(PROBLEMS)
+        return read_files(self.spark, store, folder, schema).unionByName(found)
 
-    def _accept(self, scanned: DataFrame, folded: DataFrame, followed: DataFrame) -> None:
-        """Take the files of this run, and those of the former that still count."""
-        files = [*_files(scanned), *_files(followed)]
+    def _accept(self, scanned: DataFrame, folded: DataFrame, followed: DataFrame) -> int | None:
+        """Take the files of this run, and those of the former that still count.
+
+        Returns:
+            Until when causes are not known for sure, microseconds since 1970; None if they are.
+        """
+        read = scanned.where(F.col("kind").isin("file", "end")).select("file", "end").collect()
+        kinds = followed.where(F.col("kind").isin("file", "undecided"))
+        undecided = kinds.select("file", "undecided_us").collect()
+        files = [row["file"] for row in (*read, *undecided) if row["file"] is not None]
         parts = self.output.parts(self.since)
         tasks = 1 + self.layout.size_bytes // BYTES_PER_FILE
         for rows, tables in ((folded, OF_CLUSTER), (followed, OF_TOPICS)):
@@ -275,31 +285,33 @@ class _Run:
         for row in files:
             if not row["still"]:
                 self.ended[row["table"]][row["name"]] = row["log_file"] or ""
-        for row in of_kind(scanned, "end").collect():
+        for row in (row["end"] for row in read if row["end"] is not None):
             self.ends.append((row["last_offset"], row["file"], row["position"]))
+        return max(
+            (row["undecided_us"] for row in undecided if row["undecided_us"] is not None),
+            default=None,
+        )
 
-    def _leave_state(
-        self, known: DataFrame, seen: Overview, followed: DataFrame, of_partitions: DataFrame
-    ) -> None:
+    def _leave_state(self, known: DataFrame, of_partitions: DataFrame, *, is_open: bool) -> None:
         """Leave what the next run needs, if it can go on from here."""
         layout, output = self.layout, self.output
-        problems = output.written(t.PROBLEMS, self.spark).select("kind").distinct().collect()
-        kinds = {row["kind"] for row in problems}
+        found = output.written(t.PROBLEMS, self.spark).select("kind").distinct().collect()
+        kinds = {row["kind"] for row in found}
         last = self.former.last if self.former is not None else None
         if self.ends:
             _, file, position = max(self.ends)
             last = read_last_batch(layout.source, file, position)
-        is_open = any(end == layout.end_offset for _, end in seen.dropped)
-        is_open |= self._may_be_explained_later(followed)
-        if last is None or is_open or not kinds <= GOES_ON_WITH:
+        if last is None or is_open or not kinds <= GOES_ON_WITH or not layout.stays:
             output.forget_state()
             return
         kept = known.where(F.col("kind").isin("row", "wide", "count"))
         files = 1 + layout.size_bytes // BYTES_PER_FILE
-        kept.coalesce(files).write.parquet(output.state_uri(SMALL))
-        of_partitions.coalesce(1).write.parquet(output.state_uri(PROBLEMS))
+        write_files(kept, output.scratch_store, output.state(SMALL), SCANNED, files)
+        problems = t.PROBLEMS.schema
+        write_files(of_partitions, output.scratch_store, output.state(PROBLEMS), problems, 1)
         save_former(
             output.scratch_store,
+            output.name,
             FormerRun(
                 source=layout.source,
                 assumed_min_isr=self.assumed.value,
@@ -313,23 +325,16 @@ class _Run:
             ),
         )
 
-    def _may_be_explained_later(self, followed: DataFrame) -> bool:
-        """Return whether records yet to come may be the cause of something that has ended."""
-        (undecided,) = followed.agg(F.max("undecided_us").alias("us")).collect()
-        counts = self.output.written(t.RECORD_COUNTS, self.spark)
-        (end,) = counts.agg(F.unix_micros(F.max("latest_time")).alias("us")).collect()
-        return end["us"] is not None and (undecided["us"] or -1) >= end["us"]
-
     def _keep(self, frame: DataFrame) -> DataFrame:
         kept = frame.persist(StorageLevel.DISK_ONLY)
         self.kept.append(kept)
         return kept
 
-    def _log(self) -> DataFrame:
+    def _log(self) -> dict[str, object]:
         """Return the row of the log, and of what is assumed of it."""
         layout = self.layout
         base = [sync for sync in sync_points(layout) if sync.is_base]
-        row = {
+        return {
             "source": layout.source,
             "start_offset": layout.start_offset,
             "replay_from": layout.replay_from,
@@ -340,7 +345,6 @@ class _Run:
             "min_insync_replicas": self.assumed.value,
             "min_insync_replicas_from": self.assumed.source,
         }
-        return self.spark.createDataFrame(pa.Table.from_pylist([row], t.LOGS.schema))
 
     def _problems(self, known: DataFrame, seen: Overview, of_folds: DataFrame) -> DataFrame:
         columns = t.PROBLEMS.schema.names

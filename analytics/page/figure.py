@@ -21,9 +21,6 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
 QUERIES_AT_ONCE = 4
 """Each is one or two small Spark jobs; a second one fills the gaps of the first."""
 
-SMALL_TABLE_BYTES = 4 << 20
-"""Up to this size of its files one task goes through a table in no time."""
-
 Tables = Mapping[str, DataFrame]
 Value = str | int | float | None
 
@@ -132,18 +129,11 @@ class Answer:
 
 def ask_all(figures: Sequence[Figure], tables: Tables) -> dict[str, Answer]:
     """Run several figures, a few at a time; returns them by name, in their order."""
-    asked = {name: in_one_task(frame) for name, frame in tables.items()}
+    asked = {name: tables[name] for figure in figures for name in figure.tables}
     with ThreadPoolExecutor(QUERIES_AT_ONCE) as pool:
         jobs = [pool.submit(figure.ask, asked) for figure in figures]
         answers = [job.result() for job in jobs]
     return {answer.figure.name: answer for answer in answers}
-
-
-def in_one_task(frame: DataFrame) -> DataFrame:
-    """Return a small table as one partition: questions to it need one task and no exchange."""
-    plan: Any = frame._jdf.queryExecution().optimizedPlan()
-    size_bytes = int(str(plan.stats().sizeInBytes()))
-    return frame.coalesce(1) if size_bytes <= SMALL_TABLE_BYTES else frame
 
 
 def run_sql(sql: str, tables: Tables) -> DataFrame:

@@ -3,7 +3,8 @@
 A directory is named by a path, or by a URI as Hadoop has them (`file:`, `hdfs://`, `s3a://`, ...).
 Every process opens it by its name, so that the name is all that tasks need. Anything but local
 files is read by `pyarrow.fs`: for `hdfs://` that needs Hadoop's native library and a CLASSPATH with
-its jars (`hadoop classpath --glob`), for `s3a://` the environment's credentials.
+its jars (`hadoop classpath --glob`), for `s3a://` the environment's credentials, and
+AWS_ENDPOINT_URL where the store is not Amazon's.
 """
 
 from __future__ import annotations
@@ -113,8 +114,20 @@ def file_system(source: str) -> tuple[Any, str]:
 
     # Hadoop's names for S3 are not those of the library.
     uri = re.sub(r"^s3[an]:", "s3:", source)
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    if uri.startswith("s3:") and endpoint:
+        return _s3(endpoint), uri.removeprefix("s3://")
     try:
         file_system, path = fs.FileSystem.from_uri(uri)
     except ArrowException as error:
         raise ValueError(str(error)) from error
     return file_system, path
+
+
+@lru_cache(maxsize=1)
+def _s3(endpoint: str) -> Any:
+    from pyarrow import fs
+
+    # Another server than Amazon's has buckets in its paths, and regions in name only.
+    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
+    return fs.S3FileSystem(endpoint_override=endpoint, region=region)

@@ -8,16 +8,18 @@ named by nobody and goes with the scratch folder.
 
 from __future__ import annotations
 
+import base64
 import uuid
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
+import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from analytics.store.store import Store
-from analytics.tables.table import Table
+from analytics.tables.table import CLUSTER, Table
 
 COMPRESSION = "snappy"
 """What Spark writes too: every reader has it, and others take a third longer to write."""
@@ -32,7 +34,7 @@ _SKIPPED_BY = frozenset(
         *("offset", "timestamp", "time", "batch_base_offset"),
         *("valid_from_offset", "valid_from_time", "valid_to_offset", "valid_to_time"),
         *("from_offset", "from_time", "to_offset", "to_time"),
-        *("type", "topic", "topic_id", "partition", "broker", "directory"),
+        *("type", "topic", "topic_id", "partition", "broker", "directory", "cluster"),
     )
 )
 """Columns by whose range of values readers skip parts of a file; no others are worth it."""
@@ -44,6 +46,8 @@ class PartFiles:
 
     folder: str
     """A path or URI that every worker knows."""
+    cluster: str
+    """Label of the cluster, for the folder of a table's files and their first column."""
     since: int = 0
     """First offset that the run reads, so that files of a later run stand behind."""
 
@@ -59,6 +63,7 @@ class PartWriters:
 
     def __init__(self, parts: PartFiles, label: str, log_file: str | None = None) -> None:
         self.store = Store(parts.folder)
+        self.cluster = parts.cluster
         self.label = f"{parts.since:012d}-{label}"
         self.log_file = log_file
         self.attempt = uuid.uuid4().hex[:12]
@@ -93,24 +98,12 @@ class PartWriters:
             return
         key = (table.name, still)
         writer = self.writers.get(key)
+        rows = _with_cluster(rows, self.cluster)
         if writer is None:
-            self.store.make_folder(table.name)
-            path = self.store.path(f"{table.name}/{self._name(still)}")
-            dictionaries = [name for name in rows.column_names if name not in _LONG_TEXTS]
-            writer = self.writers[key] = pq.ParquetWriter(
-                path,
-                rows.schema,
-                filesystem=self.store.files,
-                compression=COMPRESSION,
-                use_dictionary=[
-                    name
-                    for name in dictionaries
-                    if pa.types.is_dictionary(rows.schema.field(name).type)
-                    or not pa.types.is_int64(rows.schema.field(name).type)
-                ],
-                store_schema=False,
-                write_statistics=[name for name in rows.column_names if name in _SKIPPED_BY],
-            )
+            folder = table.folder(self.cluster)
+            self.store.make_folder(folder)
+            path = self.store.path(f"{folder}/{self._name(still)}")
+            writer = self.writers[key] = _writer(self.store, path, table, rows.schema)
             self.rows[key] = 0
         writer.write_table(rows, row_group_size=ROWS_PER_GROUP)
         self.rows[key] += rows.num_rows
@@ -133,8 +126,46 @@ class PartWriters:
         return f"part-{self.label}{'-still' if still else ''}-{self.attempt}.parquet"
 
 
-def empty_file(store: Store, table: Table) -> None:
-    """Write a file without rows, so that a table that has none has its columns."""
-    store.make_folder(table.name)
-    path = store.path(f"{table.name}/part-00000-{uuid.uuid4().hex[:12]}.parquet")
-    pq.write_table(table.schema.empty_table(), path, filesystem=store.files, store_schema=False)
+def empty_file(store: Store, table: Table, cluster: str) -> str:
+    """Write a file without rows, so that a table that has none has its columns.
+
+    Returns:
+        The name of the file.
+    """
+    folder = table.folder(cluster)
+    store.make_folder(folder)
+    rows = _with_cluster(table.schema.empty_table(), cluster)
+    name = f"part-00000-{uuid.uuid4().hex[:12]}.parquet"
+    path = store.path(f"{folder}/{name}")
+    with _writer(store, path, table, rows.schema) as writer:
+        writer.write_table(rows)
+    return name
+
+
+def _writer(store: Store, path: str, table: Table, schema: pa.Schema) -> pq.ParquetWriter:
+    writer = pq.ParquetWriter(
+        path,
+        schema,
+        filesystem=store.files,
+        compression=COMPRESSION,
+        use_dictionary=[
+            field.name
+            for field in schema
+            if field.name not in _LONG_TEXTS
+            and (pa.types.is_dictionary(field.type) or not pa.types.is_int64(field.type))
+        ],
+        store_schema=False,
+        write_statistics=[name for name in schema.names if name in _SKIPPED_BY],
+    )
+    # Readers that find cluster=LABEL in the path, too, take the two for one only if their types are
+    # the same: pyarrow, and pandas with it, has a dictionary for what stands in paths. So that is
+    # what the file says of this column alone; the others are what the table says.
+    told = table.stored_schema.set(0, pa.field(CLUSTER, pa.dictionary(pa.int32(), pa.string())))
+    writer.add_key_value_metadata({"ARROW:schema": base64.b64encode(told.serialize())})
+    return writer
+
+
+def _with_cluster(rows: pa.Table, cluster: str) -> pa.Table:
+    """Return rows with the label of their cluster before all columns."""
+    zeros = pa.array(np.zeros(rows.num_rows, dtype=np.int32))
+    return rows.add_column(0, CLUSTER, pa.DictionaryArray.from_arrays(zeros, [cluster]))

@@ -9,12 +9,25 @@ from __future__ import annotations
 
 import os
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyarrow import fs  # type: ignore[import-untyped] # it comes without types
 
 from analytics.store.log_files import file_system, local_path
+
+COPIES_AT_ONCE = 16
+"""An object store answers each request slowly and many at once."""
+
+
+class StoredFile(NamedTuple):
+    """A file in a store."""
+
+    name: str
+    size: int
+    changed_ns: int
+    """When it was written, nanoseconds since 1970."""
 
 
 class Store:
@@ -53,6 +66,28 @@ class Store:
         selector = fs.FileSelector(self.path(name), allow_not_found=True)
         return sorted(info.base_name for info in self.files.get_file_info(selector))
 
+    def files_in(self, name: str = "") -> list[StoredFile]:
+        """Return the files in a folder and below, in order; none if there is no such folder."""
+        root = self.path(name)
+        selector = fs.FileSelector(root, allow_not_found=True, recursive=True)
+        prefix = PurePosixPath(name)
+        return sorted(
+            StoredFile(
+                name=str(prefix / PurePosixPath(info.path).relative_to(root)),
+                size=info.size,
+                changed_ns=info.mtime_ns or 0,
+            )
+            for info in self.files.get_file_info(selector)
+            if info.type == fs.FileType.File
+        )
+
+    def file(self, name: str) -> StoredFile | None:
+        """Return a file, None if there is none of that name."""
+        info = self._info(name)
+        if info.type != fs.FileType.File:
+            return None
+        return StoredFile(name, info.size, info.mtime_ns or 0)
+
     def is_folder(self, name: str = "") -> bool:
         """Return whether there is a folder."""
         return bool(self._info(name).type == fs.FileType.Directory)
@@ -62,16 +97,20 @@ class Store:
         return bool(self._info(name).type != fs.FileType.NotFound)
 
     def make_folder(self, name: str = "") -> None:
-        """Make a folder and those above it."""
+        """Make a folder and those above it; an object store has none."""
+        if not self._has_folders:
+            return
         self.files.create_dir(self.path(name), recursive=True)
 
     def move(self, name: str, target: str) -> None:
         """Give a file or folder another name; there is nothing of that name yet."""
-        if not isinstance(self.files, fs.S3FileSystem | fs.GcsFileSystem):
+        if self._has_folders:
+            self.make_folder(str(PurePosixPath(target).parent))
             self.files.move(self.path(name), self.path(target))
             return
-        for below in self._files_below(name):
-            self.files.copy_file(self.path(f"{name}{below}"), self.path(f"{target}{below}"))
+        below = [file.name.removeprefix(name) for file in self.files_in(name)] or [""]
+        with ThreadPoolExecutor(COPIES_AT_ONCE) as pool:
+            list(pool.map(lambda end: self._copy(f"{name}{end}", f"{target}{end}"), below))
         self.remove(name)
 
     def remove(self, name: str) -> None:
@@ -85,7 +124,7 @@ class Store:
     def copy(self, name: str, target: str) -> None:
         """Give a file that nobody changes any more a second name, or a copy."""
         if self.local is None:
-            self.files.copy_file(self.path(name), self.path(target))
+            self._copy(name, target)
             return
         source, copied = self.local / name, self.local / target
         try:
@@ -106,14 +145,12 @@ class Store:
     def _info(self, name: str) -> Any:
         return self.files.get_file_info([self.path(name)])[0]
 
-    def _files_below(self, name: str) -> list[str]:
-        """Return what has to be appended to a name for each file below it, or for the file."""
-        if not self.is_folder(name):
-            return [""]
-        root = self.path(name)
-        selector = fs.FileSelector(root, recursive=True)
-        infos = self.files.get_file_info(selector)
-        return [info.path[len(root) :] for info in infos if info.type == fs.FileType.File]
+    @property
+    def _has_folders(self) -> bool:
+        return not isinstance(self.files, fs.S3FileSystem | fs.GcsFileSystem)
+
+    def _copy(self, name: str, target: str) -> None:
+        self.files.copy_file(self.path(name), self.path(target))
 
 
 def is_inside(inner: str, outer: str) -> bool:

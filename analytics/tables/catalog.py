@@ -13,7 +13,11 @@ tables:
   batch as the failure.
 * Where the log does not begin at offset 0, the first state comes from a snapshot; such a row has
   the record type ``SNAPSHOT``, the snapshot's end offset and the time of the last record in it.
-* Every table is written, also when it is empty. Running the job again replaces the tables.
+* The first column is the label of the cluster, and part of every key: ``--input LABEL=URI``, else
+  the id in the ``meta.properties`` beside the log, else the part of the path that tells the log
+  from the others. The rows of a cluster lie in ``TABLE/cluster=LABEL/``.
+* Every table is written, also when it is empty. Running the job again replaces the tables; of a
+  cluster whose log has not changed they stay as they are.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from analytics.tables import catalog
 from analytics.tables.spark_schema import spark_type
+from analytics.tables.table import CLUSTER
 
 
 def dictionary() -> str:
@@ -12,6 +13,7 @@ def dictionary() -> str:
     parts = ["# Data dictionary", *catalog.__doc__.strip().split("\n\n")[2:]]
     for table in catalog.TABLES:
         lines = ["| column | type | meaning |", "|---|---|---|"]
+        lines.append(f"| `{CLUSTER}` | string | label of the cluster |")
         lines += [
             f"| `{column.name}` | {spark_type(column.type).simpleString()} | {column.meaning} |"
             for column in table.columns

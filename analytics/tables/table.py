@@ -24,6 +24,9 @@ def list_of(kind: pa.DataType) -> pa.DataType:
 INTS = list_of(INT)
 STRINGS = list_of(STRING)
 
+CLUSTER = "cluster"
+"""First column of every table: the label of the cluster that a row is of."""
+
 SNAPSHOT_TYPE = "SNAPSHOT"
 """Record type of a state that was taken from a snapshot."""
 
@@ -39,7 +42,11 @@ class TableColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """One table: the folder's name, what a row is, and the order in which rows are written."""
+    """One table: the folder's name, what a row is, and the order in which rows are written.
+
+    `columns` are those of the rows of one cluster. Where rows of several lie together, in files and
+    in front of readers, the column `cluster` stands before them.
+    """
 
     name: str
     row: str
@@ -48,8 +55,17 @@ class Table:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns; each may be null."""
+        """The columns of the rows of one cluster; each may be null."""
         return pa.schema(fields(self.columns))
+
+    @property
+    def stored_schema(self) -> pa.Schema:
+        """The columns as they are stored and read."""
+        return pa.schema([pa.field(CLUSTER, STRING), *fields(self.columns)])
+
+    def folder(self, cluster: str) -> str:
+        """Return the folder of a cluster's rows, as Hive names partitions: TABLE/cluster=LABEL."""
+        return f"{self.name}/{CLUSTER}={cluster}"
 
 
 def fields(columns: tuple[TableColumn, ...]) -> list[pa.Field]:

@@ -75,9 +75,11 @@ def nothing(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ma
 
 @pytest.fixture(scope="session")
 def read_table() -> Callable[[Path, str], Rows]:
-    """Read a written table without Spark: (output directory, table) -> rows."""
+    """Read a written table of one cluster without Spark: (output directory, table) -> rows."""
 
     def read(output: Path, table: str) -> Rows:
-        return pyarrow.parquet.read_table(output / table).to_pylist()
+        rows = pyarrow.parquet.read_table(output / table)
+        assert rows.column_names[0] == "cluster"
+        return rows.drop_columns("cluster").to_pylist()
 
     return read

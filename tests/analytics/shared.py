@@ -8,7 +8,7 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 
 from analytics.page.report_figures import Figures, ask_figures
-from analytics.tables.frames import read_parquet
+from analytics.store.table_files import read_table
 from tests.analytics.page_tables import ALL_TABLES, Row, write_tables
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "kafka-metadata-logs"
@@ -41,7 +41,7 @@ def frames(spark: SparkSession, folder: Path, **rows: list[Row]) -> dict[str, Da
     """Write tables, and read them as a replay does."""
     write_tables(folder, **rows)
     return {
-        name: read_parquet(spark, table, str(folder / name)) for name, table in ALL_TABLES.items()
+        name: read_table(spark, table, str(folder / name)) for name, table in ALL_TABLES.items()
     }
 
 

@@ -32,8 +32,8 @@ from analytics.job.derive_stage import BY_TASKS, BucketFiles
 from analytics.job.derived_frames import derive_tables
 from analytics.store.part_files import PartFiles, PartWriters
 from analytics.store.store import Store
+from analytics.store.table_files import read_table
 from analytics.tables import catalog as t
-from analytics.tables.frames import read_parquet
 from analytics.tables.spark_schema import spark_schema
 from jbodlab import kafka_uuid
 from jbodlab.ids import BrokerEpoch, BrokerId, TopicId
@@ -231,13 +231,15 @@ def derived_frames(
 ) -> dict[str, DataFrame]:
     """Return all tables, the derived ones made from files as a replay makes them."""
     rows = base_rows(batches, step_s) | dict(more)
-    parts = PartFiles(folder=str(folder))
+    parts = PartFiles(folder=str(folder), cluster="one")
     with PartWriters(parts, "00000") as writers:
         for table in NEEDED:
             own = [{name: row.get(name) for name in table.schema.names} for row in rows[table.name]]
             writers.write(table, pa.Table.from_pylist(own, table.schema), still=True)
     base = {table.name: frame_of(spark, table, rows[table.name]) for table in t.TABLES}
-    files = BucketFiles(files=files_by_bucket(Store(str(folder)), NEEDED), parts=parts)
+    store = Store(str(folder))
+    names = {table.name: store.names(table.folder("one")) for table in NEEDED}
+    files = BucketFiles(files=files_by_bucket(names, "one", NEEDED), parts=parts)
     derived = derive_tables(spark, base, files)
     derived.of_buckets.persist()  # its tasks write
     written = [row["file"] for row in derived.of_buckets.where("kind = 'file'").collect()]
@@ -245,7 +247,7 @@ def derived_frames(
     found = base | {table.name: frame for table, frame in derived.frames.items()}
     for table in BY_TASKS:
         if any(file["table"] == table.name for file in written):
-            found[table.name] = read_parquet(spark, table, str(folder / table.name))
+            found[table.name] = read_table(spark, table, str(folder / table.name))
     return found
 
 

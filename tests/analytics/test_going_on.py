@@ -92,7 +92,9 @@ def be_quiet(log: LogBuilder) -> None:
 
 
 def names(output: Path) -> frozenset[str]:
-    return frozenset(path.name for path in (output / "partition_history").iterdir())
+    return frozenset(
+        path.name for path in (output / "partition_history" / "cluster=meta").iterdir()
+    )
 
 
 def as_text(rows: Rows) -> list[str]:
@@ -129,7 +131,7 @@ def test_the_second_run_read_only_what_was_new(runs: Runs) -> None:
 
 def test_a_run_goes_on_only_if_nothing_before_has_changed(runs: Runs) -> None:
     layout = read_layout(runs.log / "__cluster_metadata-0")
-    former = load_former(Store(str(runs.at_once)), layout)
+    former = load_former(Store(str(runs.at_once)), "meta", layout)
     assert former is not None
     assert remaining_splits(layout, former) == ()
     last = runs.log / "__cluster_metadata-0" / former.last.file
@@ -139,19 +141,21 @@ def test_a_run_goes_on_only_if_nothing_before_has_changed(runs: Runs) -> None:
     changed[former.last.position + 17] ^= 1  # its CRC
     last.write_bytes(changed)
     try:
-        assert load_former(Store(str(runs.at_once)), layout) is None
+        assert load_former(Store(str(runs.at_once)), "meta", layout) is None
     finally:
         last.write_bytes(data)
-    assert load_former(Store(str(runs.at_once)), layout) == former
+    assert load_former(Store(str(runs.at_once)), "meta", layout) == former
     grown = replace(layout, size_bytes=layout.size_bytes + 5 * BYTES_PER_BUCKET * former.buckets)
-    assert load_former(Store(str(runs.at_once)), grown) is None
-    assert load_former(Store(str(runs.log)), layout) is None
+    assert load_former(Store(str(runs.at_once)), "meta", grown) is None
+    assert load_former(Store(str(runs.log)), "meta", layout) is None
 
 
 def test_a_run_that_assumes_something_else_reads_everything(runs: Runs) -> None:
     layout = read_layout(runs.log / "__cluster_metadata-0")
 
-    assert load_former(Store(str(runs.at_once)), layout, AssumedMinIsr(2, "an option")) is None
+    assert (
+        load_former(Store(str(runs.at_once)), "meta", layout, AssumedMinIsr(2, "an option")) is None
+    )
 
 
 def partitions_of(image: MetadataImage) -> Rows:

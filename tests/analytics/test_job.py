@@ -19,8 +19,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import DataType
 
 from analytics.errors import ReplayInputError
+from analytics.job.clusters import ReplayResult
 from analytics.job.command import answer, main, replay
-from analytics.job.run import ReplayResult
 from analytics.page.report_page import FILE_NAME
 from analytics.tables.catalog import TABLES
 from analytics.tables.spark_schema import spark_type
@@ -268,7 +268,7 @@ def test_a_second_run_replaces_tables_and_what_a_killed_one_left_and_nothing_els
 def test_every_table_exists_with_its_columns_also_when_empty(twice: Twice) -> None:
     for table in TABLES:
         assert twice.first_schemas[table.name] == [
-            (column.name, spark_type(column.type)) for column in table.columns
+            (field.name, spark_type(field.type)) for field in table.stored_schema
         ]
     assert "Problems     none" in twice.first.report
     (row,) = twice.first_records

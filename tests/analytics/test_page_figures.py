@@ -16,7 +16,7 @@ from analytics.page.report_page import report_page
 from analytics.page.report_text import text_of
 from analytics.page.sections import SECTIONS
 from analytics.page.values import escape
-from analytics.tables.frames import read_parquet
+from analytics.store.table_files import StoredTables, read_table
 from tests.analytics.page_reader import ReadFigure, read_page, values
 from tests.analytics.page_tables import ALL_TABLES, HOSTILE, at, outage, some_of_everything
 from tests.analytics.shared import Made, frames
@@ -31,7 +31,7 @@ def assert_equal_to_their_queries(
     fresh = spark.newSession()
     fresh.conf.set("spark.sql.session.timeZone", "UTC")
     for name in {name for figure in figures for name in figure.tables}:
-        frame = read_parquet(fresh, ALL_TABLES[name], str(folder / name))
+        frame = read_table(fresh, ALL_TABLES[name], str(folder / name))
         frame.coalesce(1).createOrReplaceTempView(name)
     for figure in figures:
         found = fresh.sql(figure.query)
@@ -90,12 +90,15 @@ def test_every_figure_that_is_asked_is_shown(nothing: Made) -> None:
     assert sorted(shown) == sorted(nothing.figures.answers)
 
 
-def test_figures_are_the_same_from_one_task_and_from_many(
-    everything: Made, monkeypatch: pytest.MonkeyPatch
+def test_figures_are_the_same_read_by_the_driver_and_by_tasks(
+    spark: SparkSession, everything: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("analytics.page.figure.SMALL_TABLE_BYTES", -1)
+    monkeypatch.setattr("analytics.store.table_files.DRIVER_BYTES_MAX", -1)
+    tables = StoredTables(
+        spark, ALL_TABLES.values(), lambda table: str(everything.folder / table.name)
+    )
 
-    assert ask_figures(everything.tables) == everything.figures
+    assert ask_figures(tables) == everything.figures
 
 
 def test_figures_are_counted_by_hand(everything: Made) -> None:

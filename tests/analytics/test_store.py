@@ -10,7 +10,7 @@ import pytest
 
 from analytics.derive.bucket_rows import files_by_bucket
 from analytics.errors import ReplayInputError
-from analytics.job.former_run import STATE
+from analytics.job.former_run import state_of
 from analytics.job.output import MANIFEST, OutputDir
 from analytics.store.part_files import PartFiles, PartWriters, empty_file
 from analytics.store.store import Store, is_inside
@@ -45,14 +45,18 @@ def test_a_store_does_what_a_replay_needs_of_folders(store: Store) -> None:
 
 def test_what_a_task_writes_is_found_by_bucket(store: Store) -> None:
     rows = pa.Table.from_pylist([{"topic": "orders", "partition": 0}], PARTITIONS.schema)
-    with PartWriters(PartFiles(folder=store.source, since=7), "00003") as writers:
+    with PartWriters(PartFiles(folder=store.source, cluster="one", since=7), "00003") as writers:
         writers.write(PARTITIONS, rows, still=True)
-    empty_file(store, TOPICS)
+    empty_file(store, TOPICS, "one")
 
     (written,) = writers.files
     assert (written["table"], written["rows"], written["still"]) == ("partitions", 1, True)
-    assert files_by_bucket(store, TABLES) == {3: {"partitions": [f"partitions/{written['name']}"]}}
-    assert len(store.names("topics")) == 1
+    file = f"partitions/cluster=one/{written['name']}"
+    assert files_by_bucket({"partitions": [written["name"]]}, "one", TABLES) == {
+        3: {"partitions": [file]}
+    }
+    assert len(store.names("topics/cluster=one")) == 1
+    assert [one.name for one in store.files_in("partitions")] == [file]
 
 
 def test_an_output_inside_of_the_log_is_told_by_path_and_by_uri(tmp_path: Path) -> None:
@@ -74,7 +78,7 @@ def test_a_uri_of_no_file_system_is_one_line() -> None:
 def content(folder: Path) -> dict[str, str]:
     """Return what the tables hold."""
     return {
-        table.name: "".join(path.read_text() for path in (folder / table.name).glob("*.parquet"))
+        table.name: "".join(path.read_text() for path in (folder / table.name).rglob("*.parquet"))
         for table in TABLES
     }
 
@@ -82,12 +86,12 @@ def content(folder: Path) -> dict[str, str]:
 def written(folder: Path, text: str) -> OutputDir:
     """Write tables that are not in their places yet."""
     output = OutputDir(str(folder), TABLES)
-    output.prepare(None)
+    output.prepare(())
     for table in TABLES:
-        output.scratch_store.make_folder(table.name)
-        output.scratch_store.write(f"{table.name}/part-{text}.parquet", text.encode())
-    output.scratch_store.make_folder(STATE)
-    output.scratch_store.write(f"{STATE}/run.json", text.encode())
+        output.scratch_store.make_folder(table.folder("one"))
+        output.scratch_store.write(f"{table.folder('one')}/part-{text}.parquet", text.encode())
+    output.scratch_store.make_folder(state_of("one"))
+    output.scratch_store.write(f"{state_of('one')}/run.json", text.encode())
     return output
 
 
@@ -115,12 +119,12 @@ def test_a_run_that_is_killed_leaves_the_old_tables_or_the_new_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
     folder = tmp_path / "out"
-    written(folder, "old").put_in_place()
+    written(folder, "old").put_in_place(["one"])
     output = written(folder, "new")
     with monkeypatch.context() as patch:
         patch.setattr(Store, "move", killed_at(step))
         try:
-            output.put_in_place()
+            output.put_in_place(["one"])
             was_killed = False
         except Killed:
             was_killed = True
@@ -128,23 +132,23 @@ def test_a_run_that_is_killed_leaves_the_old_tables_or_the_new_ones(
     # One move commits, two more for each table and for the state.
     assert was_killed == (step <= 9)
     again = OutputDir(str(folder), TABLES)
-    again.prepare(None)
+    again.prepare(())
     again.clean_up()
 
     is_committed = step > 1
     assert set(content(folder).values()) == {"new" if is_committed else "old"}
-    assert (folder / STATE / "run.json").read_text() == ("new" if is_committed else "old")
+    assert (folder / state_of("one") / "run.json").read_text() == ("new" if is_committed else "old")
     assert not (folder / MANIFEST).exists()
     assert not list(folder.glob(".jbod-replay-*"))
 
 
 def test_a_state_that_does_not_fit_the_new_tables_goes_with_the_old_ones(tmp_path: Path) -> None:
     folder = tmp_path / "out"
-    written(folder, "old").put_in_place()
+    written(folder, "old").put_in_place(["one"])
     output = written(folder, "new")
-    output.forget_state()
+    output.cluster("one").forget_state()
 
-    output.put_in_place()
+    output.put_in_place(["one"])
 
     assert set(content(folder).values()) == {"new"}
-    assert not (folder / STATE).exists()
+    assert not (folder / state_of("one")).exists()

@@ -60,7 +60,7 @@ def test_demo_loses_nothing_and_leaves_nothing_running(cluster_root: Path) -> No
     result = json.loads(next(output.rglob("result.json")).read_text())
     assert result["lost"] == result["duplicated"] == result["out_of_order"] == 0
     assert result["acknowledged"] > 0
-    tables = {path.parent.name for path in output.rglob("*.parquet")}
+    tables = {path.parent.parent.name for path in output.rglob("*.parquet")}
     assert {"records", "brokers", "log_dirs", "topics", "partitions", "partition_history"} <= tables
     assert not processes_naming(state)
     assert not mounts_below(state)

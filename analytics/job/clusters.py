@@ -1,0 +1,233 @@
+"""A replay of any number of clusters into one output directory.
+
+What has not changed since the run before stays where it is; of the others each is replayed by
+itself (`job.run`), a few at a time. All of them are put in their places at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from analytics.ask.broker_logs import LogLine
+from analytics.bytes.layout import Layout
+from analytics.bytes.log_copies import LogCopy
+from analytics.fold.min_insync import AssumedMinIsr
+from analytics.job.former_run import FormerRun, load_former, load_inputs, save_inputs
+from analytics.job.inputs import Inputs, Stamp, clusters_of, read_layouts, unpack_archives
+from analytics.job.output import REPORTS, OutputDir
+from analytics.job.progress import Progress
+from analytics.job.run import run
+from analytics.job.session import prepare
+from analytics.page.report_page import FILE_NAME, report_page
+from analytics.page.report_text import text_of
+
+CLUSTERS_AT_ONCE_MAX = 8
+"""Each keeps a thread of the driver; while one plans, others compute."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterResult:
+    """The report of one cluster, as text, and the path of its page."""
+
+    report: str
+    page: str
+    is_new: bool
+    """Whether anything was read; else it is the report of the run that did."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayResult:
+    """What a replay leaves: the folder of each table, and the reports."""
+
+    tables: dict[str, str]
+    clusters: dict[str, ClusterResult]
+
+    @property
+    def report(self) -> str:
+        """The reports of all clusters, one behind the other."""
+        if len(self.clusters) == 1:
+            return next(iter(self.clusters.values())).report
+        return "\n".join(
+            f"Cluster      {name}\n{one.report}" for name, one in self.clusters.items()
+        )
+
+    @property
+    def pages(self) -> list[str]:
+        """Paths of the pages."""
+        return [one.page for one in self.clusters.values()]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayOptions:
+    """What a user asks of a replay besides the logs."""
+
+    assumed: AssumedMinIsr | None = None
+    """`min.insync.replicas` where the log does not say."""
+    broker_logs: Sequence[LogLine] = ()
+    """What brokers wrote of their directories."""
+    full: bool = False
+    """Whether everything is read, also where only what is new would do."""
+
+
+def replay_clusters(
+    spark: SparkSession, inputs: Inputs, output: OutputDir, options: ReplayOptions
+) -> ReplayResult:
+    """Replay every cluster that inputs hold.
+
+    Args:
+        spark: The session.
+        inputs: What was found.
+        output: Where the tables go; prepared.
+        options: What is asked for.
+
+    Raises:
+        ReplayInputError: an archive cannot be read, or two logs would get one label.
+    """
+    with Progress(spark) as progress:
+        one = _Replay(spark, inputs, output, options, progress)
+        return one.run()
+
+
+class _Replay:
+    """The state of one replay of clusters."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        inputs: Inputs,
+        output: OutputDir,
+        options: ReplayOptions,
+        progress: Progress,
+    ) -> None:
+        self.spark = spark
+        self.inputs = inputs
+        self.output = output
+        self.options = options
+        self.progress = progress
+        known = output.clusters()
+        self.known: dict[str, dict[str, Any]] = {
+            name: found for name in known if (found := load_inputs(output.store, name)) is not None
+        }
+
+    def run(self) -> ReplayResult:
+        self.progress.stage("looking at the logs")
+        clusters = self._clusters()
+        is_one = len(clusters) == 1
+        pages = {name: FILE_NAME if is_one else f"{REPORTS}/{name}.html" for name in clusters}
+        changed = {
+            name: copies
+            for name, copies in clusters.items()
+            if not self._is_known(name, copies, pages[name])
+        }
+        layouts = read_layouts(self.spark, changed)
+        at_once = min(len(changed), CLUSTERS_AT_ONCE_MAX) or 1
+        done: dict[str, ClusterResult] = {}
+        with ThreadPoolExecutor(at_once) as pool:
+            jobs = {
+                name: pool.submit(
+                    self._replay, name, copies, layouts[name], pages[name], alone=at_once == 1
+                )
+                for name, copies in changed.items()
+            }
+            for name, job in jobs.items():
+                done[name] = job.result()
+        for name in clusters:
+            if name not in changed:
+                page = f"{self.output.path}/{pages[name]}"
+                text = self.known[name]["report"]
+                done[name] = ClusterResult(report=text, page=page, is_new=False)
+        self.progress.stage("putting tables in their places")
+        tables = self.output.put_in_place(clusters)
+        return ReplayResult(tables=tables, clusters={name: done[name] for name in clusters})
+
+    def _clusters(self) -> Mapping[str, Sequence[LogCopy]]:
+        """Return the copies of each cluster; those of clusters that changed are unpacked."""
+        archives, found = list(self.inputs.archives), list(self.inputs.found)
+        remembered: dict[tuple[str | None, Stamp], list[LogCopy]] = {}
+        for known in self.known.values():
+            for copy in known["copies"]:
+                remembered.setdefault((copy.archive, copy.stamp), []).append(copy)
+        packed = [one for one in archives if (one.place.source, one.stamp) in remembered]
+        fresh = [one for one in archives if one not in packed]
+        found += unpack_archives(self.spark, fresh, self._scratch())
+        for one in packed:
+            copies = remembered[one.place.source, one.stamp]
+            found += [(one.place.label, replace(copy, folder="")) for copy in copies]
+        clusters = clusters_of(found)
+        needed = {
+            copy.archive
+            for name, copies in clusters.items()
+            if not self._is_known(name, copies, None)
+            for copy in copies
+            if not copy.folder
+        }
+        if not needed:
+            return clusters
+        again = [one for one in packed if one.place.source in needed]
+        left = [one for one in found if one[1].folder or one[1].archive not in needed]
+        unpacked = unpack_archives(self.spark, again, f"{self._scratch()}/again")
+        return clusters_of([*left, *unpacked])
+
+    def _scratch(self) -> str:
+        store = self.output.scratch_store
+        return str(store.local or store.source)
+
+    def _asked(self) -> dict[str, object]:
+        """Return what of the options changes the tables."""
+        assumed = self.options.assumed or AssumedMinIsr()
+        return {"min_insync_replicas": [assumed.value, assumed.source]}
+
+    def _is_known(self, name: str, copies: Sequence[LogCopy], page: str | None) -> bool:
+        """Return whether the run before this one has left all that this one would."""
+        known = self.known.get(name)
+        store = self.output.store
+        return (
+            known is not None
+            and not self.options.full
+            and not self.options.broker_logs
+            and known["asked"] == self._asked()
+            and _seen(known["copies"]) == _seen(copies)
+            and all(store.is_folder(table.folder(name)) for table in self.output.tables)
+            and (page is None or store.exists(page))
+        )
+
+    def _replay(
+        self, name: str, copies: Sequence[LogCopy], layout: Layout, page: str, *, alone: bool
+    ) -> ClusterResult:
+        output = self.output.cluster(name)
+        former: FormerRun | None = None
+        if not self.options.full and layout.stays:
+            former = load_former(output.store, name, layout, self.options.assumed)
+        with _session(self.spark, layout.size_bytes, alone=alone) as spark:
+            found = run(
+                spark,
+                layout,
+                output,
+                self.progress,
+                former,
+                self.options.assumed,
+                self.options.broker_logs,
+            )
+        text = text_of(found.figures)
+        path = self.output.write_page(report_page(found.figures, found.source), page)
+        if not self.options.broker_logs:
+            save_inputs(output.scratch_store, name, copies, self._asked(), text)
+        return ClusterResult(report=text, page=path, is_new=True)
+
+
+@contextmanager
+def _session(spark: SparkSession, size_bytes: int, *, alone: bool) -> Iterator[SparkSession]:
+    """Give a session whose settings nobody else changes."""
+    own = spark if alone else spark.newSession()
+    prepare(own, size_bytes)
+    yield own
+
+
+def _seen(copies: Sequence[LogCopy]) -> list[tuple[str, Stamp]]:
+    return sorted((copy.source, copy.stamp) for copy in copies)

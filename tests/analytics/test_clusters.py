@@ -1,0 +1,197 @@
+"""Many clusters in one output: tables by cluster, and a second run that reads only what is new."""
+
+from __future__ import annotations
+
+import shutil
+import tarfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from analytics.errors import ReplayInputError
+from analytics.job.clusters import ReplayResult
+from analytics.job.command import answer, replay
+from analytics.tables.catalog import TABLES
+from jbodlab.records.config_records import NoOpRecord
+from jbodlab.records.topic_records import TopicRecord
+from tests.analytics.builders import LogBuilder, partition_record, register, uid
+
+pytestmark = pytest.mark.spark
+
+ReadTable = Callable[[Path, str], list[dict[str, object]]]
+
+LOGS = 3
+
+
+def make_log(root: Path, number: int, *, segment_bytes: int = 1 << 20) -> LogBuilder:
+    """Make the log of a cluster that has a broker and a topic of its own."""
+    log = LogBuilder(root, segment_bytes=segment_bytes)
+    log.append(register(number, [uid(number)]))
+    log.append(
+        TopicRecord(name=f"topic-{number}", topic_id=uid(100 + number)),  # type: ignore[arg-type]
+        partition_record(uid(100 + number), replicas=(number,), leader=number),
+    )
+    return log
+
+
+def archive(root: Path, path: Path) -> None:
+    with tarfile.open(path, "w:gz") as packed:
+        packed.add(root, arcname="kraft")
+
+
+def by_cluster(output: Path, table: str, column: str) -> dict[str, set[object]]:
+    found: dict[str, set[object]] = {}
+    for row in pq.read_table(output / table).to_pylist():
+        found.setdefault(row["cluster"], set()).add(row[column])
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runs:
+    root: Path
+    output: Path
+    inputs: list[str]
+    first: ReplayResult
+    second: ReplayResult
+    files_first: dict[str, int]
+    files_second: dict[str, int]
+
+
+def files(output: Path) -> dict[str, int]:
+    return {str(path.relative_to(output)): path.stat().st_ino for path in output.rglob("*.parquet")}
+
+
+@pytest.fixture(scope="module")
+def runs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    """Three clusters by a pattern, a name and an archive; then one of them has grown."""
+    root = tmp_path_factory.mktemp("clusters")
+    logs = [make_log(root / "logs" / name / "kraft", i) for i, name in ((1, "eu"), (2, "us"))]
+    make_log(root / "named", 3).close()
+    packed = make_log(root / "packed", 4)
+    packed.close()
+    (root / "packed" / "meta.properties").write_text("cluster.id=kVd9ZwzAQzS8nkp0ZvvVvg\n")
+    archive(root / "packed", root / "node.tar.gz")
+    inputs = [f"{root}/logs/*/kraft", f"third={root}/named", f"{root}/node.tar.gz"]
+    output = root / "out"
+    first = replay(inputs, output, spark)
+    before = files(output)
+    logs[1].append(NoOpRecord())
+    for log in logs:
+        log.close()
+    second = replay(inputs, output, spark)
+    return Runs(
+        root=root,
+        output=output,
+        inputs=inputs,
+        first=first,
+        second=second,
+        files_first=before,
+        files_second=files(output),
+    )
+
+
+def test_the_cluster_is_the_first_column_of_every_table_and_its_folder(runs: Runs) -> None:
+    names = ["eu", "kVd9ZwzAQzS8nkp0ZvvVvg", "third", "us"]
+    assert list(runs.first.clusters) == names
+    assert by_cluster(runs.output, "topics", "topic") == {
+        "eu": {"topic-1"},
+        "us": {"topic-2"},
+        "third": {"topic-3"},
+        "kVd9ZwzAQzS8nkp0ZvvVvg": {"topic-4"},
+    }
+    for table in TABLES:
+        folder = runs.output / table.name
+        assert sorted(path.name for path in folder.iterdir()) == [f"cluster={n}" for n in names]
+        assert pq.read_table(folder).column_names[0] == "cluster"
+
+
+def test_spark_reads_the_tables_by_cluster(runs: Runs, spark: SparkSession) -> None:
+    topics = spark.read.parquet(str(runs.output / "topics"))
+
+    assert topics.columns[0] == "cluster"
+    found = topics.where("cluster = 'us'")
+    assert [row["topic"] for row in found.collect()] == ["topic-2"]
+
+
+def test_a_second_run_reads_only_the_cluster_that_has_grown(runs: Runs) -> None:
+    assert {name: one.is_new for name, one in runs.second.clusters.items()} == {
+        "eu": False,
+        "kVd9ZwzAQzS8nkp0ZvvVvg": False,
+        "third": False,
+        "us": True,
+    }
+    changed = {
+        name
+        for name in {*runs.files_first, *runs.files_second}
+        if runs.files_first.get(name) != runs.files_second.get(name)
+    }
+    assert changed
+    assert all("/cluster=us/" in name for name in changed)
+    # Of what the first run has read of it nothing was read again.
+    kept = [name for name in runs.files_first if name.startswith("records/cluster=us/")]
+    assert set(kept) <= set(runs.files_second)
+    for name, one in runs.first.clusters.items():
+        assert (one.report == runs.second.clusters[name].report) == (name != "us")
+
+
+def test_a_question_names_its_cluster_where_there_are_several(
+    runs: Runs, spark: SparkSession
+) -> None:
+    with pytest.raises(ReplayInputError, match=r"holds 4 clusters .*: say --cluster NAME"):
+        answer(runs.output, 0, spark=spark)
+    with pytest.raises(ReplayInputError, match="holds no cluster nowhere"):
+        answer(runs.output, 0, spark=spark, cluster="nowhere")
+    answer(runs.output, 2, spark=spark, cluster="us")
+    assert by_cluster(runs.output / "as_of", "topics", "topic") == {"us": {"topic-2"}}
+
+
+def test_each_cluster_has_a_page_of_its_own(runs: Runs) -> None:
+    pages = sorted(path.name for path in (runs.output / "reports").iterdir())
+
+    assert pages == [f"{name}.html" for name in runs.second.clusters]
+    assert [Path(page).name for page in runs.second.pages] == pages
+    assert "Cluster      us\n" in runs.second.report
+
+
+def test_what_is_no_input_any_more_is_in_no_table(
+    runs: Runs, spark: SparkSession, tmp_path: Path
+) -> None:
+    output = tmp_path / "out"
+    shutil.copytree(runs.output, output, copy_function=shutil.copy2)
+
+    result = replay(f"{runs.root}/logs/*/kraft", output, spark)
+
+    assert list(result.clusters) == ["eu", "us"]
+    for table in TABLES:
+        found = sorted(path.name for path in (output / table.name).iterdir())
+        assert found == ["cluster=eu", "cluster=us"]
+    assert sorted(path.name for path in (output / "reports").iterdir()) == ["eu.html", "us.html"]
+
+
+def test_copies_of_several_nodes_are_one_log(
+    spark: SparkSession, tmp_path: Path, read_table: ReadTable
+) -> None:
+    for node, size in enumerate((200, 300)):
+        log = make_log(tmp_path / f"node{node}" / "kraft", 1, segment_bytes=size)
+        for _ in range(20):
+            log.append(NoOpRecord())
+        log.close()
+        (tmp_path / f"node{node}" / "kraft" / "meta.properties").write_text("cluster.id=one\n")
+    segments = [sorted((tmp_path / f"node{n}/kraft").rglob("*.log")) for n in (0, 1)]
+    segments[0][-1].unlink()
+    segments[1][0].unlink()
+    end = log.log.end_offset
+    archive(tmp_path / "node0" / "kraft", tmp_path / "node0.tgz")
+    shutil.rmtree(tmp_path / "node0")
+
+    result = replay(f"{tmp_path}/node*", tmp_path / "out", spark)
+
+    assert list(result.clusters) == ["one"]
+    assert read_table(tmp_path / "out", "problems") == []
+    assert [row["offset"] for row in read_table(tmp_path / "out", "records")] == list(range(end))
+    (log_row,) = read_table(tmp_path / "out", "logs")
+    assert "node0.tgz!kraft/__cluster_metadata-0" in str(log_row["source"])
