@@ -26,6 +26,7 @@ from analytics.job.run import run
 from analytics.job.session import prepare
 from analytics.page.report_page import FILE_NAME, report_page
 from analytics.page.report_text import text_of
+from analytics.store.table_formats import TableFormat, bring_up_to_date
 
 CLUSTERS_AT_ONCE_MAX = 8
 """Each keeps a thread of the driver; while one plans, others compute."""
@@ -73,6 +74,7 @@ class ReplayOptions:
     """What brokers wrote of their directories."""
     full: bool = False
     """Whether everything is read, also where only what is new would do."""
+    table_format: TableFormat = TableFormat.PARQUET
 
 
 def replay_clusters(
@@ -144,6 +146,8 @@ class _Replay:
                 done[name] = ClusterResult(report=text, page=page, is_new=False)
         self.progress.stage("putting tables in their places")
         tables = self.output.put_in_place(clusters)
+        # Also where nothing is new: the run before may have been killed here.
+        bring_up_to_date(self.options.table_format, self.output.store, self.output.tables)
         return ReplayResult(tables=tables, clusters={name: done[name] for name in clusters})
 
     def _clusters(self) -> Mapping[str, Sequence[LogCopy]]:

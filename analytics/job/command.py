@@ -27,6 +27,7 @@ from analytics.job.clusters import ReplayOptions, ReplayResult, replay_clusters
 from analytics.job.inputs import look
 from analytics.job.output import OutputDir, write_beside
 from analytics.job.session import SMALL_LOG_BYTES, end_children, start_session
+from analytics.store.table_formats import TableFormat, require
 from analytics.tables import catalog as t
 from jbodlab.command_line import INTERRUPTED, Parser
 
@@ -53,10 +54,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         action="extend",
         nargs="+",
         metavar="URI",
-        help="__cluster_metadata-0, a directory that holds it, or a .tar.gz or .zip of one; also "
-        "patterns, and several; NAME=URI names the cluster",
+        help="__cluster_metadata-0, a directory with it, or a .tar.gz or .zip of that; also "
+        "patterns; NAME=URI names the cluster",
     )
     parser.add_argument("--output", required=True, metavar="DIR", help="tables: DIR/<table>/")
+    parser.add_argument(
+        "--format",
+        choices=[one.value for one in TableFormat],
+        default=TableFormat.PARQUET.value,
+        metavar="LOG",
+        help="parquet, or with a log of delta or iceberg",
+    )
     parser.add_argument(
         "--full",
         action="store_true",
@@ -98,6 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 full=options.full,
                 assumed=assumed,
                 broker_logs=read_broker_logs(options.broker_logs),
+                table_format=TableFormat(options.format),
             )
             _print_result(result)
         if moments:
@@ -130,6 +139,7 @@ def replay(
     assumed: AssumedMinIsr | None = None,
     broker_logs: Sequence[LogLine] = (),
     full: bool = False,
+    table_format: TableFormat = TableFormat.PARQUET,
 ) -> ReplayResult:
     """Replay metadata logs into tables.
 
@@ -140,16 +150,20 @@ def replay(
         assumed: `min.insync.replicas` where a log does not say.
         broker_logs: What brokers wrote of their directories.
         full: Whether all logs are read as a whole, also where only what is new would do.
+        table_format: What the tables are besides Parquet files.
 
     Raises:
         ReplayInputError: input, output or machine are not usable. Damage inside a log raises
             nothing; it is in the table of problems.
     """
+    require(table_format)
     given = [inputs] if isinstance(inputs, Path | str) else inputs
     found = look([str(one) for one in given])
     output = OutputDir(str(output_dir), t.TABLES)
     output.prepare(copy.folder for _, copy in found.found)
-    options = ReplayOptions(assumed=assumed, broker_logs=broker_logs, full=full)
+    options = ReplayOptions(
+        assumed=assumed, broker_logs=broker_logs, full=full, table_format=table_format
+    )
     try:
         if spark is not None:
             return replay_clusters(spark, found, output, options)

@@ -32,6 +32,7 @@ from analytics.page.report_page import FILE_NAME, MARK, MARK_WITHIN_BYTES
 from analytics.store.part_files import PartFiles, PartWriters, empty_file
 from analytics.store.store import Store, is_inside
 from analytics.store.table_files import StoredTables
+from analytics.store.table_formats import DELTA_LOG
 from analytics.tables.frames import conform
 from analytics.tables.table import CLUSTER, Table
 
@@ -147,7 +148,7 @@ class OutputDir:
             f"{folder}/{name}"
             for folder in (*(table.name for table in self.tables), STATE)
             for name in self.store.names(folder)
-            if name.removeprefix(_OF_CLUSTER) not in kept
+            if name != DELTA_LOG and name.removeprefix(_OF_CLUSTER) not in kept
         ]
         gone += [
             f"{REPORTS}/{name}"
@@ -356,6 +357,8 @@ def write_beside(folder: str, cluster: str, frames: Mapping[Table, DataFrame]) -
 def _is_ours(file: PurePosixPath) -> bool:
     """Return whether a file in the folder of a table, or of one of its clusters, is a table's."""
     *above, name = file.parts
+    if above[:1] == [DELTA_LOG]:
+        return True
     in_place = not above or (len(above) == 1 and above[0].startswith(_OF_CLUSTER))
     return in_place and (name.endswith(_OURS) or name == _SUCCESS)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -152,3 +153,26 @@ def test_a_state_that_does_not_fit_the_new_tables_goes_with_the_old_ones(tmp_pat
 
     assert set(content(folder).values()) == {"new"}
     assert not (folder / state_of("one")).exists()
+
+
+def test_the_log_of_another_format_is_no_foreign_file_and_stays(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    written(folder, "old").put_in_place(["one"])
+    log = folder / "topics" / "_delta_log" / "00000000000000000000.json"
+    log.parent.mkdir()
+    log.write_text("{}")
+
+    written(folder, "new").put_in_place(["one"])
+
+    assert log.read_text() == "{}"
+
+
+def test_of_clusters_that_are_no_input_any_more_nothing_stays(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    written(folder, "old").put_in_place(["one"])
+    (folder / "topics" / "part-0.parquet").write_text("of a release without clusters")
+    shutil.copytree(folder / "topics" / "cluster=one", folder / "topics" / "cluster=two")
+
+    written(folder, "new").put_in_place(["one"])
+
+    assert [path.name for path in (folder / "topics").iterdir()] == ["cluster=one"]
