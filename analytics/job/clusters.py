@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
 
 from pyspark.sql import SparkSession
 
@@ -26,7 +26,9 @@ from analytics.job.run import run
 from analytics.job.session import prepare
 from analytics.page.report_page import FILE_NAME, report_page
 from analytics.page.report_text import text_of
+from analytics.store.store import AT_ONCE
 from analytics.store.table_formats import TableFormat, bring_up_to_date
+from analytics.tables.catalog import LOGS
 
 CLUSTERS_AT_ONCE_MAX = 8
 """Each keeps a thread of the driver; while one plans, others compute."""
@@ -112,10 +114,10 @@ class _Replay:
         self.output = output
         self.options = options
         self.progress = progress
-        known = output.clusters()
-        self.known: dict[str, dict[str, Any]] = {
-            name: found for name in known if (found := load_inputs(output.store, name)) is not None
-        }
+        names = output.clusters()
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            found = list(pool.map(partial(load_inputs, output.store), names))
+        self.known = {name: one for name, one in zip(names, found, strict=True) if one is not None}
 
     def run(self) -> ReplayResult:
         self.progress.stage("looking at the logs")
@@ -185,7 +187,8 @@ class _Replay:
     def _asked(self) -> dict[str, object]:
         """Return what of the options changes the tables."""
         assumed = self.options.assumed or AssumedMinIsr()
-        return {"min_insync_replicas": [assumed.value, assumed.source]}
+        tables = [table.name for table in self.output.tables]
+        return {"min_insync_replicas": [assumed.value, assumed.source], "tables": tables}
 
     def _is_known(self, name: str, copies: Sequence[LogCopy], page: str | None) -> bool:
         """Return whether the run before this one has left all that this one would."""
@@ -197,7 +200,7 @@ class _Replay:
             and not self.options.broker_logs
             and known["asked"] == self._asked()
             and _seen(known["copies"]) == _seen(copies)
-            and all(store.is_folder(table.folder(name)) for table in self.output.tables)
+            and store.is_folder(LOGS.folder(name))
             and (page is None or store.exists(page))
         )
 

@@ -325,16 +325,18 @@ def finish_former(store: Store) -> None:
     found = json.loads(store.read(MANIFEST))
     scratch = found["scratch"]
     old = f"{scratch}/.old"
-    for name in found["names"]:
+
+    def put(name: str) -> None:
         new = f"{scratch}/{name}"
         if not store.exists(new):
-            continue
+            return
         if store.exists(name):
             store.remove(f"{old}/{name}")
             store.move(name, f"{old}/{name}")
         store.move(new, name)
-    for name in found["gone"]:
-        store.remove(name)
+
+    store.do(put, found["names"])
+    store.do(store.remove, found["gone"])
     store.remove(MANIFEST)
     store.remove(scratch)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ from pyarrow import fs  # type: ignore[import-untyped] # it comes without types
 
 from analytics.store.log_files import file_system, local_path
 
-COPIES_AT_ONCE = 16
+AT_ONCE = 16
 """An object store answers each request slowly and many at once."""
 
 
@@ -109,8 +110,7 @@ class Store:
             self.files.move(self.path(name), self.path(target))
             return
         below = [file.name.removeprefix(name) for file in self.files_in(name)] or [""]
-        with ThreadPoolExecutor(COPIES_AT_ONCE) as pool:
-            list(pool.map(lambda end: self._copy(f"{name}{end}", f"{target}{end}"), below))
+        self.do(lambda end: self._copy(f"{name}{end}", f"{target}{end}"), below)
         self.remove(name)
 
     def remove(self, name: str) -> None:
@@ -144,6 +144,15 @@ class Store:
 
     def _info(self, name: str) -> Any:
         return self.files.get_file_info([self.path(name)])[0]
+
+    def do(self, action: Callable[[str], None], names: Iterable[str]) -> None:
+        """Do something for each name: one after the other, or many at once in an object store."""
+        if self._has_folders:
+            for name in names:
+                action(name)
+            return
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            list(pool.map(action, names))
 
     @property
     def _has_folders(self) -> bool:

@@ -23,7 +23,7 @@ from typing import Any
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from analytics.errors import ReplayInputError
-from analytics.store.store import COPIES_AT_ONCE, Store, StoredFile
+from analytics.store.store import AT_ONCE, Store, StoredFile
 from analytics.tables.table import CLUSTER, Table
 
 CATALOG = "jbod_replay"
@@ -91,7 +91,7 @@ def _files(store: Store, table: Table) -> Iterator[tuple[str, StoredFile, int]]:
     """Yield the label of the cluster, the file and the number of its rows, for all with rows."""
     files = [file for file in store.files_in(table.name) if file.name.endswith(".parquet")]
     files = [file for file in files if PurePosixPath(file.name).parent.name != DELTA_LOG]
-    with ThreadPoolExecutor(COPIES_AT_ONCE) as pool:
+    with ThreadPoolExecutor(AT_ONCE) as pool:
         counts = pool.map(lambda file: _count(store, file), files)
         for file, rows in zip(files, counts, strict=True):
             folder = PurePosixPath(file.name).parent.name
@@ -114,7 +114,7 @@ def _write_delta_log(store: Store, table: Table) -> None:
     uri = str(store.local / table.name) if store.local else f"{store.source}/{table.name}"
     endpoint = os.environ.get("AWS_ENDPOINT_URL", "")
     options = {"AWS_ALLOW_HTTP": "true"} if endpoint.startswith("http:") else {}
-    actions = [
+    actions: list[Any] = [
         AddAction(
             path=str(PurePosixPath(file.name).relative_to(table.name)),
             size=file.size,
