@@ -6,7 +6,7 @@ itself (`job.run`), a few at a time. All of them are put in their places at once
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -50,6 +50,8 @@ class ReplayResult:
 
     tables: dict[str, str]
     clusters: dict[str, ClusterResult]
+    ran_on: str
+    """Spark's master, and how many tasks ran at once there."""
 
     @property
     def report(self) -> str:
@@ -122,8 +124,7 @@ class _Replay:
     def run(self) -> ReplayResult:
         self.progress.stage("looking at the logs")
         clusters = self._clusters()
-        is_one = len(clusters) == 1
-        pages = {name: FILE_NAME if is_one else f"{REPORTS}/{name}.html" for name in clusters}
+        pages = _pages(clusters)
         changed = {
             name: copies
             for name, copies in clusters.items()
@@ -150,7 +151,12 @@ class _Replay:
         tables = self.output.put_in_place(clusters)
         # Also where nothing is new: the run before may have been killed here.
         bring_up_to_date(self.options.table_format, self.output.store, self.output.tables)
-        return ReplayResult(tables=tables, clusters={name: done[name] for name in clusters})
+        context = self.spark.sparkContext
+        return ReplayResult(
+            tables=tables,
+            clusters={name: done[name] for name in clusters},
+            ran_on=f"{context.master}, {context.defaultParallelism} tasks at once",
+        )
 
     def _clusters(self) -> Mapping[str, Sequence[LogCopy]]:
         """Return the copies of each cluster; those of clusters that changed are unpacked."""
@@ -166,10 +172,11 @@ class _Replay:
             copies = remembered[one.place.source, one.stamp]
             found += [(one.place.label, replace(copy, folder="")) for copy in copies]
         clusters = clusters_of(found)
+        pages = _pages(clusters)
         needed = {
             copy.archive
             for name, copies in clusters.items()
-            if not self._is_known(name, copies, None)
+            if not self._is_known(name, copies, pages[name])
             for copy in copies
             if not copy.folder
         }
@@ -190,7 +197,7 @@ class _Replay:
         tables = [table.name for table in self.output.tables]
         return {"min_insync_replicas": [assumed.value, assumed.source], "tables": tables}
 
-    def _is_known(self, name: str, copies: Sequence[LogCopy], page: str | None) -> bool:
+    def _is_known(self, name: str, copies: Sequence[LogCopy], page: str) -> bool:
         """Return whether the run before this one has left all that this one would."""
         known = self.known.get(name)
         store = self.output.store
@@ -201,7 +208,7 @@ class _Replay:
             and known["asked"] == self._asked()
             and _seen(known["copies"]) == _seen(copies)
             and store.is_folder(LOGS.folder(name))
-            and (page is None or store.exists(page))
+            and store.exists(page)
         )
 
     def _replay(
@@ -234,6 +241,12 @@ def _session(spark: SparkSession, size_bytes: int, *, alone: bool) -> Iterator[S
     own = spark if alone else spark.newSession()
     prepare(own, size_bytes)
     yield own
+
+
+def _pages(clusters: Collection[str]) -> dict[str, str]:
+    """Return the name of the page of each cluster."""
+    is_one = len(clusters) == 1
+    return {name: FILE_NAME if is_one else f"{REPORTS}/{name}.html" for name in clusters}
 
 
 def _seen(copies: Sequence[LogCopy]) -> list[tuple[str, Stamp]]:

@@ -129,6 +129,7 @@ def _print_result(result: ReplayResult) -> None:
     print("Page" if len(result.pages) == 1 else "Pages")
     for page in result.pages:
         print(f"  {page}")
+    print(f"Spark\n  {result.ran_on}")
 
 
 def replay(

@@ -137,15 +137,15 @@ class _Run:
 
     def run(self) -> ClusterRun:
         try:
-            return self._run()
+            with few_rows(self.spark):
+                return self._run()
         finally:
             for frame in self.kept:
                 frame.unpersist()
 
     def _run(self) -> ClusterRun:
         output, spark = self.output, self.spark
-        with few_rows(spark):
-            self._write_base()
+        self._write_base()
         self.progress.stage("deriving tables")
         self._write_derived(output.tables(spark))
         self.progress.stage("report")
@@ -209,8 +209,7 @@ class _Run:
         derived = derive_tables(self.spark, made, files)
         of_buckets = self._keep(derived.of_buckets)
         output.accept(BY_TASKS, [*_files(of_buckets), *_files(derived.of_failures)])
-        with few_rows(self.spark):
-            output.write(derived.frames, self.layout.size_bytes)
+        output.write(derived.frames, self.layout.size_bytes)
         output.put(t.BROKER_LOG_LINES, self._log_lines())
 
     def _log_lines(self) -> list[dict[str, object]]:

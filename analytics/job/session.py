@@ -68,7 +68,7 @@ def start_session(
     builder = SparkSession.builder.appName("jbod-replay")
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # not under spark-submit
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-        builder = builder.master(f"local[{min(os.cpu_count() or 1, 4)}]")
+        builder = builder.master("local[*]")
         for key, value in _local_settings(
             size_bytes,
             compile_well=compile_well,

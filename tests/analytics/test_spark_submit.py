@@ -1,65 +1,114 @@
-"""The packaged replay, on executors of their own that know nothing but the archive."""
+"""The packaged replay on a standalone cluster; nothing is shared but a store that speaks S3."""
 
 from __future__ import annotations
 
-import os
 import runpy
 import subprocess
-import sys
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import pyarrow.parquet as pq  # type: ignore[import-untyped] # it comes without types
-import pyspark
+import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
+from pyarrow import fs
+
+from analytics.job.output import MANIFEST
+from analytics.tables.catalog import TABLES
+from tests.analytics.s3_server import NoServerError, S3Server, s3_server
+from tests.analytics.shared import Replayed
+from tests.analytics.standalone_spark import StandaloneSpark, kill_session, standalone_spark
+from tests.kafka.jars import NoKafkaError
 
 REPOSITORY = Path(__file__).parent.parent.parent
-LOG = REPOSITORY / "tests/fixtures/kafka-metadata-logs/4.3.1-disks"
+DEADLINE_S = 240
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 
-@pytest.mark.spark
-@pytest.mark.soak
-@pytest.mark.timeout(900)
-def test_the_packaged_replay_runs_on_a_cluster(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    folder = tmp_path_factory.mktemp("s3")
+    try:
+        with s3_server(folder) as server:
+            yield server
+    except (NoServerError, NoKafkaError) as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneSpark]:
+    with standalone_spark(tmp_path_factory.mktemp("spark") / "nodes", workers=2) as running:
+        yield running
+
+
+def upload(store: S3Server, folder: Path, key: str) -> None:
+    for path in folder.rglob("*"):
+        if path.is_file():
+            name = f"{store.bucket}/{key}/{path.relative_to(folder)}"
+            with store.files.open_output_stream(name) as stream:
+                stream.write(path.read_bytes())
+
+
+def tables_of(files: object, root: str) -> dict[str, list[str]]:
+    """Return the rows of every table as texts, whatever files they lie in."""
+    found = {}
+    for table in TABLES:
+        rows: pa.Table = pq.read_table(f"{root}/{table.name}", filesystem=files)
+        kept = [name for name in rows.column_names if name != "source"]
+        found[table.name] = sorted(map(str, rows.select(kept).to_pylist()))
+    return found
+
+
+def wait_for(what: str, holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not holds():
+        assert time.monotonic() < deadline, f"waited for {what}"
+        time.sleep(0.05)
+
+
+def test_the_tables_are_whole_although_a_worker_is_lost_in_the_middle_of_the_run(
+    store: S3Server,
+    cluster: StandaloneSpark,
+    replayed: Callable[..., Replayed],
+    tmp_path: Path,
+) -> None:
+    here = replayed("4.3.1-disks")
+    upload(store, here.folder / "controller", "in/controller")
     package = runpy.run_path(str(REPOSITORY / "scripts" / "package_replay.py"))["package"]
     starter, archive = package(tmp_path / "dist")
-    segments = next(LOG.rglob("*.log")).parent
-    # Not the installed copy of the project: only what a node of a cluster would have.
-    bare = tmp_path / "libraries"
-    bare.mkdir()
-    ours = ("analytics", "jbodlab", "broker", "controller", "storage_tool", "admin_tool", "lab")
-    for entry in Path(pyspark.__file__).parent.parent.iterdir():
-        if entry.name not in (*ours, "fault_injection") and not entry.name.startswith("jbodlab-"):
-            (bare / entry.name).symlink_to(entry)
+    bucket = f"s3a://{store.bucket}"
+    arguments = ["--input", f"{bucket}/in/*", "--output", f"{bucket}/out"]
 
-    done = subprocess.run(
-        [
-            str(Path(pyspark.__file__).parent / "bin" / "spark-submit"),
-            *("--master", "local-cluster[2,1,1024]", "--py-files", str(archive)),
-            *("--conf", "spark.ui.enabled=false", "--conf", "spark.driver.host=127.0.0.1"),
-            *("--conf", f"spark.executorEnv.PYTHONPATH={bare}"),
-            *(str(starter), "--input", segments.as_uri(), "--output", (tmp_path / "out").as_uri()),
-        ],
-        env={
-            **{
-                name: os.environ[name]
-                for name in ("PATH", "HOME", "JAVA_HOME")
-                if name in os.environ
-            },
-            "PYTHONPATH": str(bare),
-            "PYSPARK_PYTHON": str(Path(sys.executable).resolve()),
-            "SPARK_HOME": str(Path(pyspark.__file__).parent),
-            "SPARK_LOCAL_IP": "127.0.0.1",
-        },
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=900,
-        check=False,
-    )
+    run = cluster.submit(starter, archive, arguments, store.variables)
+    try:
+        wait_for("rows of partitions", lambda: is_written(store, "outages") or is_over(run))
+        assert not is_over(run), run.communicate()
+        cluster.kill_worker(1)
+        out, errors = run.communicate(timeout=DEADLINE_S)
+    finally:
+        kill_session(run)
 
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-    assert "Problems     none" in done.stdout
-    records = pq.ParquetDataset(tmp_path / "out" / "records").read(columns=["offset"])
-    assert f"{records.num_rows} records" in done.stdout
-    assert records.num_rows > 100
-    assert (tmp_path / "out" / "report.html").stat().st_size > 10_000
+    assert run.returncode == 0, out[-2000:] + errors[-4000:]
+    assert out.startswith(here.report)
+    assert "INFO" not in out
+    assert tables_of(store.files, f"{store.bucket}/out") == tables_of(None, str(here.output))
+    left = [one.path for one in files_below(store, "out")]
+    assert not [path for path in left if ".jbod-replay" in path or MANIFEST in path]
+    # Not a row came by way of a folder that driver and workers have in common.
+    assert list((cluster.folder / "driver").iterdir()) == []
+
+
+def is_written(store: S3Server, table: str) -> bool:
+    """Return whether a task has written rows of a table that are not in their place yet."""
+    paths = [one.path for one in files_below(store, "out")]
+    return any(f"/{table}/" in path and path.endswith(".parquet") for path in paths)
+
+
+def files_below(store: S3Server, folder: str) -> list[fs.FileInfo]:
+    selector = fs.FileSelector(f"{store.bucket}/{folder}", recursive=True, allow_not_found=True)
+    return list(store.files.get_file_info(selector))
+
+
+def is_over(run: subprocess.Popen[str]) -> bool:
+    return run.poll() is not None

@@ -1,0 +1,166 @@
+"""A standalone Spark cluster: a master and workers, each a process with a folder of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyspark
+
+from tests.analytics.s3_server import free_port
+
+SPARK_HOME = Path(pyspark.__file__).parent
+OURS = (
+    *("analytics", "jbodlab", "broker", "controller", "storage_tool", "admin_tool", "lab"),
+    *("fault_injection", "pyspark_kraft_metadata"),
+)
+START_DEADLINE_S = 60
+
+
+@dataclass(slots=True, kw_only=True)
+class StandaloneSpark:
+    """A running cluster.
+
+    Attributes:
+        folder: With a folder for each process.
+        libraries: What a node has: third parties' packages, none of ours.
+        workers: Their processes; each leads a session with its executors.
+    """
+
+    folder: Path
+    libraries: Path
+    master: str
+    variables: Mapping[str, str]
+    workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def submit(
+        self, starter: Path, archive: Path, arguments: Sequence[str], variables: Mapping[str, str]
+    ) -> subprocess.Popen[str]:
+        """Start `spark-submit` of a packed job; variables are those of driver and executors."""
+        driver = self.folder / "driver"
+        driver.mkdir(exist_ok=True)
+        settings = {
+            "spark.ui.enabled": "false",
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.executor.memory": "512m",
+            "spark.driver.memory": "1g",
+            "spark.executorEnv.PYTHONPATH": str(self.libraries),
+            **{f"spark.executorEnv.{name}": value for name, value in variables.items()},
+        }
+        return subprocess.Popen(
+            [
+                str(SPARK_HOME / "bin" / "spark-submit"),
+                *("--master", self.master, "--py-files", str(archive)),
+                *(
+                    part
+                    for name, value in settings.items()
+                    for part in ("--conf", f"{name}={value}")
+                ),
+                str(starter),
+                *arguments,
+            ],
+            env={**self.variables, **variables, "PYTHONPATH": str(self.libraries)},
+            cwd=driver,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def kill_worker(self, number: int) -> None:
+        """Kill a worker with its executors, as the loss of a node does."""
+        kill_session(self.workers[number])
+
+
+def kill_session(leader: subprocess.Popen[bytes] | subprocess.Popen[str]) -> None:
+    """Kill a process that leads a session, and all in it."""
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError, IndexError):
+            fields = (entry / "stat").read_text("ascii", "replace").rpartition(")")[2].split()
+            if int(fields[3]) == leader.pid:
+                os.kill(int(entry.name), signal.SIGKILL)
+    with suppress(ProcessLookupError):
+        leader.kill()
+    leader.wait()
+
+
+@contextmanager
+def standalone_spark(folder: Path, workers: int) -> Iterator[StandaloneSpark]:
+    """Run a master and workers until the end of the block."""
+    libraries = folder / "libraries"
+    libraries.mkdir(parents=True)
+    for entry in SPARK_HOME.parent.iterdir():
+        if entry.name not in OURS and not entry.name.startswith(("jbodlab", "_editable")):
+            (libraries / entry.name).symlink_to(entry)
+    port, page = free_port(), free_port()
+    passed = ("PATH", "HOME", "JAVA_HOME")
+    variables = {
+        **{name: os.environ[name] for name in passed if name in os.environ},
+        "PYSPARK_PYTHON": str(Path(sys.executable).resolve()),
+        "SPARK_HOME": str(SPARK_HOME),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    }
+    cluster = StandaloneSpark(
+        folder=folder,
+        libraries=libraries,
+        master=f"spark://127.0.0.1:{port}",
+        variables=variables,
+    )
+    started: list[subprocess.Popen[bytes]] = []
+    try:
+        host = ("--host", "127.0.0.1")
+        master = ("deploy.master.Master", *host, "--port", str(port), "--webui-port", str(page))
+        started.append(_start(cluster, "master", *master))
+        for number in range(workers):
+            own = folder / f"worker-{number}"
+            size = ("--cores", "1", "--memory", "1g", "--work-dir", str(own / "work"))
+            worker = ("deploy.worker.Worker", *host, "--webui-port", "0", *size, cluster.master)
+            cluster.workers.append(_start(cluster, own.name, *worker))
+            started.append(cluster.workers[-1])
+        _wait(started, page, workers)
+        yield cluster
+    finally:
+        for process in reversed(started):
+            kill_session(process)
+
+
+def _start(
+    cluster: StandaloneSpark, name: str, what: str, *arguments: str
+) -> subprocess.Popen[bytes]:
+    folder = cluster.folder / name
+    folder.mkdir()
+    with (folder / "log").open("wb") as log:
+        return subprocess.Popen(
+            [str(SPARK_HOME / "bin" / "spark-class"), f"org.apache.spark.{what}", *arguments],
+            env={**cluster.variables, "SPARK_LOCAL_DIRS": str(folder / "local")},
+            cwd=folder,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+
+
+def _wait(started: Sequence[subprocess.Popen[bytes]], page: int, workers: int) -> None:
+    """Wait until the master knows all workers."""
+    deadline = time.monotonic() + START_DEADLINE_S
+    known = b""
+    while known.count(b'"state" : "ALIVE"') < workers:
+        assert all(process.poll() is None for process in started), "a process of Spark ended"
+        assert time.monotonic() < deadline, f"the workers did not register: {known!r}"
+        time.sleep(0.1)
+        with (
+            suppress(OSError),
+            urllib.request.urlopen(f"http://127.0.0.1:{page}/json/", timeout=5) as answer,
+        ):
+            known = answer.read()
