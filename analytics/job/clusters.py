@@ -6,6 +6,7 @@ itself (`job.run`), a few at a time. All of them are put in their places at once
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -192,10 +193,13 @@ class _Replay:
         return str(store.local or store.source)
 
     def _asked(self) -> dict[str, object]:
-        """Return what of the options changes the tables."""
+        """Return what changes the tables besides the logs: options, and the columns that are known."""
         assumed = self.options.assumed or AssumedMinIsr()
-        tables = [table.name for table in self.output.tables]
-        return {"min_insync_replicas": [assumed.value, assumed.source], "tables": tables}
+        columns = "".join(f"{table.name} {table.stored_schema}\n" for table in self.output.tables)
+        return {
+            "min_insync_replicas": [assumed.value, assumed.source],
+            "columns": hashlib.sha256(columns.encode()).hexdigest(),
+        }
 
     def _is_known(self, name: str, copies: Sequence[LogCopy], page: str) -> bool:
         """Return whether the run before this one has left all that this one would."""
