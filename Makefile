@@ -14,7 +14,7 @@
 SHELL := /bin/bash
 BIN := .venv/bin
 DEMO_EXTRAS := admin,analytics,lab
-TEST_EXTRAS := admin,analytics,compression,delta,dev,iceberg,lab
+TEST_EXTRAS := admin,analytics,delta,dev,iceberg,lab
 # Tests wait more than they compute: more processes than cores.
 TEST_WORKERS := 3
 

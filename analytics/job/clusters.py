@@ -193,7 +193,7 @@ class _Replay:
         return str(store.local or store.source)
 
     def _asked(self) -> dict[str, object]:
-        """Return what changes the tables besides the logs: options, and the columns that are known."""
+        """Return what changes the tables besides the logs: options, and the known columns."""
         assumed = self.options.assumed or AssumedMinIsr()
         columns = "".join(f"{table.name} {table.stored_schema}\n" for table in self.output.tables)
         return {

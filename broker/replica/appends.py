@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from broker.replica.batch_checks import CheckedBatch, check_body, check_header, takes_long
 from broker.replica.check_threads import CheckThreads
-from broker.replica.client_requests import HINTED, AppendEntry, AppendResult
+from broker.replica.client_requests import AppendEntry, AppendResult
 from broker.replica.partition import Partition
 from broker.replica.registry import ReplicaRegistry
 from broker.replica.waiting import AppendRequest
@@ -193,5 +193,4 @@ def _append(
 
 
 def _refuse(request: AppendRequest, index: int, partition: Partition, error: KafkaError) -> None:
-    hint = partition.hint if error.code in HINTED else None
-    request.refuse(index, error.code, message=error.message or None, hint=hint)
+    request.refuse(index, error.code, message=error.message or None, hint=partition.hint)

@@ -12,9 +12,6 @@ from dataclasses import dataclass
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import BrokerId, LeaderEpoch, TopicId, TopicIdPartition, TopicPartition
 
-HINTED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
-"""Errors with which a client is told who leads now."""
-
 READ_COMMITTED = 1
 """Isolation level of readers that want records of decided transactions only."""
 

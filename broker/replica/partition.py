@@ -1,10 +1,8 @@
 """One replica: its role, its log, and everybody who waits for it.
 
 What it can be, and what leads from one state to another, is in `replica_state`. Here is what
-happens on the way: who waits is answered, the log is taken or given up, leadership begins or ends.
-
-Everything here runs on the event loop and nothing waits, so each method sees and leaves a whole
-state. The last thing each of them does is to tell those who wait (`waiters`).
+happens on the way. It runs on the event loop and nothing waits, so each method sees and leaves a
+whole state; the last thing each of them does is to tell those who wait (`waiters`).
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from pathlib import Path
 from broker.replica import isr as rules
 from broker.replica import refusals
 from broker.replica.batch_checks import CheckedBatch
-from broker.replica.client_requests import HINTED, AppendResult, LeaderHint
+from broker.replica.client_requests import AppendResult, LeaderHint
 from broker.replica.clock import Clock
 from broker.replica.in_sync import InSyncReplicas, IsrChanges
 from broker.replica.leader_state import LeaderState
@@ -448,6 +446,5 @@ class Partition:
 
     def _succeeded(self) -> None:
         """Send the clients of a failed log away, to the next leader if there is one."""
-        hint = self.hint if self.refusal() in HINTED else None
-        self.waiters.refuse_appends(self.refusal(), message=self._failure, hint=hint)
+        self.waiters.refuse_appends(self.refusal(), message=self._failure, hint=self.hint)
         self.waiters.ready()

@@ -21,7 +21,6 @@ from functools import partial
 
 from broker.following.quota import ByteQuota
 from broker.replica.client_requests import (
-    HINTED,
     DivergingEpoch,
     FetchEntry,
     FetchParams,
@@ -144,7 +143,7 @@ class FetchService:
         try:
             return self._check(params, entry, partition, news=news)
         except KafkaError as error:
-            return _refused(entry, error.code, partition.hint if error.code in HINTED else None)
+            return _refused(entry, error.code, partition.hint)
 
     def _check(
         self, params: FetchParams, entry: FetchEntry, partition: Partition, *, news: bool

@@ -25,7 +25,8 @@ def test_a_timer_finds_its_millisecond_when_it_fires() -> None:
             if len(late) == 50:
                 done.set_result(None)
             else:
-                call_at_ms(loop_ms() + 1, fire, loop_ms() + 1)
+                next_ms = loop_ms() + 1
+                call_at_ms(next_ms, fire, next_ms)
 
         fire(loop_ms())
         await asyncio.wait_for(done, 10)
