@@ -83,6 +83,11 @@ def refuse_count(excess: int) -> None:
     raise DecodeError(f"{excess} items more than are allowed")
 
 
+def refuse_null() -> None:
+    """Raise for an array that must be there."""
+    raise DecodeError("an array that must be present is null")
+
+
 class _Generator:
     """Source text of one walk: `d` the message, `p` the position, `s` the message's size.
 
@@ -97,6 +102,7 @@ class _Generator:
         self._names: dict[str, Any] = {
             "refuse": refuse_length,
             "refuse_count": refuse_count,
+            "refuse_null": refuse_null,
             "read_uvarint": read_uvarint,
             "int16": struct.Struct(">h").unpack_from,
             "int32": struct.Struct(">i").unpack_from,
@@ -131,7 +137,7 @@ class _Generator:
     def field(self, annotation: Any, kind: str | None, flexible: bool) -> None:
         annotation, optional = unwrap(annotation)
         if get_origin(annotation) is tuple:
-            self._array(unwrap(get_args(annotation)[0])[0], kind, flexible)
+            self._array(unwrap(get_args(annotation)[0])[0], kind, flexible, optional)
         elif is_struct(annotation):
             self._struct(annotation, optional)
         elif primitive_kind(kind) in FIXED_SIZES:
@@ -151,9 +157,12 @@ class _Generator:
         self._line(f"if n == {PRESENT_STRUCT}:")
         self._nested(entity_class)
 
-    def _array(self, item: EntityClass, kind: str | None, flexible: bool) -> None:
+    def _array(self, item: EntityClass, kind: str | None, flexible: bool, optional: bool) -> None:
         self._step()
         self._length(flexible, short=False)
+        if not optional:
+            # kio reads None there, which nobody expects.
+            self._line("if n < 0: refuse_null()")
         self._line("if n > 0: a -= n")
         self._line("if a < 0: refuse_count(-a)")
         size = None if is_struct(item) else FIXED_SIZES.get(primitive_kind(kind))
