@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jbodlab.command_line import read_properties
-from jbodlab.config import dynamic_keys
+from jbodlab.config import dynamic_keys, key_table, node_keys
 from jbodlab.config.dynamic_keys import CORDONED_LOG_DIRS
 from jbodlab.config.key_table import Values
 from jbodlab.config.node_config import Voter, node_config, read_values
@@ -68,6 +68,7 @@ class BrokerConfig:
     initial_registration_timeout_ms: int
     controlled_shutdown_enable: bool
 
+    sends_consumers_away: bool
     replica_lag_time_max_ms: int
     replica_fetch_wait_max_ms: int
     replica_fetch_min_bytes: int
@@ -108,8 +109,10 @@ def load(path: Path) -> BrokerConfig:
         ConfigError: a setting in it is wrong.
     """
     config, unknown = from_properties(read_properties(path))
-    for key in unknown:
-        logger.warning("unknown configuration %s is ignored", key)
+    for name in unknown:
+        logger.warning("unknown configuration %s is ignored", name)
+    for key in key_table.without_effect(node_keys.TABLE, config.values.properties):
+        logger.warning("configuration %s is %s", key.name, key.meaning)
     return config
 
 
@@ -163,6 +166,7 @@ def from_properties(found: Mapping[str, str]) -> tuple[BrokerConfig, list[str]]:
         session_timeout_ms=values.integer("broker.session.timeout.ms"),
         initial_registration_timeout_ms=values.integer("initial.broker.registration.timeout.ms"),
         controlled_shutdown_enable=values.flag("controlled.shutdown.enable"),
+        sends_consumers_away=values.optional_text("replica.selector.class") is not None,
         replica_lag_time_max_ms=values.integer("replica.lag.time.max.ms"),
         replica_fetch_wait_max_ms=values.integer("replica.fetch.wait.max.ms"),
         replica_fetch_min_bytes=values.integer("replica.fetch.min.bytes"),

@@ -37,9 +37,11 @@ class DynamicConfig:
     """
 
     def __init__(self, broker_id: BrokerId, static: Values, log_dirs: Iterable[object]) -> None:
-        self.layers = BrokerLayers(broker={}, all_brokers={}, static=static.properties)
+        # The file has one of both names, or the other.
+        ids = {"node.id": str(broker_id), "broker.id": str(broker_id)}
+        self.layers = BrokerLayers(broker={}, all_brokers={}, static={**static.properties, **ids})
         """What is set where."""
-        self.values = Values(dynamic_keys.BROKER_TABLE, static.properties)
+        self.values = Values(dynamic_keys.BROKER_TABLE, self.layers.static)
         """What is in force."""
         self._broker_id = broker_id
         self._log_dirs = tuple(map(str, log_dirs))

@@ -15,6 +15,7 @@ from pathlib import Path
 from controller.config import ControllerConfig, controller_config
 from jbodlab import log_lines
 from jbodlab.command_line import Parser, read_properties
+from jbodlab.config import key_table, node_keys
 from jbodlab.errors import JbodlabError
 
 logger = logging.getLogger(__name__)
@@ -35,6 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _health(config)
         for name in unknown:
             logger.warning("unknown configuration %s is ignored", name)
+        for key in key_table.without_effect(node_keys.TABLE, config.static_configs):
+            logger.warning("configuration %s is %s", key.name, key.meaning)
         return _run(config)
     except (JbodlabError, OSError) as error:
         print(f"jbod-controller: {error}", file=sys.stderr)  # noqa: T201 - the one line

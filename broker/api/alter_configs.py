@@ -9,6 +9,7 @@ Source: `kafka.server.ConfigAdminManager`, KIP-133, KIP-339.
 from __future__ import annotations
 
 import datetime
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -18,10 +19,11 @@ from broker.api.controller_call import Deadline
 from broker.api.own_configs import OwnConfigs, check_broker
 from broker.api.ports import Controller
 from broker.metadata_cache import MetadataCache
+from jbodlab.config import dynamic_keys, key_table, topic_keys
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import ConfigError, KafkaError
 from jbodlab.ids import BrokerId
-from jbodlab.records.config_records import BROKER_RESOURCE
+from jbodlab.records.config_records import BROKER_RESOURCE, TOPIC_RESOURCE
 from jbodlab.requests import (
     AlterConfigsRequest,
     AlteredResource,
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
     from kio.schema.incremental_alter_configs.v1.request import (
         IncrementalAlterConfigsRequest as KafkaIncrementalRequest,
     )
+
+logger = logging.getLogger(__name__)
 
 TIMEOUT = datetime.timedelta(seconds=20)
 """The requests carry none; clients wait for 30 s and more."""
@@ -118,6 +122,7 @@ class _AlterApi:
         )
         answers: Iterator[AlteredResource] = iter(())
         if passed:
+            _warn_of_no_effect(passed)
             deadline = Deadline(TIMEOUT)
             response = await send(deadline, passed)
             answers = iter(_in_order(passed, response.responses))
@@ -151,6 +156,20 @@ class _AlterApi:
             error_code=code,
             error_message=text,
         )
+
+
+def _warn_of_no_effect(resources: Iterable[ConfigResource]) -> None:
+    for resource in resources:
+        is_topic = resource.resource_type == TOPIC_RESOURCE
+        table = topic_keys.TOPIC_CONFIGS if is_topic else dynamic_keys.BROKER_TABLE
+        names = [change.name for change in resource.changes if change.operation != DELETE]
+        for key in key_table.without_effect(table, names):
+            logger.warning(
+                "configuration %s of %s is %s",
+                key.name,
+                f"topic {resource.resource_name}" if is_topic else "brokers",
+                key.meaning,
+            )
 
 
 class IncrementalAlterConfigsApi(_AlterApi):

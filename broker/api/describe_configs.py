@@ -222,7 +222,7 @@ def _described(
         value=each.value,
         read_only=each.is_read_only,
         config_source=each.source,
-        is_sensitive=False,
+        is_sensitive=each.is_sensitive,
         synonyms=(
             tuple(
                 DescribeConfigsSynonym(name=one.name, value=one.value, source=one.source)

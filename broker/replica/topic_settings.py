@@ -61,7 +61,9 @@ class SettingsOfTopics:
         chosen = _Chosen(self._values, configs)
         integer = chosen.integer
         cleanup_policy = chosen.text("cleanup.policy", "log.cleanup.policy").lower()
-        segment_bytes = integer("segment.bytes", "log.segment.bytes")
+        segment_bytes = chosen.optional_integer(topic_keys.SEGMENT_BYTES) or integer(
+            "segment.bytes", "log.segment.bytes"
+        )
         log = LogConfig(
             segment_bytes=segment_bytes,
             segment_ms=integer("segment.ms", "log.roll.ms", ("log.roll.hours", HOUR_MS)),
@@ -118,6 +120,10 @@ class _Chosen:
     def integer(self, topic_key: str, broker_key: str, *coarser: tuple[str, int]) -> int:
         """Return an integer; `coarser` are older broker keys in larger units, with the factor."""
         return self._choose(topic_key, int, lambda: self._of_broker(broker_key, coarser))
+
+    def optional_integer(self, topic_key: str) -> int | None:
+        """Return an integer that only a topic may have."""
+        return self._choose(topic_key, int, lambda: None)
 
     def text(self, topic_key: str, broker_key: str) -> str:
         """Return a text."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from jbodlab.config import key_table, node_keys, topic_keys
+from jbodlab.config import key_table, node_keys, topic_keys, unused_keys
 from jbodlab.config.key_table import LONG_MAX, Key, Kind
 from jbodlab.errors import ConfigError
 
@@ -45,34 +45,30 @@ BROKER_TABLE: Mapping[str, Key] = {
 PER_BROKER: frozenset[str] = frozenset({CORDONED_LOG_DIRS})
 """Those that mean something for one broker only."""
 
-DYNAMIC: frozenset[str] = PER_BROKER | {
-    *(key.name for key in DYNAMIC_ONLY),
-    "compression.type",
-    "log.cleanup.policy",
-    "log.dir.placement",
-    "log.flush.interval.messages",
-    "log.flush.interval.ms",
-    "log.index.interval.bytes",
-    "log.index.size.max.bytes",
-    "log.message.timestamp.after.max.ms",
-    "log.message.timestamp.before.max.ms",
-    "log.message.timestamp.type",
-    "log.preallocate",
-    "log.retention.bytes",
-    "log.retention.ms",
-    "log.roll.jitter.ms",
-    "log.roll.ms",
-    "log.segment.bytes",
-    "log.segment.delete.delay.ms",
-    "message.max.bytes",
-    "min.insync.replicas",
-    "num.io.threads",
-    "num.network.threads",
-    "num.recovery.threads.per.data.dir",
-    "num.replica.fetchers",
-    "producer.id.expiration.ms",
-    "unclean.leader.election.enable",
-}
+DYNAMIC: frozenset[str] = (
+    PER_BROKER
+    | unused_keys.DYNAMIC
+    | {
+        *(key.name for key in DYNAMIC_ONLY),
+        "log.cleanup.policy",
+        "log.dir.placement",
+        "log.flush.interval.messages",
+        "log.index.interval.bytes",
+        "log.index.size.max.bytes",
+        "log.message.timestamp.after.max.ms",
+        "log.message.timestamp.before.max.ms",
+        "log.message.timestamp.type",
+        "log.retention.bytes",
+        "log.retention.ms",
+        "log.roll.ms",
+        "log.segment.bytes",
+        "log.segment.delete.delay.ms",
+        "message.max.bytes",
+        "min.insync.replicas",
+        "producer.id.expiration.ms",
+        "unclean.leader.election.enable",
+    }
+)
 """All that may be changed while brokers run."""
 
 

@@ -7,7 +7,7 @@ Unknown keys are returned, not refused: Kafka's own property files name many tha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -15,6 +15,7 @@ from jbodlab.errors import ConfigError
 
 LONG_MAX = 2**63 - 1
 INT_MAX = 2**31 - 1
+SHORT_MAX = 2**15 - 1
 
 
 class Kind(Enum):
@@ -25,6 +26,8 @@ class Kind(Enum):
     FLAG = auto()
     TEXT = auto()
     LIST = auto()
+    CLASS = auto()
+    PASSWORD = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +38,19 @@ class Key:
         default: Text as it would stand in a file; None for a key that has no default.
         minimum, maximum: Inclusive bounds of an integer or number.
         choices: Permitted texts, compared without regard to case; empty permits any.
+        has_effect: Whether setting it changes anything; if not, the meaning says why.
+        is_internal: Whether it is described only where it is set.
     """
 
     name: str
     kind: Kind
     default: str | None
     meaning: str
-    minimum: int | None = None
-    maximum: int | None = None
+    minimum: float | None = None
+    maximum: float | None = None
     choices: tuple[str, ...] = ()
+    has_effect: bool = True
+    is_internal: bool = False
 
 
 class Values:
@@ -142,19 +149,30 @@ def read(table: Mapping[str, Key], properties: Mapping[str, str]) -> tuple[Value
     return values, sorted(set(properties) - set(table))
 
 
+def without_effect(table: Mapping[str, Key], names: Iterable[str]) -> list[Key]:
+    """Return those of the settings named that change nothing, by name."""
+    found = (table.get(name) for name in sorted(names))
+    return [key for key in found if key is not None and not key.has_effect]
+
+
 def _check(key: Key, values: Values) -> None:
     match key.kind:
         case Kind.INTEGER:
             values.integer(key.name)
+            _check_choice(key, values.text(key.name))
         case Kind.NUMBER:
             values.number(key.name)
         case Kind.FLAG:
             values.flag(key.name)
-        case Kind.TEXT | Kind.LIST:
+        case Kind.TEXT | Kind.LIST | Kind.CLASS | Kind.PASSWORD:
             words = values.words(key.name) if key.kind is Kind.LIST else (values.text(key.name),)
             for word in words:
-                if key.choices and word.lower() not in {choice.lower() for choice in key.choices}:
-                    raise ConfigError(key.name, word, f"expected one of {', '.join(key.choices)}")
+                _check_choice(key, word)
+
+
+def _check_choice(key: Key, word: str) -> None:
+    if key.choices and word.lower() not in {choice.lower() for choice in key.choices}:
+        raise ConfigError(key.name, word, f"expected one of {', '.join(key.choices)}")
 
 
 def _check_range(key: Key, number: float, text: str) -> None:

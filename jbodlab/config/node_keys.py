@@ -1,4 +1,4 @@
-"""Every setting of brokers and controllers in one table, under Kafka's names and defaults.
+"""Every setting of brokers and controllers in one table, under Kafka's names and defaults (4.3).
 
 One file may configure either role, as in Kafka; so both read this table, and a key that only the
 other role uses is no unknown key. Keys that begin with `jbodlab.` are beyond Kafka.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from jbodlab.config.key_table import INT_MAX, LONG_MAX, Key, Kind
+from jbodlab.config.unused_keys import UNUSED_KEYS
 
 _INT, _NUM, _FLAG, _TEXT, _LIST = Kind.INTEGER, Kind.NUMBER, Kind.FLAG, Kind.TEXT, Kind.LIST
 
@@ -23,6 +24,8 @@ def _long(name: str, default: int | None, meaning: str, minimum: int | None = No
     return _integer(name, default, meaning, minimum, LONG_MAX)
 
 
+MIB = 1 << 20
+
 KEYS: tuple[Key, ...] = (
     # The node and its addresses
     Key("process.roles", _LIST, "", "roles of this node", choices=("broker", "controller")),
@@ -35,7 +38,7 @@ KEYS: tuple[Key, ...] = (
     Key("advertised.listeners", _LIST, None, "addresses that clients are told; default: listeners"),
     Key(
         "listener.security.protocol.map",
-        _LIST,
+        _TEXT,
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
         "security protocol of each listener name; only PLAINTEXT is served",
     ),
@@ -49,14 +52,13 @@ KEYS: tuple[Key, ...] = (
     ),
     _integer("max.connections", INT_MAX, "connections beyond which clients wait", 0),
     _integer("max.connections.per.ip", INT_MAX, "most connections of one address", 0),
-    Key("max.connections.per.ip.overrides", _LIST, "", "the same for some, as ADDRESS:NUMBER,..."),
+    Key("max.connections.per.ip.overrides", _TEXT, "", "the same for some, as ADDRESS:NUMBER,..."),
     _long("connections.max.idle.ms", 600_000, "silence that closes a connection; -1 never", -1),
     # Directories
     Key("log.dirs", _LIST, None, "data directories; overrides log.dir"),
     Key("log.dir", _LIST, "/tmp/kafka-logs", "data directory where log.dirs is not set"),
     Key("metadata.log.dir", _TEXT, None, "directory of the metadata log; default: first log dir"),
     _long("log.dir.failure.timeout.ms", 30_000, "time to tell the controller of a failure", 1),
-    _integer("num.recovery.threads.per.data.dir", 1, "accepted; each directory has one thread", 1),
     Key(
         "cordoned.log.dirs",
         _LIST,
@@ -97,7 +99,13 @@ KEYS: tuple[Key, ...] = (
     _integer("replica.fetch.response.max.bytes", 10_485_760, "most bytes of a whole fetch", 0),
     _integer("replica.fetch.backoff.ms", 1_000, "pause after a failed fetch", 0),
     _integer("replica.socket.timeout.ms", 30_000, "longest wait for another broker's answer", 1),
-    _integer("num.replica.fetchers", 1, "accepted; one fetcher runs for each leading broker", 1),
+    Key(
+        "replica.selector.class",
+        _TEXT,
+        None,
+        "set, consumers read from a replica in their rack (KIP-392)",
+        choices=("org.apache.kafka.common.replica.RackAwareReplicaSelector",),
+    ),
     _integer(
         "num.replica.alter.log.dirs.threads",
         None,
@@ -114,14 +122,11 @@ KEYS: tuple[Key, ...] = (
     Key("delete.topic.enable", _FLAG, "true", "whether topics may be deleted"),
     Key("auto.leader.rebalance.enable", _FLAG, "true", "move leadership back to the first replica"),
     _long("leader.imbalance.check.interval.seconds", 300, "time between two such checks", 1),
-    _integer("leader.imbalance.per.broker.percentage", 10, "accepted and ignored, as in Kafka"),
     _long("unclean.leader.election.interval.ms", 300_000, "time between unclean checks", 1),
     # Logs
-    _integer("log.segment.bytes", 1_073_741_824, "size at which a segment is closed", 14),
+    _integer("log.segment.bytes", 1_073_741_824, "size at which a segment is closed", MIB),
     _long("log.roll.ms", None, "age at which a segment is closed", 1),
     _integer("log.roll.hours", 168, "the same in hours", 1),
-    _long("log.roll.jitter.ms", None, "random share taken off that age", 0),
-    _integer("log.roll.jitter.hours", 0, "the same in hours", 0),
     _integer("log.index.size.max.bytes", 10_485_760, "largest index of a segment", 4),
     _integer("log.index.interval.bytes", 4_096, "log bytes between two index entries", 0),
     _long("log.retention.ms", None, "age at which a segment is deleted; -1 never", -1),
@@ -138,12 +143,9 @@ KEYS: tuple[Key, ...] = (
     ),
     _long("log.segment.delete.delay.ms", 60_000, "time between renaming and removing a file", 0),
     _long("log.flush.interval.messages", LONG_MAX, "messages after which a log is flushed", 1),
-    _long("log.flush.interval.ms", None, "time after which a log is flushed", 0),
-    _long("log.flush.scheduler.interval.ms", LONG_MAX, "time between two looks at that time", 1),
     _integer("log.flush.offset.checkpoint.interval.ms", 60_000, "recovery point checkpoints", 0),
     _integer("log.flush.start.offset.checkpoint.interval.ms", 60_000, "log start checkpoints", 0),
     _long("log.initial.task.delay.ms", 30_000, "delay of the first background task", 0),
-    Key("log.preallocate", _FLAG, "false", "accepted; segments grow as they are written"),
     _integer("message.max.bytes", 1_048_588, "largest batch that is accepted", 0),
     Key(
         "log.message.timestamp.type",
@@ -155,12 +157,6 @@ KEYS: tuple[Key, ...] = (
     _long("log.message.timestamp.before.max.ms", LONG_MAX, "oldest accepted timestamp", 0),
     _long("log.message.timestamp.after.max.ms", 3_600_000, "newest accepted timestamp", 0),
     _integer("producer.id.expiration.ms", 86_400_000, "silence that forgets a producer", 1),
-    Key(
-        "compression.type",
-        _TEXT,
-        "producer",
-        "accepted; batches are kept as they came",
-    ),
     # The metadata log
     _integer("metadata.log.segment.bytes", 1_073_741_824, "size of a metadata segment", 8_388_608),
     _long("metadata.log.segment.ms", 604_800_000, "age of a metadata segment"),
@@ -169,27 +165,10 @@ KEYS: tuple[Key, ...] = (
     _long("metadata.max.retention.bytes", 104_857_600, "size of log and snapshots together"),
     _long("metadata.max.retention.ms", 604_800_000, "age at which a snapshot is deleted"),
     _integer("metadata.max.idle.interval.ms", 500, "silence before a NoOp; 0 never", 0),
-    _integer(
-        "controller.quorum.append.linger.ms",
-        25,
-        "accepted; whoever waits shares an fsync",
-        0,
-    ),
-    _integer("controller.quorum.request.timeout.ms", 2_000, "longest wait for the controller", 1),
     _integer("request.timeout.ms", 30_000, "longest wait of a forwarded request", 1),
     # Metrics
     _integer("jbodlab.metrics.port", None, "port of GET /metrics; not set: none", 0, 65_535),
     Key("jbodlab.metrics.host", _TEXT, "127.0.0.1", "address of GET /metrics"),
-    # Named by Kafka's usual files, without effect here
-    _integer("num.network.threads", 3, "accepted; one event loop serves all connections", 1),
-    _integer("num.io.threads", 8, "accepted; each directory has one thread", 1),
-    _integer("socket.send.buffer.bytes", 102_400, "accepted; the system chooses", -1),
-    _integer("socket.receive.buffer.bytes", 102_400, "accepted; the system chooses", -1),
-    _integer("offsets.topic.replication.factor", 3, "accepted; no consumer groups", 1),
-    _integer("offsets.topic.num.partitions", 50, "accepted; no consumer groups", 1),
-    _integer("transaction.state.log.replication.factor", 3, "accepted; no transactions", 1),
-    _integer("transaction.state.log.min.isr", 2, "accepted; no transactions", 1),
-    _integer("group.initial.rebalance.delay.ms", 3_000, "accepted; no consumer groups", 0),
 )
 
-TABLE: Mapping[str, Key] = {key.name: key for key in KEYS}
+TABLE: Mapping[str, Key] = {key.name: key for key in (*UNUSED_KEYS, *KEYS)}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from jbodlab.config import key_table
 from jbodlab.config.key_table import INT_MAX, LONG_MAX, Key, Kind
@@ -17,6 +18,8 @@ from jbodlab.errors import ConfigError
 LEADER_THROTTLED = "leader.replication.throttled.replicas"
 FOLLOWER_THROTTLED = "follower.replication.throttled.replicas"
 UNCLEAN_ELECTION = "unclean.leader.election.enable"
+SEGMENT_BYTES = "internal.segment.bytes"
+TIERED = "remote.storage.enable"
 
 _REPLICAS = re.compile(r"\d+:\d+")
 
@@ -27,13 +30,23 @@ def _long(
     return Key(name, Kind.INTEGER, str(default), meaning, minimum, maximum)
 
 
-def _integer(name: str, default: int, meaning: str, minimum: int | None = None) -> Key:
-    return _long(name, default, meaning, minimum, INT_MAX)
+def _integer(
+    name: str, default: int, meaning: str, minimum: int | None = None, maximum: int = INT_MAX
+) -> Key:
+    return _long(name, default, meaning, minimum, maximum)
 
 
 def _flag(name: str, default: str, meaning: str) -> Key:
     return Key(name, Kind.FLAG, default, meaning)
 
+
+def _unused(key: Key, reason: str) -> Key:
+    return replace(key, meaning=f"without effect: {reason}", has_effect=False)
+
+
+_AS_THEY_CAME = "batches are kept as they came"
+_NO_COMPACTION = "log compaction is not there"
+_NO_TIERS = "tiered storage is not there"
 
 _KEYS = (
     Key(
@@ -43,27 +56,29 @@ _KEYS = (
         "what happens to old data; compaction is not there",
         choices=("delete",),
     ),
-    Key("compression.gzip.level", Kind.INTEGER, "-1", "accepted; nothing is compressed", -1, 9),
-    Key("compression.lz4.level", Kind.INTEGER, "9", "accepted; nothing is compressed", 1, 17),
-    Key(
-        "compression.type",
-        Kind.TEXT,
-        "producer",
-        "accepted; batches are kept as they came",
-        choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+    _unused(
+        replace(
+            _integer("compression.gzip.level", -1, "", -1, 9),
+            choices=("-1", *map(str, range(1, 10))),
+        ),
+        _AS_THEY_CAME,
     ),
-    Key(
-        "compression.zstd.level",
-        Kind.INTEGER,
-        "3",
-        "accepted; nothing is compressed",
-        -131_072,
-        22,
+    _unused(_integer("compression.lz4.level", 9, "", 1, 17), _AS_THEY_CAME),
+    _unused(
+        Key(
+            "compression.type",
+            Kind.TEXT,
+            "producer",
+            "",
+            choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+        ),
+        _AS_THEY_CAME,
     ),
-    _long("delete.retention.ms", 86_400_000, "accepted; belongs to compaction", 0),
+    _unused(_integer("compression.zstd.level", 3, "", -131_072, 22), _AS_THEY_CAME),
+    _unused(_long("delete.retention.ms", 86_400_000, "", 0), _NO_COMPACTION),
     _long("file.delete.delay.ms", 60_000, "time between renaming and removing a file", 0),
     _long("flush.messages", LONG_MAX, "messages after which a log is flushed", 1),
-    _long("flush.ms", LONG_MAX, "accepted; logs are not flushed by the clock", 0),
+    _unused(_long("flush.ms", LONG_MAX, "", 0), "logs are not flushed by the clock"),
     Key(
         FOLLOWER_THROTTLED,
         Kind.LIST,
@@ -77,7 +92,18 @@ _KEYS = (
         "",
         "replicas whose leaders are throttled: partition:broker,... or *",
     ),
-    _long("max.compaction.lag.ms", LONG_MAX, "accepted; belongs to compaction", 1),
+    Key(
+        SEGMENT_BYTES,
+        Kind.INTEGER,
+        None,
+        "a segment's size below what segment.bytes permits; for tests",
+        14,
+        INT_MAX,
+        is_internal=True,
+    ),
+    _unused(_long("local.retention.bytes", -2, "", -2), _NO_TIERS),
+    _unused(_long("local.retention.ms", -2, "", -2), _NO_TIERS),
+    _unused(_long("max.compaction.lag.ms", LONG_MAX, "", 1), _NO_COMPACTION),
     _integer("max.message.bytes", 1_048_588, "largest batch that is accepted", 0),
     _long("message.timestamp.after.max.ms", 3_600_000, "newest accepted timestamp", 0),
     _long("message.timestamp.before.max.ms", LONG_MAX, "oldest accepted timestamp", 0),
@@ -88,15 +114,18 @@ _KEYS = (
         "whose clock stamps a record",
         choices=("CreateTime", "LogAppendTime"),
     ),
-    Key("min.cleanable.dirty.ratio", Kind.NUMBER, "0.5", "accepted; belongs to compaction", 0, 1),
-    _long("min.compaction.lag.ms", 0, "accepted; belongs to compaction", 0),
+    _unused(Key("min.cleanable.dirty.ratio", Kind.NUMBER, "0.5", "", 0, 1), _NO_COMPACTION),
+    _unused(_long("min.compaction.lag.ms", 0, "", 0), _NO_COMPACTION),
     _integer("min.insync.replicas", 1, "ISR below which acks=all is refused", 1),
-    _flag("preallocate", "false", "accepted; segments grow as they are written"),
+    _unused(_flag("preallocate", "false", ""), "segments grow as they are written"),
+    _unused(_flag("remote.log.copy.disable", "false", ""), _NO_TIERS),
+    _unused(_flag("remote.log.delete.on.disable", "false", ""), _NO_TIERS),
+    _flag(TIERED, "false", "keep old segments elsewhere; not there"),
     _long("retention.bytes", -1, "size above which the oldest segments are deleted", -1),
     _long("retention.ms", 604_800_000, "age at which a segment is deleted; -1 never", -1),
-    _integer("segment.bytes", 1_073_741_824, "size at which a segment is closed", 14),
+    _integer("segment.bytes", 1_073_741_824, "size at which a segment is closed", 1 << 20),
     _integer("segment.index.bytes", 10_485_760, "largest index of a segment", 4),
-    _long("segment.jitter.ms", 0, "accepted; segments are closed at their full age", 0),
+    _unused(_long("segment.jitter.ms", 0, "", 0), "segments are closed at their full age"),
     _long("segment.ms", 604_800_000, "age at which a segment is closed", 1),
     _flag(UNCLEAN_ELECTION, "false", "elect replicas outside of the ISR"),
 )
@@ -104,16 +133,32 @@ TOPIC_CONFIGS: Mapping[str, Key] = {key.name: key for key in _KEYS}
 
 _HOURS, _MINUTES = 3_600_000, 60_000
 _SYNONYMS: Mapping[str, tuple[tuple[str, int], ...]] = {
+    **{
+        name: ((name, 1),)
+        for name in (
+            "compression.gzip.level",
+            "compression.lz4.level",
+            "compression.type",
+            "compression.zstd.level",
+            "min.insync.replicas",
+            UNCLEAN_ELECTION,
+        )
+    },
     "cleanup.policy": (("log.cleanup.policy", 1),),
-    "compression.type": (("compression.type", 1),),
+    "delete.retention.ms": (("log.cleaner.delete.retention.ms", 1),),
     "file.delete.delay.ms": (("log.segment.delete.delay.ms", 1),),
     "flush.messages": (("log.flush.interval.messages", 1),),
     "flush.ms": (("log.flush.interval.ms", 1), ("log.flush.scheduler.interval.ms", 1)),
     "index.interval.bytes": (("log.index.interval.bytes", 1),),
+    "local.retention.bytes": (("log.local.retention.bytes", 1),),
+    "local.retention.ms": (("log.local.retention.ms", 1),),
+    "max.compaction.lag.ms": (("log.cleaner.max.compaction.lag.ms", 1),),
     "max.message.bytes": (("message.max.bytes", 1),),
     "message.timestamp.after.max.ms": (("log.message.timestamp.after.max.ms", 1),),
     "message.timestamp.before.max.ms": (("log.message.timestamp.before.max.ms", 1),),
     "message.timestamp.type": (("log.message.timestamp.type", 1),),
+    "min.cleanable.dirty.ratio": (("log.cleaner.min.cleanable.ratio", 1),),
+    "min.compaction.lag.ms": (("log.cleaner.min.compaction.lag.ms", 1),),
     "preallocate": (("log.preallocate", 1),),
     "retention.bytes": (("log.retention.bytes", 1),),
     "retention.ms": (
@@ -129,11 +174,11 @@ _SYNONYMS: Mapping[str, tuple[tuple[str, int], ...]] = {
 
 
 def synonyms(name: str) -> tuple[tuple[str, int], ...]:
-    """Return the broker settings behind a topic setting, the strongest first.
+    """Return the broker settings behind a topic setting, the strongest first; some have none.
 
     Each stands with the factor that makes a value of the topic setting out of its own.
     """
-    return _SYNONYMS.get(name, ((name, 1),))
+    return _SYNONYMS.get(name, ())
 
 
 def check(configs: Mapping[str, str]) -> None:
@@ -146,6 +191,8 @@ def check(configs: Mapping[str, str]) -> None:
     values, unknown = key_table.read(TOPIC_CONFIGS, configs)
     if unknown:
         raise ConfigError(unknown[0], configs[unknown[0]], "Unknown topic config name")
+    if values.flag(TIERED):
+        raise ConfigError(TIERED, configs[TIERED], "tiered storage is not supported")
     for name in (LEADER_THROTTLED, FOLLOWER_THROTTLED):
         throttled_replicas(name, configs.get(name, ""))
     if values.integer("min.compaction.lag.ms") > values.integer("max.compaction.lag.ms"):

@@ -10,10 +10,10 @@ Source: `kafka.server.ConfigHelper`, KIP-226, KIP-569 (types and documentation).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jbodlab.config import dynamic_keys, topic_keys
-from jbodlab.config.key_table import INT_MAX, Key, Kind
+from jbodlab.config.key_table import INT_MAX, SHORT_MAX, Key, Kind
 
 SOURCE_TOPIC = 1
 SOURCE_BROKER = 2
@@ -22,8 +22,15 @@ SOURCE_STATIC = 4
 SOURCE_DEFAULT = 5
 """Kafka's numbers."""
 
-_TYPES = {Kind.FLAG: 1, Kind.TEXT: 2, Kind.NUMBER: 6, Kind.LIST: 7}
-_TYPE_INT, _TYPE_LONG = 3, 5
+_TYPES = {
+    Kind.FLAG: 1,
+    Kind.TEXT: 2,
+    Kind.NUMBER: 6,
+    Kind.LIST: 7,
+    Kind.CLASS: 8,
+    Kind.PASSWORD: 9,
+}
+_TYPE_INT, _TYPE_SHORT, _TYPE_LONG = 3, 4, 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +69,7 @@ class Described:
     value: str | None
     source: int
     is_read_only: bool
+    is_sensitive: bool
     config_type: int
     documentation: str
     synonyms: tuple[Synonym, ...]
@@ -70,21 +78,21 @@ class Described:
 def describe_topic(configs: Mapping[str, str], layers: BrokerLayers) -> tuple[Described, ...]:
     """Return all settings of a topic, by name."""
     return tuple(
-        _described(key, _topic_values(key, configs, layers), is_read_only=False)
-        for _, key in sorted(topic_keys.TOPIC_CONFIGS.items())
+        _of_topic(key, configs, layers)
+        for name, key in sorted(topic_keys.TOPIC_CONFIGS.items())
+        if name in configs or not key.is_internal
     )
 
 
 def describe_broker(layers: BrokerLayers) -> tuple[Described, ...]:
     """Return all settings of a broker, by name."""
     return tuple(
-        _described(
+        _of_broker(
             key,
             [
                 *(Synonym(name=name, value=value, source=at) for value, at in layers.of(name)),
                 *_default(name, key.default),
             ],
-            is_read_only=dynamic_keys.is_read_only(name),
         )
         for name, key in sorted(dynamic_keys.BROKER_TABLE.items())
     )
@@ -93,26 +101,35 @@ def describe_broker(layers: BrokerLayers) -> tuple[Described, ...]:
 def describe_all_brokers(configs: Mapping[str, str]) -> tuple[Described, ...]:
     """Return what is set for all brokers, and nothing else."""
     return tuple(
-        _described(
+        _of_broker(
             dynamic_keys.BROKER_TABLE[name],
             [Synonym(name=name, value=value, source=SOURCE_ALL_BROKERS)],
-            is_read_only=dynamic_keys.is_read_only(name),
         )
         for name, value in sorted(configs.items())
         if name in dynamic_keys.BROKER_TABLE
     )
 
 
-def _topic_values(key: Key, configs: Mapping[str, str], layers: BrokerLayers) -> list[Synonym]:
-    found = []
+def _of_broker(key: Key, synonyms: Sequence[Synonym]) -> Described:
+    value = synonyms[0].value if synonyms else None
+    return _described(key, synonyms, value, is_read_only=dynamic_keys.is_read_only(key.name))
+
+
+def _of_topic(key: Key, configs: Mapping[str, str], layers: BrokerLayers) -> Described:
+    """Return a topic's setting; its value is in its own unit, those of the synonyms in theirs."""
+    found: list[Synonym] = []
+    values: list[str] = []
     if key.name in configs:
         found.append(Synonym(name=key.name, value=configs[key.name], source=SOURCE_TOPIC))
-    for name, factor in topic_keys.synonyms(key.name):
-        found += [
-            Synonym(name=name, value=_scaled(value, factor), source=source)
-            for value, source in layers.of(name)
-        ]
-    return [*found, *_default(key.name, key.default)]
+        values.append(configs[key.name])
+    synonyms = topic_keys.synonyms(key.name)
+    for name, factor in synonyms:
+        for value, source in layers.of(name):
+            found.append(Synonym(name=name, value=value, source=source))
+            values.append(_scaled(value, factor))
+    for name, _ in synonyms[:1]:
+        found += _default(name, dynamic_keys.BROKER_TABLE[name].default)
+    return _described(key, found, values[0] if values else key.default, is_read_only=False)
 
 
 def _scaled(value: str, factor: int) -> str:
@@ -124,19 +141,27 @@ def _default(name: str, value: str | None) -> tuple[Synonym, ...]:
     return () if value is None else (Synonym(name=name, value=value, source=SOURCE_DEFAULT),)
 
 
-def _described(key: Key, values: Sequence[Synonym], *, is_read_only: bool) -> Described:
+def _described(
+    key: Key, synonyms: Sequence[Synonym], value: str | None, *, is_read_only: bool
+) -> Described:
+    is_sensitive = key.kind is Kind.PASSWORD
+    if is_sensitive:
+        value, synonyms = None, [replace(each, value=None) for each in synonyms]
     return Described(
         name=key.name,
-        value=values[0].value if values else None,
-        source=values[0].source if values else SOURCE_DEFAULT,
+        value=value,
+        source=synonyms[0].source if synonyms else SOURCE_DEFAULT,
         is_read_only=is_read_only,
+        is_sensitive=is_sensitive,
         config_type=_config_type(key),
         documentation=key.meaning,
-        synonyms=tuple(values),
+        synonyms=tuple(synonyms),
     )
 
 
 def _config_type(key: Key) -> int:
-    if key.kind is Kind.INTEGER:
-        return _TYPE_INT if key.maximum is not None and key.maximum <= INT_MAX else _TYPE_LONG
-    return _TYPES[key.kind]
+    if key.kind is not Kind.INTEGER:
+        return _TYPES[key.kind]
+    if key.maximum == SHORT_MAX:
+        return _TYPE_SHORT
+    return _TYPE_INT if key.maximum is not None and key.maximum <= INT_MAX else _TYPE_LONG

@@ -49,14 +49,14 @@ class Metadata:
 
 
 def test_one_broker_goes_before_all_brokers_before_the_file_before_the_default() -> None:
-    config = dynamic(log_segment_bytes="1000")
+    config = dynamic(log_index_interval_bytes="1000")
     metadata = Metadata(config)
     heard: list[int] = []
-    config.add_listener(lambda values: heard.append(values.integer("log.segment.bytes")))
+    config.add_listener(lambda values: heard.append(values.integer("log.index.interval.bytes")))
     for broker, value in [("", "2000"), ("1", "3000"), ("2", "9"), ("1", None), ("", None)]:
-        metadata.set(broker, "log.segment.bytes", value)
+        metadata.set(broker, "log.index.interval.bytes", value)
     assert heard == [2000, 3000, 2000, 1000]
-    assert dynamic().values.integer("log.segment.bytes") == 1 << 30
+    assert dynamic().values.integer("log.index.interval.bytes") == 4096
 
 
 def test_the_sources_of_a_value_are_told_in_the_order_of_their_strength() -> None:
@@ -70,22 +70,21 @@ def test_the_sources_of_a_value_are_told_in_the_order_of_their_strength() -> Non
     assert [(each.name, each.value, each.source) for each in found.synonyms] == [
         ("log.retention.ms", "40", 2),
         ("log.retention.ms", "50", 3),
-        ("log.retention.hours", "7200000", 4),
-        ("retention.ms", "604800000", 5),
+        ("log.retention.hours", "2", 4),
     ]
 
 
 @pytest.mark.parametrize(
     ("broker", "key", "value"),
     [
-        ("1", "log.segment.bytes", "many"),
+        ("1", "log.index.interval.bytes", "many"),
         ("1", "node.id", "7"),
         ("1", "of.another.version", "1"),
         ("", "cordoned.log.dirs", "*"),
     ],
 )
 def test_what_makes_no_sense_is_passed_over(broker: str, key: str, value: str) -> None:
-    config = dynamic(log_segment_bytes="1000")
+    config = dynamic(log_index_interval_bytes="1000")
     before = config.values.properties
     Metadata(config).set(broker, key, value)
     assert config.values.properties == before
@@ -100,7 +99,7 @@ def test_a_listener_that_fails_keeps_nobody_else_from_the_change() -> None:
 
     config.add_listener(broken)
     config.add_listener(heard.append)
-    Metadata(config).set("1", "log.segment.bytes", "77")
+    Metadata(config).set("1", "log.index.interval.bytes", "77")
     assert len(heard) == 1
 
 

@@ -52,7 +52,8 @@ def test_what_makes_a_start_impossible_is_said_in_one_line(
     assert said in line
 
 
-def test_unknown_keys_are_warned_about(tmp_path: Path) -> None:
-    ended = run(tmp_path, no_such_key="1")
+def test_keys_that_are_unknown_or_have_no_effect_are_warned_about(tmp_path: Path) -> None:
+    ended = run(tmp_path, no_such_key="1", log_cleaner_threads="2")
 
     assert "unknown configuration no.such.key is ignored" in ended.stderr
+    assert "configuration log.cleaner.threads is without effect" in ended.stderr

@@ -68,7 +68,7 @@ def test_segments_and_retention_change_under_open_logs(stage: Stage) -> None:
         admin = client(cluster)
         assert send(cluster, "kept", size=20_000, count=20) == []
         assert segments(cluster, 1, "kept") == [0]
-        alter(admin, TOPIC, "kept", segment_bytes="50000")
+        alter(admin, TOPIC, "kept", internal_segment_bytes="50000")
         assert send(cluster, "kept", size=20_000, count=20) == []
         wait_for("segments", lambda: all(len(segments(cluster, b, "kept")) > 5 for b in (1, 2)))
         # For all brokers, and one of them does otherwise.

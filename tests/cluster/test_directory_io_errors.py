@@ -40,7 +40,7 @@ def test_followers_folder_loses_its_permissions(stage: Stage) -> None:
 def test_io_error_during_roll_or_checkpoint(target: str, state: str, stage: Stage) -> None:
     """The leader's next segment, or its next checkpoint, cannot be written."""
     with stage.scene() as scene:
-        ledger = scene.topic(1, min_insync_replicas="1", segment_bytes="100000")
+        ledger = scene.topic(1, min_insync_replicas="1", internal_segment_bytes="100000")
         leader, path = scene.leader(ledger)
         if target == "roll":
             broken = path / f"{ledger.topic}-0"

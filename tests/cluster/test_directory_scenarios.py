@@ -348,7 +348,7 @@ def test_rolling_bounce_with_a_dead_directory_on_every_broker(stage: Stage) -> N
 def test_removed_replica_folder_under_load(stage: Stage) -> None:
     """One replica is lost, its directory is not."""
     with stage.scene() as scene:
-        ledger = scene.topic(min_insync_replicas="1", segment_bytes="20000", records=0)
+        ledger = scene.topic(min_insync_replicas="1", internal_segment_bytes="20000", records=0)
         leader, path = scene.leader(ledger)
         with Load(scene.cluster.bootstrap, ledger.topic, rate=300, partition=0) as load:
             aside = path.parent / f"{ledger.topic}-0"

@@ -47,7 +47,7 @@ def test_every_file_of_a_cluster_is_printed_as_by_kafkas_tool(
     cluster_root: Path, kafka_tools: KafkaTools, tmp_path: Path
 ) -> None:
     with running(cluster_root, settings=SETTINGS) as cluster:
-        cluster.create_topic("plain", 2, 3, segment_bytes="16384")
+        cluster.create_topic("plain", 2, 3, internal_segment_bytes="16384")
         cluster.create_topic("stamped", 2, 3, message_timestamp_type="LogAppendTime")
         for topic in ("plain", "stamped"):
             produce(cluster, topic)

@@ -240,7 +240,11 @@ def test_deleting_a_topic_under_load_costs_no_directory_kafka_15391(
         kept = scene.topic(4)
         for _ in range(3):
             doomed = scene.topic(
-                4, records=0, segment_bytes="70000", retention_ms="1", file_delete_delay_ms="1"
+                4,
+                records=0,
+                internal_segment_bytes="70000",
+                retention_ms="1",
+                file_delete_delay_ms="1",
             )
             if when == "while rolling":
                 doomed.send(2000, size=500)
@@ -258,7 +262,7 @@ def test_retention_and_restart_cost_no_directory_kafka_13315(stage: Stage) -> No
     and not cleanly closed; here every directory ends clean.
     """
     with stage.scene() as scene:
-        ledger = scene.topic(8, segment_bytes="70000", retention_bytes="1", records=0)
+        ledger = scene.topic(8, internal_segment_bytes="70000", retention_bytes="1", records=0)
         ledger.send(4000, size=300)
         folders = [
             path for each in scene.cluster.broker(2).log_dirs for path in each.replicas().values()

@@ -41,7 +41,7 @@ from tests.cluster.scenes import Stage, some
 pytestmark = pytest.mark.cluster
 
 MIB = 1 << 20
-SMALL_SEGMENTS = {"segment_bytes": "300000"}
+SMALL_SEGMENTS = {"internal_segment_bytes": "300000"}
 
 
 @contextmanager

@@ -58,7 +58,9 @@ def wait_for_the_end(cluster: Cluster, broker: int, topic: str) -> None:
 def test_a_source_that_fails_and_is_revived(when: str, stage: Stage) -> None:
     with stage.scene() as scene:
         cluster = scene.cluster
-        topic = scene.topic(1, records=0, min_insync_replicas="2", segment_bytes="300000").topic
+        topic = scene.topic(
+            1, records=0, min_insync_replicas="2", internal_segment_bytes="300000"
+        ).topic
         fill(cluster, topic, 2)
         with Load(cluster.bootstrap, topic, rate=1000) as load:
             leader = cluster.leaders(topic)[0]
@@ -107,7 +109,7 @@ def test_a_source_that_fails_and_is_revived(when: str, stage: Stage) -> None:
 def test_a_third_directory_in_the_middle_and_back(stage: Stage) -> None:
     with stage.scene() as scene:
         cluster = scene.cluster
-        topic = scene.topic(1, 1, records=0, segment_bytes="300000").topic
+        topic = scene.topic(1, 1, records=0, internal_segment_bytes="300000").topic
         fill(cluster, topic, 3)
         with Load(cluster.bootstrap, topic, rate=1000) as load:
             (broker,) = cluster.leaders(topic).values()
@@ -139,7 +141,7 @@ def test_a_third_directory_in_the_middle_and_back(stage: Stage) -> None:
 def test_a_broker_that_is_killed_goes_on_where_it_was(stage: Stage) -> None:
     with stage.scene() as scene:
         cluster = scene.cluster
-        topic = scene.topic(1, 1, records=0, segment_bytes="300000").topic
+        topic = scene.topic(1, 1, records=0, internal_segment_bytes="300000").topic
         fill(cluster, topic, 4)
         with Load(cluster.bootstrap, topic, rate=500) as load:
             (broker,) = cluster.leaders(topic).values()
@@ -166,7 +168,7 @@ def test_the_rate_holds_and_replication_does_not_count(stage: Stage) -> None:
     rate, mib = MIB, 3
     with stage.scene() as scene:
         cluster = scene.cluster
-        topic = scene.topic(1, records=0, segment_bytes="300000").topic
+        topic = scene.topic(1, records=0, internal_segment_bytes="300000").topic
         fill(cluster, topic, mib)
         cluster.wait_isr(topic)
         follower = cluster.followers(topic, 0)[0].id

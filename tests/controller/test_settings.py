@@ -18,13 +18,15 @@ def test_of_a_name_given_twice_the_last_value_counts() -> None:
     [
         ("cleanup.policy", "shred"),
         ("compression.type", "lzma"),
+        ("compression.gzip.level", "0"),
         ("message.timestamp.type", "now"),
         ("min.cleanable.dirty.ratio", "1.5"),
         ("preallocate", "maybe"),
         ("retention.bytes", "-2"),
-        ("segment.bytes", "13"),
+        ("segment.bytes", "1048575"),
         ("segment.bytes", "2147483648"),
         ("segment.ms", "0"),
+        ("remote.storage.enable", "true"),
     ],
 )
 def test_values_out_of_range_are_invalid_by_name(name: str, value: str) -> None:

@@ -66,12 +66,14 @@ def test_topics_and_this_broker_are_described(run: Callable[..., None], version:
         (entry,) = found.configs
         assert (entry.name, entry.value, entry.config_source) == ("segment.bytes", "1073741824", 5)
         assert not entry.read_only
-        assert [each.name for each in entry.synonyms] == ["segment.bytes"]
+        assert [each.name for each in entry.synonyms] == ["log.segment.bytes"]
         found = await describe(connection, version, BROKER, "1")
         by_name = {entry.name: entry for entry in found.configs}
         assert by_name["node.id"].read_only
         assert not by_name["cordoned.log.dirs"].read_only
         assert by_name["broker.rack"].value is None
+        assert by_name["broker.id"].value == by_name["node.id"].value == "1"
+        assert by_name["ssl.key.password"].is_sensitive
         assert all(entry.synonyms == () for entry in found.configs)
         if version >= 3:
             types = {name: by_name[name].config_type for name in ("node.id", "log.dirs")}
@@ -174,3 +176,20 @@ def test_topics_and_brokers_are_listed(run: Callable[..., None]) -> None:
             assert found == listed
 
     run(scenario)
+
+
+def test_what_is_set_without_effect_is_warned_about(
+    run: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(cluster: Cluster, connection: KafkaConnection) -> None:
+        cluster.publish_topic("foo")
+        altered = requests.AlteredResource(resource_type=TOPIC, resource_name="foo")
+        cluster.controller.results["incremental_alter_configs"] = requests.AlterConfigsResponse(
+            responses=(altered,), metadata_offset=Offset(-1)
+        )
+        await alter(connection, TOPIC, "foo", "retention.ms", "5")
+        assert "without effect" not in caplog.text
+        await alter(connection, TOPIC, "foo", "flush.ms", "5")
+
+    run(scenario)
+    assert "configuration flush.ms of topic foo is without effect" in caplog.text

@@ -17,6 +17,7 @@ from broker.disk.loading import LoadedReplica, load_logs
 from broker.disk.log_dir import LogDir
 from broker.disk.log_dirs import LogDirs
 from broker.placement.found_replicas import settle
+from jbodlab.config.topic_keys import SEGMENT_BYTES
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import LogDirError
 from jbodlab.image.metadata_image import MetadataImage
@@ -30,6 +31,7 @@ from tests.broker.replicas import (
     Metadata,
     batch,
     broker,
+    config,
     feature,
     partition_record,
     topic,
@@ -106,15 +108,14 @@ async def die_at(root: Path, step: int) -> tuple[int, bool, int]:
         how many steps were made.
     """
     disk = MortalDisk()
-    host = Host(
-        root, dir_count=2, fs=disk, log_segment_bytes="1000", log_index_interval_bytes="200"
-    )
+    host = Host(root, dir_count=2, fs=disk, log_index_interval_bytes="200")
     host.assignments.accepts = True
     acknowledged = 0
     metadata = Metadata(host.manager.roles)
     metadata.apply(
         feature(),
         topic(),
+        config(SEGMENT_BYTES, "1000"),
         broker(1, *host.directories),
         partition_record([1], [host.directory(0)]),
     )

@@ -14,6 +14,7 @@ from broker.moves.replica_move import MoveState
 from broker.moves.running_moves import RunningMoves
 from broker.replica.partition import Partition
 from broker.replica.replica_state import Leading, Offline
+from jbodlab.config.topic_keys import SEGMENT_BYTES
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import TopicPartition
 from jbodlab.log.filesystem import FileSystem, PosixFileSystem
@@ -29,6 +30,7 @@ from tests.broker.replicas import (
     batch,
     broker,
     change,
+    config,
     feature,
     partition_record,
     topic,
@@ -45,8 +47,7 @@ class Moving:
     """A broker whose replica of one partition leads, and a producer that counts."""
 
     def __init__(self, root: Path, fs: FileSystem | None = None, **properties: str) -> None:
-        settings = {"log_segment_bytes": "4000", **properties}
-        self.host = Host(root, dir_count=3, fs=fs, **settings)
+        self.host = Host(root, dir_count=3, fs=fs, **properties)
         self.metadata = Metadata(self.host.manager.roles)
         self.sent = 0
         self.beside = 0
@@ -72,6 +73,7 @@ class Moving:
         self.metadata.apply(
             feature(),
             topic(),
+            config(SEGMENT_BYTES, "4000"),
             broker(1, *self.host.directories),
             partition_record([1], [self.host.directory(0)]),
         )

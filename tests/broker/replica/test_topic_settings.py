@@ -13,13 +13,19 @@ def settings(broker: dict[str, str], topic: dict[str, str]) -> TopicSettings:
 
 def test_topics_own_setting_wins_over_the_brokers() -> None:
     found = settings(
-        {"min.insync.replicas": "2", "log.segment.bytes": "5000", "message.max.bytes": "700"},
-        {"min.insync.replicas": "3", "segment.bytes": "4000"},
+        {"min.insync.replicas": "2", "log.segment.bytes": "5000000", "message.max.bytes": "700"},
+        {"min.insync.replicas": "3", "segment.bytes": "4000000"},
     )
 
     assert found.min_insync_replicas == 3
-    assert found.log.segment_bytes == found.limits.segment_bytes == 4000
+    assert found.log.segment_bytes == found.limits.segment_bytes == 4000000
     assert found.limits.max_message_bytes == 700
+
+
+def test_internal_size_of_segments_goes_below_what_is_permitted() -> None:
+    found = settings({}, {"segment.bytes": "4000000", "internal.segment.bytes": "300"})
+
+    assert found.log.segment_bytes == found.limits.segment_bytes == 300
 
 
 def test_finer_unit_wins_over_the_coarser() -> None:

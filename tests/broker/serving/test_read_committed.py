@@ -8,6 +8,7 @@ from pathlib import Path
 
 from broker.replica.client_requests import FetchEntry, FetchParams, FetchResult, OffsetQuery
 from broker.replica.partition import Partition
+from jbodlab.config.topic_keys import SEGMENT_BYTES
 from jbodlab.ids import BrokerId
 from jbodlab.log.transactions import read_marker
 from jbodlab.protocol.record_batch import iterate_headers, read_header
@@ -16,6 +17,7 @@ from tests.broker.replicas import (
     Host,
     Metadata,
     broker,
+    config,
     feature,
     partition_record,
     topic,
@@ -74,12 +76,13 @@ class Reading:
 
 def run(tmp_path: Path, test: Callable[[Reading], Awaitable[None]]) -> None:
     async def body() -> None:
-        host = Host(tmp_path, dir_count=1, log_segment_bytes="250")
+        host = Host(tmp_path, dir_count=1)
         metadata = Metadata(host.manager.roles)
         metadata.apply(
             feature(),
             broker(1, *host.directories),
             topic(),
+            config(SEGMENT_BYTES, "250"),
             partition_record([1], [host.directory(0)]),
         )
         reading = Reading(host, await host.online())

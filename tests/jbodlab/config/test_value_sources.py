@@ -1,0 +1,108 @@
+"""What is described of topics and brokers, beside what Apache Kafka 4.3.1 describes.
+
+`topic_configs_4.3.1.txt` is what its `kafka-configs --describe --all` prints of a topic without
+configs (name, value, the default among the synonyms), `broker_configs_4.3.1.txt` what its
+`KafkaConfig.configDef` defines (name, type, default).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from jbodlab.config import dynamic_keys, key_table, topic_keys
+from jbodlab.config.value_sources import BrokerLayers, describe_broker, describe_topic
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+NOTHING_SET = BrokerLayers(broker={}, all_brokers={}, static={})
+TYPES = {
+    "BOOLEAN": 1,
+    "STRING": 2,
+    "INT": 3,
+    "SHORT": 4,
+    "LONG": 5,
+    "DOUBLE": 6,
+    "LIST": 7,
+    "CLASS": 8,
+    "PASSWORD": 9,
+}
+REQUIRED = {"node.id", "process.roles", "controller.listener.names"}
+"""Of these Kafka has no default; here the start of a process says that they are missing."""
+
+OTHER_DEFAULTS = {"queued.max.request.bytes"}
+"""Documented in docs/differences-from-kafka.md."""
+
+
+def rows(name: str) -> Iterator[list[str]]:
+    return (line.split("|") for line in (GOLDEN / name).read_text().splitlines())
+
+
+def test_topics_have_kafkas_settings_values_and_synonyms() -> None:
+    ours = {
+        each.name: (each.value, [f"{one.name}={one.value}" for one in each.synonyms])
+        for each in describe_topic({}, NOTHING_SET)
+    }
+    for name, value, synonym in rows("topic_configs_4.3.1.txt"):
+        assert ours.pop(name) == (value, [synonym] if synonym else []), name
+    assert set(ours) == {"min.insync.replicas", "retention.bytes"}
+
+
+def test_brokers_have_kafkas_settings_types_and_defaults() -> None:
+    ours = {each.name: each for each in describe_broker(NOTHING_SET)}
+    for name, kind, default in rows("broker_configs_4.3.1.txt"):
+        found = ours.pop(name)
+        assert found.config_type == TYPES[kind], name
+        if name not in (*REQUIRED, *OTHER_DEFAULTS) and kind != "PASSWORD":
+            assert found.value == (None if default == "null" else default), name
+    ours_alone = {name for name in ours if not name.startswith(("jbodlab.", "log.dir."))}
+    # Internal ones of Kafka, and those that are dynamic only.
+    assert ours_alone == {
+        "follower.replication.throttled.rate",
+        "leader.replication.throttled.rate",
+        "log.initial.task.delay.ms",
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+        "unclean.leader.election.interval.ms",
+    }
+
+
+def test_synonyms_are_in_their_own_unit_and_the_value_in_that_of_the_topic() -> None:
+    layers = BrokerLayers(
+        broker={}, all_brokers={}, static={"log.retention.hours": "2", "log.roll.hours": "3"}
+    )
+    found = {each.name: each for each in describe_topic({"segment.ms": "7"}, layers)}
+    retention, roll = found["retention.ms"], found["segment.ms"]
+    assert (retention.value, retention.source) == ("7200000", 4)
+    assert [(one.name, one.value) for one in retention.synonyms] == [("log.retention.hours", "2")]
+    assert (roll.value, roll.source) == ("7", 1)
+    assert [(one.name, one.value) for one in roll.synonyms] == [
+        ("segment.ms", "7"),
+        ("log.roll.hours", "3"),
+    ]
+
+
+def test_passwords_are_described_without_their_values() -> None:
+    layers = BrokerLayers(broker={}, all_brokers={}, static={"ssl.key.password": "secret"})
+    found = {each.name: each for each in describe_broker(layers)}["ssl.key.password"]
+    assert found.is_sensitive
+    assert found.value is None
+    assert [one.value for one in found.synonyms] == [None]
+
+
+def test_the_internal_size_of_segments_is_described_where_it_is_set() -> None:
+    name = "internal.segment.bytes"
+    assert name not in {each.name for each in describe_topic({}, NOTHING_SET)}
+    (found,) = (each for each in describe_topic({name: "9"}, NOTHING_SET) if each.name == name)
+    assert (found.value, found.source) == ("9", 1)
+
+
+def test_what_has_no_effect_says_why() -> None:
+    unused = [key for key in dynamic_keys.BROKER_TABLE.values() if not key.has_effect]
+    assert "log.cleaner.backoff.ms" in {key.name for key in unused}
+    assert all(key.meaning.startswith("without effect: ") for key in unused)
+
+
+def test_every_default_is_a_value_that_may_be_set() -> None:
+    for table in (dynamic_keys.BROKER_TABLE, topic_keys.TOPIC_CONFIGS):
+        defaults = {name: key.default for name, key in table.items() if key.default}
+        _, unknown = key_table.read(table, defaults)
+        assert not unknown
