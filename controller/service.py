@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from controller.active_controller import ActiveController, Decision
 from controller.added_partitions import create_partitions
 from controller.brokers import heartbeat, late_heartbeat
+from controller.client_quotas import alter_client_quotas
 from controller.configs import alter_configs, incremental_alter_configs
 from controller.directories import assign_replicas_to_dirs
 from controller.elections import elect_leaders
@@ -184,6 +185,12 @@ class ControllerService:
         """All configs of some resources are replaced."""
         return await self._run(message, alter_configs, _failed_configs)
 
+    async def AlterClientQuotas(  # noqa: N802
+        self, message: pb.AlterClientQuotasRequest
+    ) -> Any:
+        """Quotas of clients are set and removed."""
+        return await self._run(message, alter_client_quotas, _failed_quotas)
+
     async def UpdateFeatures(  # noqa: N802
         self, message: pb.UpdateFeaturesRequest
     ) -> Any:
@@ -319,6 +326,19 @@ def _failed_growth(
                 name=topic.name, error_code=error.code, error_message=error.message
             )
             for topic in request.topics
+        )
+    )
+
+
+def _failed_quotas(
+    request: requests.AlterClientQuotasRequest, error: KafkaError
+) -> requests.AlterClientQuotasResponse:
+    return requests.AlterClientQuotasResponse(
+        entries=tuple(
+            requests.AlteredQuota(
+                entity=entry.entity, error_code=error.code, error_message=error.message
+            )
+            for entry in request.entries
         )
     )
 

@@ -525,6 +525,63 @@ class AlterConfigsResponse:
     metadata_offset: Offset = Offset(-1)
 
 
+# AlterClientQuotas, API 49, version 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaEntityName:
+    """A part of whom a quota is for: `user` or `client-id`; the name is None for the default."""
+
+    entity_type: str
+    entity_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaChange:
+    """A quota to be set, or removed."""
+
+    key: str
+    value: float = 0.0
+    remove: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaEntry:
+    """Changes of the quotas of one entity."""
+
+    entity: tuple[QuotaEntityName, ...]
+    ops: tuple[QuotaChange, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterClientQuotasRequest:
+    """Quotas to set and remove, of each entity all or none."""
+
+    entries: tuple[QuotaEntry, ...]
+    validate_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlteredQuota:
+    """What became of one entity's changes."""
+
+    entity: tuple[QuotaEntityName, ...]
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterClientQuotasResponse:
+    """One entry for each of the request.
+
+    Attributes:
+        metadata_offset: Beyond Kafka: who has applied the metadata so far knows the changes.
+    """
+
+    entries: tuple[AlteredQuota, ...] = ()
+    metadata_offset: Offset = Offset(-1)
+
+
 # UpdateFeatures, API 57, version 2
 
 

@@ -157,6 +157,15 @@ class ControllerChannel:
         )
         return response
 
+    async def alter_client_quotas(
+        self, request: requests.AlterClientQuotasRequest, timeout_s: float
+    ) -> requests.AlterClientQuotasResponse:
+        """Set and remove quotas of clients."""
+        response: requests.AlterClientQuotasResponse = await self._call(
+            "AlterClientQuotas", request, timeout_s
+        )
+        return response
+
     async def update_features(
         self, request: requests.UpdateFeaturesRequest, timeout_s: float
     ) -> requests.UpdateFeaturesResponse:

@@ -59,7 +59,7 @@ def scalar(hint: Any, where: str) -> Codec:
         return Codec(lambda value: f"{value}.bytes", lambda raw: f"to_uuid({where!r}, {raw})")
     if plain is ErrorCode:
         return Codec(lambda value: value, lambda raw: f"to_error_code({raw})")
-    assert plain in (bool, bytes, int, str), f"{where}: {hint}"
+    assert plain in (bool, bytes, float, int, str), f"{where}: {hint}"
     return ITSELF
 
 

@@ -104,6 +104,11 @@ class ControllerStub:
                 request_serializer=jbodlab_dot_rpc_dot_controller__pb2.AlterConfigsRequest.SerializeToString,
                 response_deserializer=jbodlab_dot_rpc_dot_controller__pb2.AlterConfigsResponse.FromString,
                 _registered_method=True)
+        self.AlterClientQuotas = channel.unary_unary(
+                '/jbodlab.rpc.Controller/AlterClientQuotas',
+                request_serializer=jbodlab_dot_rpc_dot_controller__pb2.AlterClientQuotasRequest.SerializeToString,
+                response_deserializer=jbodlab_dot_rpc_dot_controller__pb2.AlterClientQuotasResponse.FromString,
+                _registered_method=True)
         self.UpdateFeatures = channel.unary_unary(
                 '/jbodlab.rpc.Controller/UpdateFeatures',
                 request_serializer=jbodlab_dot_rpc_dot_controller__pb2.UpdateFeaturesRequest.SerializeToString,
@@ -208,6 +213,12 @@ class ControllerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AlterClientQuotas(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def UpdateFeatures(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -299,6 +310,11 @@ def add_ControllerServicer_to_server(servicer, server):
                     servicer.AlterConfigs,
                     request_deserializer=jbodlab_dot_rpc_dot_controller__pb2.AlterConfigsRequest.FromString,
                     response_serializer=jbodlab_dot_rpc_dot_controller__pb2.AlterConfigsResponse.SerializeToString,
+            ),
+            'AlterClientQuotas': grpc.unary_unary_rpc_method_handler(
+                    servicer.AlterClientQuotas,
+                    request_deserializer=jbodlab_dot_rpc_dot_controller__pb2.AlterClientQuotasRequest.FromString,
+                    response_serializer=jbodlab_dot_rpc_dot_controller__pb2.AlterClientQuotasResponse.SerializeToString,
             ),
             'UpdateFeatures': grpc.unary_unary_rpc_method_handler(
                     servicer.UpdateFeatures,
@@ -694,6 +710,33 @@ class Controller:
             '/jbodlab.rpc.Controller/AlterConfigs',
             jbodlab_dot_rpc_dot_controller__pb2.AlterConfigsRequest.SerializeToString,
             jbodlab_dot_rpc_dot_controller__pb2.AlterConfigsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AlterClientQuotas(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/jbodlab.rpc.Controller/AlterClientQuotas',
+            jbodlab_dot_rpc_dot_controller__pb2.AlterClientQuotasRequest.SerializeToString,
+            jbodlab_dot_rpc_dot_controller__pb2.AlterClientQuotasResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -21,6 +21,7 @@ import pytest
 from controller import (
     added_partitions,
     brokers,
+    client_quotas,
     configs,
     directories,
     elections,
@@ -64,6 +65,7 @@ DECIDED: dict[str, tuple[Callable[..., Any], int | str | None]] = {
     "AllocateProducerIds": (producer_ids.allocate_producer_ids, None),
     "IncrementalAlterConfigs": (configs.incremental_alter_configs, None),
     "AlterConfigs": (configs.alter_configs, None),
+    "AlterClientQuotas": (client_quotas.alter_client_quotas, None),
     "UpdateFeatures": (feature_updates.update_features, "timeout_ms"),
 }
 READ = {"ListPartitionReassignments", "DescribeQuorum", "MetadataStream"}
@@ -181,19 +183,23 @@ def test_a_heartbeat_that_waited_too_long_still_counts_as_contact() -> None:
     asyncio.run(scenario())
 
 
+def name_of(element: Any) -> object:
+    names = ("name", "resource_name", "entity")
+    return next((getattr(element, each) for each in names if hasattr(element, each)), None)
+
+
 def codes_of(response: Any) -> tuple[list[object], list[tuple[int, str]]]:
     """Return which elements a response has, by name, and their codes; or the one at its top."""
     if hasattr(response, "error_code"):
         return [], [(response.error_code, response.error_message)]
     (elements,) = (
         getattr(response, field)
-        for field in ("topics", "responses", "results")
+        for field in ("topics", "responses", "results", "entries")
         if hasattr(response, field)
     )
-    names = [
-        getattr(each, "name", None) or getattr(each, "resource_name", None) for each in elements
+    return [name_of(each) for each in elements], [
+        (each.error_code, each.error_message) for each in elements
     ]
-    return names, [(each.error_code, each.error_message) for each in elements]
 
 
 @pytest.mark.parametrize("name", DECIDED)
@@ -210,11 +216,9 @@ def test_an_error_of_a_whole_operation_is_answered_at_the_top_or_for_each_elemen
 
             names, codes = codes_of(response)
             assert codes == [(error.code, error.message)] * max(len(names), 1)
-            elements = getattr(request, "topics", getattr(request, "resources", ()))
-            assert names == [
-                getattr(each, "name", None) or getattr(each, "resource_name", None)
-                for each in elements
-            ]
+            lists = ("topics", "resources", "entries")
+            elements = next((getattr(request, one) for one in lists if hasattr(request, one)), ())
+            assert names == [name_of(each) for each in elements]
 
     asyncio.run(scenario())
 

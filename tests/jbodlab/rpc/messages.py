@@ -293,6 +293,31 @@ MESSAGES = [
         current_metadata_offset=Offset(1),
         cordoned_log_dirs=(),
     ),
+    values.AlterClientQuotasRequest(
+        entries=(
+            values.QuotaEntry(
+                entity=(
+                    values.QuotaEntityName(entity_type="user", entity_name="u"),
+                    values.QuotaEntityName(entity_type="client-id"),
+                ),
+                ops=(
+                    values.QuotaChange(key="request_percentage", value=12.5),
+                    values.QuotaChange(key="producer_byte_rate", remove=True),
+                ),
+            ),
+        ),
+        validate_only=True,
+    ),
+    values.AlterClientQuotasResponse(
+        entries=(
+            values.AlteredQuota(
+                entity=(values.QuotaEntityName(entity_type="user"),),
+                error_code=ErrorCode.INVALID_REQUEST,
+                error_message="no",
+            ),
+        ),
+        metadata_offset=Offset(9),
+    ),
     values.UpdateFeaturesRequest(
         feature_updates=(
             values.FeatureUpdate(feature="a", max_version_level=0, upgrade_type=2),

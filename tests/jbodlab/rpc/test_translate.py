@@ -38,6 +38,7 @@ SCALARS = {
     bool: st.booleans(),
     bytes: st.binary(max_size=20),
     int: NUMBERS,
+    float: st.floats(allow_nan=False),
     str: st.text(max_size=8),
     # Zero is no id.
     UUID: st.integers(1, 2**128 - 1).map(lambda number: UUID(int=number)),

@@ -1,0 +1,113 @@
+"""AlterClientQuotas: what clients may send, fetch and keep busy; entry by entry.
+
+Source: `org.apache.kafka.controller.ClientQuotaControlManager`, KIP-546.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from controller.state import ControllerResult, ControllerState, RecordList
+from jbodlab.client_quota import CLIENT_ID, ENFORCED, IP, USER, WHOLE
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError
+from jbodlab.ids import Offset
+from jbodlab.image.settings_image import QuotaEntities
+from jbodlab.records.config_records import ClientQuotaRecord, QuotaEntity
+from jbodlab.requests import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    AlteredQuota,
+    QuotaChange,
+    QuotaEntry,
+)
+
+
+def alter_client_quotas(
+    request: AlterClientQuotasRequest, state: ControllerState, _now_ms: int
+) -> ControllerResult[AlterClientQuotasResponse]:
+    """Set and remove quotas; of each entry all or none.
+
+    Raises:
+        KafkaError: POLICY_VIOLATION, too many changes for one request.
+    """
+    times = Counter(_entities(entry) for entry in request.entries)
+    records = RecordList(state.metadata_version)
+    answers = []
+    for entry in request.entries:
+        code, text = ErrorCode.NONE, ""
+        try:
+            if times[_entities(entry)] > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "an entity is named twice")
+            for record in list(_changes(entry, state)):
+                records.add(record)
+        except KafkaError as error:
+            code, text = error.code, error.message
+        answers.append(AlteredQuota(entity=entry.entity, error_code=code, error_message=text))
+    records.check_size()
+    if request.validate_only:
+        records = RecordList(state.metadata_version)
+    return ControllerResult(
+        response=AlterClientQuotasResponse(
+            entries=tuple(answers),
+            metadata_offset=Offset(state.next_offset + len(records) - 1 if len(records) else -1),
+        ),
+        records=records.as_tuple(),
+        atomic=True,
+    )
+
+
+def _changes(entry: QuotaEntry, state: ControllerState) -> Iterator[ClientQuotaRecord]:
+    """Yield the records of one entry; raises KafkaError where a change is not possible."""
+    _check_entity(entry)
+    before = state.image.quotas.get(_entities(entry), {})
+    for change in entry.ops:
+        _check_key(change)
+        if change.remove:
+            if change.key in before:
+                yield _record(entry, change.key, 0.0, remove=True)
+        elif before.get(change.key) != change.value:
+            yield _record(entry, change.key, change.value, remove=False)
+
+
+def _record(entry: QuotaEntry, key: str, value: float, *, remove: bool) -> ClientQuotaRecord:
+    entity = tuple(
+        QuotaEntity(entity_type=each.entity_type, entity_name=each.entity_name)
+        for each in entry.entity
+    )
+    return ClientQuotaRecord(entity=entity, key=key, value=value, remove=remove)
+
+
+def _entities(entry: QuotaEntry) -> QuotaEntities:
+    return frozenset((each.entity_type, each.entity_name) for each in entry.entity)
+
+
+def _check_entity(entry: QuotaEntry) -> None:
+    kinds = [each.entity_type for each in entry.entity]
+    if not kinds:
+        raise _invalid("Invalid empty client quota entity")
+    if len(set(kinds)) < len(kinds):
+        raise _invalid("Invalid client quota entity, contains duplicate entity entry")
+    if IP in kinds:
+        raise _invalid("quotas of IP addresses are not supported")
+    for each in entry.entity:
+        if each.entity_type not in (USER, CLIENT_ID):
+            raise _invalid(f"Unhandled client quota entity type: {each.entity_type}")
+        if each.entity_name == "":
+            raise _invalid(f"Empty {each.entity_type} not supported")
+
+
+def _check_key(change: QuotaChange) -> None:
+    if change.key not in ENFORCED:
+        raise _invalid(f"Invalid configuration key {change.key}, or one that is not supported")
+    if change.remove:
+        return
+    if not change.value > 0:
+        raise _invalid(f"Quota {change.key} must be greater than 0")
+    if change.key in WHOLE and not float(change.value).is_integer():
+        raise _invalid(f"Quota {change.key} must be an integer value")
+
+
+def _invalid(text: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, text)
