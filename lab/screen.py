@@ -14,7 +14,6 @@ class Tone(Enum):
     HEADING = "\033[1m"
     BAD = "\033[31m"
     GOOD = "\033[32m"
-    DIM = "\033[2m"
 
 
 class Screen:

@@ -87,11 +87,6 @@ class Cluster:
     features: FeaturesImage = field(default_factory=FeaturesImage)
     assumed_min_isr: AssumedMinIsr = field(default_factory=AssumedMinIsr)
 
-    def change_at(self, broker: BrokerId, offset: int) -> BrokerChange | None:
-        """Return the last change of a broker at or before an offset."""
-        own = self.changes.get(broker, ())
-        return next((each for each in reversed(own) if each.source.offset <= offset), None)
-
     def min_isr(self, topic: str) -> MinIsrInForce:
         """Return `min.insync.replicas` of a topic."""
         return min_isr_in_force(

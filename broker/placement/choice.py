@@ -77,16 +77,3 @@ def candidates(
     open_ones = [directory for directory in counts if directory not in cordoned]
     usable = [directory for directory in open_ones if directory not in full]
     return tuple(sorted(usable or open_ones, key=lambda directory: counts[directory]))
-
-
-def choose_directory(
-    counts: Mapping[DirectoryId, float],
-    *,
-    target: DirectoryId = UNASSIGNED,
-    preferred: DirectoryId | None = None,
-    full: Set[DirectoryId] = frozenset(),
-    cordoned: Set[DirectoryId] = frozenset(),
-) -> DirectoryId | None:
-    """Return the best of `candidates`; None if there is none."""
-    found = candidates(counts, target=target, preferred=preferred, full=full, cordoned=cordoned)
-    return next(iter(found), None)

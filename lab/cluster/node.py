@@ -261,13 +261,6 @@ class Broker(Node):
             self._preload.clear()
         self.thaw()
 
-    def use_log_dirs(self, paths: Sequence[Path]) -> None:
-        """Give it other log directories; they count from the next start."""
-        self.log_dirs = [LogDir(path, self._faults) for path in paths]
-        for one in self.log_dirs:
-            one.preload = self._preload
-        self.set_property("log.dirs", ",".join(map(str, paths)))
-
     def log_dir_at(self, path: Path) -> LogDir:
         """Return the log directory with this path."""
         return next((one for one in self.log_dirs if one.path == path), None) or LogDir(

@@ -27,7 +27,6 @@ NO_TIMESTAMP = -1
 _OFFSET_ENTRY = struct.Struct(">ii")
 _TIME_ENTRY = struct.Struct(">qi")
 _ABORTED = struct.Struct(">hqqqq")
-_ABORTED_VERSION = 0
 _TIMESTAMP = struct.Struct(">q")
 _TIMESTAMP_OFFSET = 18
 

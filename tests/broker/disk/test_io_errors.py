@@ -138,7 +138,7 @@ def test_call_that_never_returns_takes_exactly_its_directory_offline(
         first, *others = log_dirs.all
         watcher = LogDirProbe(log_dirs, interval_ms=60_000, deadline_ms=100)
         watcher.start()
-        await eventually(lambda: first.running_calls == (0, 0))
+        await eventually(lambda: not any(queue.running_call for queue in first.queues.values()))
 
         disk.resume = threading.Event()
         hanging = first.run(lambda: WORK[work](first, log))

@@ -199,7 +199,7 @@ def test_work_of_any_length_is_no_failure_as_long_as_no_step_hangs(tmp_path: Pat
 
         gate = threading.Event()
         work = log_dirs.all[0].run(lambda: gate.wait(10))
-        await eventually(lambda: log_dirs.all[0].running_calls[0])
+        await eventually(lambda: log_dirs.all[0].queues["serving"].running_call)
         await pass_by(5)
         gate.set()
         await work
@@ -257,7 +257,7 @@ def test_loading_logs_may_take_as_long_as_it_needs(tmp_path: Path) -> None:
 
         gate = threading.Event()
         work = loading.run(lambda: gate.wait(10))
-        await eventually(lambda: loading.running_calls[0])
+        await eventually(lambda: loading.queues["serving"].running_call)
         await pass_by(1)
         gate.set()
         await work

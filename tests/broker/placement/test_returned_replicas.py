@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from uuid import UUID
 
+from broker import metrics
 from broker.disk.loading import load_revived
 from broker.disk.log_dir import LogDir
 from broker.disk.log_dirs import LogDirs
@@ -150,7 +151,7 @@ def test_replica_comes_back_as_a_follower_with_its_log(tmp_path: Path) -> None:
         assert replica.log.log_dir is life
         assert replica.log.end_offset == 5
         assert replica.log.config.segment_bytes == 2_000_000
-        assert story.manager.registry.offline_count == 0
+        assert not metrics.is_offline(replica)
         assert [each.log for each in story.manager.logs_in(life)] == [replica.log]
         assert story.sender.told == {}
 
@@ -321,7 +322,7 @@ def test_second_failure_takes_the_returned_replicas_offline_again(tmp_path: Path
         await story.host.produced(batch(2))
         for _ in range(3):
             story.fail()
-            assert story.manager.registry.offline_count == 1
+            assert metrics.is_offline(story.replica())
             story.metadata.apply(directories_left(1, there), change(leader=-1))
             await story.revive()
             assert isinstance(story.replica().state, Following)
