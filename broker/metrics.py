@@ -20,13 +20,29 @@ from broker.moves.move import Move
 from broker.moves.replica_move import MoveState
 from broker.replica.partition import Partition
 from broker.replica_manager import ReplicaManager
+from broker.traffic import TopicCount, Traffic
 from jbodlab.metrics import Metric, counter, gauge, gauges, histograms
+from jbodlab.protocol.api_table import ApiKey
 
 LOG_MANAGER = "kafka_log_LogManager"
 REPLICA_MANAGER = "kafka_server_ReplicaManager"
 MOVES = "kafka_server_ReplicaAlterLogDirsManager"
 METADATA = "kafka_server_broker_metadata_metrics"
+REQUESTS = "kafka_network_RequestMetrics"
+TOPICS = "kafka_server_BrokerTopicMetrics"
 LOG_DIRECTORY = "logDirectory"
+
+TOPIC_COUNTS = {
+    TopicCount.BYTES_IN: "bytes of batches appended for clients",
+    TopicCount.BYTES_OUT: "bytes of batches sent to consumers",
+    TopicCount.MESSAGES_IN: "records appended for clients",
+    TopicCount.REPLICATION_BYTES_IN: "bytes of batches fetched from leaders",
+    TopicCount.REPLICATION_BYTES_OUT: "bytes of batches sent to followers",
+    TopicCount.TOTAL_PRODUCE_REQUESTS: "partitions in produce requests",
+    TopicCount.TOTAL_FETCH_REQUESTS: "partitions in answers to fetch requests",
+    TopicCount.FAILED_PRODUCE_REQUESTS: "of those in produce requests, refused ones",
+    TopicCount.FAILED_FETCH_REQUESTS: "of those in answers to fetch requests, refused ones",
+}
 
 
 class BrokerMetrics:
@@ -39,6 +55,7 @@ class BrokerMetrics:
         lifecycle: Its life.
         feed: Its metadata.
         conditions: Which of its directories are full or slow.
+        traffic: What its clients and followers sent and were sent.
     """
 
     def __init__(
@@ -51,6 +68,7 @@ class BrokerMetrics:
         feed: MetadataFeed,
         conditions: ConditionMonitor,
         wall_ms: Callable[[], int],
+        traffic: Traffic,
     ) -> None:
         self._log_dirs = log_dirs
         self._replicas = replicas
@@ -59,6 +77,7 @@ class BrokerMetrics:
         self._feed = feed
         self._conditions = conditions
         self._wall_ms = wall_ms
+        self._traffic = traffic
 
     def __call__(self) -> Iterator[Metric]:
         """Return all metrics as they are now."""
@@ -77,6 +96,8 @@ class BrokerMetrics:
             self._lifecycle.state,
         )
         yield from self._metadata()
+        yield from self._requests()
+        yield from self._topics()
 
     def _directories(self) -> Iterator[Metric]:
         dirs = self._log_dirs.all
@@ -121,10 +142,29 @@ class BrokerMetrics:
             "jbodlab_log_dir_call_seconds",
             "time that calls to a log directory took; long: such as loading and flushing",
             [
-                ({LOG_DIRECTORY: str(log_dir.path), "call": call}, latency)
+                ({LOG_DIRECTORY: str(log_dir.path), "call": call}, queue.latency)
                 for log_dir in self._log_dirs.watched
-                for call, latency in log_dir.latencies.items()
+                for call, queue in log_dir.queues.items()
             ],
+        )
+        yield from self._directory_queues()
+
+    def _directory_queues(self) -> Iterator[Metric]:
+        queues = [
+            ({LOG_DIRECTORY: str(log_dir.path), "queue": name}, queue)
+            for log_dir in self._log_dirs.watched
+            for name, queue in log_dir.queues.items()
+        ]
+        yield Metric(
+            "jbodlab_log_dir_queue_length",
+            "gauge",
+            "calls to a log directory that have no result yet",
+            [("", labels, queue.queue_length) for labels, queue in queues],
+        )
+        yield histograms(
+            "jbodlab_log_dir_queue_seconds",
+            "time that calls to a log directory waited for its thread",
+            [(labels, queue.wait) for labels, queue in queues],
         )
 
     def _directory_conditions(self) -> Iterator[Metric]:
@@ -276,6 +316,48 @@ class BrokerMetrics:
             ("last_applied_record_lag_ms", "time since then", lag_ms),
         ):
             yield gauge(f"{METADATA}_{name}", meaning, value)
+
+    def _requests(self) -> Iterator[Metric]:
+        traffic = self._traffic
+        yield Metric(
+            f"{REQUESTS}_Requests_total",
+            "counter",
+            "requests by API",
+            [("", {"request": _name(api)}, count) for api, count in traffic.requests.items()],
+        )
+        yield Metric(
+            f"{REQUESTS}_Errors_total",
+            "counter",
+            "requests that failed as a whole, by API and error",
+            [
+                ("", {"request": _name(api), "error": error.name}, count)
+                for (api, error), count in traffic.errors.items()
+            ],
+        )
+        yield histograms(
+            f"{REQUESTS}_TotalTimeMs",
+            "time until the answer to a request was there, waits for data and replicas included",
+            [({"request": _name(api)}, times) for api, times in traffic.times_ms.items()],
+        )
+
+    def _topics(self) -> Iterator[Metric]:
+        traffic = self._traffic
+        traffic.keep(self._feed.image.topics.by_name)
+        for count, meaning in TOPIC_COUNTS.items():
+            yield Metric(
+                f"{TOPICS}_{count.value}_total",
+                "counter",
+                meaning,
+                [
+                    ("", {}, traffic.total[count]),
+                    *(("", {"topic": topic}, found[count]) for topic, found in traffic.topics()),
+                ],
+            )
+
+
+def _name(api: ApiKey) -> str:
+    """Return an API's name as Kafka writes it."""
+    return "".join(word.capitalize() for word in api.name.split("_"))
 
 
 def max_lag(moves: Sequence[Move]) -> int:

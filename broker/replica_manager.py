@@ -28,6 +28,7 @@ from broker.replica.client_requests import (
     READ_COMMITTED,
     AppendEntry,
     AppendResult,
+    DeletedRecords,
     EpochAnswer,
     EpochQuery,
     FetchEntry,
@@ -36,6 +37,7 @@ from broker.replica.client_requests import (
     LogDirDescription,
     OffsetAnswer,
     OffsetQuery,
+    RecordDeletion,
     SessionFetched,
     SessionRequest,
 )
@@ -46,13 +48,15 @@ from broker.replica.partition import Partition
 from broker.replica.registry import ReplicaRegistry
 from broker.replica.topic_settings import SettingsOfTopics
 from broker.replica_roles import ReplicaRoles
-from broker.serving import offset_queries
+from broker.serving import offset_queries, record_deletion
+from broker.serving.closest_replica import ClosestReplica
 from broker.serving.fetch_sessions import FetchSessions
 from broker.serving.fetching import FetchService
 from broker.serving.log_dir_descriptions import describe_log_dirs
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import BrokerId, TopicId, TopicPartition
 from jbodlab.image.partition_registration import PartitionRegistration
+from jbodlab.log.producer_state import ProducerEntry
 from jbodlab.loop_clock import loop_ms
 from jbodlab.outside import Outside
 from jbodlab.records.metadata_version import JBOD_LEVEL
@@ -69,6 +73,8 @@ class ReplicationSettings:
     producer_id_expiration_ms: int = 86_400_000
     move_threads: int | None = None
     """Moves between directories that copy at the same time; None: as many as directories."""
+    sends_consumers_away: bool = False
+    """Whether consumers read from a replica in their rack (KIP-392)."""
     move_rate: int | None = None
     """Bytes in a second that all of them may copy; None: without limit."""
 
@@ -130,7 +136,12 @@ class ReplicaManager:
         self._timers: list[asyncio.TimerHandle] = []
         self.isr_changes = IsrChanges()
         self._appends = AppendService(registry, self._loop, outside)
-        self._fetches = FetchService(registry, self._loop, leader_quota)
+        self._fetches = FetchService(
+            registry,
+            self._loop,
+            leader_quota,
+            ClosestReplica(registry.rack_of) if settings.sends_consumers_away else None,
+        )
         self._sessions = FetchSessions(
             self._fetches, self._loop, self._clock.now_ms, outside.random_bytes
         )
@@ -226,6 +237,18 @@ class ReplicaManager:
     def epoch_end_offset(self, query: EpochQuery) -> EpochAnswer:
         """Say where a leader epoch ends."""
         return offset_queries.epoch_end_offset(self.registry, query)
+
+    def delete_records(
+        self, deletions: Sequence[RecordDeletion], timeout_ms: int
+    ) -> asyncio.Future[list[DeletedRecords]]:
+        """Let logs that are led here begin later; see `record_deletion`."""
+        return self._loop.create_task(
+            record_deletion.delete_records(self.registry, deletions, timeout_ms)
+        )
+
+    def producers(self, topic_partition: TopicPartition) -> Sequence[tuple[int, ProducerEntry]]:
+        """Return the producers that a replica remembers; raises KafkaError if there is none."""
+        return self.registry.usable_log(topic_partition).producers.entries
 
     def describe_log_dirs(
         self, topics: Mapping[str, set[int]] | None

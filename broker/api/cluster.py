@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from broker.api import authorized_operations
 from broker.api.answer import RequestContext, Response
-from broker.api.metadata import OPERATIONS_NOT_ASKED_FOR
 from broker.metadata_cache import MetadataCache
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
@@ -39,7 +39,7 @@ class DescribeClusterResponse(Response):
     cluster_id: str = ""
     controller_id: int = -1
     brokers: tuple[DescribeClusterBroker, ...] = ()
-    cluster_authorized_operations: int = OPERATIONS_NOT_ASKED_FOR
+    cluster_authorized_operations: int = authorized_operations.NOT_ASKED_FOR
 
 
 class DescribeClusterApi:
@@ -68,6 +68,11 @@ class DescribeClusterApi:
             cluster_id=self._cluster_id,
             controller_id=self._cache.controller_id(),
             brokers=tuple(self._brokers(context.listener_name, include_fenced=include_fenced)),
+            cluster_authorized_operations=(
+                authorized_operations.ON_CLUSTER
+                if request.include_cluster_authorized_operations
+                else authorized_operations.NOT_ASKED_FOR
+            ),
         )
 
     def failure(

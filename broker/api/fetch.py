@@ -8,16 +8,19 @@ full response.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
-from broker.api.answer import Answer, Encoded, Later, RequestContext, milliseconds
+from broker.api.answer import Answer, Encoded, Later, RequestContext, asking_replica, milliseconds
 from broker.api.leader_hints import LeaderHints
 from broker.api.ports import Replicas
+from broker.client_quotas import ClientQuotas
 from broker.metadata_cache import MetadataCache
 from broker.replica.client_requests import (
+    CONSUMER_ID,
     READ_COMMITTED,
     FetchEntry,
     FetchParams,
@@ -25,6 +28,8 @@ from broker.replica.client_requests import (
     SessionFetched,
     SessionRequest,
 )
+from broker.traffic import Traffic
+from jbodlab.client_quota import CONSUMER_RATE
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
 from jbodlab.ids import BrokerId, TopicId, TopicIdPartition, TopicPartition
@@ -49,12 +54,14 @@ Clients ask for 50 MB and more. What a client is slow to read lies in this broke
 each connection; smaller answers are asked for more often and arrive no later.
 """
 
+ANY_REPLICA_FROM = 11
+"""From here on a consumer tells its rack, and may ask any replica (KIP-392)."""
+
 ENTRIES_AT_ONCE = 1_000
 """Partitions of a request that are read before others are answered."""
 
 T = TypeVar("T")
 
-NO_REPLICA = -1
 UNKNOWN = -1
 LONG_MAX = 2**63 - 1
 
@@ -62,16 +69,25 @@ LONG_MAX = 2**63 - 1
 class FetchApi:
     """Reads, and answers when there is enough data or the wait is over."""
 
-    def __init__(self, replicas: Replicas, cache: MetadataCache, broker_id: BrokerId) -> None:
+    def __init__(
+        self,
+        replicas: Replicas,
+        cache: MetadataCache,
+        broker_id: BrokerId,
+        traffic: Traffic,
+        quotas: ClientQuotas,
+    ) -> None:
         self._replicas = replicas
         self._cache = cache
         self._broker_id = broker_id
+        self._traffic = traffic
+        self._quotas = quotas
 
     def answer(self, request: FetchRequest, context: RequestContext) -> Answer:
         """Read from every partition of the request."""
         session_id = getattr(request, "session_id", NO_SESSION)
         session_epoch = getattr(request, "session_epoch", FINAL_SESSION_EPOCH)
-        params = _params(request)
+        params = _params(request, context.version)
         in_session = (
             params.is_follower
             and session_epoch != FINAL_SESSION_EPOCH
@@ -88,13 +104,7 @@ class FetchApi:
         )
         if None in names:
             # A topic is unknown, and an error is answered at once.
-            params = FetchParams(
-                replica_id=params.replica_id,
-                replica_epoch=params.replica_epoch,
-                max_wait_ms=0,
-                min_bytes=params.min_bytes,
-                max_bytes=params.max_bytes,
-            )
+            params = dataclasses.replace(params, max_wait_ms=0)
         if in_session:
             session = SessionRequest(
                 session_id=session_id, epoch=session_epoch, forgotten=_forgotten(request)
@@ -105,7 +115,8 @@ class FetchApi:
                 partial(self._replicas.hurry_session, session_id),
             )
         future = _begun(partial(self._replicas.fetch, params), entries)
-        return Later(future, partial(self._response, request, context, names))
+        by_follower = params.is_follower
+        return Later(future, partial(self._response, request, context, names, by_follower))
 
     def failure(self, request: FetchRequest, context: RequestContext, error: KafkaError) -> Encoded:
         """Return the error for the whole request, or for every partition before version 7."""
@@ -133,8 +144,18 @@ class FetchApi:
         request: FetchRequest,
         context: RequestContext,
         names: list[str | None],
+        by_follower: bool,
         results: list[FetchResult],
     ) -> Encoded:
+        self._count(results, by_follower=by_follower)
+        throttle_ms = 0
+        if not by_follower:
+            throttle_ms = self._quotas.throttle(
+                CONSUMER_RATE,
+                context.header.client_id,
+                context.connection,
+                sum(result.records_size for result in results),
+            )
         hints = LeaderHints(self._cache, self._broker_id, context.listener_name)
         remaining = iter(results)
         topics = [
@@ -148,7 +169,11 @@ class FetchApi:
         assert next(remaining, None) is None
         return Encoded(
             fetch_response(
-                context.version, context.correlation_id, topics, endpoints=hints.endpoints
+                context.version,
+                context.correlation_id,
+                topics,
+                throttle_ms=throttle_ms,
+                endpoints=hints.endpoints,
             )
         )
 
@@ -159,6 +184,7 @@ class FetchApi:
         names: list[str | None],
         fetched: SessionFetched,
     ) -> Encoded:
+        self._count(fetched.results, by_follower=True)
         hints = LeaderHints(self._cache, self._broker_id, context.listener_name)
         topics = [
             FetchedTopic("", topic.topic_id, _unknown(topic))
@@ -178,6 +204,14 @@ class FetchApi:
                 endpoints=hints.endpoints,
             )
         )
+
+    def _count(self, results: Iterable[FetchResult], *, by_follower: bool) -> None:
+        for result in results:
+            topic = result.topic_partition.topic
+            if result.error_code == ErrorCode.NONE:
+                self._traffic.fetched(topic, result.records_size, by_follower=by_follower)
+            else:
+                self._traffic.fetch_failed(topic, result.error_code)
 
 
 def _begun(
@@ -208,11 +242,11 @@ def _forgotten(request: FetchRequest) -> list[TopicIdPartition]:
     ]
 
 
-def _params(request: FetchRequest) -> FetchParams:
-    # From version 15 the replica is named in a tagged field, together with its epoch.
+def _params(request: FetchRequest, version: int) -> FetchParams:
     state = getattr(request, "replica_state", None)
-    replica_id = getattr(request, "replica_id", NO_REPLICA) if state is None else state.replica_id
+    replica_id = asking_replica(request)
     max_bytes = int(request.max_bytes)
+    is_consumer = replica_id == CONSUMER_ID
     if replica_id < 0:
         max_bytes = min(max_bytes, MAX_BYTES_FOR_CLIENTS)
     return FetchParams(
@@ -222,7 +256,9 @@ def _params(request: FetchRequest) -> FetchParams:
         # More than an answer holds cannot be waited for.
         min_bytes=min(request.min_bytes, max_bytes),
         max_bytes=max_bytes,
-        read_committed=replica_id < 0 and request.isolation_level == READ_COMMITTED,
+        read_committed=is_consumer and request.isolation_level == READ_COMMITTED,
+        any_replica=replica_id < CONSUMER_ID or (is_consumer and version >= ANY_REPLICA_FROM),
+        rack=(getattr(request, "rack_id", None) or None) if is_consumer else None,
     )
 
 
@@ -265,6 +301,7 @@ def _partition(result: FetchResult, hints: LeaderHints) -> FetchedPartition:
         None if diverging is None else (diverging.epoch, diverging.end_offset),
         hints.hint(result.topic_partition, result.error_code, result.leader_hint),
         result.aborted_transactions,
+        result.preferred_read_replica,
     )
 
 

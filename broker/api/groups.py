@@ -31,15 +31,11 @@ TRANSACTION = 1
 BATCHED_COORDINATORS_FROM = 4
 BATCHED_GROUPS_FROM = 8
 
-JOIN_REFUSAL = ErrorCode.UNSUPPORTED_VERSION
-"""Answer to JoinGroup: the clients raise it as it is and do not join again."""
+NOT_SERVED = ErrorCode.UNSUPPORTED_VERSION
+"""Answer to JoinGroup and to commits: clients raise it as it is, and do not try again."""
 
 NOT_A_MEMBER = ErrorCode.UNKNOWN_MEMBER_ID
-"""Answer to commits and to everything that a member may ask; nobody is one.
-
-A client that commits on its own account gets an error. One that commits automatically, without
-having been told to, logs a warning and goes on to consume; other codes end some of them.
-"""
+"""Answer to everything that a member may ask; nobody is one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,7 +191,7 @@ class OffsetCommitApi:
 
     def answer(self, request: OffsetCommitRequest, context: RequestContext) -> OffsetCommitResponse:
         """Refuse every offset."""
-        raise KafkaError(NOT_A_MEMBER)
+        raise KafkaError(NOT_SERVED)
 
     def failure(
         self, request: OffsetCommitRequest, context: RequestContext, error: KafkaError
@@ -238,7 +234,7 @@ class MembershipApi:
     def answer(self, request: Any, context: RequestContext) -> MembershipResponse:
         """Refuse."""
         joins = context.header.api_key == ApiKey.JOIN_GROUP
-        raise KafkaError(JOIN_REFUSAL if joins else NOT_A_MEMBER)
+        raise KafkaError(NOT_SERVED if joins else NOT_A_MEMBER)
 
     def failure(
         self, request: Any, context: RequestContext, error: KafkaError

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from broker.api.acls import AclsApi
 from broker.api.alter_configs import AlterConfigsApi, IncrementalAlterConfigsApi
 from broker.api.alter_log_dirs import AlterReplicaLogDirsApi
 from broker.api.answer import Api
 from broker.api.api_versions import ApiVersionsApi
+from broker.api.client_quotas import AlterClientQuotasApi, DescribeClientQuotasApi
 from broker.api.cluster import DescribeClusterApi
+from broker.api.delete_records import DeleteRecordsApi
 from broker.api.describe_configs import DescribeConfigsApi, ListConfigResourcesApi
+from broker.api.describe_producers import DescribeProducersApi
 from broker.api.dispatch import Dispatcher
 from broker.api.features import UpdateFeaturesApi
 from broker.api.fetch import FetchApi
@@ -25,6 +29,7 @@ from broker.api.leader_epochs import OffsetForLeaderEpochApi
 from broker.api.list_offsets import ListOffsetsApi
 from broker.api.log_dir_states import DescribeLogDirStatesApi
 from broker.api.log_dirs import DescribeLogDirsApi
+from broker.api.measured import MeasuredApi
 from broker.api.metadata import MetadataApi
 from broker.api.own_configs import OwnConfigs
 from broker.api.partitions import CreatePartitionsApi, ElectLeadersApi
@@ -41,8 +46,10 @@ from broker.api.topic_creator import TopicCreator
 from broker.api.topic_partitions import DescribeTopicPartitionsApi
 from broker.api.topics import CreateTopicsApi, DeleteTopicsApi
 from broker.api.unregister import UnregisterBrokerApi
+from broker.client_quotas import ClientQuotas
 from broker.disk.log_dir import LogDir
 from broker.metadata_cache import MetadataCache
+from broker.traffic import Traffic
 from jbodlab.ids import BrokerEpoch, BrokerId
 from jbodlab.protocol.api_table import ApiKey
 from jbodlab.threads import Threads
@@ -65,6 +72,8 @@ class BrokerParts:
     """Clock that goes on while a callback runs."""
     configs: OwnConfigs
     """The settings of this broker."""
+    traffic: Traffic
+    """What is counted of requests."""
     is_settled: Callable[[], bool] = lambda: True
     """Whether the controller knows what follows from changed settings."""
     auto_create_topics: bool = True
@@ -79,10 +88,14 @@ class ClientApis:
     def __init__(self, parts: BrokerParts) -> None:
         self._topic_creator = TopicCreator(parts.controller) if parts.auto_create_topics else None
         self._producer_ids = ProducerIds(parts.controller, parts.broker_id, parts.broker_epoch)
-        apis = _apis(parts, self._topic_creator, self._producer_ids)
+        quotas = ClientQuotas(lambda: parts.cache.image.quotas)
+        apis = _apis(parts, self._topic_creator, self._producer_ids, quotas)
         apis[ApiKey.API_VERSIONS] = ApiVersionsApi({*apis, ApiKey.API_VERSIONS}, parts.cache)
         self._thread = HelperThread(parts.threads, "large-requests")
-        self.dispatcher = Dispatcher(apis, self._thread, parts.monotonic_s)
+        measured: dict[ApiKey, Api] = {
+            key: MeasuredApi(api, key, parts.traffic, quotas) for key, api in apis.items()
+        }
+        self.dispatcher = Dispatcher(measured, self._thread, parts.monotonic_s)
 
     async def close(self) -> None:
         """Give up calls to the controller that no client waits for."""
@@ -93,14 +106,17 @@ class ClientApis:
 
 
 def _apis(
-    parts: BrokerParts, topic_creator: TopicCreator | None, producer_ids: ProducerIds
+    parts: BrokerParts,
+    topic_creator: TopicCreator | None,
+    producer_ids: ProducerIds,
+    quotas: ClientQuotas,
 ) -> dict[ApiKey, Api]:
     cache, replicas, controller = parts.cache, parts.replicas, parts.controller
-    membership = MembershipApi()
+    membership, acls = MembershipApi(), AclsApi()
     altering = (controller, cache, parts.broker_id, parts.configs, parts.is_settled)
     return {
-        ApiKey.PRODUCE: ProduceApi(replicas, cache, parts.broker_id),
-        ApiKey.FETCH: FetchApi(replicas, cache, parts.broker_id),
+        ApiKey.PRODUCE: ProduceApi(replicas, cache, parts.broker_id, parts.traffic, quotas),
+        ApiKey.FETCH: FetchApi(replicas, cache, parts.broker_id, parts.traffic, quotas),
         ApiKey.LIST_OFFSETS: ListOffsetsApi(replicas),
         ApiKey.METADATA: MetadataApi(cache, parts.cluster_id, topic_creator),
         ApiKey.OFFSET_COMMIT: OffsetCommitApi(),
@@ -112,8 +128,13 @@ def _apis(
         ApiKey.SYNC_GROUP: membership,
         ApiKey.CREATE_TOPICS: CreateTopicsApi(controller, cache),
         ApiKey.DELETE_TOPICS: DeleteTopicsApi(controller, cache),
+        ApiKey.DELETE_RECORDS: DeleteRecordsApi(replicas),
+        ApiKey.DESCRIBE_PRODUCERS: DescribeProducersApi(replicas),
         ApiKey.INIT_PRODUCER_ID: InitProducerIdApi(producer_ids),
         ApiKey.OFFSET_FOR_LEADER_EPOCH: OffsetForLeaderEpochApi(replicas),
+        ApiKey.DESCRIBE_ACLS: acls,
+        ApiKey.CREATE_ACLS: acls,
+        ApiKey.DELETE_ACLS: acls,
         ApiKey.DESCRIBE_CONFIGS: DescribeConfigsApi(cache, parts.broker_id, parts.configs),
         ApiKey.ALTER_CONFIGS: AlterConfigsApi(*altering),
         ApiKey.INCREMENTAL_ALTER_CONFIGS: IncrementalAlterConfigsApi(*altering),
@@ -124,6 +145,8 @@ def _apis(
         ApiKey.ELECT_LEADERS: ElectLeadersApi(controller, cache),
         ApiKey.ALTER_PARTITION_REASSIGNMENTS: AlterPartitionReassignmentsApi(controller, cache),
         ApiKey.LIST_PARTITION_REASSIGNMENTS: ListPartitionReassignmentsApi(controller),
+        ApiKey.DESCRIBE_CLIENT_QUOTAS: DescribeClientQuotasApi(cache),
+        ApiKey.ALTER_CLIENT_QUOTAS: AlterClientQuotasApi(controller, cache),
         ApiKey.DESCRIBE_QUORUM: DescribeQuorumApi(controller, cache),
         ApiKey.UPDATE_FEATURES: UpdateFeaturesApi(controller, cache),
         ApiKey.UNREGISTER_BROKER: UnregisterBrokerApi(controller, cache),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from broker.api import authorized_operations
 from broker.api.answer import InParts, RequestContext, Response
 from broker.api.topic_creator import TopicCreator
 from broker.metadata_cache import MetadataCache
@@ -19,9 +20,11 @@ from jbodlab.image.topics_image import TopicImage
 if TYPE_CHECKING:
     from kio.schema.metadata.v13.request import MetadataRequest
 
-OPERATIONS_NOT_ASKED_FOR = -(1 << 31)
 NULL_MEANS_ALL_FROM = 1
 """In version 0 an empty list asks for every topic."""
+
+TOPIC_IDS_FROM = 12
+"""The id is on the wire from version 10 on, where no broker has ever looked at it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +59,7 @@ class MetadataTopic:
     topic_id: UUID | None = None
     is_internal: bool = False
     partitions: tuple[MetadataPartition, ...] = ()
-    topic_authorized_operations: int = OPERATIONS_NOT_ASKED_FOR
+    topic_authorized_operations: int = authorized_operations.NOT_ASKED_FOR
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +70,7 @@ class MetadataResponse(Response):
     cluster_id: str | None = None
     controller_id: int = -1
     topics: tuple[MetadataTopic, ...] = ()
-    cluster_authorized_operations: int = OPERATIONS_NOT_ASKED_FOR
+    cluster_authorized_operations: int = authorized_operations.NOT_ASKED_FOR
     error_code: ErrorCode = ErrorCode.NONE
 
 
@@ -95,17 +98,29 @@ class MetadataApi:
             MetadataBroker(node_id=b.id, host=b.host, port=b.port, rack=b.rack)
             for b in cache.live_brokers(listener)
         )
-        describe = _Describe(cache, listener, frozenset(b.node_id for b in brokers))
+        describe = _Describe(
+            cache,
+            listener,
+            frozenset(b.node_id for b in brokers),
+            with_operations=getattr(request, "include_topic_authorized_operations", False),
+        )
         asks_for_all = request.topics is None or (
             not request.topics and context.version < NULL_MEANS_ALL_FROM
         )
         return InParts(
-            describe.all_topics() if asks_for_all else self._asked_for(request, describe),
+            describe.all_topics()
+            if asks_for_all
+            else self._asked_for(request, context.version, describe),
             lambda topics: MetadataResponse(
                 brokers=brokers,
                 cluster_id=self._cluster_id,
                 controller_id=cache.controller_id(),
                 topics=tuple(topics),
+                cluster_authorized_operations=(
+                    authorized_operations.ON_CLUSTER
+                    if getattr(request, "include_cluster_authorized_operations", False)
+                    else authorized_operations.NOT_ASKED_FOR
+                ),
             ),
         )
 
@@ -116,19 +131,27 @@ class MetadataApi:
         topics = tuple(
             MetadataTopic(
                 error_code=error.code,
-                name="" if topic.name is None and context.version < 12 else topic.name,
+                name=topic.name if context.version >= TOPIC_IDS_FROM else topic.name or "",
                 topic_id=getattr(topic, "topic_id", None),
             )
             for topic in request.topics or ()
         )
         return MetadataResponse(cluster_id=self._cluster_id, topics=topics, error_code=error.code)
 
-    def _asked_for(self, request: MetadataRequest, describe: _Describe) -> Iterable[MetadataTopic]:
+    def _asked_for(
+        self, request: MetadataRequest, version: int, describe: _Describe
+    ) -> Iterable[MetadataTopic]:
         image = describe.cache.image.topics
         may_create = getattr(request, "allow_auto_topic_creation", True)
         for topic in request.topics or ():
             topic_id = getattr(topic, "topic_id", None)
-            if topic.name is None:
+            # Java's client sends an empty name beside an id, others none.
+            if topic_id is not None or topic.name is None:
+                if version < TOPIC_IDS_FROM:
+                    raise KafkaError(
+                        ErrorCode.INVALID_REQUEST,
+                        f"topic ids are not supported in Metadata requests of version {version}",
+                    )
                 found = None if topic_id is None else image.by_id.get(TopicId(topic_id))
                 if found is None:
                     yield MetadataTopic(
@@ -161,10 +184,22 @@ def leader_or_error(
 class _Describe:
     """Topics as one listener's clients see them."""
 
-    def __init__(self, cache: MetadataCache, listener_name: str, live: frozenset[int]) -> None:
+    def __init__(
+        self,
+        cache: MetadataCache,
+        listener_name: str,
+        live: frozenset[int],
+        *,
+        with_operations: bool,
+    ) -> None:
         self.cache = cache
         self._listener_name = listener_name
         self._live = live
+        self._operations = (
+            authorized_operations.ON_TOPIC
+            if with_operations
+            else authorized_operations.NOT_ASKED_FOR
+        )
 
     def all_topics(self) -> Iterable[MetadataTopic]:
         return map(self.topic, self.cache.image.topics.by_name.values())
@@ -177,6 +212,7 @@ class _Describe:
                 self._partition(index, topic.partitions[index])
                 for index in sorted(topic.partitions)
             ),
+            topic_authorized_operations=self._operations,
         )
 
     def _partition(self, index: int, partition: PartitionRegistration) -> MetadataPartition:

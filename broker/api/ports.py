@@ -10,6 +10,7 @@ from broker.disk.revival import Revived
 from broker.replica.client_requests import (
     AppendEntry,
     AppendResult,
+    DeletedRecords,
     EpochAnswer,
     EpochQuery,
     FetchEntry,
@@ -18,14 +19,18 @@ from broker.replica.client_requests import (
     LogDirDescription,
     OffsetAnswer,
     OffsetQuery,
+    RecordDeletion,
     SessionFetched,
     SessionRequest,
 )
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import BrokerId, TopicPartition
+from jbodlab.log.producer_state import ProducerEntry
 from jbodlab.requests import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
     AlterConfigsRequest,
     AlterConfigsResponse,
     AlterPartitionReassignmentsRequest,
@@ -79,6 +84,14 @@ class Replicas(Protocol):
     def epoch_end_offset(self, query: EpochQuery) -> EpochAnswer:
         """Say where a leader epoch ends."""
 
+    def delete_records(
+        self, deletions: Sequence[RecordDeletion], timeout_ms: int
+    ) -> asyncio.Future[list[DeletedRecords]]:
+        """Let logs begin later, and wait until those of all replicas do."""
+
+    def producers(self, topic_partition: TopicPartition) -> Sequence[tuple[int, ProducerEntry]]:
+        """Return the producers of a replica by their ids; raises KafkaError if there is none."""
+
     def describe_log_dirs(
         self, topics: Mapping[str, set[int]] | None
     ) -> asyncio.Future[list[LogDirDescription]]:
@@ -127,6 +140,11 @@ class Controller(Protocol):
         self, request: ListPartitionReassignmentsRequest, timeout_s: float
     ) -> ListPartitionReassignmentsResponse:
         """Ask for the reassignments under way."""
+
+    async def alter_client_quotas(
+        self, request: AlterClientQuotasRequest, timeout_s: float
+    ) -> AlterClientQuotasResponse:
+        """Set and remove quotas of clients."""
 
     async def update_features(
         self, request: UpdateFeaturesRequest, timeout_s: float

@@ -13,15 +13,18 @@ from broker.api.answer import Answer, Encoded, Later, RequestContext, millisecon
 from broker.api.leader_hints import LeaderHints
 from broker.api.ports import Replicas
 from broker.api.request_handler import CloseConnectionError
+from broker.client_quotas import ClientQuotas
 from broker.metadata_cache import MetadataCache
 from broker.replica.appends import APPENDED_AT_ONCE
 from broker.replica.client_requests import NO_TRANSACTIONS, AppendEntry, AppendResult
+from broker.traffic import Traffic
+from jbodlab.client_quota import PRODUCER_RATE
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
 from jbodlab.ids import BrokerId, TopicPartition
 from jbodlab.protocol.compression import ZSTD
 from jbodlab.protocol.produce_response import ProducedPartition, produce_response
-from jbodlab.protocol.record_batch import codec_of
+from jbodlab.protocol.record_batch import codec_of, records_count
 
 if TYPE_CHECKING:
     from kio.schema.produce.v12.request import ProduceRequest
@@ -36,10 +39,19 @@ ZSTD_FROM = 7
 class ProduceApi:
     """Appends, and answers when the wanted acknowledgements are there."""
 
-    def __init__(self, replicas: Replicas, cache: MetadataCache, broker_id: BrokerId) -> None:
+    def __init__(
+        self,
+        replicas: Replicas,
+        cache: MetadataCache,
+        broker_id: BrokerId,
+        traffic: Traffic,
+        quotas: ClientQuotas,
+    ) -> None:
         self._replicas = replicas
         self._cache = cache
         self._broker_id = broker_id
+        self._traffic = traffic
+        self._quotas = quotas
 
     def answer(self, request: ProduceRequest, context: RequestContext) -> Answer:
         """Append every batch of the request."""
@@ -58,7 +70,13 @@ class ProduceApi:
             for data in topic.partition_data
         ]
         future = self._replicas.append(entries, acks, milliseconds(request.timeout))
-        finish = _no_response if acks == NONE else partial(self._response, request, context)
+        throttle_ms = self._quotas.throttle(
+            PRODUCER_RATE,
+            context.header.client_id,
+            context.connection,
+            sum(len(entry.records or b"") for entry in entries),
+        )
+        finish = partial(self._finish, request, context, throttle_ms)
         # The next request must find all of this one appended, and here only the first batches are.
         return Later(future, finish, overlaps=len(entries) <= APPENDED_AT_ONCE)
 
@@ -79,8 +97,30 @@ class ProduceApi:
         ]
         return self._response(request, context, results)
 
+    def _finish(
+        self,
+        request: ProduceRequest,
+        context: RequestContext,
+        throttle_ms: int,
+        results: list[AppendResult],
+    ) -> Encoded:
+        batches = (data.records for topic in request.topic_data for data in topic.partition_data)
+        for records, result in zip(batches, results, strict=True):
+            topic = result.topic_partition.topic
+            if result.error_code == ErrorCode.NONE and records is not None:
+                self._traffic.produced(topic, len(records), records_count(records))
+            else:
+                self._traffic.produce_failed(topic, result.error_code)
+        if request.acks == NONE:
+            return _no_response(results)
+        return self._response(request, context, results, throttle_ms)
+
     def _response(
-        self, request: ProduceRequest, context: RequestContext, results: list[AppendResult]
+        self,
+        request: ProduceRequest,
+        context: RequestContext,
+        results: list[AppendResult],
+        throttle_ms: int = 0,
     ) -> Encoded:
         hints = LeaderHints(self._cache, self._broker_id, context.listener_name)
         remaining = iter(results)
@@ -90,7 +130,11 @@ class ProduceApi:
         ]
         assert next(remaining, None) is None
         response = produce_response(
-            context.version, context.correlation_id, topics, hints.endpoints
+            context.version,
+            context.correlation_id,
+            topics,
+            hints.endpoints,
+            throttle_ms=throttle_ms,
         )
         return Encoded((response,))
 

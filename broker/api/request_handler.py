@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from jbodlab.errors import JbodlabError
@@ -17,6 +17,13 @@ class CloseConnectionError(JbodlabError):
     """The only possible answer is the end of the connection."""
 
 
+@dataclass(slots=True)
+class Mute:
+    """Until when, on the loop's clock, no further request of a connection is started."""
+
+    until_s: float = 0.0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionInfo:
     """Where a request came from."""
@@ -24,6 +31,7 @@ class ConnectionInfo:
     listener_name: str
     peer: str
     """Address of the client, for logs."""
+    mute: Mute = field(default_factory=Mute)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,23 +39,21 @@ class TopicCreator:
         """Start to create a topic with the cluster's default partitions and replication.
 
         Returns:
-            What to answer for the topic now: LEADER_NOT_AVAILABLE while it is being created, the
-            controller's refusal once after it failed, an error at once for an impossible name.
+            What to answer for the topic now: UNKNOWN_TOPIC_OR_PARTITION while it is being created,
+            the controller's refusal once after it failed, an error at once for an impossible name.
         """
         if TOPIC_NAME.fullmatch(name) is None or name == METADATA_TOPIC:
             return ErrorCode.INVALID_TOPIC_EXCEPTION
         if name in self._failures:
             return self._failures.pop(name)
-        if name not in self._in_progress:
-            if len(self._in_progress) >= MAX_IN_PROGRESS:
-                return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if name not in self._in_progress and len(self._in_progress) < MAX_IN_PROGRESS:
             self._in_progress[name] = supervised(
                 partial(self._create, name),
                 name=f"create topic {name}",
                 # The next request for it tries again.
                 on_end=lambda _line: None,
             )
-        return ErrorCode.LEADER_NOT_AVAILABLE
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     async def close(self) -> None:
         """Give up what is still in progress."""

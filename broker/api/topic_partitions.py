@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from broker.api import authorized_operations
 from broker.api.answer import RequestContext, Response
-from broker.api.metadata import OPERATIONS_NOT_ASKED_FOR, leader_or_error
+from broker.api.metadata import leader_or_error
 from broker.metadata_cache import MetadataCache
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
@@ -45,7 +46,7 @@ class TopicDescription:
     topic_id: UUID | None = None
     is_internal: bool = False
     partitions: tuple[PartitionDescription, ...] = ()
-    topic_authorized_operations: int = OPERATIONS_NOT_ASKED_FOR
+    topic_authorized_operations: int = authorized_operations.NOT_ASKED_FOR
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +96,7 @@ class DescribeTopicPartitionsApi:
                     self._partition(index, topic.partitions[index], listener, live)
                     for index in indexes[:left]
                 ),
+                topic_authorized_operations=authorized_operations.ON_TOPIC,
             )
             topics.append(described)
             if len(indexes) > left:

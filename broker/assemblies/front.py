@@ -57,6 +57,7 @@ class Front:
                 is_settled=self._cordon_is_registered,
                 auto_create_topics=config.auto_create_topics_enable,
                 log_dirs=lambda: disks.log_dirs.all,
+                traffic=replicas.traffic,
             )
         )
         self._bounds = _bounds(config, outside)
@@ -75,6 +76,7 @@ class Front:
             feed=link.feed,
             conditions=disks.conditions,
             wall_ms=outside.wall_ms,
+            traffic=replicas.traffic,
         )
         self._metrics = None if address is None else MetricsEndpoint(address, metrics)
 

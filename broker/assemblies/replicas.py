@@ -20,6 +20,7 @@ from broker.replica.isr_updates import IsrUpdates
 from broker.replica.registry import ReplicaRegistry
 from broker.replica.topic_settings import SettingsOfTopics
 from broker.replica_manager import ReplicaManager, ReplicationSettings
+from broker.traffic import Traffic
 from jbodlab.config.dynamic_keys import FOLLOWER_RATE, LEADER_RATE, MOVE_RATE
 from jbodlab.config.key_table import Values
 from jbodlab.ids import BrokerId, TopicId, TopicPartition
@@ -51,6 +52,7 @@ class Replicas:
         self._config = config
         self._disks = disks
         self.registry = ReplicaRegistry(config.node_id)
+        self.traffic = Traffic(outside.monotonic_s)
         self._topics = SettingsOfTopics(values)
         self._isr_updates = IsrUpdates(
             config.node_id,
@@ -64,6 +66,7 @@ class Replicas:
             address_of=self._address_of,
             broker_epoch=link.broker_epoch,
             quota=self._quotas.follower,
+            traffic=self.traffic,
         )
         self.reports = DirectoryReports(self.registry, disks.log_dirs, link.assignments)
         self.manager = ReplicaManager(
@@ -73,6 +76,7 @@ class Replicas:
                 lag_time_max_ms=config.replica_lag_time_max_ms,
                 producer_id_expiration_ms=config.producer_id_expiration_ms,
                 move_threads=config.move_threads,
+                sends_consumers_away=config.sends_consumers_away,
             ),
             outside=outside,
             topics=self._topics,

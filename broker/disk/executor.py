@@ -61,6 +61,8 @@ class DirectoryExecutor:
     ) -> None:
         self.latency = Histogram()
         """Seconds that each call took on the thread, without its wait in the queue."""
+        self.wait = Histogram()
+        """Seconds that each call waited in the queue."""
         self._name = name
         self._threads = threads
         self._monotonic_s = monotonic_s
@@ -68,6 +70,7 @@ class DirectoryExecutor:
         self._on_failure = on_failure
         self._on_no_space = on_no_space
         self._calls: CallQueue = threads.queue()
+        """Each with the moment at which it came; None for what cleans up."""
         self._waiting: deque[asyncio.Future[object]] = deque()
         self._results: deque[tuple[object, BaseException | None]] = deque()
         self._wakeup_pending = False
@@ -87,6 +90,11 @@ class DirectoryExecutor:
         """
         return self._running_call
 
+    @property
+    def queue_length(self) -> int:
+        """How many calls have no result yet, the running one included."""
+        return len(self._waiting)
+
     def submit(self, function: Callable[[], T]) -> asyncio.Future[T]:
         """Run `function` on the thread, behind everything submitted before.
 
@@ -104,7 +112,7 @@ class DirectoryExecutor:
             future.set_exception(self._make_error(self._cause or "the broker is stopping"))
             return future
         self._waiting.append(cast("asyncio.Future[object]", future))
-        self._calls.put((function, False))
+        self._calls.put((function, self._monotonic_s()))
         return future
 
     def clean_up(self, function: Callable[[], object]) -> None:
@@ -114,7 +122,7 @@ class DirectoryExecutor:
         """
         if self._loop is None:
             self._start()
-        self._calls.put((function, True))
+        self._calls.put((function, None))
 
     def abandon(self, cause: str) -> None:
         """Fail everything that waits, now, and everything submitted later. On the loop only."""
@@ -142,18 +150,19 @@ class DirectoryExecutor:
     def _work(self) -> None:
         """Body of the thread."""
         while (item := self._calls.get()) is not None:
-            function, is_clean_up = item
-            if is_clean_up:
+            function, came_s = item
+            if came_s is None:
                 self._run_clean_up(function)
             elif self._cause is None:
-                self._run(function)
+                self._run(function, came_s)
             # A call may hold megabytes of a produce request; they must not stay until the next.
             del item, function
 
-    def _run(self, function: Callable[[], object]) -> None:
+    def _run(self, function: Callable[[], object], came_s: float) -> None:
         self._calls_started += 1
         self._running_call = self._calls_started
         begun_s = self._monotonic_s()
+        self.wait.observe(begun_s - came_s)
         result: object = None
         error: BaseException | None = None
         try:

@@ -30,7 +30,6 @@ from jbodlab.errors import LogDirError
 from jbodlab.ids import DirectoryId
 from jbodlab.log.directory_files import DirectoryFiles
 from jbodlab.log.filesystem import Disk, FileSystem
-from jbodlab.metrics import Histogram
 from jbodlab.outside import Outside, real
 
 T = TypeVar("T")
@@ -157,14 +156,9 @@ class LogDir:
         return ReplicaFiles(FencedDisk(self.disk, fence), self.path, self.identity), leave
 
     @property
-    def running_calls(self) -> tuple[int, int]:
-        """Numbers of the calls that its two threads are in, 0 if none; see `DirectoryExecutor`."""
-        return self._serving.running_call, self._upkeep.running_call
-
-    @property
-    def latencies(self) -> dict[str, Histogram]:
-        """How long its calls took, by queue: `serving` and `upkeep`."""
-        return {"serving": self._serving.latency, "upkeep": self._upkeep.latency}
+    def queues(self) -> dict[str, DirectoryExecutor]:
+        """Its two queues, by name."""
+        return {"serving": self._serving, "upkeep": self._upkeep}
 
     def log_fields(self) -> dict[str, str]:
         """Return what every line of the log about this directory carries as `extra`."""

@@ -35,6 +35,7 @@ from broker.following.replica_sync import append_fetched, truncate_to_leader
 from broker.replica.partition import Partition
 from broker.replica.partition_log import PartitionLog
 from broker.replica.replica_state import Following
+from broker.traffic import Traffic
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import DecodeError, JbodlabError, KafkaError, LogDirError
 from jbodlab.ids import BrokerId, TopicIdPartition, TopicPartition
@@ -57,12 +58,14 @@ class Lane:
         address_of: Callable[[BrokerId], Address | None],
         broker_epoch: Callable[[], int],
         quota: ByteQuota | None = None,
+        traffic: Traffic,
     ) -> None:
         self.leader = leader
         self.log_dir = log_dir
         self._settings = settings
         self._broker_epoch = broker_epoch
         self._quota = quota
+        self._traffic = traffic
         self._loop = asyncio.get_running_loop()
         self._replicas = LaneReplicas(settings, quota, self._loop)
         self._connection = LeaderConnection(
@@ -306,6 +309,8 @@ class Lane:
                     # The lane has stopped; it will ask for the same again.
                     return False
                 append_fetched(log, data.records)
+                topic = partition.topic_partition.topic
+                self._traffic.replicated(topic, len(data.records or b""))
                 if self._quota is not None and self._replicas.is_throttled(partition):
                     self._quota.record(len(data.records or b""))
                 if data.log_start_offset > log.start_offset:

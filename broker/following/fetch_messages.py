@@ -42,7 +42,7 @@ def fetch_request(
                 current_leader_epoch=one.leader_epoch,
                 fetch_offset=one.fetch_offset,
                 last_fetched_epoch=one.last_fetched_epoch,
-                log_start_offset=one.log.start_offset,
+                log_start_offset=one.log_start_offset,
                 partition_max_bytes=partition_max_bytes,
                 replica_directory_id=one.log.log_dir.directory_id,
                 high_watermark=one.partition.high_watermark,

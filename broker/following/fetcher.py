@@ -15,6 +15,7 @@ from broker.following.fetch_lane import Lane
 from broker.following.leader_connection import Address, FetcherSettings
 from broker.following.quota import ByteQuota
 from broker.replica.partition import Partition
+from broker.traffic import Traffic
 from jbodlab.ids import BrokerId, TopicPartition
 
 
@@ -26,6 +27,7 @@ class FetcherManager:
         address_of: Returns where a leader is reached by brokers; None while that is not known.
         broker_epoch: Returns this broker's epoch.
         quota: Of throttled replicas; None is without limit.
+        traffic: Where what followers append is counted.
     """
 
     def __init__(
@@ -35,8 +37,10 @@ class FetcherManager:
         address_of: Callable[[BrokerId], Address | None],
         broker_epoch: Callable[[], int],
         quota: ByteQuota | None = None,
+        traffic: Traffic,
     ) -> None:
         self._quota = quota
+        self._traffic = traffic
         self._settings = settings
         self._address_of = address_of
         self._broker_epoch = broker_epoch
@@ -63,6 +67,7 @@ class FetcherManager:
                 address_of=self._address_of,
                 broker_epoch=self._broker_epoch,
                 quota=self._quota,
+                traffic=self._traffic,
             )
         self._lane_of[partition.topic_partition] = lane
         lane.follow(partition)

@@ -30,6 +30,7 @@ class Asked(NamedTuple):
     leader_epoch: int
     fetch_offset: int
     last_fetched_epoch: int
+    log_start_offset: int
 
     @classmethod
     def now(cls, partition: Partition, log: PartitionLog) -> Asked:
@@ -40,15 +41,17 @@ class Asked(NamedTuple):
             partition.registration.leader_epoch,
             log.end_offset,
             log.epochs.latest_epoch,
+            log.start_offset,
         )
 
     @property
     def is_as_asked(self) -> bool:
-        """Whether the log still ends where it did."""
+        """Whether the log still ends, and begins, where it did."""
         log = self.log
         return (
             self.fetch_offset == log.end_offset
             and self.last_fetched_epoch == log.epochs.latest_epoch
+            and self.log_start_offset == log.start_offset
         )
 
 

@@ -78,6 +78,7 @@ class Connection(asyncio.BufferedProtocol):
         "_queued_bytes",
         "_reading_paused",
         "_transport",
+        "_unmute",
         "_write_blocked",
         "ip",
     )
@@ -117,6 +118,7 @@ class Connection(asyncio.BufferedProtocol):
         """Whether it is served: where there are too many connections, not from the beginning."""
         self._is_serving = True
         self._reading_paused = False
+        self._unmute: asyncio.TimerHandle | None = None
 
     @property
     def listener_name(self) -> str:
@@ -263,7 +265,7 @@ class Connection(asyncio.BufferedProtocol):
                 hurry()
 
     def _may_start(self, frame: memoryview) -> bool:
-        if self._write_blocked or not self._is_serving or not self._has_turn:
+        if self._write_blocked or not self._is_serving or not self._has_turn or self._is_muted():
             return False
         if not self._in_progress:
             return True
@@ -273,6 +275,21 @@ class Connection(asyncio.BufferedProtocol):
             and self._in_progress[-1].pipelined
             and self._handler.is_pipelined(frame)
         )
+
+    def _is_muted(self) -> bool:
+        """Whether the client has used up its quotas; it then goes on when that is over."""
+        loop = asyncio.get_running_loop()
+        left_s = self._info.mute.until_s - loop.time()
+        if left_s <= 0:
+            return False
+        if self._unmute is None:
+            self._unmute = loop.call_later(left_s, self._unmuted)
+        return True
+
+    def _unmuted(self) -> None:
+        self._unmute = None
+        if self._is_open():
+            self._pump()
 
     def _start(self, frame: memoryview) -> None:
         pipelined = self._handler.is_pipelined(frame)
@@ -358,6 +375,8 @@ class Connection(asyncio.BufferedProtocol):
         self.close()
 
     def _drop_all(self) -> None:
+        if self._unmute is not None:
+            self._unmute.cancel()
         in_progress, self._in_progress = self._in_progress, []
         self._in_progress_bytes = 0
         self._queue.clear()

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import BrokerId, LeaderEpoch, TopicId, TopicIdPartition, TopicPartition
 
+CONSUMER_ID = -1
+"""In place of a broker's id: a consumer. A lower one is a tool that looks into any replica."""
+
 READ_COMMITTED = 1
 """Isolation level of readers that want records of decided transactions only."""
 
@@ -54,8 +57,8 @@ class AppendResult:
 class FetchParams:
     """What holds for a fetch as a whole.
 
-    `replica_id` is -1 for a consumer, else the id of the following broker; `replica_epoch` is that
-    broker's epoch, -1 where unknown. Sizes are in bytes.
+    `replica_id` is the id of the following broker, -1 for a consumer, less for a tool that looks
+    into a log; `replica_epoch` is that broker's epoch, -1 where unknown. Sizes are in bytes.
     """
 
     replica_id: BrokerId
@@ -65,10 +68,19 @@ class FetchParams:
     max_bytes: int
     read_committed: bool = False
     """Whether only records of decided transactions are wanted, and the aborted ones named."""
+    any_replica: bool = False
+    """Whether a follower may answer as well."""
+    rack: str | None = None
+    """Where a consumer is, if it wants to be told of a replica that is closer (KIP-392)."""
+
+    @property
+    def is_consumer(self) -> bool:
+        """Whether no more may be seen than is committed."""
+        return self.replica_id == CONSUMER_ID
 
     @property
     def is_follower(self) -> bool:
-        """Whether a broker asks, and not a consumer."""
+        """Whether a broker asks."""
         return self.replica_id >= 0
 
     @property
@@ -117,6 +129,8 @@ class FetchResult:
     """Bytes in `records` together."""
     diverging_epoch: DivergingEpoch | None = None
     leader_hint: LeaderHint | None = None
+    preferred_read_replica: int = -1
+    """The replica that the consumer should rather ask; -1 for this one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +153,7 @@ class SessionFetched:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetQuery:
-    """ListOffsets: -1 latest, -2 earliest, -3 largest timestamp, -4 earliest local, -5 tiered."""
+    """ListOffsets: -1 latest, -2 earliest, -3 largest timestamp, -4 local, -5 and -6 tiered."""
 
     topic_partition: TopicPartition
     timestamp: int
@@ -174,6 +188,23 @@ class EpochAnswer:
     error_code: ErrorCode = ErrorCode.NONE
     leader_epoch: int = -1
     end_offset: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordDeletion:
+    """DeleteRecords: give up what lies below an offset; -1 is the high watermark."""
+
+    topic_partition: TopicPartition
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletedRecords:
+    """Where the first record of any replica is; -1 on an error."""
+
+    topic_partition: TopicPartition
+    error_code: ErrorCode = ErrorCode.NONE
+    low_watermark: int = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from broker.replica import isr as rules
+from broker.replica.isr import UNKNOWN_OFFSET
 from broker.replica.leader_state import LeaderState
 from broker.replica.partition_log import PartitionLog
+from broker.replica.waiters import Waiters
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
 from jbodlab.ids import BrokerId, TopicPartition
@@ -36,6 +38,7 @@ class LedReplica(Protocol):
 
     topic_partition: TopicPartition
     high_watermark: int
+    waiters: Waiters
 
     @property
     def leader(self) -> LeaderState | None:
@@ -81,8 +84,14 @@ class InSyncReplicas:
         self._lag_time_max_ms = lag_time_max_ms
         self._changes = changes
 
-    def follower_fetched(self, follower: BrokerId, fetch_offset: int, broker_epoch: int) -> None:
-        """A follower asks from this offset: it has everything below.
+    def follower_fetched(
+        self,
+        follower: BrokerId,
+        fetch_offset: int,
+        broker_epoch: int,
+        start_offset: int = UNKNOWN_OFFSET,
+    ) -> None:
+        """A follower asks from this offset: it has everything below, from its log's start on.
 
         Raises:
             KafkaError: UNKNOWN_LEADER_EPOCH, this leader knows no such replica (yet).
@@ -95,6 +104,7 @@ class InSyncReplicas:
         leader.followers[follower] = rules.after_fetch(
             known,
             fetch_offset=fetch_offset,
+            start_offset=start_offset,
             leader_end=log.written_end,
             now_ms=self._now_ms(),
             broker_epoch=broker_epoch,
@@ -105,6 +115,8 @@ class InSyncReplicas:
                 self._propose(leader, wanted)
         if fetch_offset != known.end_offset:
             replica.advance_high_watermark()
+        if start_offset != known.start_offset:
+            replica.waiters.deletions.wake()
 
     def follower_had_all(self, follower: BrokerId, fetch_offset: int, at_ms: int) -> None:
         """Take notice that a follower fetched from here, the leader's end, until some time ago."""
@@ -134,6 +146,7 @@ class InSyncReplicas:
         if leader.joinable != joinable:
             leader.joinable = joinable
             self._replica.advance_high_watermark()
+            self._replica.waiters.deletions.wake()
         self._drop_unusable(leader)
 
     def metadata_changed(self, registration: PartitionRegistration) -> None:

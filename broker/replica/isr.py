@@ -25,6 +25,7 @@ class FollowerState:
 
     Attributes:
         end_offset: The follower's log end; -1 until its first fetch in this leader epoch.
+        start_offset: Where the follower's log begins; -1 until then.
         caught_up_ms: When the follower last had everything that the leader had.
         last_fetch_ms: When it last fetched.
         last_fetch_leader_end: The leader's log end at that time.
@@ -32,6 +33,7 @@ class FollowerState:
     """
 
     end_offset: int = UNKNOWN_OFFSET
+    start_offset: int = UNKNOWN_OFFSET
     caught_up_ms: int = 0
     last_fetch_ms: int = 0
     last_fetch_leader_end: int = UNKNOWN_OFFSET
@@ -39,7 +41,13 @@ class FollowerState:
 
 
 def after_fetch(
-    state: FollowerState, *, fetch_offset: int, leader_end: int, now_ms: int, broker_epoch: int
+    state: FollowerState,
+    *,
+    fetch_offset: int,
+    start_offset: int = UNKNOWN_OFFSET,
+    leader_end: int,
+    now_ms: int,
+    broker_epoch: int,
 ) -> FollowerState:
     """Return a follower's state after a valid fetch at an offset.
 
@@ -53,6 +61,7 @@ def after_fetch(
         caught_up_ms = max(caught_up_ms, state.last_fetch_ms)
     return FollowerState(
         end_offset=fetch_offset,
+        start_offset=start_offset,
         caught_up_ms=caught_up_ms,
         last_fetch_ms=now_ms,
         last_fetch_leader_end=leader_end,

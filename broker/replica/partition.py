@@ -34,7 +34,7 @@ from broker.replica.replica_state import (
 )
 from broker.replica.succession import Succession
 from broker.replica.topic_settings import TopicSettings
-from broker.replica.waiters import News, Waiters
+from broker.replica.waiters import Waiters
 from broker.replica.waiting import AppendRequest, WaitingAppend
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
@@ -326,9 +326,8 @@ class Partition:
         if reached >= required:
             request.settle(index, success)
             return
-        waiters = self.waiters
-        queue = waiters.replicated_appends if acks == ALL_REPLICAS else waiters.written_appends
-        queue.add(WaitingAppend(required, request, index, success))
+        waiting = WaitingAppend(required, request, index, success)
+        self.waiters.append_waits(waiting, for_all=acks == ALL_REPLICAS)
 
     def advance_high_watermark(self) -> None:
         """Compute the high watermark anew, and answer who waited for it."""
@@ -358,7 +357,7 @@ class Partition:
         """Take notice that the committed ISR is another one."""
         leader = self.leader
         assert leader is not None
-        self.waiters.tell_sessions(News.LATER)
+        self.waiters.isr_changed()
         self.advance_high_watermark()
         if len(leader.isr) < self.min_isr:
             self.waiters.replicated_appends.refuse_all(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
@@ -367,8 +366,7 @@ class Partition:
 
     def truncated(self) -> None:
         """The log was cut; the high watermark cannot lie beyond its end."""
-        log = self.log
-        if log is not None:
+        if (log := self.log) is not None:
             self.waiters.cut(log.end_offset, self.hint)
             bounded = min(self.high_watermark, log.written_end)
             self.high_watermark = max(bounded, log.start_offset)
@@ -376,8 +374,10 @@ class Partition:
     def leader_says(self, high_watermark: int) -> None:
         """A follower takes over the leader's high watermark, as far as its log goes."""
         if self.log is not None and self.leader is None:
-            bounded = min(high_watermark, self.log.written_end)
-            self.high_watermark = max(bounded, self.log.start_offset)
+            known = max(min(high_watermark, self.log.written_end), self.log.start_offset)
+            if known != self.high_watermark:
+                self.high_watermark = known
+                self.waiters.replicated(known)
 
     # Inside
 

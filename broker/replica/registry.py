@@ -13,9 +13,9 @@ from broker.disk.logs_in_use import LogInUse, OwnedLog
 from broker.replica.client_requests import LeaderHint
 from broker.replica.partition import Partition
 from broker.replica.partition_log import PartitionLog
-from broker.replica.replica_state import Offline
 from broker.replica.waiters import News
 from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError
 from jbodlab.ids import NO_LEADER, BrokerId, TopicIdPartition, TopicPartition
 from jbodlab.image.metadata_image import EMPTY, MetadataImage
 
@@ -67,6 +67,19 @@ class ReplicaRegistry:
             if log is not None and not log.failed:
                 yield partition, log
 
+    def usable_log(self, topic_partition: TopicPartition) -> PartitionLog:
+        """Return the log of a replica.
+
+        Raises:
+            KafkaError: there is none here, or none that can be used, with the code that says why.
+        """
+        partition = self.partition(topic_partition)
+        if partition is None:
+            raise KafkaError(self.refusal(topic_partition)[0])
+        if partition.log is None or partition.log.failed:
+            raise KafkaError(partition.refusal())
+        return partition.log
+
     def logs_in(self, log_dir: LogDir) -> Sequence[LogInUse]:
         """Return the logs of replicas in a directory."""
         return [
@@ -86,11 +99,6 @@ class ReplicaRegistry:
         """Produce entries that wait for their answer."""
         return sum(each.waiters.append_count for each in self._partitions.values())
 
-    @property
-    def offline_count(self) -> int:
-        """Replicas whose directory or log has failed."""
-        return sum(isinstance(p.state, Offline) for p in self._partitions.values())
-
     # What the metadata says beside the replicas
 
     def refusal(self, topic_partition: TopicPartition) -> tuple[ErrorCode, LeaderHint | None]:
@@ -108,6 +116,11 @@ class ReplicaRegistry:
         """Return the broker epoch of a registered broker."""
         registration = self.image.cluster.brokers.get(broker_id)
         return None if registration is None else registration.epoch
+
+    def rack_of(self, broker_id: BrokerId) -> str | None:
+        """Return the rack of a registered broker."""
+        registration = self.image.cluster.brokers.get(broker_id)
+        return None if registration is None else registration.rack
 
     def joinable(self, partition: Partition) -> dict[BrokerId, int]:
         """Return the other replicas that may be in the ISR, with their broker epochs."""

@@ -12,7 +12,7 @@ from enum import Enum, auto
 from typing import Protocol
 
 from broker.replica.client_requests import LeaderHint
-from broker.replica.waiting import AppendQueue, FetchQueue
+from broker.replica.waiting import AppendQueue, FetchQueue, WaitingAppend
 from jbodlab.error_code import ErrorCode
 from jbodlab.supervised import call_each
 
@@ -24,8 +24,10 @@ class News(Enum):
 
     RECORDS = auto()
     """There is more to read."""
-    ROLE = auto()
-    """Who waits must be answered: role, epoch or directory changed."""
+    URGENT = auto()
+    """Who waits must be answered: role, epoch, directory or the start of the log changed."""
+    COMMITTED = auto()
+    """The high watermark moved."""
     LATER = auto()
     """Something that may wait for the next answer."""
 
@@ -45,12 +47,14 @@ class Waiters:
         replicated_appends: Until the high watermark covers their records.
         follower_fetches: Of brokers, until there is more written.
         consumer_fetches: Of clients, until the high watermark moves.
+        deletions: Of records, until every replica begins behind them.
         sessions: Fetch sessions that contain the partition.
     """
 
     __slots__ = (
         "_when_ready",
         "consumer_fetches",
+        "deletions",
         "follower_fetches",
         "replicated_appends",
         "sessions",
@@ -62,6 +66,7 @@ class Waiters:
         self.replicated_appends = AppendQueue()
         self.follower_fetches = FetchQueue()
         self.consumer_fetches = FetchQueue()
+        self.deletions = FetchQueue()
         self.sessions: dict[SessionObserver, None] = {}
         self._when_ready: list[Callable[[], None]] = []
 
@@ -79,6 +84,11 @@ class Waiters:
     def append_count(self) -> int:
         """How many produce entries wait here."""
         return len(self.written_appends) + len(self.replicated_appends)
+
+    def append_waits(self, waiting: WaitingAppend, *, for_all: bool) -> None:
+        """Let a produce entry wait for all in-sync replicas, or for this one only."""
+        queue = self.replicated_appends if for_all else self.written_appends
+        queue.add(waiting)
 
     def when_ready(self, callback: Callable[[], None]) -> None:
         """Call back as soon as appends are taken or refused, for the first or another time."""
@@ -104,7 +114,7 @@ class Waiters:
         """The high watermark moved."""
         self.replicated_appends.reached(high_watermark)
         self.consumer_fetches.wake()
-        self.tell_sessions(News.LATER)
+        self.tell_sessions(News.COMMITTED)
 
     def leadership_lost(self, replicated: int, hint: LeaderHint | None) -> None:
         """Sort out the produce entries of a leader that leads no more.
@@ -136,11 +146,17 @@ class Waiters:
         """Have all fetches answered: role, epoch or directory changed."""
         self.wake_followers()
         self.consumer_fetches.wake(forced=True)
+        self.deletions.wake()
+
+    def isr_changed(self) -> None:
+        """The controller has written another ISR."""
+        self.deletions.wake()
+        self.tell_sessions(News.LATER)
 
     def wake_followers(self) -> None:
         """Have the fetches of other brokers answered."""
         self.follower_fetches.wake(forced=True)
-        self.tell_sessions(News.ROLE)
+        self.tell_sessions(News.URGENT)
 
     def tell_sessions(self, news: News) -> None:
         """Have the fetch sessions of followers look at this partition again."""

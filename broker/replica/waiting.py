@@ -159,7 +159,7 @@ class AppendQueue:
 
 
 class WaitingFetch:
-    """A fetch that stands in several partitions until one of them wakes it.
+    """A fetch, or a deletion of records, that stands in several partitions until one wakes it.
 
     Args:
         loop: The event loop.

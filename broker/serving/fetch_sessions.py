@@ -287,7 +287,7 @@ class FetchSession:
         # Who is new wants to know at least that it was understood.
         if (
             params.max_wait_ms <= 0
-            or any(item.is_new for item in self.active.values())
+            or any(item.is_new or self._must_tell(item) for item in self.active.values())
             or not must_wait(found, params.min_bytes)
         ):
             self._read(answer, found)
@@ -296,11 +296,25 @@ class FetchSession:
             self._timer = self._loop.call_later(wait_ms / 1000, self.answer_soon)
         return answer
 
+    def _must_tell(self, item: _Item) -> bool:
+        """Whether consumers that were sent to the follower wait for what is committed."""
+        partition = item.partition
+        return (
+            self._fetches.sends_consumers_away
+            and partition is not None
+            and partition.leader is not None
+            and partition.high_watermark != item.sent_high_watermark
+        )
+
     def heard(self, item: _Item, news: News) -> None:
         """Take notice that a partition has changed."""
         if self._timer is None or news is News.LATER:
             return
-        if news is News.ROLE or self._has_enough(item):
+        if news is News.COMMITTED:
+            is_urgent = self._fetches.sends_consumers_away
+        else:
+            is_urgent = news is News.URGENT or self._has_enough(item)
+        if is_urgent:
             self.answer_soon()
 
     def answer_soon(self) -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from broker.following.quota import ByteQuota
@@ -32,6 +32,8 @@ from broker.replica.partition_log import PartitionLog
 from broker.replica.registry import ReplicaRegistry
 from broker.replica.tail_cache import EMPTY_SLICE, Slice
 from broker.replica.waiting import WaitingFetch
+from broker.serving.closest_replica import ClosestReplica, log_to_read, may_serve
+from broker.serving.diverging import diverging_epoch
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import CorruptRecordError, JbodlabError, KafkaError, LogDirError
 from jbodlab.protocol.record_batch import iterate_headers
@@ -53,7 +55,8 @@ class Readable:
     entry: FetchEntry
     partition: Partition
     log: PartitionLog | None
-    for_follower: bool
+    to_written_end: bool
+    """Whether the reader sees what is not committed yet."""
     quota: ByteQuota | None = None
     """Where the bytes count, if this replica is throttled."""
     is_in_sync: bool = True
@@ -71,7 +74,7 @@ class Readable:
         """First offset that the reader must not see."""
         if self.log is None:
             return 0
-        if self.for_follower:
+        if self.to_written_end:
             return self.log.written_end
         high_watermark = self.partition.high_watermark
         return (
@@ -93,10 +96,17 @@ class FetchService:
         replicas: ReplicaRegistry,
         loop: asyncio.AbstractEventLoop,
         quota: ByteQuota | None = None,
+        closest: ClosestReplica | None = None,
     ) -> None:
         self.replicas = replicas
         self._loop = loop
         self._quota = quota
+        self._closest = closest
+
+    @property
+    def sends_consumers_away(self) -> bool:
+        """Whether consumers are sent to followers, which then must soon know what is committed."""
+        return self._closest is not None
 
     def fetch(
         self, params: FetchParams, entries: Sequence[FetchEntry]
@@ -118,9 +128,9 @@ class FetchService:
         for item in readable:
             partition = item.partition
             waiting.stand_in(
-                partition.waiters.follower_fetches
-                if params.is_follower
-                else partition.waiters.consumer_fetches
+                partition.waiters.consumer_fetches
+                if params.is_consumer
+                else partition.waiters.follower_fetches
             )
         answer.add_done_callback(lambda _: None if waiting.done else waiting.cancel())
         return answer
@@ -156,11 +166,13 @@ class FetchService:
             return Readable(entry, partition, None, False)
         partition.check_epoch(entry.current_leader_epoch)
         if partition.is_awaited:
-            return Readable(entry, partition, None, params.is_follower)
-        _, log = partition.leader_log()
+            return Readable(entry, partition, None, not params.is_consumer)
+        away = self.sends_consumers_away
+        any_replica = may_serve(params, partition, sends_consumers_away=away)
+        log = log_to_read(partition, any_replica=any_replica)
         if params.is_follower:
             self._check_broker_epoch(params)
-        diverging = _diverging(entry, log)
+        diverging = diverging_epoch(entry, log)
         if diverging is not None:
             return _result(entry, partition, log, EMPTY_SLICE, diverging)
         if not log.start_offset <= entry.fetch_offset <= log.end_offset:
@@ -169,8 +181,16 @@ class FetchService:
             partition.high_watermark_known(entry.high_watermark)
             if params.takes_records:
                 partition.in_sync.follower_fetched(
-                    params.replica_id, entry.fetch_offset, params.replica_epoch
+                    params.replica_id,
+                    entry.fetch_offset,
+                    params.replica_epoch,
+                    entry.log_start_offset,
                 )
+        if params.rack is not None and self._closest is not None:
+            closest = self._closest.of(partition, entry, params.rack)
+            if closest is not None:
+                told = _result(entry, partition, log, EMPTY_SLICE, None)
+                return replace(told, preferred_read_replica=closest)
         return self.readable(params, entry, partition, log)
 
     def readable(
@@ -180,7 +200,7 @@ class FetchService:
         quota, leader = self._quota, partition.leader
         if quota is None or not quota.is_limited or not params.is_follower or leader is None:
             return Readable(
-                entry, partition, log, params.is_follower, committed_only=params.read_committed
+                entry, partition, log, not params.is_consumer, committed_only=params.read_committed
             )
         throttled = partition.settings.leader_throttled.covers(
             partition.topic_partition.partition, partition.broker_id
@@ -322,7 +342,7 @@ class FetchAnswer:
         if isinstance(item, FetchResult):
             return item
         partition = item.partition
-        awaits_leader = partition.succession.is_awaited and not item.for_follower
+        awaits_leader = partition.succession.is_awaited and not item.to_written_end
         if item.log is None or awaits_leader:
             return _empty(item)
         if partition.log is not item.log or (
@@ -365,22 +385,6 @@ def _has_enough(readable: Sequence[Readable], min_bytes: int) -> bool:
             return True
         missing -= item.available(missing)
     return missing <= 0
-
-
-def _diverging(entry: FetchEntry, log: PartitionLog) -> DivergingEpoch | None:
-    """Return where the reader's log left this one; None if it did not, or did not ask.
-
-    Raises:
-        KafkaError: OFFSET_OUT_OF_RANGE, this log knows nothing of the reader's last epoch.
-    """
-    if entry.last_fetched_epoch < 0:
-        return None
-    epoch, end_offset = log.epochs.end_offset_for(entry.last_fetched_epoch, log.end_offset)
-    if end_offset < 0 or entry.fetch_offset < log.start_offset:
-        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
-    if epoch < entry.last_fetched_epoch or end_offset < entry.fetch_offset:
-        return DivergingEpoch(epoch=epoch, end_offset=end_offset)
-    return None
 
 
 def _result(

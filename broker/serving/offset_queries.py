@@ -8,21 +8,35 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from enum import IntEnum
 from typing import NamedTuple
 
-from broker.replica.client_requests import EpochAnswer, EpochQuery, OffsetAnswer, OffsetQuery
+from broker.replica.client_requests import (
+    CONSUMER_ID,
+    EpochAnswer,
+    EpochQuery,
+    OffsetAnswer,
+    OffsetQuery,
+)
 from broker.replica.partition import Partition
 from broker.replica.partition_log import PartitionLog
 from broker.replica.registry import ReplicaRegistry
+from broker.serving.closest_replica import log_to_read
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import JbodlabError, KafkaError, LogDirError
 from jbodlab.ids import BrokerId
 
-LATEST = -1
-EARLIEST = -2
-MAX_TIMESTAMP = -3
-EARLIEST_LOCAL = -4
-LATEST_TIERED = -5
+
+class Mark(IntEnum):
+    """What is asked for in place of a time; the last two are of tiered storage."""
+
+    LATEST = -1
+    EARLIEST = -2
+    MAX_TIMESTAMP = -3
+    EARLIEST_LOCAL = -4
+    LATEST_TIERED = -5
+    EARLIEST_PENDING_UPLOAD = -6
+
 
 NOT_FOUND = -1
 
@@ -41,17 +55,25 @@ async def list_offsets(
     Followers see the log's end, consumers the high watermark, and those that want only committed
     records the last stable offset.
     """
-    reader = _Reader(replica_id >= 0, read_committed)
+    reader = _Reader(replica_id, read_committed)
     return list(await asyncio.gather(*(_offset(replicas, query, reader) for query in queries)))
 
 
 class _Reader(NamedTuple):
-    is_follower: bool
+    replica_id: BrokerId
     read_committed: bool
+
+    @property
+    def is_consumer(self) -> bool:
+        return self.replica_id == CONSUMER_ID
+
+    def log(self, partition: Partition) -> PartitionLog:
+        """Return the log to look into; only tools may ask a follower; raises KafkaError."""
+        return log_to_read(partition, any_replica=self.replica_id < CONSUMER_ID)
 
     def end(self, partition: Partition, log: PartitionLog) -> int:
         """Return the first offset that it does not see."""
-        if self.is_follower:
+        if not self.is_consumer:
             return log.written_end
         high_watermark = partition.high_watermark
         return log.last_stable_offset(high_watermark) if self.read_committed else high_watermark
@@ -65,11 +87,11 @@ async def _offset(replicas: ReplicaRegistry, query: OffsetQuery, reader: _Reader
     try:
         await partition.succession.wait()
         partition.check_epoch(query.current_leader_epoch)
-        leader, log = partition.leader_log()
+        log, leader = reader.log(partition), partition.leader
         if query.timestamp < 0:
             timestamp, offset = await _marked(partition, log, query.timestamp, reader)
-            early = partition.high_watermark < leader.leader_epoch_start
-            if query.timestamp == LATEST and not reader.is_follower and early:
+            early = leader and partition.high_watermark < leader.leader_epoch_start
+            if query.timestamp == Mark.LATEST and reader.is_consumer and early:
                 # The high watermark has not reached this leader's own epoch yet: an earlier leader
                 # may have shown more than this one knows to be replicated.
                 raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE)
@@ -89,7 +111,8 @@ async def _offset(replicas: ReplicaRegistry, query: OffsetQuery, reader: _Reader
         return OffsetAnswer(
             topic_partition=query.topic_partition, error_code=ErrorCode.UNKNOWN_SERVER_ERROR
         )
-    epoch = leader.leader_epoch if query.timestamp == LATEST else log.epochs.epoch_for(offset)
+    is_latest = leader is not None and query.timestamp == Mark.LATEST
+    epoch = leader.leader_epoch if leader and is_latest else log.epochs.epoch_for(offset)
     return OffsetAnswer(
         topic_partition=query.topic_partition,
         timestamp=timestamp,
@@ -102,15 +125,15 @@ async def _marked(
     partition: Partition, log: PartitionLog, mark: int, reader: _Reader
 ) -> tuple[int, int]:
     match mark:
-        case -1:  # LATEST
+        case Mark.LATEST:
             return -1, reader.end(partition, log)
-        case -2 | -4:  # EARLIEST, EARLIEST_LOCAL
+        case Mark.EARLIEST | Mark.EARLIEST_LOCAL:
             return -1, log.start_offset
-        case -3:  # MAX_TIMESTAMP
+        case Mark.MAX_TIMESTAMP:
             largest = log.state.segments.largest_timestamp
             found = None if largest < 0 else await log.offset_for_timestamp(largest)
             return found or (-1, NOT_FOUND)
-        case -5:  # LATEST_TIERED
+        case Mark.LATEST_TIERED | Mark.EARLIEST_PENDING_UPLOAD:
             return -1, NOT_FOUND
         case _:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"timestamp {mark}")

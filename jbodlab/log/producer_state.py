@@ -123,6 +123,11 @@ class ProducerState:
         """How many transactions are open."""
         return len(self._open)
 
+    @property
+    def entries(self) -> tuple[tuple[int, ProducerEntry], ...]:
+        """All producers with what is known of them, by id."""
+        return tuple(sorted(self._entries.items()))
+
     def entry(self, producer_id: int) -> ProducerEntry | None:
         """Return what is known of a producer."""
         return self._entries.get(producer_id)

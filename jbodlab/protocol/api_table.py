@@ -37,8 +37,12 @@ class ApiKey(IntEnum):
     API_VERSIONS = 18
     CREATE_TOPICS = 19
     DELETE_TOPICS = 20
+    DELETE_RECORDS = 21
     INIT_PRODUCER_ID = 22
     OFFSET_FOR_LEADER_EPOCH = 23
+    DESCRIBE_ACLS = 29
+    CREATE_ACLS = 30
+    DELETE_ACLS = 31
     DESCRIBE_CONFIGS = 32
     ALTER_CONFIGS = 33
     ALTER_REPLICA_LOG_DIRS = 34
@@ -48,9 +52,12 @@ class ApiKey(IntEnum):
     INCREMENTAL_ALTER_CONFIGS = 44
     ALTER_PARTITION_REASSIGNMENTS = 45
     LIST_PARTITION_REASSIGNMENTS = 46
+    DESCRIBE_CLIENT_QUOTAS = 48
+    ALTER_CLIENT_QUOTAS = 49
     DESCRIBE_QUORUM = 55
     UPDATE_FEATURES = 57
     DESCRIBE_CLUSTER = 60
+    DESCRIBE_PRODUCERS = 61
     UNREGISTER_BROKER = 64
     LIST_CONFIG_RESOURCES = 74
     DESCRIBE_TOPIC_PARTITIONS = 75
@@ -123,7 +130,7 @@ APIS: dict[int, Api] = {
     for api in (
         _api(ApiKey.PRODUCE, 0, 12, 9, accepted=(3, 12), max_items=MAX_PRODUCE_ITEMS),
         _api(ApiKey.FETCH, 4, 17, 12, accepted=(4, 18), max_items=MAX_FETCH_ITEMS),
-        _api(ApiKey.LIST_OFFSETS, 1, 10, 6),
+        _api(ApiKey.LIST_OFFSETS, 1, 11, 6),
         _api(ApiKey.METADATA, 0, 13, 9),
         _api(ApiKey.OFFSET_COMMIT, 2, 9, 8),
         _api(ApiKey.OFFSET_FETCH, 1, 9, 6),
@@ -135,8 +142,12 @@ APIS: dict[int, Api] = {
         _api(ApiKey.API_VERSIONS, 0, 4, 3),
         _api(ApiKey.CREATE_TOPICS, 2, 7, 5, max_items=MAX_CHANGED_ITEMS),
         _api(ApiKey.DELETE_TOPICS, 1, 6, 4, max_items=MAX_CHANGED_ITEMS),
+        _api(ApiKey.DELETE_RECORDS, 0, 2, 2),
         _api(ApiKey.INIT_PRODUCER_ID, 0, 5, 2),
         _api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4, 4),
+        _api(ApiKey.DESCRIBE_ACLS, 1, 3, 2),
+        _api(ApiKey.CREATE_ACLS, 1, 3, 2),
+        _api(ApiKey.DELETE_ACLS, 1, 3, 2),
         _api(ApiKey.DESCRIBE_CONFIGS, 1, 4, 4, max_items=MAX_DESCRIBED_CONFIGS),
         _api(ApiKey.ALTER_CONFIGS, 0, 2, 2, max_items=MAX_CHANGED_ITEMS),
         _api(ApiKey.ALTER_REPLICA_LOG_DIRS, 1, 2, 2),
@@ -146,9 +157,12 @@ APIS: dict[int, Api] = {
         _api(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, 1, max_items=MAX_CHANGED_ITEMS),
         _api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1, 0),
         _api(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0, 0),
+        _api(ApiKey.DESCRIBE_CLIENT_QUOTAS, 0, 1, 1),
+        _api(ApiKey.ALTER_CLIENT_QUOTAS, 0, 1, 1),
         _api(ApiKey.DESCRIBE_QUORUM, 0, 2, 0),
         _api(ApiKey.UPDATE_FEATURES, 0, 2, 0),
         _api(ApiKey.DESCRIBE_CLUSTER, 0, 2, 0),
+        _api(ApiKey.DESCRIBE_PRODUCERS, 0, 0, 0),
         _api(ApiKey.UNREGISTER_BROKER, 0, 0, 0),
         _api(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, 0),
         _api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, 0),
@@ -156,7 +170,7 @@ APIS: dict[int, Api] = {
         _api(ApiKey.DESCRIBE_LOG_DIR_STATES, 0, 0, 0),
     )
 }
-"""Every API served, by key; source of the ranges: Apache Kafka 4.0."""
+"""Every API served, by key; source of the ranges: Apache Kafka 4.0 to 4.3."""
 
 
 def is_flexible(api_key: int, api_version: int) -> bool:

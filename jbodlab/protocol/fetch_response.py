@@ -14,7 +14,7 @@ Versions 12 to 18, after the size:
             log_start_offset        int64
             aborted_transactions    compact nullable array: producer id int64, first offset int64,
                                     tags; null unless the reader wants committed records only
-            preferred_read_replica  int32, -1
+            preferred_read_replica  int32, -1 where it is the one that answers
             records                 compact bytes
             tags                    0: diverging_epoch, 1: current_leader
         tags
@@ -79,6 +79,8 @@ class FetchedPartition(NamedTuple):
     current_leader: CurrentLeader | None = None
     aborted_transactions: Sequence[tuple[int, int]] | None = None
     """Producer id and first offset of each; None unless they were asked for."""
+    preferred_read_replica: int = NO_REPLICA
+    """Whom the consumer should rather ask; from version 11."""
 
 
 class FetchedTopic(NamedTuple):
@@ -96,6 +98,7 @@ def fetch_response(
     *,
     error_code: int = 0,
     session_id: int = NO_SESSION,
+    throttle_ms: int = 0,
     endpoints: Collection[NodeEndpoint] = (),
 ) -> list[Buffer]:
     """Return the pieces of a Fetch response of version 4 to 18, size field included.
@@ -108,9 +111,9 @@ def fetch_response(
     if flexible:
         head.append(0)
     if version >= 7:
-        head += _HEAD.pack(0, error_code, session_id)
+        head += _HEAD.pack(throttle_ms, error_code, session_id)
     else:
-        head += _INT32.pack(0)
+        head += _INT32.pack(throttle_ms)
     pieces = _Pieces(head)
     if flexible:
         _flexible(pieces, version, topics)
@@ -152,13 +155,15 @@ def _flexible(pieces: _Pieces, version: int, topics: Sequence[FetchedTopic]) -> 
         pieces.tail += uvarint(len(topic.partitions) + 1)
         for partition in topic.partitions:
             if partition.aborted_transactions is None:
-                pieces.tail += _FLEXIBLE_PARTITION.pack(*partition[:5], 0, NO_REPLICA)
+                pieces.tail += _FLEXIBLE_PARTITION.pack(
+                    *partition[:5], 0, partition.preferred_read_replica
+                )
             else:
                 pieces.tail += _FLEXIBLE_OFFSETS.pack(*partition[:5])
                 pieces.tail += uvarint(len(partition.aborted_transactions) + 1)
                 for aborted in partition.aborted_transactions:
                     pieces.tail += _FLEXIBLE_ABORTED.pack(*aborted, 0)
-                pieces.tail += _INT32.pack(NO_REPLICA)
+                pieces.tail += _INT32.pack(partition.preferred_read_replica)
             pieces.tail += uvarint(partition.records_size + 1)
             pieces.records(partition)
             pieces.tail += _partition_tags(partition)
@@ -188,6 +193,6 @@ def _plain(pieces: _Pieces, version: int, topics: Sequence[FetchedTopic]) -> Non
             pieces.tail += _INT32.pack(-1 if aborted is None else len(aborted))
             for each in aborted or ():
                 pieces.tail += _ABORTED.pack(*each)
-            replica = (NO_REPLICA,) if version >= 11 else ()
+            replica = (partition.preferred_read_replica,) if version >= 11 else ()
             pieces.tail += rest.pack(*replica, partition.records_size)
             pieces.records(partition)

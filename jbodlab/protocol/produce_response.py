@@ -65,6 +65,8 @@ def produce_response(
     correlation_id: int,
     topics: Sequence[tuple[str, Sequence[ProducedPartition]]],
     endpoints: Collection[NodeEndpoint] = (),
+    *,
+    throttle_ms: int = 0,
 ) -> bytes:
     """Return a whole Produce response of version 3 to 12, size field included.
 
@@ -72,7 +74,8 @@ def produce_response(
     """
     flexible = is_flexible(ApiKey.PRODUCE, version)
     build = _flexible if flexible else _plain
-    body = build(version, topics, endpoints if version >= LEADER_HINTS_FROM else ())
+    hints = endpoints if version >= LEADER_HINTS_FROM else ()
+    body = build(version, topics, hints, _INT32.pack(throttle_ms))
     head = _INT32.pack(correlation_id) + (b"\0" if flexible else b"")
     return _INT32.pack(len(head) + len(body)) + head + body
 
@@ -81,6 +84,7 @@ def _flexible(
     version: int,
     topics: Sequence[tuple[str, Sequence[ProducedPartition]]],
     endpoints: Collection[NodeEndpoint],
+    throttle: bytes,
 ) -> bytes:
     out = bytearray(uvarint(len(topics) + 1))
     for name, partitions in topics:
@@ -97,13 +101,14 @@ def _flexible(
             else:
                 out += b"\x01" + current_leader_tag(CURRENT_LEADER_TAG, leader)
         out.append(0)
-    return bytes(out + bytes(4) + endpoint_tags(endpoints))
+    return bytes(out + throttle + endpoint_tags(endpoints))
 
 
 def _plain(
     version: int,
     topics: Iterable[tuple[str, Sequence[ProducedPartition]]],
     endpoints: Collection[NodeEndpoint],
+    throttle: bytes,
 ) -> bytes:
     assert not endpoints
     topics = tuple(topics)
@@ -117,7 +122,7 @@ def _plain(
             if version >= 8:
                 message = partition.error_message
                 out += bytes(4) + (b"\xff\xff" if message is None else _string(message))
-    return bytes(out + bytes(4))
+    return bytes(out + throttle)
 
 
 def _string(text: str) -> bytes:

@@ -58,6 +58,7 @@ MAX_SEQUENCE = 2**31 - 1
 HEADER = struct.Struct(">qiibIhiqqqhii")
 _HEAD = struct.Struct(">qii")
 _CRC = struct.Struct(">I")
+_COUNT = struct.Struct(">i")
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +164,12 @@ def read_header(data: bytes | bytearray | memoryview, position: int = 0) -> Batc
     if header.batch_length < HEADER_SIZE - SIZE_PREFIX:
         raise DecodeError(f"batch at position {position} has length {header.batch_length}")
     return header
+
+
+def records_count(batch: bytes | memoryview) -> int:
+    """Return how many records a whole batch says that it has."""
+    (count,) = _COUNT.unpack_from(batch, HEADER.size - _COUNT.size)
+    return int(count)
 
 
 def codec_of(data: bytes | memoryview) -> int:

@@ -21,6 +21,7 @@ from broker.replica.registry import ReplicaRegistry
 from broker.replica.topic_settings import SettingsOfTopics
 from broker.replica.waiting import AppendRequest
 from broker.replica_manager import ReplicaManager, ReplicationSettings
+from broker.traffic import Traffic
 from jbodlab import kafka_uuid
 from jbodlab.config.node_config import read_values
 from jbodlab.ids import (
@@ -98,7 +99,12 @@ def feature(level: int = 30) -> Record:
 
 
 def broker(
-    broker_id: int, *directories: DirectoryId, epoch: int = 7, fenced: bool = False, port: int = 1
+    broker_id: int,
+    *directories: DirectoryId,
+    epoch: int = 7,
+    fenced: bool = False,
+    port: int = 1,
+    rack: str | None = None,
 ) -> Record:
     return RegisterBrokerRecord(
         broker_id=BrokerId(broker_id),
@@ -108,6 +114,7 @@ def broker(
             BrokerEndpoint(name="PLAINTEXT", host="127.0.0.1", port=port, security_protocol=0),
         ),
         fenced=fenced,
+        rack=rack,
         log_dirs=directories,
     )
 
@@ -203,6 +210,7 @@ class Host:
         dir_count: int = 2,
         address_of: Callable[[BrokerId], tuple[str, int] | None] = lambda _: None,
         lag_time_max_ms: int = 30_000,
+        sends_consumers_away: bool = False,
         fetch_wait_max_ms: int = 500,
         fs: FileSystem | None = None,
         assigner: Callable[[ReplicaRegistry, LogDirs], Assigner] | None = None,
@@ -221,16 +229,22 @@ class Host:
         self.proposals = Proposals()
         self.assignments = Assignments()
         self.registry = ReplicaRegistry(self.broker_id)
+        self.traffic = Traffic(real().monotonic_s)
         self.fetchers = FetcherManager(
             FetcherSettings(broker_id=self.broker_id, wait_max_ms=fetch_wait_max_ms),
             address_of=address_of,
             broker_epoch=lambda: 7,
+            traffic=self.traffic,
         )
         self.removed: list[Path] = []
         self.moved: list[tuple[LogDir, LogDir]] = []
         self.manager = ReplicaManager(
             self.registry,
-            ReplicationSettings(broker_id=self.broker_id, lag_time_max_ms=lag_time_max_ms),
+            ReplicationSettings(
+                broker_id=self.broker_id,
+                lag_time_max_ms=lag_time_max_ms,
+                sends_consumers_away=sends_consumers_away,
+            ),
             outside=real(),
             topics=self.topics,
             log_dirs=self.log_dirs,

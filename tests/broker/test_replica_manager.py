@@ -5,7 +5,9 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from uuid import UUID
 
+from broker import metrics
 from broker.replica.replica_state import Absent, Offline
+from jbodlab.config.topic_keys import SEGMENT_BYTES
 from jbodlab.directory_id import LOST, UNASSIGNED
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import DirectoryId, TopicId
@@ -156,7 +158,7 @@ def test_failed_replica_stays_offline_whatever_the_metadata_says(tmp_path: Path)
 
         assert single.host.manager.registry.partition(TP) is partition
         assert isinstance(partition.state, Offline)
-        assert single.host.manager.registry.offline_count == 1
+        assert metrics.is_offline(partition)
         assert single.replicas_on_disk()["d1"] == []
 
     run(tmp_path, test)
@@ -229,7 +231,7 @@ def test_changed_topic_config_applies_to_running_replicas(tmp_path: Path) -> Non
         single.create(single.host.directory(0))
         partition = await single.host.online()
 
-        single.metadata.apply(config("max.message.bytes", "70"), config("segment.bytes", "5000"))
+        single.metadata.apply(config("max.message.bytes", "70"), config(SEGMENT_BYTES, "5000"))
 
         assert (await single.host.produced(batch(5))).error_code is ErrorCode.MESSAGE_TOO_LARGE
         assert partition.log is not None

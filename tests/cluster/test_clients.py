@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import shutil
 import subprocess
 
 import pytest
 
-from tests.cluster.scenes import Stage
+from tests.cluster.scenes import SETTINGS, Stage, Stages
 
 pytestmark = pytest.mark.cluster
 
 COUNT = 2_000
+
+
+class Listening(logging.Handler):
+    """Remembers what a client says."""
+
+    def __init__(self, said: list[str]) -> None:
+        super().__init__()
+        self._said = said
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._said.append(record.getMessage())
 
 
 def messages() -> list[bytes]:
@@ -79,15 +91,19 @@ def test_each_codec(stage: Stage, codec: str) -> None:
         assert found == messages()
 
 
-def test_kafka_python(stage: Stage) -> None:
+@pytest.mark.parametrize("release", [None, (4, 2), (4, 3)])
+def test_kafka_python(stage: Stage, release: tuple[int, int] | None) -> None:
     with stage.scene() as scene:
         cluster = scene.cluster
         from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
-        scene.create("kafka-python", 1, 3)
-        producer = KafkaProducer(bootstrap_servers=cluster.bootstrap.split(","))
+        # It then does not ask for less than a broker of that release speaks.
+        pinned = {} if release is None else {"api_version": release}
+        topic = f"kafka-python-{release}".translate(str.maketrans("", "", "(), "))
+        scene.create(topic, 1, 3)
+        producer = KafkaProducer(bootstrap_servers=cluster.bootstrap.split(","), **pinned)
         for message in messages():
-            producer.send("kafka-python", message)
+            producer.send(topic, message)
         producer.flush(30)
         producer.close()
         consumer = KafkaConsumer(
@@ -95,8 +111,9 @@ def test_kafka_python(stage: Stage) -> None:
             auto_offset_reset="earliest",
             group_id=None,
             consumer_timeout_ms=10_000,
+            **pinned,
         )
-        consumer.assign([TopicPartition("kafka-python", 0)])
+        consumer.assign([TopicPartition(topic, 0)])
         found = []
         for record in consumer:
             found.append(record.value)
@@ -219,3 +236,42 @@ def test_joining_a_group_gets_a_clear_error(stage: Stage) -> None:
                 break
         consumer.close()
         assert errors
+
+
+def test_a_consumer_reads_from_the_replica_in_its_rack(stages: Stages) -> None:
+    selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+    with stages.of(settings={**SETTINGS, "replica.selector.class": selector}).scene() as scene:
+        cluster = scene.cluster
+        from confluent_kafka import Consumer, Producer, TopicPartition
+
+        near, leader, *_ = cluster.broker_ids
+        cluster.broker(near).set_property("broker.rack", "near")
+        scene.restart(near)
+        scene.wait_all_in_sync()
+        topic = scene.topic_at([[leader, near]])
+        producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+        for message in messages():
+            producer.produce(topic, message)
+        assert producer.flush(30) == 0
+        said: list[str] = []
+        logger = logging.getLogger("consumer in a rack")
+        logger.setLevel(logging.DEBUG)
+        logger.addHandler(Listening(said))
+        consumer = Consumer(
+            {
+                "bootstrap.servers": cluster.bootstrap,
+                "group.id": "g",
+                "client.rack": "near",
+                "debug": "fetch",
+            },
+            logger=logger,
+        )
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        found = []
+        while len(found) < COUNT:
+            batch = consumer.consume(500, timeout=10)
+            assert batch, f"only {len(found)} of {COUNT} arrived"
+            found += [message.value() for message in batch]
+        consumer.close()
+        assert found == messages()
+        assert any("preferred replica" in line.lower() for line in said), said[:50]

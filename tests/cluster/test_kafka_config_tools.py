@@ -81,3 +81,45 @@ def test_directories_are_cordoned_and_brokers_configured(scene: Scene, tool: Too
     assert code == 0
     code, out = tool(CONFIGS, "--entity-type", "brokers", "--describe")
     assert (code, "log.retention.ms=99999999" in out) == (0, False)
+
+
+def test_quotas_of_clients_are_kept_told_and_removed(scene: Scene, tool: Tool) -> None:
+    def alter(*arguments: str) -> None:
+        code, out = tool(CONFIGS, "--alter", *arguments)
+        assert (code, "Completed updating" in out) == (0, True), out
+
+    def described(*kinds: str) -> list[str]:
+        which = [word for kind in kinds for word in ("--entity-type", kind)]
+        code, out = tool(CONFIGS, "--describe", *which)
+        assert code == 0, out
+        return sorted(line for line in out.splitlines() if line)
+
+    client = ("--entity-type", "clients", "--entity-name", "c1")
+    quotas = "consumer_byte_rate=5000000,request_percentage=200"
+    alter("--client-defaults", "--add-config", "producer_byte_rate=100000000")
+    alter(*client, "--add-config", quotas)
+    user = ("--entity-type", "users", "--entity-name", "u1")
+    default_client = ("--entity-type", "clients", "--entity-default")
+    alter(*user, *default_client, "--add-config", "consumer_byte_rate=5000001")
+    # As Apache Kafka 4.3.1 prints them.
+    default = "Quota configs for the default client-id are producer_byte_rate=1.0E8"
+    of_c1 = "Quota configs for client-id 'c1' are"
+    assert described("clients") == sorted(
+        (default, f"{of_c1} consumer_byte_rate=5000000.0, request_percentage=200.0")
+    )
+    assert described("users", "clients") == [
+        "Quota configs for user-principal 'u1', the default client-id are "
+        "consumer_byte_rate=5000001.0"
+    ]
+
+    scene.bounce_controller(kill=True)
+    alter(*client, "--delete-config", "consumer_byte_rate")
+    assert described("clients") == sorted((default, f"{of_c1} request_percentage=200.0"))
+
+    code, out = tool(CONFIGS, "--alter", *client, "--add-config", "controller_mutation_rate=5")
+    assert code == 1
+    assert "controller_mutation_rate" in out
+    alter(*client, "--delete-config", "request_percentage")
+    alter("--client-defaults", "--delete-config", "producer_byte_rate")
+    alter(*user, *default_client, "--delete-config", "consumer_byte_rate")
+    assert described("clients") == described("users", "clients") == []

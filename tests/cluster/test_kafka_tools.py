@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from jbodlab import kafka_uuid
 from jbodlab.metadata_log.batches import read_batches
 from jbodlab.metadata_log.metadata_log import MetadataLog
 from jbodlab.metadata_log.snapshots import latest_snapshot, read_snapshot
@@ -19,13 +20,16 @@ from tests.cluster.scenes import SETTINGS, Scene, Stages
 from tests.kafka.tools import (
     CLUSTER,
     CONFIGS,
+    DELETE_RECORDS,
     DUMP_LOG,
     FEATURES,
     LEADER_ELECTION,
     LOG_DIRS,
+    OFFSETS,
     QUORUM,
     REASSIGN,
     TOPICS,
+    TRANSACTIONS,
     VERIFIABLE_PRODUCER,
     KafkaTools,
     Printed,
@@ -104,6 +108,17 @@ def test_topics_and_log_dirs_are_described(scene: Scene, cluster: Cluster, tool:
         }
         held = [p["partition"] for one in broker["logDirs"] for p in one["partitions"]]
         assert {"described-0", "described-1", "described-2"} <= set(held)
+
+
+def test_a_topic_is_described_by_its_id(scene: Scene, cluster: Cluster, tool: Tool) -> None:
+    scene.create("by-id", 2, 3)
+    topic_id = kafka_uuid.to_text(cluster.image().topics.by_name["by-id"].topic_id)
+    by_name, by_id = (
+        # Asked by id the tool has no ELR to print, whatever the broker says.
+        [line.partition("\tElr:")[0] for line in tool(TOPICS, "--describe", *which)]
+        for which in (("--topic", "by-id"), ("--topic-id", topic_id))
+    )
+    assert by_id == by_name
 
 
 def test_dump_tool_reads_the_metadata_log(
@@ -200,6 +215,43 @@ def test_leaders_are_elected(scene: Scene, tool: Tool) -> None:
     wait_for("the first replica leads", lambda: scene.cluster.leaders(name)[0] == first)
     said = tool(LEADER_ELECTION, "--election-type", "preferred", *at)
     assert any("Valid replica already elected" in line for line in said), said
+
+
+def test_records_are_deleted_from_every_replica(
+    scene: Scene, cluster: Cluster, tool: Tool, tmp_path: Path
+) -> None:
+    ledger = scene.topic(2, records=200)
+    ends = sorted(tool(OFFSETS, "--topic", ledger.topic, "--time", "-1"))
+    file = tmp_path / "deletions.json"
+
+    def delete(*offsets: int) -> list[str]:
+        wanted = [
+            {"topic": ledger.topic, "partition": index, "offset": offset}
+            for index, offset in enumerate(offsets)
+        ]
+        file.write_text(json.dumps({"partitions": wanted, "version": 1}))
+        return tool(DELETE_RECORDS, "--offset-json-file", str(file))
+
+    said = delete(10, -1)
+    starts = sorted(tool(OFFSETS, "--topic", ledger.topic, "--time", "-2"))
+    assert f"partition: {ledger.topic}-0\tlow_watermark: 10" in said
+    assert starts == [f"{ledger.topic}:0:10", ends[1]]
+    said = delete(10_000, -1)
+    assert any("OffsetOutOfRangeException" in line for line in said), said
+    # Whoever leads next begins there too.
+    scene.restart(cluster.leaders(ledger.topic)[0])
+    assert sorted(tool(OFFSETS, "--topic", ledger.topic, "--time", "-2")) == starts
+
+
+def test_producers_are_described(scene: Scene, tool: Tool) -> None:
+    ledger = scene.topic(1, records=20)
+    at = ("--topic", ledger.topic, "--partition", "0")
+    for which in ((), *(("--broker-id", str(each)) for each in scene.cluster.broker_ids)):
+        head, *rows = (
+            line.split() for line in tool(TRANSACTIONS, "describe-producers", *at, *which)
+        )
+        assert head[:2] == ["ProducerId", "ProducerEpoch"]
+        assert [row[1:3] for row in rows] == [["0", "-1"]]
 
 
 def test_brokers_are_unregistered(scene: Scene, kafka_tools: KafkaTools) -> None:

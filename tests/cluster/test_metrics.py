@@ -28,6 +28,30 @@ def test_every_metric_is_documented(stage: Stage) -> None:
         assert names == documented
 
 
+def test_traffic_is_counted_for_all_and_for_each_topic(stage: Stage) -> None:
+    with stage.scene() as scene:
+        scrape = Scraper(scene.cluster)
+
+        def sent(name: str, topic: str = "") -> float:
+            label = f'{{topic="{topic}"}}' if topic else ""
+            metric = f"kafka_server_BrokerTopicMetrics_{name}_total{label}"
+            return sum(scrape(each).get(metric, 0) for each in scene.cluster.broker_ids)
+
+        before = sent("MessagesIn")
+        ledger = scene.topic(2, 3, records=100)
+        scene.check(ledger)
+
+        assert sent("MessagesIn", ledger.topic) == sent("MessagesIn") - before == 100
+        assert sent("BytesIn", ledger.topic) > 0
+        replicated = 2 * sent("BytesIn", ledger.topic)
+        assert sent("ReplicationBytesIn", ledger.topic) == replicated
+        assert sent("ReplicationBytesOut", ledger.topic) >= replicated
+        assert sent("BytesOut", ledger.topic) >= sent("BytesIn", ledger.topic)
+        produces = scrape(scene.cluster.leaders(ledger.topic)[0])
+        assert produces['kafka_network_RequestMetrics_Requests_total{request="Produce"}'] > 0
+        assert produces['kafka_network_RequestMetrics_TotalTimeMs_count{request="Produce"}'] > 0
+
+
 def replicas_in(cluster: Cluster, directory: Path) -> int:
     return len(partitions_in(directory, "load"))
 

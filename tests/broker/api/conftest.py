@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -21,6 +22,7 @@ from broker.network.listener import Listener
 from broker.replica.client_requests import (
     AppendEntry,
     AppendResult,
+    DeletedRecords,
     EpochAnswer,
     EpochQuery,
     FetchEntry,
@@ -29,12 +31,14 @@ from broker.replica.client_requests import (
     LogDirDescription,
     OffsetAnswer,
     OffsetQuery,
+    RecordDeletion,
 )
+from broker.traffic import Traffic
 from jbodlab import requests
 from jbodlab.client import KafkaConnection
 from jbodlab.config.node_config import read_values
 from jbodlab.error_code import ErrorCode
-from jbodlab.errors import ControllerUnavailableError
+from jbodlab.errors import ControllerUnavailableError, KafkaError
 from jbodlab.ids import (
     BrokerEpoch,
     BrokerId,
@@ -43,6 +47,7 @@ from jbodlab.ids import (
     Offset,
     PartitionEpoch,
     TopicId,
+    TopicPartition,
 )
 from jbodlab.image.broker_registration import BrokerRegistration
 from jbodlab.image.cluster_image import ClusterImage
@@ -50,6 +55,7 @@ from jbodlab.image.metadata_image import MetadataImage
 from jbodlab.image.partition_registration import PartitionRegistration
 from jbodlab.image.settings_image import FeaturesImage
 from jbodlab.image.topics_image import TopicImage, TopicsImage
+from jbodlab.log.producer_state import ProducerEntry
 from jbodlab.outside import real
 from jbodlab.records.cluster_records import BrokerEndpoint
 
@@ -92,6 +98,18 @@ class RecordingReplicas:
         self.calls.append(("epoch_end_offset", query))
         answer: EpochAnswer = self.results["epoch_end_offset"]
         return answer
+
+    def delete_records(
+        self, deletions: Sequence[RecordDeletion], timeout_ms: int
+    ) -> asyncio.Future[list[DeletedRecords]]:
+        return self._answer("delete_records", deletions, timeout_ms)
+
+    def producers(self, topic_partition: TopicPartition) -> Sequence[tuple[int, ProducerEntry]]:
+        found: Sequence[tuple[int, ProducerEntry]] | None
+        found = self.results["producers"].get(topic_partition)
+        if found is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return found
 
     def describe_log_dirs(
         self, topics: Mapping[str, set[int]] | None
@@ -146,6 +164,11 @@ class RecordingController:
         self, request: requests.ListPartitionReassignmentsRequest, timeout_s: float
     ) -> requests.ListPartitionReassignmentsResponse:
         return await self._answer("list_partition_reassignments", request, timeout_s)
+
+    async def alter_client_quotas(
+        self, request: requests.AlterClientQuotasRequest, timeout_s: float
+    ) -> requests.AlterClientQuotasResponse:
+        return await self._answer("alter_client_quotas", request, timeout_s)
 
     async def update_features(
         self, request: requests.UpdateFeaturesRequest, timeout_s: float
@@ -215,6 +238,7 @@ class Cluster:
     replicas: RecordingReplicas = field(default_factory=RecordingReplicas)
     controller: RecordingController = field(default_factory=RecordingController)
     revival: RecordingRevival = field(default_factory=RecordingRevival)
+    traffic: Traffic = field(default_factory=lambda: Traffic(time.monotonic))
     port: int = 0
 
     def publish_brokers(self, *broker_ids: int, fenced: Sequence[int] = ()) -> None:
@@ -317,6 +341,7 @@ async def serving(cluster: Cluster, *, auto_create_topics: bool) -> AsyncIterato
             broker_epoch=lambda: BrokerEpoch(77),
             configs=DynamicConfig(US, read_values({})[0], ["/disk-1", "/disk-2"]),
             auto_create_topics=auto_create_topics,
+            traffic=cluster.traffic,
         )
     )
     listener = Listener(LISTENER, "127.0.0.1", 0, apis.dispatcher, Bounds(real().threads))

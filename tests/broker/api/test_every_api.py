@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import time
 from dataclasses import fields
 from typing import Any, get_args, get_origin
 
@@ -12,6 +13,7 @@ from broker.api.answer import Encoded, RequestContext
 from broker.api.handlers import BrokerParts, ClientApis
 from broker.api.request_handler import ConnectionInfo, Pending
 from broker.metadata_cache import MetadataCache
+from broker.traffic import Traffic
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
 from jbodlab.ids import BrokerEpoch, BrokerId
@@ -77,6 +79,7 @@ def client_apis() -> ClientApis:
             broker_epoch=lambda: BrokerEpoch(1),
             configs=NoReplicas(),  # type: ignore[arg-type]
             auto_create_topics=False,
+            traffic=Traffic(time.monotonic),
         )
     )
 

@@ -75,6 +75,7 @@ def test_every_partition_asked_for_is_in_the_answer(run: Callable[..., None], ve
             max_wait_ms=250,
             min_bytes=1,
             max_bytes=1 << 20,
+            any_replica=version >= 11,
         )
         assert not params.is_follower
         assert entries == [
@@ -208,5 +209,37 @@ def test_leader_hint_comes_with_the_address_of_the_listener(run: Callable[..., N
         assert [(e.node_id, e.host, e.port) for e in response.node_endpoints] == [
             (2, "host-2", 9092)
         ]
+
+    run(scenario)
+
+
+def test_a_consumer_is_told_the_replica_in_its_rack(run: Callable[..., None]) -> None:
+    async def scenario(cluster: Any, client: Any) -> None:
+        cluster.publish_topic("t")
+        cluster.replicas.results["fetch"] = [result(T0, preferred_read_replica=2)]
+        for version in (11, 12):
+            request = fetch(version, ("t", [0]), rack_id="east")
+            response = await client.call(FETCH, version, request)
+
+            (_, params, _) = cluster.replicas.calls[-1]
+            assert params.rack == "east"
+            assert response.responses[0].partitions[0].preferred_read_replica == 2
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("version", "replica_id", "any_replica", "committed_only"),
+    [(10, -1, False, True), (11, -1, True, True), (11, 2, False, False), (4, -2, True, False)],
+)
+def test_who_may_ask_a_follower_and_who_sees_what_is_not_committed(
+    run: Callable[..., None], version: int, replica_id: int, any_replica: bool, committed_only: bool
+) -> None:
+    async def scenario(cluster: Any, client: Any) -> None:
+        cluster.publish_topic("t")
+        cluster.replicas.results["fetch"] = [result(T0)]
+        await client.call(FETCH, version, fetch(version, ("t", [0]), replica_id=replica_id))
+        ((_, params, _),) = cluster.replicas.calls
+        assert (params.any_replica, params.is_consumer) == (any_replica, committed_only)
 
     run(scenario)

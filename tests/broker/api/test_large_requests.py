@@ -22,9 +22,11 @@ from broker.api.list_offsets import TOGETHER_MAX, ListOffsetsApi
 from broker.api.metadata import MetadataApi, MetadataResponse
 from broker.api.request_handler import ConnectionInfo, Pending
 from broker.api.slices import SlicedWork
+from broker.client_quotas import ClientQuotas
 from broker.dynamic_config import DynamicConfig
 from broker.metadata_cache import MetadataCache
 from broker.replica.client_requests import FetchEntry, FetchResult, OffsetAnswer, OffsetQuery
+from broker.traffic import Traffic
 from jbodlab.config.node_config import read_values
 from jbodlab.errors import DecodeError
 from jbodlab.ids import BrokerId
@@ -357,7 +359,13 @@ def test_fetch_of_many_partitions_is_one_fetch(count: int) -> None:
             topics=(kio.FetchTopic(topic="t", partitions=(partition,) * count),),
         )
         replicas = Answering()
-        api = FetchApi(replicas, MetadataCache(BrokerId(1), "CLIENTS"), BrokerId(1))  # type: ignore[arg-type]
+        api = FetchApi(
+            replicas,  # type: ignore[arg-type]
+            MetadataCache(BrokerId(1), "CLIENTS"),
+            BrokerId(1),
+            Traffic(real().monotonic_s),
+            ClientQuotas(dict),
+        )
 
         later = api.answer(asked, RequestContext(RequestHeader(1, 12, 1, "t", 0), WHO))
         assert isinstance(later, Later)

@@ -16,17 +16,30 @@ METADATA = 3
 CLUSTER_ID = "JGpFIlgLQVmmBZ4FPbLkkg"
 
 
-def metadata(version: int, *topics: str | UUID, all_topics: bool = False, **values: Any) -> Any:
+def metadata(
+    version: int,
+    *topics: str | UUID,
+    all_topics: bool = False,
+    name_beside_id: str | None = None,
+    **values: Any,
+) -> Any:
     kio = import_module(f"kio.schema.metadata.v{version}.request")
     if version >= 4:
         values.setdefault("allow_auto_topic_creation", False)
     if version >= 8:
-        values["include_topic_authorized_operations"] = False
+        values.setdefault("include_topic_authorized_operations", False)
     if 8 <= version <= 10:
-        values["include_cluster_authorized_operations"] = False
+        values.setdefault("include_cluster_authorized_operations", False)
     wanted = []
     for topic in topics:
-        named = {"name": topic} if isinstance(topic, str) else {"name": None, "topic_id": topic}
+        named = (
+            {"name": topic}
+            if isinstance(topic, str)
+            else {
+                "name": name_beside_id,
+                "topic_id": topic,
+            }
+        )
         if version >= 10:
             named.setdefault("topic_id", None)
         wanted.append(kio.MetadataRequestTopic(**named))
@@ -101,15 +114,58 @@ def test_empty_list_means_all_in_version_0_and_none_later(run: Callable[..., Non
     run(scenario)
 
 
-def test_topic_by_id(run: Callable[..., None]) -> None:
+@pytest.mark.parametrize("name", [None, "", "other"])
+def test_topic_by_id_whatever_name_stands_beside_it(
+    run: Callable[..., None], name: str | None
+) -> None:
     async def scenario(cluster: Any, client: Any) -> None:
         topic_id = cluster.publish_topic("t")
         unknown = UUID(int=12345)
-        response = await client.call(METADATA, 12, metadata(12, topic_id, unknown))
+        wanted = metadata(12, topic_id, unknown, name_beside_id=name)
+        response = await client.call(METADATA, 12, wanted)
         assert [(int(t.error_code), t.name, t.topic_id) for t in response.topics] == [
             (0, "t", topic_id),
             (100, None, unknown),
         ]
+
+    run(scenario)
+
+
+def test_topic_ids_are_refused_where_no_broker_looked_at_them(run: Callable[..., None]) -> None:
+    async def scenario(cluster: Any, client: Any) -> None:
+        wanted = metadata(11, cluster.publish_topic("t"), name_beside_id="t")
+        response = await client.call(METADATA, 11, wanted)
+        assert [int(topic.error_code) for topic in response.topics] == [42]
+
+    run(scenario)
+
+
+def test_everything_is_permitted_to_who_asks(run: Callable[..., None]) -> None:
+    async def scenario(cluster: Any, client: Any) -> None:
+        cluster.publish_topic("t")
+        for asked, on_topic, on_cluster in (
+            (True, 3576, 8096),
+            (False, -2147483648, -2147483648),
+        ):
+            response = await client.call(
+                METADATA,
+                9,
+                metadata(
+                    9,
+                    "t",
+                    include_topic_authorized_operations=asked,
+                    include_cluster_authorized_operations=asked,
+                ),
+            )
+            assert response.cluster_authorized_operations == on_cluster
+            assert [t.topic_authorized_operations for t in response.topics] == [on_topic]
+
+            kio = import_module("kio.schema.describe_cluster.v2.request")
+            asking = kio.DescribeClusterRequest(
+                include_cluster_authorized_operations=asked, include_fenced_brokers=False
+            )
+            described = await client.call(60, 2, asking)
+            assert described.cluster_authorized_operations == on_cluster
 
     run(scenario)
 
@@ -144,7 +200,7 @@ def test_missing_topic_is_created_once(run: Callable[..., None], version: int) -
         creation = {"allow_auto_topic_creation": True} if version >= 4 else {}
         wanted = metadata(version, "t", **creation)
         first = await client.call(METADATA, version, wanted)
-        assert [int(topic.error_code) for topic in first.topics] == [5]
+        assert [int(topic.error_code) for topic in first.topics] == [3]
         await called(cluster.controller.calls)
         (request,) = cluster.controller.calls
         assert request.topics == (requests.NewTopic(name="t"),)
@@ -174,7 +230,7 @@ def test_refused_creation_is_told_once_and_then_tried_again(run: Callable[..., N
                 while len(cluster.controller.calls) < attempt:  # noqa: ASYNC110
                     await asyncio.sleep(0.001)
             await turns()
-        assert codes == [5, 38, 5]
+        assert codes == [3, 38, 3]
 
     run(scenario)
 

@@ -12,15 +12,18 @@ from typing import Any
 import pytest
 
 from broker.replica.client_requests import (
+    DeletedRecords,
     EpochAnswer,
     EpochQuery,
     LogDirDescription,
     OffsetAnswer,
     OffsetQuery,
+    RecordDeletion,
     ReplicaDescription,
 )
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import BrokerId, TopicPartition
+from jbodlab.log.producer_state import ProducerBatch, ProducerEntry
 from jbodlab.protocol.api_table import APIS, ApiKey
 from jbodlab.protocol.headers import request_header
 
@@ -366,12 +369,117 @@ def test_joining_and_committing_are_refused(run: Callable[..., None]) -> None:
         request = commit.OffsetCommitRequest(group_id="g", member_id="", topics=(topic,))
         response = await client.call(8, 8, request)
         assert [(p.partition_index, int(p.error_code)) for p in response.topics[0].partitions] == [
-            (4, 25)
+            (4, 35)
         ]
 
         beat = kio_request("heartbeat", 4).HeartbeatRequest(
             group_id="g", generation_id=1, member_id="m"
         )
         assert int((await client.call(12, 4, beat)).error_code) == 25
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_records_are_deleted_by_the_replicas(run: Callable[..., None], version: int) -> None:
+    async def scenario(cluster: Any, client: Any) -> None:
+        kio = kio_request("delete_records", version)
+        first, second = TopicPartition("t", 0), TopicPartition("t", 1)
+        cluster.replicas.results["delete_records"] = [
+            DeletedRecords(topic_partition=first, low_watermark=7),
+            DeletedRecords(topic_partition=second, error_code=ErrorCode.OFFSET_OUT_OF_RANGE),
+        ]
+        partitions = tuple(
+            kio.DeleteRecordsPartition(partition_index=index, offset=offset)
+            for index, offset in ((0, 7), (1, -1))
+        )
+        request = kio.DeleteRecordsRequest(
+            topics=(kio.DeleteRecordsTopic(name="t", partitions=partitions),),
+            timeout=datetime.timedelta(milliseconds=250),
+        )
+
+        response = await client.call(21, version, request)
+
+        assert cluster.replicas.calls == [
+            (
+                "delete_records",
+                [
+                    RecordDeletion(topic_partition=first, offset=7),
+                    RecordDeletion(topic_partition=second, offset=-1),
+                ],
+                250,
+            )
+        ]
+        (topic,) = response.topics
+        assert [
+            (p.partition_index, p.low_watermark, int(p.error_code)) for p in topic.partitions
+        ] == [(0, 7, 0), (1, -1, 1)]
+
+    run(scenario)
+
+
+def test_producers_of_a_partition_are_described(run: Callable[..., None]) -> None:
+    async def scenario(cluster: Any, client: Any) -> None:
+        kio = kio_request("describe_producers", 0)
+        batches = (ProducerBatch(last_sequence=9, last_offset=9, offset_delta=4, timestamp=77),)
+        cluster.replicas.results["producers"] = {
+            TopicPartition("t", 0): [
+                (5, ProducerEntry(epoch=2, batches=batches, last_timestamp=77)),
+                (6, ProducerEntry(epoch=0, coordinator_epoch=3, transaction_start=12)),
+            ]
+        }
+        request = kio.DescribeProducersRequest(
+            topics=(kio.TopicRequest(name="t", partition_indexes=(0, 1)),)
+        )
+
+        (topic,) = (await client.call(61, 0, request)).topics
+
+        found, missing = topic.partitions
+        assert [
+            (
+                p.producer_id,
+                p.producer_epoch,
+                p.last_sequence,
+                p.last_timestamp,
+                p.coordinator_epoch,
+                p.current_txn_start_offset,
+            )
+            for p in found.active_producers
+        ] == [(5, 2, 9, 77, -1, -1), (6, 0, -1, -1, 3, 12)]
+        assert int(missing.error_code) == 3
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("version", [1, 3])
+def test_acls_are_refused_as_by_a_broker_without_an_authorizer(
+    run: Callable[..., None], version: int
+) -> None:
+    async def scenario(cluster: Any, client: Any) -> None:
+        names = {"resource_type": 2, "resource_pattern_type": 3, "principal": "User:a"}
+        rest = {"host": "*", "operation": 3, "permission_type": 3}
+        of_filter = {
+            "resource_type_filter": 2,
+            "resource_name_filter": None,
+            "pattern_type_filter": 1,
+            "principal_filter": None,
+            "host_filter": None,
+            "operation": 1,
+            "permission_type": 1,
+        }
+        kio = kio_request("describe_acls", version)
+        told = await client.call(29, version, kio.DescribeAclsRequest(**of_filter))
+        said = "No Authorizer is configured on the broker"
+        assert (int(told.error_code), told.error_message, told.resources) == (54, said, ())
+
+        kio = kio_request("create_acls", version)
+        creation = kio.AclCreation(resource_name="t", **names, **rest)
+        told = await client.call(30, version, kio.CreateAclsRequest(creations=(creation,) * 2))
+        assert [(int(r.error_code), r.error_message) for r in told.results] == [(54, said)] * 2
+
+        kio = kio_request("delete_acls", version)
+        wanted = kio.DeleteAclsFilter(**of_filter)
+        told = await client.call(31, version, kio.DeleteAclsRequest(filters=(wanted,)))
+        assert [(int(r.error_code), r.matching_acls) for r in told.filter_results] == [(54, ())]
 
     run(scenario)

@@ -12,18 +12,19 @@ from broker.replica.client_requests import AppendEntry, AppendResult, LeaderHint
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import LogDirError
 from jbodlab.ids import BrokerId, LeaderEpoch, TopicPartition
-from jbodlab.protocol.record_batch import build_batch
+from jbodlab.protocol.record_batch import HEADER_SIZE, build_batch
 from tests.waiting import called
 
 PRODUCE = 0
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+BATCH = b"batch 0".ljust(HEADER_SIZE, b"\0")
 
 
 def produce(
     version: int = 12,
     acks: int = -1,
     transactional_id: str | None = None,
-    batch: bytes = b"batch 0",
+    records: bytes = BATCH,
 ) -> Any:
     kio = import_module(f"kio.schema.produce.v{version}.request")
     return kio.ProduceRequest(
@@ -34,7 +35,7 @@ def produce(
             kio.TopicProduceData(
                 name="t",
                 partition_data=(
-                    kio.PartitionProduceData(index=0, records=batch),
+                    kio.PartitionProduceData(index=0, records=records),
                     kio.PartitionProduceData(index=1, records=None),
                 ),
             ),
@@ -65,7 +66,7 @@ def test_batches_reach_the_replicas_as_they_came(run: Callable[..., None]) -> No
             (
                 "append",
                 [
-                    AppendEntry(topic_partition=T0, records=b"batch 0"),
+                    AppendEntry(topic_partition=T0, records=BATCH),
                     AppendEntry(topic_partition=T1, records=None),
                 ],
                 -1,
@@ -157,7 +158,7 @@ def test_zstd_is_refused_in_versions_that_do_not_know_it(
         batch = bytearray(build_batch([(None, b"v")], timestamp_ms=0))
         batch[22] = codec
 
-        response = await client.call(PRODUCE, version, produce(version, batch=bytes(batch)))
+        response = await client.call(PRODUCE, version, produce(version, records=bytes(batch)))
 
         assert [int(p.error_code) for p in partitions(response)] == [code, code]
 

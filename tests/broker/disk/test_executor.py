@@ -191,7 +191,7 @@ def test_a_hanging_thread_is_abandoned_and_nobody_waits_for_it() -> None:
         gate = threading.Event()
         hanging = directory.run(lambda: gate.wait(20))
         queued = directory.run(lambda: None)
-        await eventually(lambda: directory.running_calls[0])
+        await eventually(lambda: directory.queues["serving"].running_call)
 
         directory.go_offline("no answer within 2000 ms")
 
@@ -200,7 +200,7 @@ def test_a_hanging_thread_is_abandoned_and_nobody_waits_for_it() -> None:
             with pytest.raises(LogDirError, match="no answer within 2000 ms"):
                 future.result()
         gate.set()  # What comes back late is dropped.
-        await eventually(lambda: directory.running_calls[0] == 0)
+        await eventually(lambda: directory.queues["serving"].running_call == 0)
         await turns()
         directory.stop()
 
@@ -227,20 +227,38 @@ def test_the_age_of_the_running_call_can_be_seen_from_the_loop() -> None:
     async def body() -> None:
         directory, _ = log_dir()
         gate = threading.Event()
-        assert directory.running_calls[0] == 0
+        assert directory.queues["serving"].running_call == 0
 
         future = directory.run(lambda: gate.wait(20))
-        await eventually(lambda: directory.running_calls[0])
-        seen = directory.running_calls[0]
+        await eventually(lambda: directory.queues["serving"].running_call)
+        seen = directory.queues["serving"].running_call
         gate.set()
         await future
         gate.clear()
         other = directory.run(lambda: gate.wait(20))
-        await eventually(lambda: directory.running_calls[0])
+        await eventually(lambda: directory.queues["serving"].running_call)
 
-        assert directory.running_calls[0] not in (0, seen)
+        assert directory.queues["serving"].running_call not in (0, seen)
         gate.set()
         await other
+        directory.stop()
+
+    run(body)
+
+
+def test_the_queue_says_how_many_wait_and_how_long_they_waited() -> None:
+    async def body() -> None:
+        directory, _ = log_dir()
+        gate = threading.Event()
+        serving, upkeep = directory.queues["serving"], directory.queues["upkeep"]
+
+        futures = [directory.run(lambda: gate.wait(20)) for _ in range(3)]
+
+        assert (serving.queue_length, upkeep.queue_length) == (3, 0)
+        gate.set()
+        await asyncio.gather(*futures)
+        assert serving.queue_length == 0
+        assert (serving.wait.count, serving.latency.count, upkeep.wait.count) == (3, 3, 0)
         directory.stop()
 
     run(body)

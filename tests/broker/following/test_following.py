@@ -16,7 +16,7 @@ from broker.metadata_cache import MetadataCache
 from broker.metadata_publisher import MetadataPublisher
 from broker.network.bounds import Bounds
 from broker.network.listener import Listener
-from broker.replica.client_requests import AppendResult
+from broker.replica.client_requests import AppendResult, RecordDeletion
 from broker.replica.partition import Partition
 from broker.replica.replica_state import Offline
 from jbodlab.error_code import ErrorCode
@@ -79,6 +79,7 @@ class Node:
                 revival=None,  # type: ignore[arg-type]
                 broker_epoch=lambda: BrokerEpoch(7),
                 configs=None,  # type: ignore[arg-type]
+                traffic=self.host.traffic,
             )
         )
         self.listener = Listener(
@@ -349,6 +350,23 @@ def test_follower_behind_the_leaders_start_begins_anew_there(tmp_path: Path) -> 
         assert follower.start_offset == 3
 
     run(tmp_path, test)
+
+
+def test_records_are_deleted_everywhere_while_fetches_wait(tmp_path: Path) -> None:
+    async def test(pair: Pair) -> None:
+        await pair.produced(pair.one, batch(10))
+
+        deletion = RecordDeletion(topic_partition=TP, offset=6)
+        answer = pair.one.host.manager.delete_records([deletion], 60_000)
+
+        (result,) = await asyncio.wait_for(answer, DEADLINE_S)
+        assert (result.error_code, result.low_watermark) == (ErrorCode.NONE, 6)
+        for node in (pair.one, pair.two):
+            assert node.replica.log is not None
+            assert node.replica.log.start_offset == 6
+
+    # Nobody waits for the end of a fetch's time.
+    run(tmp_path, test, fetch_wait_max_ms=60_000)
 
 
 def test_replica_that_comes_while_a_fetch_waits_is_followed_at_once(tmp_path: Path) -> None:

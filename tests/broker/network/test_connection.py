@@ -487,3 +487,26 @@ def test_request_that_waits_is_told_of_the_one_behind_it() -> None:
             assert [await client.receive(), await client.receive()] == ["a", "!b"]
 
     run(scenario)
+
+
+def test_no_request_of_a_muted_connection_is_started_before_its_time() -> None:
+    async def scenario() -> None:
+        async with serving() as (listener, handler), connected(listener) as client:
+            client.send(request(OTHER, "!one"))
+            assert await client.receive() == "!one"
+            loop = asyncio.get_running_loop()
+            mute = handler.connections[0].mute
+            mute.until_s = over_s = loop.time() + 0.05
+
+            client.send(request(OTHER, "!two"), request(PRODUCE, "!three"))
+
+            assert [await client.receive() for _ in range(2)] == ["!two", "!three"]
+            assert loop.time() >= over_s
+            # Others are not concerned.
+            mute.until_s = loop.time() + 60
+            async with connected(listener) as other:
+                other.send(request(OTHER, "!other"))
+                assert await other.receive() == "!other"
+            assert handler.started == ["!one", "!two", "!three", "!other"]
+
+    run(scenario)

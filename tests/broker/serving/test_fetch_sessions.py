@@ -54,8 +54,8 @@ def entry(index: int, offset: int = 0, *, epoch: int = 0, last_epoch: int = -1) 
 class Leader:
     """Broker 1 leads three partitions that broker 2 follows; the tests are broker 2."""
 
-    def __init__(self, root: Path) -> None:
-        self.host = Host(root, dir_count=1)
+    def __init__(self, root: Path, **options: bool) -> None:
+        self.host = Host(root, dir_count=1, **options)  # type: ignore[arg-type]
         self.manager = self.host.manager
         self.metadata = Metadata(self.manager.roles)
         self.session_id = 0
@@ -132,9 +132,9 @@ class Leader:
         assert await self.fetched(max_wait_ms=1) == {}
 
 
-def run(tmp_path: Path, scenario: Callable[[Leader], Awaitable[None]]) -> None:
+def run(tmp_path: Path, scenario: Callable[[Leader], Awaitable[None]], **options: bool) -> None:
     async def whole() -> None:
-        leader = Leader(tmp_path)
+        leader = Leader(tmp_path, **options)
         try:
             await scenario(leader)
         finally:
@@ -180,6 +180,28 @@ def test_high_watermark_that_moved_is_told_with_the_next_answer(tmp_path: Path) 
         await leader.quiet()
 
     run(tmp_path, scenario)
+
+
+def test_high_watermark_is_told_at_once_where_followers_serve_consumers(tmp_path: Path) -> None:
+    async def scenario(leader: Leader) -> None:
+        await leader.start()
+        await leader.begin()
+        leader.host.produce(batch(3), topic_partition=tp(0))
+        assert set(await leader.fetched()) == {0}
+
+        found = await leader.fetched(entry(0, 3, last_epoch=0))
+
+        assert found == {0: (ErrorCode.NONE, 0, 3)}
+        waiting = leader.fetch()
+        await turns()
+        assert not waiting.done()
+        # Some other than the one that was sent last.
+        leader.partition(0).high_watermark = 2
+        leader.partition(0).waiters.replicated(2)
+        answer = await asyncio.wait_for(waiting, DEADLINE_S)
+        assert [each.high_watermark for each in answer.results] == [2]
+
+    run(tmp_path, scenario, sends_consumers_away=True)
 
 
 def test_change_of_the_leader_answers_what_waits_with_an_error(tmp_path: Path) -> None:

@@ -1,0 +1,41 @@
+"""What a client may do, as a set of bits: everything, as there is no authorizer (KIP-430).
+
+Bit n stands for the operation with the code n of `org.apache.kafka.common.acl.AclOperation`. Which
+operations a kind of resource knows is in `org.apache.kafka.security.authorizer.AclEntry`.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+NOT_ASKED_FOR = -(1 << 31)
+
+
+class AclOperation(IntEnum):
+    """The operations on topics and clusters, under Kafka's names and codes."""
+
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+
+
+def _bits(*operations: AclOperation) -> int:
+    return sum(1 << operation for operation in operations)
+
+
+_EVERYWHERE = (
+    AclOperation.CREATE,
+    AclOperation.ALTER,
+    AclOperation.DESCRIBE,
+    AclOperation.DESCRIBE_CONFIGS,
+    AclOperation.ALTER_CONFIGS,
+)
+ON_TOPIC = _bits(*_EVERYWHERE, AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE)
+ON_CLUSTER = _bits(*_EVERYWHERE, AclOperation.CLUSTER_ACTION, AclOperation.IDEMPOTENT_WRITE)

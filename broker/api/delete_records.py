@@ -1,0 +1,98 @@
+"""DeleteRecords: logs of partitions that are led here begin later (KIP-107)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from broker.api.answer import Later, RequestContext, Response, milliseconds
+from broker.api.ports import Replicas
+from broker.replica.client_requests import DeletedRecords, RecordDeletion
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError
+from jbodlab.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from kio.schema.delete_records.v2.request import DeleteRecordsRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteRecordsPartitionResult:
+    """Where the first record of any replica is; -1 on an error."""
+
+    partition_index: int
+    low_watermark: int
+    error_code: ErrorCode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteRecordsTopicResult:
+    """The partitions of one topic."""
+
+    name: str
+    partitions: tuple[DeleteRecordsPartitionResult, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteRecordsResponse(Response):
+    """One entry for each partition of the request."""
+
+    topics: tuple[DeleteRecordsTopicResult, ...]
+
+
+class DeleteRecordsApi:
+    """Asks the replicas."""
+
+    def __init__(self, replicas: Replicas) -> None:
+        self._replicas = replicas
+
+    def answer(self, request: DeleteRecordsRequest, context: RequestContext) -> Later:
+        """Delete what is asked for, and answer when it is gone everywhere."""
+        deletions = [
+            RecordDeletion(
+                topic_partition=TopicPartition(topic.name, wanted.partition_index),
+                offset=wanted.offset,
+            )
+            for topic in request.topics
+            for wanted in topic.partitions
+        ]
+        future = self._replicas.delete_records(deletions, milliseconds(request.timeout))
+        return Later(future, partial(_response, request))
+
+    def failure(
+        self, request: DeleteRecordsRequest, context: RequestContext, error: KafkaError
+    ) -> DeleteRecordsResponse:
+        """Return the error for every partition."""
+        results = (
+            DeletedRecords(
+                topic_partition=TopicPartition(topic.name, wanted.partition_index),
+                error_code=error.code,
+            )
+            for topic in request.topics
+            for wanted in topic.partitions
+        )
+        return _response(request, results)
+
+
+def _response(
+    request: DeleteRecordsRequest, results: Iterable[DeletedRecords]
+) -> DeleteRecordsResponse:
+    remaining = iter(results)
+    topics = tuple(
+        DeleteRecordsTopicResult(
+            name=topic.name,
+            partitions=tuple(_partition(next(remaining)) for _ in topic.partitions),
+        )
+        for topic in request.topics
+    )
+    return DeleteRecordsResponse(topics=topics)
+
+
+def _partition(result: DeletedRecords) -> DeleteRecordsPartitionResult:
+    return DeleteRecordsPartitionResult(
+        partition_index=result.topic_partition.partition,
+        low_watermark=result.low_watermark,
+        error_code=result.error_code,
+    )

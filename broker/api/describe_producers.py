@@ -1,0 +1,125 @@
+"""DescribeProducers: who has written to the replicas of this broker (KIP-664)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from broker.api.answer import RequestContext, Response
+from broker.api.ports import Replicas
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError
+from jbodlab.ids import TopicPartition
+from jbodlab.log.producer_state import ProducerEntry
+
+if TYPE_CHECKING:
+    from kio.schema.describe_producers.v0.request import DescribeProducersRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerDescription:
+    """One producer; sequence, time and offset are -1 where there are none."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp: int
+    coordinator_epoch: int
+    current_txn_start_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionProducers:
+    """The producers of one partition."""
+
+    partition_index: int
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+    active_producers: tuple[ProducerDescription, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicProducers:
+    """The partitions of one topic."""
+
+    name: str
+    partitions: tuple[PartitionProducers, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeProducersResponse(Response):
+    """One entry for each partition of the request."""
+
+    topics: tuple[TopicProducers, ...]
+
+
+class DescribeProducersApi:
+    """Asks the replicas, leaders or not."""
+
+    def __init__(self, replicas: Replicas) -> None:
+        self._replicas = replicas
+
+    def answer(
+        self, request: DescribeProducersRequest, context: RequestContext
+    ) -> DescribeProducersResponse:
+        """Describe the producers of every partition."""
+        return DescribeProducersResponse(
+            topics=tuple(
+                TopicProducers(
+                    name=topic.name,
+                    partitions=tuple(
+                        self._of(TopicPartition(topic.name, index))
+                        for index in topic.partition_indexes
+                    ),
+                )
+                for topic in request.topics
+            )
+        )
+
+    def failure(
+        self, request: DescribeProducersRequest, context: RequestContext, error: KafkaError
+    ) -> DescribeProducersResponse:
+        """Return the error for every partition."""
+        return DescribeProducersResponse(
+            topics=tuple(
+                TopicProducers(
+                    name=topic.name,
+                    partitions=tuple(_failed(index, error) for index in topic.partition_indexes),
+                )
+                for topic in request.topics
+            )
+        )
+
+    def _of(self, topic_partition: TopicPartition) -> PartitionProducers:
+        try:
+            producers = self._replicas.producers(topic_partition)
+        except KafkaError as error:
+            return _failed(topic_partition.partition, error)
+        return PartitionProducers(
+            partition_index=topic_partition.partition, active_producers=_described(producers)
+        )
+
+
+def _failed(partition_index: int, error: KafkaError) -> PartitionProducers:
+    return PartitionProducers(
+        partition_index=partition_index,
+        error_code=error.code,
+        error_message=error.message or None,
+    )
+
+
+def _described(
+    producers: Iterable[tuple[int, ProducerEntry]],
+) -> tuple[ProducerDescription, ...]:
+    return tuple(
+        ProducerDescription(
+            producer_id=producer_id,
+            producer_epoch=entry.epoch,
+            last_sequence=entry.last_sequence,
+            last_timestamp=entry.last_timestamp,
+            coordinator_epoch=entry.coordinator_epoch,
+            current_txn_start_offset=entry.transaction_start,
+        )
+        for producer_id, entry in producers
+    )

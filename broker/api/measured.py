@@ -1,0 +1,111 @@
+"""Counts the requests of an API, how long they took, and which failed as a whole.
+
+The time that a request keeps the event loop busy counts for its client's `request_percentage`;
+followers are free.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from broker.api.answer import (
+    Answer,
+    Api,
+    Encoded,
+    InParts,
+    Later,
+    RequestContext,
+    Response,
+    asking_replica,
+)
+from broker.client_quotas import ClientQuotas
+from broker.traffic import Traffic
+from jbodlab.client_quota import REQUEST_PERCENTAGE
+from jbodlab.errors import KafkaError
+from jbodlab.protocol.api_table import ApiKey
+
+
+class MeasuredApi:
+    """An API's handler, and what is counted of it."""
+
+    def __init__(self, api: Api, key: ApiKey, traffic: Traffic, quotas: ClientQuotas) -> None:
+        self._api = api
+        self._key = key
+        self._traffic = traffic
+        self._quotas = quotas
+
+    def answer(self, request: Any, context: RequestContext) -> Answer:
+        """Answer a request; see `Api`."""
+        self._traffic.requests[self._key] += 1
+        begun_s = self._traffic.now_s()
+        try:
+            answer = self._api.answer(request, context)
+        except Exception:
+            self._traffic.answered(self._key, begun_s)
+            raise
+        match answer:
+            case Later():
+                answer.future.add_done_callback(lambda future: self._done(begun_s, future))
+            case InParts():
+                answer = replace(answer, finish=partial(self._finish, begun_s, answer.finish))
+            case _:
+                self._traffic.answered(self._key, begun_s)
+        if asking_replica(request) >= 0:
+            return answer
+        throttle_ms = self._quotas.throttle(
+            REQUEST_PERCENTAGE,
+            context.header.client_id,
+            context.connection,
+            self._traffic.now_s() - begun_s,
+        )
+        return (
+            _told(answer, datetime.timedelta(milliseconds=throttle_ms)) if throttle_ms else answer
+        )
+
+    def failure(
+        self, request: Any, context: RequestContext, error: KafkaError
+    ) -> Response | Encoded:
+        """Return the response in which every part of the request fails."""
+        self._traffic.errors[self._key, error.code] += 1
+        return self._api.failure(request, context, error)
+
+    def _finish(
+        self, begun_s: float, finish: Callable[[list[Any]], Response], parts: list[Any]
+    ) -> Response:
+        self._traffic.answered(self._key, begun_s)
+        return finish(parts)
+
+    def _done(self, begun_s: float, future: asyncio.Future[Any]) -> None:
+        # A client that has gone gets no answer.
+        if not future.cancelled():
+            self._traffic.answered(self._key, begun_s)
+
+
+def _told(answer: Answer, throttle_time: datetime.timedelta) -> Answer:
+    """Return an answer that names a throttle time; Produce and Fetch name that of their bytes."""
+    match answer:
+        case Response():
+            return replace(answer, throttle_time=throttle_time)
+        case InParts():
+            finish_parts = answer.finish
+            return replace(
+                answer,
+                finish=lambda parts: replace(finish_parts(parts), throttle_time=throttle_time),
+            )
+        case Later():
+            finish = answer.finish
+
+            def finish_told(result: Any) -> Response | Encoded:
+                response = finish(result)
+                if isinstance(response, Encoded):
+                    return response
+                return replace(response, throttle_time=throttle_time)
+
+            return replace(answer, finish=finish_told)
+        case _:
+            return answer

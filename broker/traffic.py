@@ -1,0 +1,117 @@
+"""What passes through a broker: requests, and the records of each topic.
+
+Counts only; `broker.metrics` shows them. Everything is counted on the event loop.
+
+Source: `kafka.network.RequestMetrics`, `org.apache.kafka.storage.log.metrics.BrokerTopicMetrics`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Container, Iterator
+from enum import Enum
+
+from jbodlab.error_code import ErrorCode
+from jbodlab.metrics import LATENCY_BOUNDS_S, Histogram
+from jbodlab.protocol.api_table import ApiKey
+
+TOPICS_MAX = 1_000
+"""Topics that are counted one by one; those that come later count with all others only."""
+
+BOUNDS_MS = tuple(bound * 1_000 for bound in LATENCY_BOUNDS_S)
+
+
+class TopicCount(Enum):
+    """What is counted of each topic, under Kafka's names without their `PerSec`."""
+
+    BYTES_IN = "BytesIn"
+    BYTES_OUT = "BytesOut"
+    MESSAGES_IN = "MessagesIn"
+    REPLICATION_BYTES_IN = "ReplicationBytesIn"
+    REPLICATION_BYTES_OUT = "ReplicationBytesOut"
+    TOTAL_PRODUCE_REQUESTS = "TotalProduceRequests"
+    TOTAL_FETCH_REQUESTS = "TotalFetchRequests"
+    FAILED_PRODUCE_REQUESTS = "FailedProduceRequests"
+    FAILED_FETCH_REQUESTS = "FailedFetchRequests"
+
+
+class Traffic:
+    """The counts of one broker since its start.
+
+    Attributes:
+        now_s: The clock by which requests are timed.
+        total: Of all topics together.
+        requests: Requests by API.
+        errors: Requests that failed as a whole, by API and error.
+        times_ms: How long each took until its answer was there, waits included, by API.
+    """
+
+    def __init__(self, now_s: Callable[[], float]) -> None:
+        """Begin to count.
+
+        Args:
+            now_s: Clock that never goes back.
+        """
+        self.now_s = now_s
+        self.total: Counter[TopicCount] = Counter()
+        self.requests: Counter[ApiKey] = Counter()
+        self.errors: Counter[tuple[ApiKey, ErrorCode]] = Counter()
+        self.times_ms: dict[ApiKey, Histogram] = {}
+        self._topics: dict[str, Counter[TopicCount]] = {}
+
+    def topics(self) -> Iterator[tuple[str, Counter[TopicCount]]]:
+        """Yield the topics that are counted one by one."""
+        return iter(self._topics.items())
+
+    def keep(self, topics: Container[str]) -> None:
+        """Count no more what is not among the topics that there are."""
+        for topic in [topic for topic in self._topics if topic not in topics]:
+            del self._topics[topic]
+
+    def produced(self, topic: str, size_bytes: int, messages: int) -> None:
+        """A batch was appended."""
+        for counts in self._counts(topic):
+            counts[TopicCount.TOTAL_PRODUCE_REQUESTS] += 1
+            counts[TopicCount.BYTES_IN] += size_bytes
+            counts[TopicCount.MESSAGES_IN] += messages
+
+    def produce_failed(self, topic: str, error: ErrorCode) -> None:
+        """A batch was refused."""
+        for counts in self._counts(topic, error):
+            counts[TopicCount.TOTAL_PRODUCE_REQUESTS] += 1
+            counts[TopicCount.FAILED_PRODUCE_REQUESTS] += 1
+
+    def replicated(self, topic: str, size_bytes: int) -> None:
+        """A follower has appended what its leader sent."""
+        if size_bytes:
+            for counts in self._counts(topic):
+                counts[TopicCount.REPLICATION_BYTES_IN] += size_bytes
+
+    def fetched(self, topic: str, size_bytes: int, *, by_follower: bool) -> None:
+        """A partition was read."""
+        out = TopicCount.REPLICATION_BYTES_OUT if by_follower else TopicCount.BYTES_OUT
+        for counts in self._counts(topic):
+            counts[TopicCount.TOTAL_FETCH_REQUESTS] += 1
+            counts[out] += size_bytes
+
+    def fetch_failed(self, topic: str, error: ErrorCode) -> None:
+        """A partition could not be read."""
+        for counts in self._counts(topic, error):
+            counts[TopicCount.TOTAL_FETCH_REQUESTS] += 1
+            counts[TopicCount.FAILED_FETCH_REQUESTS] += 1
+
+    def answered(self, api: ApiKey, begun_s: float) -> None:
+        """A request has its answer that began at this time of the clock."""
+        times = self.times_ms.setdefault(api, Histogram(BOUNDS_MS))
+        times.observe((self.now_s() - begun_s) * 1_000)
+
+    def _counts(
+        self, topic: str, error: ErrorCode = ErrorCode.NONE
+    ) -> tuple[Counter[TopicCount], ...]:
+        """Return where something of a topic is counted; no client's word makes one up."""
+        counts = self._topics.get(topic)
+        if counts is None:
+            if error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or len(self._topics) >= TOPICS_MAX:
+                return (self.total,)
+            counts = self._topics[topic] = Counter()
+        return self.total, counts

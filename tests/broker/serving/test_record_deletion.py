@@ -1,0 +1,208 @@
+"""DeleteRecords: logs begin later, and the answer waits for every replica that can be reached."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from broker.replica.client_requests import DeletedRecords, RecordDeletion
+from broker.replica.partition import Partition
+from jbodlab.error_code import ErrorCode
+from jbodlab.ids import BrokerId, TopicPartition
+from jbodlab.log.producer_state import ProducerEntry
+from tests.broker.replicas import (
+    DEADLINE_S,
+    TOPIC,
+    TP,
+    Host,
+    Metadata,
+    batch,
+    broker,
+    change,
+    config,
+    directories_left,
+    directory_id,
+    feature,
+    partition_record,
+    topic,
+)
+from tests.waiting import turns
+
+TWO = BrokerId(2)
+THEIRS = directory_id(20)
+
+
+class Leader:
+    """Broker 1 leads ten records, all committed; broker 2 follows by the test's word."""
+
+    def __init__(self, root: Path) -> None:
+        self.host = Host(root, dir_count=1)
+        self.metadata = Metadata(self.host.manager.roles)
+
+    async def start(self) -> None:
+        self.metadata.apply(
+            feature(),
+            broker(1, *self.host.directories),
+            broker(2, THEIRS, directory_id(21)),
+            topic(),
+            partition_record((1, 2), (self.host.directory(0), THEIRS)),
+        )
+        await self.host.online()
+        await self.host.produced(batch(10), acks=1)
+        self.fetched(0)
+
+    @property
+    def partition(self) -> Partition:
+        found = self.host.manager.registry.partition(TP)
+        assert found is not None
+        return found
+
+    @property
+    def log_start(self) -> int:
+        assert self.partition.log is not None
+        return self.partition.log.start_offset
+
+    def fetched(self, log_start: int) -> None:
+        """The follower has all records from an offset on."""
+        self.partition.in_sync.follower_fetched(TWO, 10, 7, log_start)
+
+    def delete(
+        self, offset: int, *, timeout_ms: int = 60_000, topic_partition: TopicPartition = TP
+    ) -> asyncio.Future[list[DeletedRecords]]:
+        deletion = RecordDeletion(topic_partition=topic_partition, offset=offset)
+        return self.host.manager.delete_records([deletion], timeout_ms)
+
+    async def deleted(self, offset: int, **how: object) -> tuple[ErrorCode, int]:
+        (result,) = await asyncio.wait_for(self.delete(offset, **how), DEADLINE_S)  # type: ignore[arg-type]
+        return result.error_code, result.low_watermark
+
+
+def run(tmp_path: Path, test: Callable[[Leader], Awaitable[None]]) -> None:
+    async def main() -> None:
+        leader = Leader(tmp_path)
+        await leader.start()
+        try:
+            await asyncio.wait_for(test(leader), 2 * DEADLINE_S)
+        finally:
+            await leader.host.stop()
+
+    asyncio.run(main())
+
+
+def test_answer_waits_until_the_follower_begins_behind_what_was_deleted(tmp_path: Path) -> None:
+    async def test(leader: Leader) -> None:
+        answer = leader.delete(7)
+        await turns()
+        assert leader.log_start == 7
+        leader.fetched(6)
+        await turns()
+        assert not answer.done()
+
+        leader.fetched(7)
+
+        (result,) = await asyncio.wait_for(answer, DEADLINE_S)
+        assert (result.error_code, result.low_watermark) == (ErrorCode.NONE, 7)
+
+    run(tmp_path, test)
+
+
+def test_minus_one_deletes_up_to_the_high_watermark(tmp_path: Path) -> None:
+    async def test(leader: Leader) -> None:
+        leader.fetched(10)
+        assert await leader.deleted(-1) == (ErrorCode.NONE, 10)
+        assert leader.log_start == 10
+
+    run(tmp_path, test)
+
+
+def test_what_is_gone_already_is_answered_at_once(tmp_path: Path) -> None:
+    async def test(leader: Leader) -> None:
+        leader.fetched(7)
+        assert await leader.deleted(7) == (ErrorCode.NONE, 7)
+        assert await leader.deleted(3) == (ErrorCode.NONE, 7)
+        assert leader.log_start == 7
+
+    run(tmp_path, test)
+
+
+def test_only_committed_records_can_be_deleted(tmp_path: Path) -> None:
+    async def test(leader: Leader) -> None:
+        await leader.host.produced(batch(5), acks=1)
+        for offset in (11, 15, 100, -2):
+            assert await leader.deleted(offset) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
+        assert leader.log_start == 0
+
+    run(tmp_path, test)
+
+
+def test_a_follower_that_cannot_be_reached_is_not_waited_for(tmp_path: Path) -> None:
+    async def test(leader: Leader) -> None:
+        answer = leader.delete(7)
+        await turns()
+        leader.metadata.apply(directories_left(2, directory_id(21)), change(isr=(1,)))
+        (result,) = await asyncio.wait_for(answer, DEADLINE_S)
+        assert (result.error_code, result.low_watermark) == (ErrorCode.NONE, 7)
+
+    run(tmp_path, test)
+
+
+def test_a_follower_that_says_nothing_runs_the_time_out(tmp_path: Path) -> None:
+    async def test(leader: Leader) -> None:
+        assert await leader.deleted(7, timeout_ms=1) == (ErrorCode.REQUEST_TIMED_OUT, -1)
+        assert leader.log_start == 7
+
+    run(tmp_path, test)
+
+
+def test_a_leader_that_leads_no_more_says_so_at_once(tmp_path: Path) -> None:
+    async def test(leader: Leader) -> None:
+        answer = leader.delete(7)
+        await turns()
+        leader.metadata.apply(change(leader=2))
+        (result,) = await asyncio.wait_for(answer, DEADLINE_S)
+        assert result.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert await leader.deleted(8) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+        other = TopicPartition(TOPIC, 9)
+        unknown = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
+        assert await leader.deleted(8, topic_partition=other) == unknown
+
+    run(tmp_path, test)
+
+
+def test_compacted_topics_lose_no_records(tmp_path: Path) -> None:
+    async def test(leader: Leader) -> None:
+        leader.metadata.apply(config("cleanup.policy", "compact"))
+        assert await leader.deleted(7) == (ErrorCode.POLICY_VIOLATION, -1)
+
+    run(tmp_path, test)
+
+
+def test_a_deletion_waits_for_a_replica_that_changes_its_directory(tmp_path: Path) -> None:
+    async def test(leader: Leader) -> None:
+        leader.fetched(7)
+        leader.partition.hold()
+        answer = leader.delete(7)
+        await turns()
+        assert leader.log_start == 0
+        leader.partition.release()
+        (result,) = await asyncio.wait_for(answer, DEADLINE_S)
+        assert result.low_watermark == 7
+
+    run(tmp_path, test)
+
+
+def test_producers_are_described_by_any_replica(tmp_path: Path) -> None:
+    async def test(leader: Leader) -> None:
+        await leader.host.produced(batch(3, producer_id=44, epoch=2, sequence=0), acks=1)
+        for _ in range(2):
+            ((producer_id, entry),) = leader.host.manager.producers(TP)
+            assert (producer_id, entry.epoch, entry.last_sequence) == (44, 2, 2)
+            assert isinstance(entry, ProducerEntry)
+            leader.metadata.apply(change(leader=2))
+        with pytest.raises(Exception, match="UNKNOWN_TOPIC_OR_PARTITION"):
+            leader.host.manager.producers(TopicPartition(TOPIC, 9))
+
+    run(tmp_path, test)
