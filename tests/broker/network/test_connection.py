@@ -471,6 +471,28 @@ def test_closing_the_listener_ends_connections_and_accepts_no_more() -> None:
     run(scenario)
 
 
+def test_what_is_in_progress_is_answered_when_the_listener_stops_to_serve() -> None:
+    async def scenario() -> None:
+        async with serving() as (listener, handler), connected(listener) as client:
+            names = [f"r{number}" for number in range(MAX_PIPELINED_REQUESTS)]
+            client.send(*(request(PRODUCE, name) for name in (*names, "behind", "last")))
+            await handler.until(lambda: len(handler.started) == len(names))
+
+            listener.stop_serving()
+            with pytest.raises(ConnectionError):
+                await asyncio.open_connection("127.0.0.1", listener.port)
+            handler.answer(*reversed(names))
+            assert [await client.receive() for _ in names] == names
+            client.send(request(PRODUCE, "new"))
+            await turns()
+            assert handler.started == names, "nothing is begun any more"
+
+            await listener.close()
+            assert await client.is_closed_by_the_broker()
+
+    run(scenario)
+
+
 def test_request_that_waits_is_told_of_the_one_behind_it() -> None:
     async def scenario() -> None:
         async with serving() as (listener, handler), connected(listener) as client:

@@ -219,6 +219,26 @@ def test_cancelled_truncation_leaves_file_and_state_as_they_were(tmp_path: Path)
     boxed(tmp_path, test)
 
 
+def test_cut_whose_place_another_cut_took_away_looks_for_it_again(tmp_path: Path) -> None:
+    async def test(box: Box) -> None:
+        box.append(20)
+        await box.log.written()
+        resume = box.stall()
+        first = asyncio.ensure_future(box.log.truncate(10))
+        second = asyncio.ensure_future(box.log.truncate(20))
+        await asyncio.sleep(0.01)
+        resume.set()
+        assert await first
+        # The place that was found for it lies behind the end.
+        assert await second
+        assert box.log.end_offset == 10
+        await box.check()
+        box.append(2)
+        await box.check()
+
+    boxed(tmp_path, test)
+
+
 def test_cut_behind_appends_on_their_way_takes_them_along(tmp_path: Path) -> None:
     async def test(box: Box) -> None:
         resume = box.stall()
