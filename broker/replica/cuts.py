@@ -57,4 +57,4 @@ async def lowered_checkpoints(
         await writer.write_checkpoints(writer.log_dir)
         yield
     finally:
-        state.disk.cut_ahead = None
+        state.disk.cut_is_over(offset)

@@ -20,8 +20,8 @@ class DiskProgress:
     """
 
     __slots__ = (
+        "_cuts_ahead",
         "_unsynced_snapshots",
-        "cut_ahead",
         "cut_count",
         "epochs_unsynced",
         "names_unsynced",
@@ -35,10 +35,10 @@ class DiskProgress:
         self.recovery_point = recovery_point
         self.snapshots = sorted(snapshots)
         self.cut_count = 0
-        self.cut_ahead: int | None = None
-        """Where the log is about to be cut; no checkpoint names anything behind it."""
         self.epochs_unsynced = False
         self.names_unsynced = names_unsynced
+        self._cuts_ahead: list[int] = []
+        """Where the log is about to be cut; several when the role changes in the middle of one."""
         self._unsynced_snapshots: set[int] = set()
 
     def snapshot(self, offset: int, producers: ProducerState) -> Instructions:
@@ -63,12 +63,16 @@ class DiskProgress:
         return [each for each in self.snapshots if each > offset]
 
     def will_be_cut(self, offset: int) -> None:
-        """Take notice that what lies behind an offset is about to go."""
-        self.cut_ahead = offset
+        """Let no checkpoint name what lies behind an offset, until `cut_is_over`."""
+        self._cuts_ahead.append(offset)
+
+    def cut_is_over(self, offset: int) -> None:
+        """Take notice that a cut was made or given up."""
+        self._cuts_ahead.remove(offset)
 
     def below_cut(self, offset: int) -> int:
         """Return what a checkpoint may say instead of an offset."""
-        return offset if self.cut_ahead is None else min(offset, self.cut_ahead)
+        return min(offset, *self._cuts_ahead) if self._cuts_ahead else offset
 
     def was_cut(self, end_offset: int) -> None:
         """Take notice that the log ends earlier now."""

@@ -19,6 +19,7 @@ from jbodlab.protocol.record_batch import build_batch, iterate_headers, read_hea
 from tests.broker.disks import eventually, make_log_dir, run
 from tests.broker.logs import TOPIC_ID, read_direct, topic_partition
 from tests.jbodlab.log.direct_log import DirectLog
+from tests.waiting import turns
 
 CONFIG = LogConfig(segment_bytes=400, index_interval_bytes=100)
 
@@ -139,7 +140,7 @@ def test_checkpoints_name_nothing_behind_a_cut_before_it_is_made(tmp_path: Path)
         assert await cutting
         await box.check()
         assert box.log.end_offset == 10
-        assert box.log.state.disk.cut_ahead is None
+        assert box.log.state.disk.below_cut(40) == 40
 
     boxed(tmp_path, test)
 
@@ -170,7 +171,34 @@ def test_cut_that_is_not_wanted_any_more_gives_the_checkpoints_free(tmp_path: Pa
         box.checkpoints_written.set()
         assert not await cutting
         assert box.log.end_offset == 40
-        assert box.log.state.disk.cut_ahead is None
+        assert box.log.state.disk.below_cut(40) == 40
+
+    boxed(tmp_path, test)
+
+
+def test_cut_that_is_given_up_leaves_the_checkpoints_lowered_for_another(tmp_path: Path) -> None:
+    async def test(box: Box) -> None:
+        box.append(20)
+        await box.log.written()
+        await box.log.sync(box.log.state.sync_request(with_active=True))
+        follows = True
+        resume_former = box.stall()
+        former = asyncio.ensure_future(box.log.truncate(6, is_wanted=lambda: follows))
+        await eventually(lambda: box.checkpoints)
+        await turns()
+        # The next leader epoch begins with a cut as well, before the former one is made.
+        follows = False
+        resume_later = box.stall()
+        later = asyncio.ensure_future(box.log.truncate(10))
+        await eventually(lambda: len(box.checkpoints) == 2)
+        resume_former.set()
+        assert not await former
+        assert box.log.state.checkpointed_recovery_point <= 10
+        assert box.log.state.disk.below_cut(40) == 10
+        resume_later.set()
+        assert await later
+        assert box.log.state.disk.below_cut(40) == 40
+        await box.check()
 
     boxed(tmp_path, test)
 
