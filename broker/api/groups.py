@@ -31,6 +31,9 @@ TRANSACTION = 1
 BATCHED_COORDINATORS_FROM = 4
 BATCHED_GROUPS_FROM = 8
 
+LIBRDKAFKA_VERSION = 2
+"""With which librdkafka asks for coordinators."""
+
 NOT_SERVED = ErrorCode.UNSUPPORTED_VERSION
 """Answer to JoinGroup and to commits: clients raise it as it is, and do not try again."""
 
@@ -75,7 +78,7 @@ class FindCoordinatorApi:
         """Find the coordinator of every key."""
         key_type = getattr(request, "key_type", GROUP)
         if key_type == TRANSACTION:
-            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, NO_TRANSACTIONS)
+            raise KafkaError(_transactions_refusal(context.version), NO_TRANSACTIONS)
         if key_type != GROUP:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"unknown key type {key_type}")
         brokers = self._cache.live_brokers(context.listener_name)
@@ -243,6 +246,17 @@ class MembershipApi:
         return MembershipResponse(
             error_code=error.code, member_id=getattr(request, "member_id", "")
         )
+
+
+def _transactions_refusal(version: int) -> ErrorCode:
+    """Return the code with which a client shows the words that come with it, at once.
+
+    librdkafka asks again without an end, and in silence, unless this is about rights; then it
+    shows code and words. The others show the words, or at least the code, of any other error.
+    """
+    if version == LIBRDKAFKA_VERSION:
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    return ErrorCode.UNSUPPORTED_VERSION
 
 
 def _keys(request: Any, version: int) -> tuple[str, ...]:

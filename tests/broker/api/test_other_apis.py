@@ -291,6 +291,20 @@ def test_transactional_producers_are_refused(run: Callable[..., None]) -> None:
             10, 4, kio.FindCoordinatorRequest(key_type=1, coordinator_keys=("tx",))
         )
         assert [int(c.error_code) for c in found.coordinators] == [35]
+        assert "transactional producers are not served" in found.coordinators[0].error_message
+
+    run(scenario)
+
+
+def test_transactional_producers_of_librdkafka_are_refused_so_that_they_end(
+    run: Callable[..., None],
+) -> None:
+    async def scenario(cluster: Any, client: Any) -> None:
+        one = kio_request("find_coordinator", 2).FindCoordinatorRequest(key="tx", key_type=1)
+        found = await client.call(10, 2, one)
+        # After any other code it would ask again, for ever.
+        assert int(found.error_code) == 53
+        assert "transactional producers are not served" in found.error_message
 
     run(scenario)
 
