@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from broker.config import BrokerConfig
 from broker.disk.checkpoints import CheckpointWriter
+from broker.disk.closing import HANG_DEADLINE_S, close_log_dirs
 from broker.disk.condition import DegradedLogDirs
 from broker.disk.condition_monitor import ConditionMonitor, ConditionSettings
 from broker.disk.cordon import Cordon
-from broker.disk.loading import close_log_dirs
 from broker.disk.log_dir import LogDir
 from broker.disk.logs_in_use import LogsInUse
 from broker.disk.probe import LogDirProbe
@@ -19,8 +19,6 @@ from broker.disk.slowness import SlowSettings
 from broker.disk.startup import OpenedLogDirs
 from jbodlab.ids import BrokerEpoch, DirectoryId
 from jbodlab.outside import Outside
-
-CLOSE_TIMEOUT_S = 30.0
 
 
 class Disks:
@@ -119,8 +117,8 @@ class Disks:
 
     async def stop(self, broker_epoch: BrokerEpoch) -> None:
         """Flush the logs, mark the directories as clean, and unlock them."""
-        await close_log_dirs(self.log_dirs, self._logs, broker_epoch, timeout_s=CLOSE_TIMEOUT_S)
-        await self._opened.release_locks(CLOSE_TIMEOUT_S)
+        await close_log_dirs(self.log_dirs, self._logs, broker_epoch)
+        await self._opened.release_locks(HANG_DEADLINE_S)
         self.log_dirs.stop()
 
     def replica_moved(self, source: LogDir, target: LogDir) -> None:

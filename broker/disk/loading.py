@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 from uuid import UUID
 
 from broker.disk import clean_shutdown
@@ -24,20 +23,17 @@ from broker.disk.checkpoints import CONTENTS
 from broker.disk.lifecycle import LogDirEvent, LogDirState
 from broker.disk.log_dir import LogDir
 from broker.disk.log_dirs import LogDirs
-from broker.disk.logs_in_use import FoundLog, LogInUse, LogsInUse
-from broker.disk.no_space import NoSpaceError, WaitsForRoomError
+from broker.disk.logs_in_use import FoundLog
+from broker.disk.no_space import NoSpaceError
 from broker.disk.probe import watch_steps
 from broker.disk.replica_files import ReplicaLostError
 from jbodlab.errors import CorruptRecordError, LogDirError
-from jbodlab.ids import BrokerEpoch, TopicPartition
+from jbodlab.ids import TopicPartition
 from jbodlab.log import names
 from jbodlab.log.checkpoints import read_offsets, write_offsets
-from jbodlab.log.disk_errors import OutOfRoomError
 from jbodlab.log.filesystem import FileSystem
-from jbodlab.log.instructions import Instructions, SyncRequest
 from jbodlab.log.loaded_log import LoadedLog
 from jbodlab.log.log_config import LogConfig
-from jbodlab.log.log_files import LogFiles
 from jbodlab.log.log_loader import load_log
 from jbodlab.log.names import DirKind
 from jbodlab.log.partition_metadata import read_topic_id
@@ -182,43 +178,6 @@ async def load_revived(
         watch.cancel()
 
 
-async def close_log_dirs(
-    log_dirs: LogDirs, in_use: LogsInUse, broker_epoch: BrokerEpoch, *, timeout_s: float
-) -> bool:
-    """Flush and close everything, write all checkpoints, mark the directories as clean.
-
-    Directories that are offline or were not loaded are left as they are. Nothing else may use the
-    logs any more.
-
-    Returns:
-        Whether all directories were closed within the time.
-    """
-    closing = {
-        log_dir.run(
-            partial(
-                _close_directory,
-                log_dir.fs,
-                log_dir.path,
-                [_Closing.of(each) for each in in_use.logs_in(log_dir)],
-                broker_epoch,
-            )
-        ): log_dir
-        for log_dir in log_dirs.online()
-        if log_dir.state is LogDirState.ONLINE
-    }
-    if not closing:
-        return True
-    done, pending = await asyncio.wait(closing, timeout=timeout_s)
-    for future in done:
-        if (error := future.exception()) is not None:
-            logger.warning(
-                "directory was not closed cleanly: %s", error, extra=closing[future].log_fields()
-            )
-    for future in pending:
-        logger.warning("directory did not close in time", extra=closing[future].log_fields())
-    return not pending and all(future.exception() is None for future in done)
-
-
 def _load_directory(
     log_dir: LogDir,
     is_stray: IsStray,
@@ -349,77 +308,3 @@ def _create_missing_checkpoints(fs: FileSystem, path: Path) -> None:
     ):
         if not fs.exists(path / name):
             fs.write_bytes(path / name, b"", sync=False)
-
-
-class _Closing(NamedTuple):
-    """What is left to do to the files of one log, and what its checkpoints say then."""
-
-    files: LogFiles
-    instructions: Instructions
-    sync: SyncRequest
-    recovery_point: int
-    recovery_point_before: int
-    log_start_offset: int | None
-    high_watermark: int
-
-    @classmethod
-    def of(cls, each: LogInUse) -> _Closing:
-        """Close a log; on the event loop."""
-        log, high_watermark = each
-        state = log.state
-        recovery_point_before = state.checkpointed_recovery_point
-        instructions = log.close()
-        # Indexes and snapshots are made anew from the batches should they not be there.
-        request = state.sync_request(with_active=True)._replace(snapshots=())
-        first = state.segments.base_offsets[0]
-        return cls(
-            log.files,
-            instructions,
-            request,
-            state.end_offset,
-            recovery_point_before,
-            state.start_offset if state.start_offset > first else None,
-            high_watermark,
-        )
-
-
-def _close_directory(
-    fs: FileSystem, path: Path, closing: Sequence[_Closing], broker_epoch: BrokerEpoch
-) -> None:
-    """Close one directory; on its thread. The marker is the last thing written.
-
-    Raises:
-        WaitsForRoomError: the disk has no room for all of a log; there is no marker then.
-    """
-    closed = []
-    behind: list[_Closing] = []
-    for each in closing:
-        try:
-            if each.files.is_behind:
-                raise WaitsForRoomError(each.files.topic_partition)
-            each.files.carry_out(each.instructions)
-            each.files.sync(fs, each.sync)
-        except ReplicaLostError as error:
-            logger.warning("nothing to close: %s", error)
-        except (OutOfRoomError, WaitsForRoomError):
-            behind.append(each)
-            closed.append(each._replace(recovery_point=each.recovery_point_before))
-        else:
-            closed.append(each)
-        each.files.abandon()
-    points = {each.files.topic_partition: each.recovery_point for each in closed}
-    starts = {
-        each.files.topic_partition: each.log_start_offset
-        for each in closed
-        if each.log_start_offset is not None
-    }
-    write_offsets(fs, path / names.RECOVERY_POINT_FILE, points)
-    write_offsets(fs, path / names.LOG_START_OFFSET_FILE, starts)
-    write_offsets(
-        fs,
-        path / names.HIGH_WATERMARK_FILE,
-        {each.files.topic_partition: each.high_watermark for each in closing},
-    )
-    if behind:
-        raise WaitsForRoomError(behind[0].files.topic_partition)
-    clean_shutdown.write(fs, path, broker_epoch)

@@ -284,8 +284,14 @@ class LogFiles:
 
     # Beside the directory's thread
 
-    def sync(self, fs: FileSystem, request: SyncRequest) -> None:
-        """Return when what is asked for is on the disk."""
+    def sync(self, fs: FileSystem, request: SyncRequest, *, with_parent: bool = True) -> None:
+        """Return when what is asked for is on the disk.
+
+        Args:
+            fs: The disk, as the calling thread may use it.
+            request: What is asked for.
+            with_parent: Whether the name of the partition directory is part of it.
+        """
         for base_offset, size in request.segments:
             self._sync_file(fs, self.path(base_offset), size)
         for base_offset in request.closed:
@@ -298,7 +304,8 @@ class LogFiles:
         if request.names:
             fs.fsync_file(self.directory / names.PARTITION_METADATA_FILE)
             fs.fsync_dir(self.directory)
-            fs.fsync_dir(self.directory.parent)
+            if with_parent:
+                fs.fsync_dir(self.directory.parent)
 
     def remove_set_aside(self, fs: FileSystem, base_offsets: Sequence[int]) -> None:
         """Remove the files of segments that were set aside."""

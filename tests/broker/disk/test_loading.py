@@ -7,8 +7,9 @@ from uuid import UUID
 
 import pytest
 
+from broker.disk.closing import close_log_dirs
 from broker.disk.lifecycle import LogDirState
-from broker.disk.loading import LoadedReplica, close_log_dirs, load_logs
+from broker.disk.loading import LoadedReplica, load_logs
 from broker.disk.log_dir import LogDir
 from broker.disk.log_dirs import LogDirs
 from jbodlab.errors import FormatError
@@ -57,7 +58,7 @@ def test_what_was_closed_cleanly_is_found_again_in_its_directory(tmp_path: Path)
             append(log, count=5)
             replicas.put(log, 3 + number)
 
-        assert await close_log_dirs(log_dirs, replicas, BrokerEpoch(42), timeout_s=10)
+        assert await close_log_dirs(log_dirs, replicas, BrokerEpoch(42), hang_deadline_s=10)
 
         marker = json.loads((tmp_path / "d1" / ".kafka_cleanshutdown").read_text())
         assert marker == {"version": 0, "brokerEpoch": 42}
@@ -244,7 +245,7 @@ def test_a_start_that_ends_early_marks_nothing_as_cleanly_shut_down(tmp_path: Pa
         with pytest.raises(FormatError):
             await load_logs(log_dirs, no_stray, wrong)
 
-        await close_log_dirs(log_dirs, Hosted(), BrokerEpoch(9), timeout_s=10)
+        await close_log_dirs(log_dirs, Hosted(), BrokerEpoch(9), hang_deadline_s=10)
 
         for number in (1, 2):
             assert not (tmp_path / f"d{number}" / ".kafka_cleanshutdown").exists()
@@ -305,7 +306,7 @@ def test_directories_that_were_not_loaded_or_failed_are_left_as_they_are(tmp_pat
         log_dirs = make_dirs(tmp_path)
         (tmp_path / "d1" / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":5}')
 
-        assert await close_log_dirs(log_dirs, Hosted(), BrokerEpoch(9), timeout_s=10)
+        assert await close_log_dirs(log_dirs, Hosted(), BrokerEpoch(9), hang_deadline_s=10)
 
         text = (tmp_path / "d1" / ".kafka_cleanshutdown").read_text()
         assert json.loads(text)["brokerEpoch"] == 5

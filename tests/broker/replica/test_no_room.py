@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from broker.disk import disk_space
-from broker.disk.loading import close_log_dirs
+from broker.disk.closing import close_log_dirs
 from broker.disk.log_dir import LogDir
 from broker.disk.log_dirs import LogDirs
 from broker.disk.logs_in_use import LogInUse
@@ -425,7 +425,7 @@ def test_a_directory_with_something_that_waits_is_not_marked_as_clean(tmp_path: 
         hosted.logs["d1"] = [LogInUse(box.log, 20)]
         log_dirs = LogDirs([box.log_dir], metadata_dir=box.log_dir, on_fatal=lambda _: None)
 
-        assert not await close_log_dirs(log_dirs, hosted, BrokerEpoch(1), timeout_s=10)
+        assert not await close_log_dirs(log_dirs, hosted, BrokerEpoch(1), hang_deadline_s=10)
 
         assert not (box.log_dir.path / ".kafka_cleanshutdown").exists()
         loaded = DirectLog.load(
