@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from analytics.ask.offline_log import LogRecord
+from analytics.derive.loss import ELR_FEATURE, UNCLEAN_ELECTION
 from analytics.fold.min_insync import (
     MIN_INSYNC_REPLICAS,
     AssumedMinIsr,
@@ -34,9 +35,6 @@ from jbodlab.records.config_records import (
     FeatureLevelRecord,
 )
 from jbodlab.records.topic_records import ClearElrRecord, RemoveTopicRecord, TopicRecord
-
-UNCLEAN_ELECTION = "unclean.leader.election.enable"
-ELR_FEATURE = "eligible.leader.replicas.version"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

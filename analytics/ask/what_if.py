@@ -1,7 +1,7 @@
 """`jbod-replay what-if`: what would lose its leader if a directory or a broker failed now.
 
 Taken from the last state in the log, with the rules of a controller's election
-(`ask.loss`). What brokers have in their own files, as an unclean election that is
+(`derive.loss`). What brokers have in their own files, as an unclean election that is
 allowed there, is not in the log.
 """
 
@@ -15,15 +15,21 @@ from functools import partial
 from analytics.ask.assumptions import add_options, assumed_min_isr
 from analytics.ask.cluster import Cluster, read_cluster
 from analytics.ask.cluster_answers import parse_directory
-from analytics.ask.loss import Outcome, Rules, without_replica
 from analytics.ask.offline_log import At, OfflineLog
 from analytics.ask.partition_states import PartitionAt, partition_states
 from analytics.ask.text import brokers_text, directory_text, moment_text, state_text
 from analytics.ask.why import report_problems
+from analytics.derive.loss import (
+    Outcome,
+    Rules,
+    falls_below_min_isr,
+    is_leaderless,
+    without_replica,
+)
 from analytics.errors import ReplayInputError
 from analytics.fold.min_insync import ASSUMED
 from jbodlab.command_line import INTERRUPTED, Parser
-from jbodlab.ids import NO_LEADER, BrokerId, DirectoryId
+from jbodlab.ids import BrokerId, DirectoryId
 
 UNAVAILABLE = 2
 """Exit code when a partition would be without leader or below min.insync.replicas."""
@@ -60,12 +66,12 @@ class Effect:
     @property
     def is_leaderless(self) -> bool:
         """Whether nobody would lead, where somebody does now."""
-        return self.loses_leader and self.outcome.leader == NO_LEADER
+        return is_leaderless(self.partition.state, self.outcome)
 
     @property
     def falls_below_min_isr(self) -> bool:
         """Whether it would have too few replicas in sync, and has enough now."""
-        return len(self.outcome.isr) < self.min_isr <= len(self.partition.state.isr)
+        return falls_below_min_isr(self.partition.state, self.outcome, self.min_isr)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

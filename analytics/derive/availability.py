@@ -8,19 +8,18 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
 
-from analytics.derive.log_end import LogEnd, milliseconds
+from analytics.derive.log_end import milliseconds
+from analytics.derive.shortages import LEADERLESS, UNDER_MIN_ISR, UNWRITABLE
 
-LEADERLESS = "leaderless"
-UNDER_MIN_ISR = "under_min_isr"
+_KINDS = (LEADERLESS, UNDER_MIN_ISR, UNWRITABLE)
 
 
-def availability(lives: DataFrame, outages: DataFrame, end: LogEnd) -> DataFrame:
+def availability(lives: DataFrame, shortages: DataFrame) -> DataFrame:
     """Return the table of availability.
 
     Args:
         lives: Of schema `lives.LIFE`, from every bucket.
-        outages: The table of outages.
-        end: End of the log.
+        shortages: Of schema `shortages.SHORTAGE`, from every bucket.
     """
     same = ("topic", "topic_id", "from_time", "to_time")
     lives = lives.groupBy(*same).agg(F.sum("count").alias("count"))
@@ -32,25 +31,20 @@ def availability(lives: DataFrame, outages: DataFrame, end: LogEnd) -> DataFrame
             F.sum(F.col("count") * F.col("ms")).alias("partition_ms"),
         )
     )
-    short = (
-        outages.select(
-            "topic_id", "kind", "from_time", F.coalesce("to_time", end.time).alias("to_time")
-        )
-        .groupBy("topic_id", "kind", "from_time", "to_time")
-        .agg(F.count("*").alias("count"))
-    )
-    lost = (
-        _per_day(short).groupBy("topic_id", "day").agg(_sum_of(LEADERLESS), _sum_of(UNDER_MIN_ISR))
-    )
-    leaderless = F.coalesce("leaderless_ms", F.lit(0))
+    same = ("topic_id", "kind", "from_time", "to_time")
+    short = shortages.groupBy(*same).agg(F.sum("count").alias("count"))
+    lost = _per_day(short).groupBy("topic_id", "day").agg(*(_sum_of(kind) for kind in _KINDS))
+    lost_ms = {kind: F.coalesce(f"{kind}_ms", F.lit(0)) for kind in _KINDS}
     return alive.join(lost, ["topic_id", "day"], "left").select(
         *alive.columns,
-        leaderless.alias("leaderless_ms"),
-        F.coalesce("under_min_isr_ms", F.lit(0)).alias("under_min_isr_ms"),
-        F.when(F.col("partition_ms") > 0, 1 - leaderless / F.col("partition_ms")).alias(
-            "availability"
-        ),
+        *(ms.alias(f"{kind}_ms") for kind, ms in lost_ms.items()),
+        _share_left(lost_ms[LEADERLESS]).alias("availability"),
+        _share_left(lost_ms[UNWRITABLE]).alias("write_availability"),
     )
+
+
+def _share_left(lost_ms: Column) -> Column:
+    return F.when(F.col("partition_ms") > 0, 1 - lost_ms / F.col("partition_ms"))
 
 
 def _per_day(spans: DataFrame) -> DataFrame:

@@ -25,17 +25,20 @@ PLACEMENT = (
 )
 LEADERSHIP = (
     *("topic", "topic_id", "partition", "leader", "previous_leader", "cause"),
-    *("valid_from_offset", "valid_from_time"),
-)
-REASSIGNING = (
-    *("topic", "topic_id", "partition", "adding_replicas", "removing_replicas"),
     *_MOMENTS,
 )
-HISTORY = (*REASSIGNING, "leader", "replicas", "isr")
-"""What failures need to know besides; their lists are most of what there is to read."""
+HISTORY = (
+    *("topic", "topic_id", "partition", "adding_replicas", "removing_replicas"),
+    *("leader", "replicas", "isr"),
+    *_MOMENTS,
+)
 ISR_CHANGE = (
     *("topic", "topic_id", "partition", "offset", "time"),
     *("change", "joined", "left", "cause"),
+)
+OUTAGE = (
+    *("topic_id", "partition", "kind", "cause", "broker", "directory"),
+    *("from_offset", "from_time", "to_offset", "to_time"),
 )
 PARTITION = ("topic_id", "partition", "leader", "replicas", "directories")
 NEEDED: Mapping[Table, tuple[str, ...]] = {
@@ -43,11 +46,12 @@ NEEDED: Mapping[Table, tuple[str, ...]] = {
     t.LEADERSHIP: LEADERSHIP,
     t.PARTITION_HISTORY: HISTORY,
     t.ISR_CHANGES: ISR_CHANGE,
+    t.OUTAGES: OUTAGE,
     t.PARTITIONS: PARTITION,
 }
 """The tables of partitions that others are derived from, and the columns that are read of them."""
 
-_REPEATED = ("topic", "topic_id", "directory", "ended_by", "cause", "change")
+_REPEATED = ("topic", "topic_id", "directory", "ended_by", "cause", "change", "kind")
 _BUCKET = re.compile(r"part-\d+-(\d+)(-still)?-[0-9a-f]{12}\.parquet")
 
 

@@ -11,13 +11,16 @@ from analytics.derive.bucket_rows import (
     HISTORY,
     ISR_CHANGE,
     LEADERSHIP,
+    OUTAGE,
     PARTITION,
     PLACEMENT,
-    REASSIGNING,
     BucketRows,
 )
 from analytics.derive.change_counts import change_counts
-from analytics.derive.failure_parts import Failures, failure_parts
+from analytics.derive.failure_costs import failure_costs
+from analytics.derive.failure_parts import failure_parts
+from analytics.derive.failures import Failures
+from analytics.derive.gauges import STEP, offline_steps, partition_steps, replica_steps
 from analytics.derive.isr_flaps import isr_flaps
 from analytics.derive.leadership_churn import leadership_churn
 from analytics.derive.lives import LIFE, lives
@@ -26,6 +29,7 @@ from analytics.derive.partition_order import PartitionKeys
 from analytics.derive.placed import PLACED, placed
 from analytics.derive.placement_steps import assignment_lag, directory_moves, placements
 from analytics.derive.reassignments import reassignments
+from analytics.derive.shortages import SHORTAGE, outage_intervals, shortages
 from analytics.tables import catalog as t
 from analytics.tables.table import Table
 
@@ -34,10 +38,13 @@ OF_PARTITIONS = (t.MOVES, t.ASSIGNMENT_LAG, t.ISR_FLAPS, t.LEADERSHIP_CHURN)
 
 
 LIVES, PLACES, CHANGES = "life", "placed", "changes"
+SHORTAGES, GAUGES = "shortage", "gauge"
 SMALL_KINDS: Mapping[str, pa.Schema] = {
     LIVES: LIFE,
     PLACES: PLACED,
     CHANGES: t.CHANGE_COUNTS.schema,
+    SHORTAGES: SHORTAGE,
+    GAUGES: STEP,
 }
 """Kinds of rows that are summed up over buckets, and their columns."""
 
@@ -59,21 +66,32 @@ def derive(rows: BucketRows, failures: Failures, end: LogEnd) -> BucketTables:
 
     Args:
         rows: Of the bucket, all of them.
-        failures: Of log directories, with `since`.
+        failures: Of directories and brokers, with `since`.
         end: End of the log.
     """
     keys = PartitionKeys()
     placement = rows.rows(t.REPLICA_PLACEMENT, PLACEMENT)
     where = placements(placement, keys)
-    history = rows.rows(t.PARTITION_HISTORY, HISTORY if len(failures) else REASSIGNING)
+    history = rows.rows(t.PARTITION_HISTORY, HISTORY)
     leadership = rows.rows(t.LEADERSHIP, LEADERSHIP)
     isr = rows.rows(t.ISR_CHANGES, ISR_CHANGE)
+    outages = rows.rows(t.OUTAGES, OUTAGE)
+    short = outage_intervals(outages, keys)
+    steps = [
+        partition_steps(history, short, keys, end),
+        replica_steps(where, leadership, keys, end),
+    ]
     found = {
         t.MOVES: (directory_moves(where), reassignments(history, keys, where)),
         t.ASSIGNMENT_LAG: (assignment_lag(where),),
         t.ISR_FLAPS: (isr_flaps(isr, keys, where, end.time_us),),
         t.LEADERSHIP_CHURN: (leadership_churn(leadership, keys),),
     }
+    of_failures: list[dict[str, object]] = []
+    if len(failures):
+        of_failures += failure_parts(placement, leadership, history, keys, failures)
+        of_failures += failure_costs(outages, keys, failures, end.time_us)
+        steps.append(offline_steps(placement, keys, failures, end))
     return BucketTables(
         rows={
             table: pa.concat_tables(
@@ -86,10 +104,10 @@ def derive(rows: BucketRows, failures: Failures, end: LogEnd) -> BucketTables:
             LIVES: _table(lives(where, end.time_us), LIFE),
             PLACES: _table(placed(rows.rows(t.PARTITIONS, PARTITION)), PLACED),
             CHANGES: change_counts(leadership, isr, end.bucket_ms),
+            SHORTAGES: shortages(short, keys, end.time_us),
+            GAUGES: pa.concat_tables(steps),
         },
-        failures=failure_parts(placement, leadership, history, keys, failures)
-        if len(failures)
-        else [],
+        failures=of_failures,
     )
 
 

@@ -1,7 +1,8 @@
-"""Failures of log directories: what each one touched, and how the cluster came round.
+"""Failures of log directories and brokers: what each touched, and how the cluster came round.
 
-A failure is an interval in which a directory is offline. There are few of them; what they did to
-partitions is found bucket by bucket (`failure_parts`) and summed up here.
+A failure is an interval in which a directory is offline, or a broker does not serve
+(`broker_failures`). There are few of them; what they did to partitions is found bucket by bucket
+(`failure_parts`) and summed up here.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
 from analytics.bytes.arrays import Longs
 from analytics.decode.arrow_reading import FOR_EVER
 from analytics.decode.partition_events import NO_TIME
-from analytics.derive.failure_parts import Failures
+from analytics.derive.failure_costs import COSTS
+from analytics.derive.failures import Failures
 from analytics.fold.broker_registration import OFFLINE
 
 Part = Mapping[str, Any]
@@ -31,10 +33,11 @@ _US_PER_MS = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """One failure, as the table of log directories has it; times are microseconds since 1970."""
+    """One failure; times are microseconds since 1970."""
 
     broker: int
-    directory: str
+    directory: str | None
+    """None if the whole broker failed."""
     detected_offset: int
     detected_time: int | None
     batch: int | None
@@ -43,6 +46,8 @@ class Failure:
     """Offset at which it was over; None if it is not."""
     back_time: int | None
     back_by: str | None
+    began_by: str | None = None
+    """How a failure of a broker began, as its table has it."""
 
 
 def known_failures(log_dirs: DataFrame) -> list[Failure]:
@@ -61,8 +66,8 @@ def known_failures(log_dirs: DataFrame) -> list[Failure]:
 
 
 def in_order(failures: Iterable[Failure]) -> list[Failure]:
-    """Return failures in the order of their table."""
-    return sorted(failures, key=lambda one: (one.detected_offset, one.broker, one.directory))
+    """Return failures of one kind in the order of their table."""
+    return sorted(failures, key=lambda one: (one.detected_offset, one.broker, one.directory or ""))
 
 
 def failure_columns(failures: Sequence[Failure]) -> Failures:
@@ -75,6 +80,7 @@ def failure_columns(failures: Sequence[Failure]) -> Failures:
         time=_or([one.detected_time for one in failures], NO_TIME),
         batch=np.minimum(_or([one.batch for one in failures], FOR_EVER), offset),
         back=_or([one.back_offset for one in failures], FOR_EVER),
+        back_time=_or([one.back_time for one in failures], NO_TIME),
     )
 
 
@@ -89,13 +95,15 @@ def with_begin(failures: Failures, touched: Longs) -> Failures:
 
 
 def failure_row(failure: Failure, parts: Iterable[Part]) -> dict[str, object]:
-    """Return a row of the table of directory failures.
+    """Return a row of the table of directory failures, or of that of broker failures.
 
     Args:
         failure: The failure.
-        parts: What it did to each bucket.
+        parts: What it did to each bucket, and what it cost there.
     """
-    own = list(parts)
+    every = list(parts)
+    own = [part for part in every if part.get("touched") is not None]
+    costs = [part["costs"] for part in every if part.get("costs") is not None]
     touched = _sum(own, "touched")
     detected = (failure.detected_offset, failure.detected_time)
     leader = _last(own, "last_leader")
@@ -116,6 +124,7 @@ def failure_row(failure: Failure, parts: Iterable[Part]) -> dict[str, object]:
     return {
         "broker": failure.broker,
         "directory": failure.directory,
+        "began_by": failure.began_by,
         "detected_offset": failure.detected_offset,
         "detected_time": failure.detected_time,
         "partitions_touched": touched,
@@ -134,6 +143,7 @@ def failure_row(failure: Failure, parts: Iterable[Part]) -> dict[str, object]:
         "closed_time": closed and closed[1],
         "closed_by": closed and closed[2],
         "partitions": sorted(names),
+        **{name: _cost(costs, name) for name in COSTS.names},
     }
 
 
@@ -147,6 +157,13 @@ def _or(values: Sequence[int | None], nothing: int) -> Longs:
 
 def _sum(parts: Sequence[Part], name: str) -> int:
     return sum(int(part[name]) for part in parts)
+
+
+def _cost(costs: Sequence[Part], name: str) -> int | None:
+    known = [int(cost[name]) for cost in costs if cost[name] is not None]
+    if name.endswith("_ms"):
+        return None if not known else max(known) if name.startswith("longest") else sum(known)
+    return sum(known)
 
 
 def _last(parts: Sequence[Part], name: str) -> _Moment | None:

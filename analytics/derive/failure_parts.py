@@ -1,6 +1,6 @@
-"""What failures of log directories did to the partitions of one bucket, by columns.
+"""What failures of log directories and brokers did to the partitions of one bucket, by columns.
 
-A failure touches the replicas that were placed in the directory at that moment. What the controller
+A failure touches the replicas that were placed there at that moment. What the controller
 does about them stands before the record of the failure, in its batch or, if that is full, in those
 right before: one record for each partition that is touched at most. So how many are touched in all
 must be known before it can be said who lost its leader by it.
@@ -19,6 +19,8 @@ import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 from analytics.bytes.arrays import Bools, Longs, spread
 from analytics.decode.arrow_reading import FOR_EVER, firsts, lengths, longs, texts, times
 from analytics.decode.partition_events import NO_TIME
+from analytics.derive.failure_costs import COSTS
+from analytics.derive.failures import Failures, Places
 from analytics.derive.partition_order import InOrder, PartitionKeys
 from analytics.tables.table import INT, LONG, STRING
 from jbodlab.ids import NO_LEADER
@@ -43,42 +45,17 @@ FAILURE_PART = pa.schema(
         pa.field("done", LONG),
         pa.field("last_done", MOMENT),
         pa.field("partitions", STRING),
+        pa.field("costs", pa.struct(COSTS)),
     ]
 )
 """What one failure did to one bucket: how many partitions were touched, have left the directory,
 got another leader, lost theirs, never had one again, are whole again or gone; the last moment of
 each kind; and the names of the partitions as a JSON array, for one long text is moved faster than
-many short ones."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failures:
-    """All failures, one row each.
-
-    Attributes:
-        broker: Whose directory failed.
-        directory: Text of its id.
-        offset: Of the record that says so.
-        time: Of that record, microseconds since 1970 or NO_TIME.
-        batch: First offset of its batch.
-        back: Offset at which the directory was no longer offline, FOR_EVER if it still is.
-        since: First offset at which something may have been done about it; None if not known yet.
-    """
-
-    broker: Longs
-    directory: tuple[str, ...]
-    offset: Longs
-    time: Longs
-    batch: Longs
-    back: Longs
-    since: Longs | None = None
-
-    def __len__(self) -> int:
-        return len(self.broker)
+many short ones. Or, in rows of their own, what the failure cost the partitions of the bucket."""
 
 
 class Touched(NamedTuple):
-    """A row for each failure and replica that was placed in its directory."""
+    """A row for each failure and replica that was placed there."""
 
     failure: Longs
     row: Longs
@@ -99,34 +76,21 @@ def touched_counts(placement: pa.Table, failures: Failures) -> Longs:
 
 def find_touched(placement: pa.Table, failures: Failures) -> Touched:
     """Return what was placed where at the moment of each failure."""
-    numbers: dict[str, int] = {}
-    for text in failures.directory:
-        numbers.setdefault(text, len(numbers))
-    of_failure = np.array([numbers[text] for text in failures.directory], dtype=np.int64)
-    directory = texts(placement.column("directory")).renumbered(numbers)
-    place = _place(longs(placement.column("broker")), directory)
-    place[directory < 0] = -1
-    failed = _place(failures.broker, of_failure)
-    mine = np.nonzero(np.isin(place, failed))[0]
-    mine = mine[np.argsort(place[mine], kind="stable")]
+    broker, directory = longs(placement.column("broker")), texts(placement.column("directory"))
     since = longs(placement.column("valid_from_offset"))
     until = longs(placement.column("valid_to_offset"), FOR_EVER)
-    found_failures: list[Longs] = []
-    found_rows: list[Longs] = []
-    bounds = [*np.nonzero(firsts(place[mine]))[0].tolist(), len(mine)]
-    for low, high in pairwise(bounds):
-        here = mine[low:high]
-        own = np.nonzero(failed == place[here[0]])[0]
-        own = own[np.argsort(failures.offset[own], kind="stable")]
-        moments = failures.offset[own]
-        first = np.searchsorted(moments, since[here], side="right")
-        counts = np.maximum(np.searchsorted(moments, until[here], side="left") - first, 0)
-        found_failures.append(own[spread(first, counts)])
-        found_rows.append(np.repeat(here, counts))
-    nothing = np.zeros(0, dtype=np.int64)
-    return Touched(
-        np.concatenate([nothing, *found_failures]), np.concatenate([nothing, *found_rows])
-    )
+    found_failures: list[Longs] = [np.zeros(0, dtype=np.int64)]
+    found_rows: list[Longs] = [np.zeros(0, dtype=np.int64)]
+    for places in Places.of(failures, broker, directory):
+        for here, matching in places.matched(np.arange(len(broker))):
+            own = matching[np.argsort(failures.offset[matching], kind="stable")]
+            moments = failures.offset[own]
+            # A snapshot tells of a failure and of the replicas there in one moment.
+            first = np.searchsorted(moments, since[here], side="left")
+            counts = np.maximum(np.searchsorted(moments, until[here], side="left") - first, 0)
+            found_failures.append(own[spread(first, counts)])
+            found_rows.append(np.repeat(here, counts))
+    return Touched(np.concatenate(found_failures), np.concatenate(found_rows))
 
 
 def failure_parts(
@@ -157,7 +121,7 @@ def failure_parts(
     whole = _whole_again(history, keys, touched, key, failures)
     done = whole.or_earlier(gone)
     leaders = _leaders(leadership, keys, touched, key, failures)
-    names = _names(placement, touched.row)
+    names = _names(placement, touched, failures)
     still_lost = leaders.lost & ~leaders.again.known & ~gone.known
     return _summed_up(touched, left, done, leaders, still_lost, names)
 
@@ -254,20 +218,23 @@ def _whole_again(
     since = longs(table.column("valid_from_offset"))[states]
     until = longs(table.column("valid_to_offset"), FOR_EVER)[states]
     time = times(table.column("valid_from_time"))[states]
-    detected = failures.offset[touched.failure]
+    whole_from, whole_time = failures.whole_from()
+    begin = whole_from[touched.failure]
+    is_back = begin != FOR_EVER
+    begin = np.where(is_back, begin, FOR_EVER - 1)
     # An end behind every other one serves as one that has not come, and sorts faster.
-    behind = 2 + max(int(since.max(initial=0)), int(detected.max(initial=0)))
+    behind = 2 + max(int(since.max(initial=0)), int(begin[is_back].max(initial=0)))
     until = np.where(until == FOR_EVER, min(behind, FOR_EVER), until)
     # States follow one another, so that their ends have the order of their begins.
     order = InOrder(keys.of(table)[states], until)
     since, time = since[order.rows], time[order.rows]
-    found = order.first(key, detected + 1)
+    found = np.where(is_back, order.first(key, begin + 1), -1)
     if not len(since):
         return _Moments(np.full(len(key), FOR_EVER, dtype=np.int64), np.zeros_like(key))
-    already = since[found] <= detected
+    already = since[found] <= begin
     return _Moments(
-        np.where(found < 0, FOR_EVER, np.maximum(since[found], detected)),
-        np.where(already, failures.time[touched.failure], time[found]),
+        np.where(found < 0, FOR_EVER, np.maximum(since[found], begin)),
+        np.where(already, whole_time[touched.failure], time[found]),
     )
 
 
@@ -277,7 +244,7 @@ def _summed_up(
     done: _Moments,
     leaders: _Leaders,
     still_lost: Bools,
-    names: list[str],
+    names: list[str | None],
 ) -> list[dict[str, object]]:
     order = np.argsort(touched.failure, kind="stable")
     failure = touched.failure[order]
@@ -298,22 +265,24 @@ def _summed_up(
                 "last_leader": leaders.again.take(own).last(),
                 "done": int(own_done.known.sum()),
                 "last_done": own_done.last(),
-                "partitions": json.dumps([names[row] for row in own.tolist()]),
+                "partitions": json.dumps(
+                    [name for row in own.tolist() if (name := names[row]) is not None]
+                ),
             }
         )
     return found
 
 
-def _names(placement: pa.Table, rows: Longs) -> list[str]:
+def _names(placement: pa.Table, touched: Touched, failures: Failures) -> list[str | None]:
+    """Return the names of partitions; None for what a broker touched, which is too many."""
     topic = texts(placement.column("topic"))
-    partition = longs(placement.column("partition"))[rows].tolist()
-    named = topic.codes[rows].tolist()
-    # A topic whose name is not known leaves the number only.
-    return [
-        str(number) if code < 0 else f"{topic.texts[code]}-{number}"
-        for code, number in zip(named, partition, strict=True)
-    ]
-
-
-def _place(broker: Longs, directory: Longs) -> Longs:
-    return directory << 32 | (broker & 0xFFFFFFFF)
+    partition = longs(placement.column("partition"))[touched.row].tolist()
+    named = topic.codes[touched.row].tolist()
+    found: list[str | None] = []
+    for failure, code, number in zip(touched.failure.tolist(), named, partition, strict=True):
+        if failures.directory[failure] is None:
+            found.append(None)
+        else:
+            # A topic whose name is not known leaves the number only.
+            found.append(str(number) if code < 0 else f"{topic.texts[code]}-{number}")
+    return found

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from analytics.bytes.arrays import Longs
 from analytics.decode.arrow_columns import words
-from analytics.decode.arrow_reading import elements, longs, texts, whole
+from analytics.decode.arrow_reading import Texts, elements, longs, texts, whole
 from analytics.decode.lists import combinations
 from analytics.tables.table import INT, LONG, STRING
 
@@ -29,26 +31,48 @@ def placed(partitions: pa.Table) -> dict[str, pa.Array]:
     Args:
         partitions: `leader`, `replicas` and `directories` of partitions at the end of the log.
     """
+    replicas = replicas_of(partitions)
+    broker, directory = replicas.broker, replicas.directory.codes
+    found = combinations(broker, directory)
+    size = len(found.rows)
+    first = replicas.place == 0
+    leads = longs(partitions.column("leader"))[replicas.row] == broker
+    return {
+        "broker": pa.array(broker[found.rows].astype(np.int32)),
+        "directory": words(directory[found.rows], replicas.directory.texts),
+        "replicas": pa.array(np.bincount(found.codes, minlength=size)),
+        "leaders": pa.array(np.bincount(found.codes[leads], minlength=size)),
+        "preferred_leaders": pa.array(np.bincount(found.codes[first], minlength=size)),
+    }
+
+
+class Replicas(NamedTuple):
+    """The replicas of some partitions, one by one."""
+
+    row: Longs
+    """Of the partition."""
+    place: Longs
+    """In its list."""
+    broker: Longs
+    directory: Texts
+    """None where the list of directories is too short."""
+
+
+def replicas_of(partitions: pa.Table) -> Replicas:
+    """Return all replicas.
+
+    Args:
+        partitions: `replicas` and `directories` of each.
+    """
     row, broker = elements(partitions.column("replicas"))
     directories = whole(partitions.column("directories"))
     of_row = np.asarray(pc.list_parent_indices(directories)).astype(np.int64)
     named = texts(pc.list_flatten(directories))
-    # A list that is too short leaves replicas without a directory.
-    number = _places(row)
-    width = 1 + max(int(number.max(initial=0)), int(_places(of_row).max(initial=0)))
+    place, of_place = _places(row), _places(of_row)
+    width = 1 + max(int(place.max(initial=0)), int(of_place.max(initial=0)))
     code = np.full((len(partitions), width), -1, dtype=np.int64)
-    code[of_row, _places(of_row)] = named.codes
-    directory = code[row, number]
-    found = combinations(broker, directory)
-    size = len(found.rows)
-    leads = longs(partitions.column("leader"))[row] == broker
-    return {
-        "broker": pa.array(broker[found.rows].astype(np.int32)),
-        "directory": words(directory[found.rows], named.texts),
-        "replicas": pa.array(np.bincount(found.codes, minlength=size)),
-        "leaders": pa.array(np.bincount(found.codes[leads], minlength=size)),
-        "preferred_leaders": pa.array(np.bincount(found.codes[number == 0], minlength=size)),
-    }
+    code[of_row, of_place] = named.codes
+    return Replicas(row, place, broker, Texts(code[row, place], named.texts))
 
 
 def _places(row: Longs) -> Longs:

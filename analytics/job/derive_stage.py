@@ -21,9 +21,9 @@ from analytics.derive.directory_failures import Failure, failure_row
 from analytics.derive.failure_parts import (
     FAILURE_PART,
     TOUCHED_BY,
-    Failures,
     touched_counts,
 )
+from analytics.derive.failures import Failures
 from analytics.derive.log_end import LogEnd
 from analytics.job.row_kinds import KIND, Kinds, of_kind, task_label
 from analytics.job.scan_stage import FILE
@@ -35,7 +35,7 @@ from analytics.tables.table import INT, LONG, STRING
 
 FAILURE = "failure"
 
-BY_TASKS = (*OF_PARTITIONS, t.DIRECTORY_FAILURES)
+BY_TASKS = (*OF_PARTITIONS, t.DIRECTORY_FAILURES, t.BROKER_FAILURES)
 """Tables that tasks write by themselves."""
 
 Batches = Iterator[pa.RecordBatch]
@@ -96,12 +96,12 @@ def derive_buckets(
 def sum_up_failures(
     of_buckets: DataFrame, failures: Sequence[Failure], parts: PartFiles
 ) -> DataFrame:
-    """Write the table of directory failures.
+    """Write the tables of directory failures and broker failures.
 
     Args:
         of_buckets: What `derive_buckets` returned.
-        failures: All of them, in the order of their numbers.
-        parts: Where tasks write the table.
+        failures: All of them, in the order of their numbers; those of a table in its order.
+        parts: Where tasks write the tables.
 
     Returns:
         Rows of `OUTPUT`: the files that were written.
@@ -112,7 +112,7 @@ def sum_up_failures(
         F.col("id").cast("int").alias("failure")
     )
     rows = found.unionByName(numbers, allowMissingColumns=True)
-    # The numbers have the order of the table, and the files of tasks follow one another.
+    # The numbers have the order of the tables, and the files of tasks follow one another.
     rows = rows.repartitionByRange("failure")
     return rows.mapInArrow(_summer_up(failures, parts), spark_schema(OUTPUT.schema))
 
@@ -164,15 +164,19 @@ def _summer_up(failures: Sequence[Failure], parts: PartFiles) -> Callable[[Batch
         for batch in batches:
             for row in batch.to_pylist():
                 own = found.setdefault(row["failure"], [])
-                if row["touched"] is not None:
+                if row["touched"] is not None or row["costs"] is not None:
                     own.append(row)
-        made = [failure_row(failures[number], found[number]) for number in sorted(found)]
-        if not made:
+        if not found:
             return
-        table = t.DIRECTORY_FAILURES
-        schema = table.schema
+        made: dict[t.Table, list[dict[str, object]]] = {}
+        for number in sorted(found):
+            failure = failures[number]
+            of_broker = failure.directory is None
+            table = t.BROKER_FAILURES if of_broker else t.DIRECTORY_FAILURES
+            made.setdefault(table, []).append(failure_row(failure, found[number]))
         with PartWriters(parts, task_label()) as writers:
-            writers.write(table, pa.Table.from_pylist(made, schema), still=True)
+            for table, rows in made.items():
+                writers.write(table, pa.Table.from_pylist(rows, table.schema), still=True)
         yield OUTPUT.of_rows("file", writers.files)
 
     return sum_up

@@ -9,10 +9,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
 
 from analytics.derive.availability import availability
-from analytics.derive.bucket_tables import CHANGES, LIVES, PLACES
+from analytics.derive.broker_failures import known_broker_failures
+from analytics.derive.bucket_tables import CHANGES, GAUGES, LIVES, PLACES, SHORTAGES
+from analytics.derive.controller_changes import controller_changes
 from analytics.derive.directory_failures import failure_columns, known_failures, with_begin
+from analytics.derive.gauges import failure_steps, gauges
 from analytics.derive.log_end import log_end
+from analytics.derive.record_rates import record_rates
 from analytics.derive.skew import skew
+from analytics.derive.what_if import what_if
 from analytics.job.derive_stage import (
     BucketFiles,
     count_touched,
@@ -50,14 +55,22 @@ def derive_tables(spark: SparkSession, tables: Tables, files: BucketFiles) -> De
         files: The files of the buckets, and where the tables of BY_TASKS are written.
     """
     end = log_end(tables)
-    failures = known_failures(tables[t.LOG_DIRS.name])
+    failures = [
+        *known_failures(tables[t.LOG_DIRS.name]),
+        *known_broker_failures(tables[t.BROKER_SESSIONS.name]),
+    ]
     columns = failure_columns(failures)
     known = with_begin(columns, count_touched(spark, columns, files))
     of_buckets = derive_buckets(spark, known, end, files)
     of_failures = sum_up_failures(of_buckets, failures, files.parts)
+    of_failed = spark.createDataFrame(failure_steps(known, end))
     frames = {
+        t.CONTROLLER_CHANGES: controller_changes(tables),
         t.SKEW: skew(tables, of_kind(of_buckets, PLACES)),
-        t.AVAILABILITY: availability(of_kind(of_buckets, LIVES), tables[t.OUTAGES.name], end),
+        t.WHAT_IF: what_if(tables),
+        t.AVAILABILITY: availability(of_kind(of_buckets, LIVES), of_kind(of_buckets, SHORTAGES)),
+        t.GAUGES: gauges(of_kind(of_buckets, GAUGES).unionByName(of_failed)),
+        t.RECORD_RATES: record_rates(tables[t.RECORDS.name], end),
         t.CHANGE_COUNTS: _summed(of_kind(of_buckets, CHANGES)),
     }
     conformed = {table: conform(frame, table) for table, frame in frames.items()}

@@ -16,62 +16,121 @@ from analytics.tables.table import (
     columns,
 )
 
+_COURSE_OF_FAILURE = columns(
+    ("detected_offset", LONG, "offset of the record that says so"),
+    ("detected_time", TIME, "time of that record"),
+    ("partitions_touched", LONG, "replicas that were placed there then"),
+    ("leaders_moved", LONG, "partitions led there that got another leader at once"),
+    ("leaders_lost", LONG, "partitions led there that were left without a leader"),
+    (
+        "leaders_still_lost",
+        LONG,
+        "how many of these had no leader again up to the end of the log, or their own",
+    ),
+    (
+        "last_leader_offset",
+        LONG,
+        "offset at which the last of these partitions had a leader again, of those that got "
+        "one; null = none did, or none was led there",
+    ),
+    ("last_leader_time", TIME, "time of that record"),
+    (
+        "last_leader_in_same_batch",
+        BOOLEAN,
+        "whether that record was written at once with the one of the failure: detection and "
+        "election then have one time; null = there is no such record",
+    ),
+    (
+        "time_to_last_leader_ms",
+        LONG,
+        "milliseconds from detection to the last new leader; null = there was none, or in the "
+        "same batch",
+    ),
+    (
+        "full_isr_offset",
+        LONG,
+        "offset at which every touched partition had had its full ISR and a leader again, or "
+        "was gone; null = not yet",
+    ),
+    ("full_isr_time", TIME, "time of that record"),
+    ("time_to_full_isr_ms", LONG, "milliseconds from detection to the full ISR"),
+    ("state", STRING, "open or closed"),
+    ("closed_offset", LONG, "offset at which it ended; null = open"),
+    ("closed_time", TIME, "time of that record"),
+    ("leaderless", LONG, "partitions that had no leader because of it, at any time"),
+    ("leaderless_ms", LONG, "for how long, summed; to the end of the log if they still have none"),
+    ("longest_leaderless_ms", LONG, "the longest of these times; null = there is none"),
+    ("under_min_isr", LONG, "partitions that had too few replicas in sync because of it"),
+    ("under_min_isr_ms", LONG, "for how long, summed; to the end of the log if they still have"),
+    ("longest_under_min_isr_ms", LONG, "the longest of these times; null = there is none"),
+    ("still_short", LONG, "partitions that are so at the end of the log"),
+)
+"""How the cluster came round, the same for directories and brokers."""
+
 DIRECTORY_FAILURES = Table(
     name="directory_failures",
     row="one time that a log directory went offline",
-    columns=columns(
-        ("broker", INT, "broker of the directory"),
-        ("directory", STRING, "id of the directory"),
-        ("detected_offset", LONG, "offset of the record that says so"),
-        ("detected_time", TIME, "time of that record"),
-        ("partitions_touched", LONG, "replicas that were placed in it then"),
-        ("leaders_moved", LONG, "partitions led there that got another leader at once"),
-        ("leaders_lost", LONG, "partitions led there that were left without a leader"),
-        (
-            "leaders_still_lost",
-            LONG,
-            "how many of these had no leader again up to the end of the log, or their own",
+    columns=(
+        *columns(
+            ("broker", INT, "broker of the directory"),
+            ("directory", STRING, "id of the directory"),
         ),
-        (
-            "last_leader_offset",
-            LONG,
-            "offset at which the last of these partitions had a leader again, of those that got "
-            "one; null = none did, or none was led there",
+        *_COURSE_OF_FAILURE,
+        *columns(
+            (
+                "closed_by",
+                STRING,
+                "registered (online again), unregistered (the broker was removed), replicas_gone "
+                "(no replica is placed in it any more), snapshot (known from a snapshot only); "
+                "null = open",
+            ),
+            ("partitions", STRINGS, "the partitions touched, as topic-partition, in order"),
         ),
-        ("last_leader_time", TIME, "time of that record"),
-        (
-            "last_leader_in_same_batch",
-            BOOLEAN,
-            "whether that record was written at once with the one of the failure: detection and "
-            "election then have one time; null = there is no such record",
-        ),
-        (
-            "time_to_last_leader_ms",
-            LONG,
-            "milliseconds from detection to the last new leader; null = there was none, or in the "
-            "same batch",
-        ),
-        (
-            "full_isr_offset",
-            LONG,
-            "offset at which every touched partition had had its full ISR and a leader again, or "
-            "was gone; null = not yet",
-        ),
-        ("full_isr_time", TIME, "time of that record"),
-        ("time_to_full_isr_ms", LONG, "milliseconds from detection to the full ISR"),
-        ("state", STRING, "open or closed"),
-        ("closed_offset", LONG, "offset at which it ended; null = open"),
-        ("closed_time", TIME, "time of that record"),
-        (
-            "closed_by",
-            STRING,
-            "registered (online again), unregistered (the broker was removed), replicas_gone "
-            "(no replica is placed in it any more), snapshot (known from a snapshot only); "
-            "null = open",
-        ),
-        ("partitions", STRINGS, "the partitions touched, as topic-partition, in order"),
     ),
     order=("detected_offset", "broker", "directory"),
+)
+BROKER_FAILURES = Table(
+    name="broker_failures",
+    row="one time that a broker stopped serving, from then until it is unfenced again",
+    columns=(
+        *columns(
+            ("broker", INT, "id of the broker"),
+            (
+                "began_by",
+                STRING,
+                "fenced (its heartbeats were missing), controlled_shutdown (it asked to leave), "
+                "registered (a new process registered before the former one was missed), "
+                "unregistered (it was removed), snapshot (known from a snapshot only, so that "
+                "what it led is not known)",
+            ),
+        ),
+        *_COURSE_OF_FAILURE,
+        *columns(
+            (
+                "closed_by",
+                STRING,
+                "unfenced (it serves again), unregistered (it was removed), replicas_gone (no "
+                "replica is placed there any more), snapshot (known from a snapshot only); "
+                "null = open",
+            ),
+        ),
+    ),
+    order=("detected_offset", "broker"),
+)
+CONTROLLER_CHANGES = Table(
+    name="controller_changes",
+    row="one time that another epoch of the quorum began",
+    columns=columns(
+        ("epoch", INT, "the new epoch"),
+        ("controller", INT, "node id of its controller; null if no record says"),
+        ("previous_controller", INT, "of the epoch before; null if no record says"),
+        ("last_offset", LONG, "offset of the last record of the epoch before"),
+        ("last_time", TIME, "time of that record"),
+        ("from_offset", LONG, "first offset of the new epoch"),
+        ("from_time", TIME, "time of that record"),
+        ("gap_ms", LONG, "milliseconds between the two, in which nothing was written"),
+    ),
+    order=("epoch",),
 )
 MOVES = Table(
     name="moves",
@@ -164,6 +223,41 @@ CHANGE_COUNTS = Table(
     ),
     order=("what", "from_time", "change", "cause"),
 )
+GAUGES = Table(
+    name="gauges",
+    row="one number in one stretch of time in which it changed; it holds until the next row. The "
+    "stretches are a two-hundredth of the log or more",
+    columns=columns(
+        (
+            "what",
+            STRING,
+            "partitions; of these leaderless, under_replicated, under_min_isr, not_preferred (led "
+            "by another than the first replica); offline_replicas (their directory or broker had "
+            "failed); offline_directories; failed_brokers; replicas and leaders of a directory",
+        ),
+        ("broker", INT, "broker of the directory; null where all brokers are counted"),
+        (
+            "directory",
+            STRING,
+            "id of the directory, also reserved ones; null where all of the broker are counted",
+        ),
+        ("from_time", TIME, "begin of the stretch of time"),
+        ("at_end", LONG, "how many there were at its end"),
+        ("ever", LONG, "how many were so at any time in it; in the next ones at_end of them"),
+    ),
+    order=("what", "broker", "directory", "from_time"),
+)
+RECORD_RATES = Table(
+    name="record_rates",
+    row="one type of records in one stretch of time, a two-hundredth of the log or more",
+    columns=columns(
+        ("from_time", TIME, "begin of the stretch of time; null = the times are not known"),
+        ("type", STRING, "type of the records"),
+        ("records", LONG, "how many there are"),
+        ("stretch_ms", LONG, "length of the stretch in milliseconds"),
+    ),
+    order=("from_time", "type"),
+)
 SKEW = Table(
     name="skew",
     row="one online directory or one broker, and its share of the replicas at the end of the log",
@@ -182,6 +276,23 @@ SKEW = Table(
     ),
     order=("scope", "broker", "directory"),
 )
+WHAT_IF = Table(
+    name="what_if",
+    row="one online directory or one broker, and what its failure at the end of the log would do, "
+    "as `jbod-replay what-if` tells for one of them",
+    columns=columns(
+        ("scope", STRING, "directory or broker"),
+        ("broker", INT, "id of the broker"),
+        ("directory", STRING, "id of the directory; null for a broker"),
+        ("replicas", LONG, "replicas placed there"),
+        ("only_copies", LONG, "of partitions without any other replica"),
+        ("leaderless", LONG, "partitions that would be without a leader, and have one now"),
+        ("under_min_isr", LONG, "that would have too few replicas in sync, and have enough now"),
+        ("leaders_moved", LONG, "that another replica would lead"),
+        ("unclean", LONG, "of these, by one that was not in sync: records would be lost"),
+    ),
+    order=("scope", "broker", "directory"),
+)
 AVAILABILITY = Table(
     name="availability",
     row="one topic on one day (UTC)",
@@ -193,7 +304,13 @@ AVAILABILITY = Table(
         ("partition_ms", LONG, "milliseconds of that day that they existed, summed"),
         ("leaderless_ms", LONG, "milliseconds without a leader, summed over partitions"),
         ("under_min_isr_ms", LONG, "milliseconds under min.insync.replicas, summed"),
-        ("availability", DOUBLE, "1 - leaderless_ms / partition_ms"),
+        (
+            "unwritable_ms",
+            LONG,
+            "milliseconds in which either was so, and acks=all could not be had, summed",
+        ),
+        ("availability", DOUBLE, "for reading: 1 - leaderless_ms / partition_ms"),
+        ("write_availability", DOUBLE, "for writing: 1 - unwritable_ms / partition_ms"),
     ),
     order=("topic", "topic_id", "day"),
 )
@@ -222,12 +339,17 @@ BROKER_LOG_LINES = Table(
 
 DERIVED_TABLES: tuple[Table, ...] = (
     DIRECTORY_FAILURES,
+    BROKER_FAILURES,
+    CONTROLLER_CHANGES,
     MOVES,
     ASSIGNMENT_LAG,
     ISR_FLAPS,
     LEADERSHIP_CHURN,
     CHANGE_COUNTS,
+    GAUGES,
+    RECORD_RATES,
     SKEW,
+    WHAT_IF,
     AVAILABILITY,
     BROKER_LOG_LINES,
 )

@@ -11,8 +11,9 @@ from typing import NamedTuple
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 from pyspark.sql import DataFrame, SparkSession
 
+from analytics.derive.broker_failures import Session, broker_failures
 from analytics.derive.bucket_rows import NEEDED, files_by_bucket, no_rows
-from analytics.derive.bucket_tables import CHANGES, OF_PARTITIONS, derive
+from analytics.derive.bucket_tables import CHANGES, GAUGES, OF_PARTITIONS, derive
 from analytics.derive.directory_failures import (
     Failure,
     failure_columns,
@@ -21,6 +22,7 @@ from analytics.derive.directory_failures import (
     with_begin,
 )
 from analytics.derive.failure_parts import TOUCHED_BY, touched_counts
+from analytics.derive.gauges import failure_steps
 from analytics.derive.log_end import LogEnd
 from analytics.fold.broker_facts import BrokerFacts, BrokerState
 from analytics.fold.broker_registration import OFFLINE
@@ -145,7 +147,11 @@ def base_rows(batches: Sequence[Sequence[Record]], step_s: float = 1.0) -> Rows:
         for table, rows in part.items():
             found[table.name] += rows.to_pylist()
     found["logs"] = [
-        {"min_insync_replicas": 1, "min_insync_replicas_from": "Kafka's default"},
+        {
+            "source": "/logs/it's",
+            "min_insync_replicas": 1,
+            "min_insync_replicas_from": "Kafka's default",
+        },
     ]
     found["records"] = [
         {"offset": event.offset, "timestamp": _moment(event.time), "epoch": 1, "type": event.type}
@@ -187,6 +193,7 @@ def derived_rows(batches: Sequence[Sequence[Record]], step_s: float = 1.0) -> Ro
     """Return the rows of the tables that are derived bucket by bucket; a bucket per partition."""
     rows = base_rows(batches, step_s)
     failures = in_order(map(_failure, (row for row in rows["log_dirs"] if row["state"] == OFFLINE)))
+    failures += broker_failures(map(session, rows["broker_sessions"]))
     numbers = sorted({row["partition"] for row in rows["partition_history"]}, key=str)
     buckets = [_bucket(rows, number) for number in numbers] or [RowsInMemory({})]
     columns = failure_columns(failures)
@@ -201,14 +208,32 @@ def derived_rows(batches: Sequence[Sequence[Record]], step_s: float = 1.0) -> Ro
         table.name: [row for one in made for row in one.rows[table].to_pylist()]
         for table in OF_PARTITIONS
     }
+    steps = [step for one in made for step in one.small[GAUGES].to_pylist()]
+    found["gauges"] = summed_up([*steps, *failure_steps(known, end).to_pylist()])
     found["change_counts"] = [row for one in made for row in one.small[CHANGES].to_pylist()]
     parts = [part for one in made for part in one.failures]
-    found["directory_failures"] = [
-        failure_row(failure, [part for part in parts if part["failure"] == number])
-        for number, failure in enumerate(failures)
-    ]
+    for table in (t.DIRECTORY_FAILURES, t.BROKER_FAILURES):
+        found[table.name] = [
+            failure_row(failure, [part for part in parts if part["failure"] == number])
+            for number, failure in enumerate(failures)
+            if (failure.directory is None) == (table is t.BROKER_FAILURES)
+        ]
     for table in (*OF_PARTITIONS, t.CHANGE_COUNTS):
         found[table.name].sort(key=lambda row: tuple(str(row[name]) for name in table.order))
+    return found
+
+
+def summed_up(steps: Sequence[Row]) -> list[Row]:
+    """Return the rows of the table of gauges, added up one by one."""
+    found: list[Row] = []
+    sums: dict[tuple[object, ...], list[int]] = {}
+    for step in sorted(steps, key=lambda row: str(row["from_time"])):
+        key = step["what"], step["broker"], step["directory"]
+        so_far = sums.setdefault(key, [0, 0])
+        for at, name in enumerate(("at_end", "ever")):
+            so_far[at] += int(str(step[name]))
+        found = [row for row in found if (*key, step["from_time"]) != tuple(row.values())[:4]]
+        found.append({**step, "at_end": so_far[0], "ever": so_far[1]})
     return found
 
 
@@ -275,6 +300,21 @@ def _failure(row: Row) -> Failure:
         back_offset=row["valid_to_offset"],  # type: ignore[arg-type]
         back_time=_microseconds(row["valid_to_time"]),
         back_by=row["ended_by"],  # type: ignore[arg-type]
+    )
+
+
+def session(row: Row) -> Session:
+    """Return a row of the table of sessions as what failures of brokers are found in."""
+    return Session(
+        broker=row["broker"],  # type: ignore[arg-type]
+        state=str(row["state"]),
+        record_type=row["record_type"],  # type: ignore[arg-type]
+        from_offset=row["valid_from_offset"],  # type: ignore[arg-type]
+        from_time=_microseconds(row["valid_from_time"]),
+        batch=row["batch_base_offset"],  # type: ignore[arg-type]
+        to_offset=row["valid_to_offset"],  # type: ignore[arg-type]
+        to_time=_microseconds(row["valid_to_time"]),
+        ended_by=row["ended_by"],  # type: ignore[arg-type]
     )
 
 

@@ -381,6 +381,7 @@ def test_availability_is_cut_at_midnight_and_counts_what_is_still_open(
 ) -> None:
     # The first batch is of 23:00, the next ones follow half an hour later each.
     names = ("day", "partitions", "partition_ms", "leaderless_ms", "availability")
+    names += ("unwritable_ms", "write_availability")
     hour = 3_600_000
 
     assert derived_by_spark(
@@ -393,8 +394,8 @@ def test_availability_is_cut_at_midnight_and_counts_what_is_still_open(
         [broker_change(4, fenced=-1)],
         step_s=1800,
     ) == [
-        (date(2026, 1, 1), 2, 2 * hour, hour // 2, 0.75),
-        (date(2026, 1, 2), 2, hour, hour // 2, 0.5),
+        (date(2026, 1, 1), 2, 2 * hour, hour // 2, 0.75, hour // 2, 0.75),
+        (date(2026, 1, 2), 2, hour, hour // 2, 0.5, hour // 2, 0.5),
     ]
 
 

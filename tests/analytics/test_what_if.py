@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from analytics.ask.loss import Outcome, Rules, without_replica
+from analytics.derive.loss import Outcome, Rules, without_replica
 from analytics.job.command import main
 from jbodlab import kafka_uuid
 from jbodlab.ids import NO_LEADER, BrokerId, DirectoryId, TopicId

@@ -15,6 +15,9 @@ from jbodlab.election import Candidates, Election, Members, completed, elect
 from jbodlab.ids import NO_LEADER, BrokerId
 from jbodlab.image.partition_registration import PartitionRegistration
 
+UNCLEAN_ELECTION = "unclean.leader.election.enable"
+ELR_FEATURE = "eligible.leader.replicas.version"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
@@ -78,3 +81,13 @@ def without_replica(state: PartitionRegistration, lost: BrokerId, rules: Rules) 
     elif not isr and not rules.has_elr:
         isr = state.isr  # nobody else has its records
     return Outcome(leader=leader, isr=isr, elr=elr, is_unclean=False)
+
+
+def is_leaderless(state: PartitionRegistration, outcome: Outcome) -> bool:
+    """Return whether nobody leads afterwards, where somebody does now."""
+    return outcome.leader == NO_LEADER != state.leader
+
+
+def falls_below_min_isr(state: PartitionRegistration, outcome: Outcome, min_isr: int) -> bool:
+    """Return whether too few replicas are in sync afterwards, and enough now."""
+    return len(outcome.isr) < min_isr <= len(state.isr)
