@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from pyspark.sql import SparkSession
@@ -25,6 +25,7 @@ from analytics.job.output import REPORTS, OutputDir
 from analytics.job.progress import Progress
 from analytics.job.run import run
 from analytics.job.session import prepare
+from analytics.page.report_figures import Asked, Figures
 from analytics.page.report_page import FILE_NAME, report_page
 from analytics.page.report_text import text_of
 from analytics.store.store import AT_ONCE
@@ -41,8 +42,13 @@ class ClusterResult:
 
     report: str
     page: str
-    is_new: bool
-    """Whether anything was read; else it is the report of the run that did."""
+    figures: Figures | None
+    """What the report is made of; None if nothing was read and it is that of the run before."""
+
+    @property
+    def is_new(self) -> bool:
+        """Whether anything was read."""
+        return self.figures is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +86,10 @@ class ReplayOptions:
     full: bool = False
     """Whether everything is read, also where only what is new would do."""
     table_format: TableFormat = TableFormat.PARQUET
+    asked: Asked = field(default_factory=Asked)
+    """What the reports are asked for."""
+    with_figures: bool = False
+    """Whether the figures are needed also of clusters that have not changed."""
 
 
 def replay_clusters(
@@ -147,7 +157,7 @@ class _Replay:
             if name not in changed:
                 page = f"{self.output.path}/{pages[name]}"
                 text = self.known[name]["report"]
-                done[name] = ClusterResult(report=text, page=page, is_new=False)
+                done[name] = ClusterResult(report=text, page=page, figures=None)
         self.progress.stage("putting tables in their places")
         tables = self.output.put_in_place(clusters)
         # Also where nothing is new: the run before may have been killed here.
@@ -193,12 +203,14 @@ class _Replay:
         return str(store.local or store.source)
 
     def _asked(self) -> dict[str, object]:
-        """Return what changes the tables besides the logs: options, and the known columns."""
+        """Return what changes tables and reports besides the logs: options, and the columns."""
         assumed = self.options.assumed or AssumedMinIsr()
         columns = "".join(f"{table.name} {table.stored_schema}\n" for table in self.output.tables)
         return {
             "min_insync_replicas": [assumed.value, assumed.source],
             "columns": hashlib.sha256(columns.encode()).hexdigest(),
+            "objective": self.options.asked.objective,
+            "paths": dict(self.options.asked.paths),
         }
 
     def _is_known(self, name: str, copies: Sequence[LogCopy], page: str) -> bool:
@@ -208,6 +220,7 @@ class _Replay:
         return (
             known is not None
             and not self.options.full
+            and not self.options.with_figures
             and not self.options.broker_logs
             and known["asked"] == self._asked()
             and _seen(known["copies"]) == _seen(copies)
@@ -231,12 +244,13 @@ class _Replay:
                 former,
                 self.options.assumed,
                 self.options.broker_logs,
+                self.options.asked,
             )
         text = text_of(found.figures)
         path = self.output.write_page(report_page(found.figures, found.source), page)
         if not self.options.broker_logs:
             save_inputs(output.scratch_store, name, copies, self._asked(), text)
-        return ClusterResult(report=text, page=path, is_new=True)
+        return ClusterResult(report=text, page=path, figures=found.figures)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ tables, ask the tables for the report.
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
 from datetime import datetime
@@ -20,6 +21,7 @@ from analytics.ask.as_of import AS_OF, DIFF, as_of, cluster_to_ask, difference, 
 from analytics.ask.as_of_text import as_of_text, difference_text
 from analytics.ask.assumptions import add_options, assumed_min_isr
 from analytics.ask.broker_logs import LogLine, read_broker_logs
+from analytics.ask.directory_paths import add_option, directory_paths
 from analytics.ask.offline_log import parse_moment
 from analytics.errors import ReplayInputError
 from analytics.fold.min_insync import AssumedMinIsr
@@ -27,12 +29,18 @@ from analytics.job.clusters import ReplayOptions, ReplayResult, replay_clusters
 from analytics.job.inputs import look
 from analytics.job.output import OutputDir, write_beside
 from analytics.job.session import SMALL_LOG_BYTES, end_children, start_session
+from analytics.page.conditions import Condition, parse_condition, parse_objective
+from analytics.page.report_figures import Asked, names_of_figures
+from analytics.page.report_json import as_json
 from analytics.store.table_formats import TableFormat, require
 from analytics.tables import catalog as t
 from jbodlab.command_line import INTERRUPTED, Parser
 
 WHAT_IF = "what-if"
 """First argument that asks a question in place of a replay."""
+
+CONDITION_HOLDS = 2
+"""Exit code when the condition of `--fail-on` holds."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -54,8 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         action="extend",
         nargs="+",
         metavar="URI",
-        help="__cluster_metadata-0, a directory with it, or a .tar.gz or .zip of that; also "
-        "patterns; NAME=URI names the cluster",
+        help="__cluster_metadata-0, a folder or archive of it, patterns; NAME=URI names the "
+        "cluster",
     )
     parser.add_argument("--output", required=True, metavar="DIR", help="tables: DIR/<table>/")
     parser.add_argument(
@@ -71,32 +79,47 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="read everything, not only what is new",
     )
     add_options(parser)
+    add_option(parser)
     parser.add_argument(
         "--broker-logs",
         nargs="+",
         type=Path,
         default=(),
         metavar="FILE",
-        help="brokers' own logs: what they say of directories that failed",
+        help="brokers' own words on directories that failed",
     )
     parser.add_argument("--cluster", metavar="NAME", help="the one to ask of, if there are several")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    parser.add_argument(
+        "--fail-on", metavar="CONDITION", help="exit code 2 if it holds, as 'outages > 0'"
+    )
+    parser.add_argument(
+        "--objective", metavar="PERCENT", help="availability to be held against, as 99.95"
+    )
     question = parser.add_mutually_exclusive_group()
     question.add_argument(
         "--as-of",
         metavar="MOMENT",
-        help="print what the cluster was then; also to DIR/as_of/<table>/",
+        help="what the cluster was then; also in DIR/as_of/",
     )
     question.add_argument(
         "--diff",
         nargs=2,
         metavar="MOMENT",
-        help="print what differs between two moments; also to DIR/diff/",
+        help="what differs between them; also in DIR/diff/",
     )
     options = parser.parse_args(given)
     moments = options.diff or ([options.as_of] if options.as_of else [])
     if options.input is None and not moments:
         parser.error("the following arguments are required: --input")
+    if moments and (options.json or options.fail_on):
+        parser.error("--json and --fail-on are for the report of a whole log")
+    exit_code = 0
     try:
+        condition = None
+        if options.fail_on is not None:
+            condition = parse_condition(options.fail_on, names_of_figures())
+        objective = None if options.objective is None else parse_objective(options.objective)
         wanted = [parse_moment(text) for text in moments]
         if options.input is not None:
             assumed = assumed_min_isr(options)
@@ -107,8 +130,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 assumed=assumed,
                 broker_logs=read_broker_logs(options.broker_logs),
                 table_format=TableFormat(options.format),
+                asked=Asked(
+                    objective=objective, paths=directory_paths(options.config, options.meta)
+                ),
+                with_figures=options.json or condition is not None,
             )
-            _print_result(result)
+            if options.json:
+                print(_json(result))
+            else:
+                _print_result(result)
+            if condition is not None and _holds(condition, result):
+                exit_code = CONDITION_HOLDS
         if moments:
             print(answer(options.output, *wanted, cluster=options.cluster), end="")
     except ReplayInputError as error:
@@ -118,7 +150,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # A virtual machine that was still starting has heard nothing, and nobody else ends it.
         end_children()
         return INTERRUPTED
-    return 0
+    return exit_code
+
+
+def _json(result: ReplayResult) -> str:
+    reports = {
+        name: {**as_json(one.figures), "page": one.page}
+        for name, one in result.clusters.items()
+        if one.figures is not None
+    }
+    return json.dumps({"clusters": reports, "tables": result.tables}, indent=1, allow_nan=False)
+
+
+def _holds(condition: Condition, result: ReplayResult) -> bool:
+    """Say of which clusters a condition holds, and return whether there are any."""
+    found = False
+    for name, one in result.clusters.items():
+        if one.figures is not None and condition.holds(one.figures.named):
+            figures = condition.found(one.figures.named)
+            print(f"jbod-replay: cluster {name}: {condition.text}: {figures}", file=sys.stderr)
+            found = True
+    return found
 
 
 def _print_result(result: ReplayResult) -> None:
@@ -141,6 +193,8 @@ def replay(
     broker_logs: Sequence[LogLine] = (),
     full: bool = False,
     table_format: TableFormat = TableFormat.PARQUET,
+    asked: Asked | None = None,
+    with_figures: bool = False,
 ) -> ReplayResult:
     """Replay metadata logs into tables.
 
@@ -152,6 +206,8 @@ def replay(
         broker_logs: What brokers wrote of their directories.
         full: Whether all logs are read as a whole, also where only what is new would do.
         table_format: What the tables are besides Parquet files.
+        asked: What the reports are asked for.
+        with_figures: Whether the figures are needed also of clusters that have not changed.
 
     Raises:
         ReplayInputError: input, output or machine are not usable. Damage inside a log raises
@@ -163,7 +219,12 @@ def replay(
     output = OutputDir(str(output_dir), t.TABLES)
     output.prepare(copy.folder for _, copy in found.found)
     options = ReplayOptions(
-        assumed=assumed, broker_logs=broker_logs, full=full, table_format=table_format
+        assumed=assumed,
+        broker_logs=broker_logs,
+        full=full,
+        table_format=table_format,
+        asked=asked or Asked(),
+        with_figures=with_figures,
     )
     try:
         if spark is not None:

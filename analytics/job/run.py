@@ -53,7 +53,7 @@ from analytics.job.progress import Progress
 from analytics.job.row_kinds import of_kind
 from analytics.job.scan_stage import SCANNED, ScanPlan, scan
 from analytics.job.session import few_rows
-from analytics.page.report_figures import Figures, ask_figures
+from analytics.page.report_figures import Asked, Figures, ask_figures
 from analytics.store.table_files import read_files, write_files
 from analytics.tables import catalog as t
 from analytics.tables.spark_schema import spark_schema
@@ -90,6 +90,7 @@ def run(
     former: FormerRun | None = None,
     assumed: AssumedMinIsr | None = None,
     broker_logs: Sequence[LogLine] = (),
+    asked: Asked | None = None,
 ) -> ClusterRun:
     """Replay the log of a cluster into tables, and ask them.
 
@@ -101,9 +102,10 @@ def run(
         former: The run to go on from; None to read everything.
         assumed: `min.insync.replicas` where the log does not say.
         broker_logs: What brokers wrote of their directories.
+        asked: What the report is asked for besides.
     """
     one = _Run(spark, layout, output, progress, former, assumed or AssumedMinIsr())
-    one.broker_logs = broker_logs
+    one.broker_logs, one.asked = broker_logs, asked or Asked()
     return one.run()
 
 
@@ -126,6 +128,7 @@ class _Run:
         self.former = former
         self.assumed = assumed
         self.broker_logs: Sequence[LogLine] = ()
+        self.asked = Asked()
         self.since = 0 if former is None else former.next_offset
         wanted = max(1, -(-layout.size_bytes // BYTES_PER_BUCKET))
         self.buckets = wanted if former is None else former.buckets
@@ -149,7 +152,7 @@ class _Run:
         self.progress.stage("deriving tables")
         self._write_derived(output.tables(spark))
         self.progress.stage("report")
-        figures = ask_figures(output.tables(spark))
+        figures = ask_figures(output.tables(spark), self.asked)
         output.remove_others()
         return ClusterRun(figures=figures, source=self.layout.source)
 

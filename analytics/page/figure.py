@@ -44,6 +44,25 @@ class Unit(Enum):
     DAY = "day"
 
 
+Line = tuple[str, str, Unit]
+"""Name, title and unit of a column."""
+
+LINES = 20
+"""Rows of a figure that begins with the worst."""
+POINTS = 2000
+"""Rows of a figure over time."""
+PARTITION: tuple[Line, ...] = (
+    ("topic", "Topic", Unit.TEXT),
+    ("partition", "Partition", Unit.LABEL),
+)
+_BROKER: Line = ("broker", "Broker", Unit.LABEL)
+PLACES: Mapping[str, tuple[Line, ...]] = {
+    "broker": (_BROKER,),
+    "directory": (_BROKER, ("directory", "Directory", Unit.ID)),
+}
+"""What names a broker, and a directory."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FigureColumn:
     """One column of a figure; `title` is what a reader sees."""
@@ -94,18 +113,15 @@ class Figure:
 
     def ask(self, tables: Tables) -> Answer:
         """Run the query, and the one for the number of rows where the limit may hide some."""
-        frame = self._run(self._limited, tables)
+        frame = run_sql(self._limited, tables)
         names = [column.name for column in self.columns]
         assert frame.columns == names, f"{self.name}: {frame.columns} are not {names}"
         found = frame.select([_carried(column) for column in self.columns]).collect()
         rows = tuple(tuple(row) for row in found)
         total = len(rows)
         if self.limit is not None and total == self.limit:
-            total = self._run(self._count, tables).collect()[0][0]
+            total = run_sql(self._count, tables).collect()[0][0]
         return Answer(figure=self, rows=rows, total=total)
-
-    def _run(self, sql: str, tables: Tables) -> DataFrame:
-        return run_sql(sql, tables)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,9 +166,14 @@ def names_in(sql: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(fields))
 
 
-def figure_columns(lines: Sequence[tuple[str, str, Unit]]) -> tuple[FigureColumn, ...]:
+def figure_columns(lines: Sequence[Line]) -> tuple[FigureColumn, ...]:
     """Return columns from lines of name, title and unit."""
     return tuple(FigureColumn(name=name, title=title, unit=unit) for name, title, unit in lines)
+
+
+def names_of(lines: Sequence[Line]) -> str:
+    """Return the names of such lines as they stand in a query."""
+    return ", ".join(name for name, _, _ in lines)
 
 
 def _carried(column: FigureColumn) -> Column:

@@ -8,18 +8,20 @@ order, and every element with ``data-column`` one value. The value is the elemen
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from analytics.page.figure import Answer, Figure, FigureColumn, Unit, Value
 from analytics.page.plots import Intervals, Plot, spec_text
 from analytics.page.sections import Block
-from analytics.page.values import escape, exact, readable
+from analytics.page.values import escape, exact, readable, with_path
 
 _RIGHT = {Unit.NUMBER, Unit.DURATION, Unit.SHARE, Unit.DEVIATION}
 
 
-def block_html(block: Block, answer: Answer, bucket_ms: int, log_end: str) -> str:
-    """Return one figure: plots, and its table below."""
+def block_html(
+    block: Block, answer: Answer, bucket_ms: int, log_end: str, paths: Mapping[str, str]
+) -> str:
+    """Return one figure: plots, and its table below, with the paths of directories."""
     title = escape(answer.figure.title)
     parts = [f'<figure class="figure" id="figure-{escape(answer.figure.name)}">']
     if not block.plots:
@@ -33,7 +35,7 @@ def block_html(block: Block, answer: Answer, bucket_ms: int, log_end: str) -> st
     ]
     if not answer.rows and not block.plots:
         parts.append('<p class="none">None.</p>')
-    parts.append(_details_html(answer, unfolded=block.open and bool(answer.rows)))
+    parts.append(_details_html(answer, paths, unfolded=block.open and bool(answer.rows)))
     parts.append("</figure>")
     return "\n".join(parts)
 
@@ -49,8 +51,9 @@ def _facts_html(answer: Answer) -> str:
     (row,) = answer.rows
     items = "".join(
         f"<div><dt>{escape(column.title)}</dt>"
-        f"<dd{_cell_attributes(column, value)}>{escape(readable(value, column.unit))}</dd></div>"
+        f"<dd{_cell_attributes(column, value, text)}>{escape(text)}</dd></div>"
         for column, value in zip(answer.figure.columns, row, strict=True)
+        for text in (readable(value, column.unit),)
     )
     attributes = _figure_attributes(answer.figure)
     return f'<div class="facts" {attributes}><dl data-row>{items}</dl></div>'
@@ -71,7 +74,7 @@ def _plot_html(plot: Plot, drawn: bool, bucket_ms: int, log_end: str) -> str:
     return f'{title}\n<div class="plot" data-plot="{spec}"></div>'
 
 
-def _details_html(answer: Answer, *, unfolded: bool) -> str:
+def _details_html(answer: Answer, paths: Mapping[str, str], *, unfolded: bool) -> str:
     figure = answer.figure
     shown = len(answer.rows)
     count = f"{shown:,} {'row' if shown == 1 else 'rows'}"
@@ -79,7 +82,7 @@ def _details_html(answer: Answer, *, unfolded: bool) -> str:
         f"<details{' open' if unfolded else ''}>",
         f"<summary>{escape(figure.title)}: table, {count}</summary>",
         f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(figure.title)}">',
-        _table_html(answer),
+        _table_html(answer, paths),
         "</div>",
     ]
     if answer.more:
@@ -94,27 +97,30 @@ def _query_html(query: str) -> str:
     )
 
 
-def _table_html(answer: Answer) -> str:
+def _table_html(answer: Answer, paths: Mapping[str, str]) -> str:
     figure = answer.figure
     heads = "".join(
         f'<th scope="col" data-unit="{column.unit.value}"{_align(column)}>{escape(column.title)}'
         "</th>"
         for column in figure.columns
     )
-    rows = "\n".join(_row_html(figure, row) for row in answer.rows)
+    rows = "\n".join(_row_html(figure, row, paths) for row in answer.rows)
     return (
         f"<table {_figure_attributes(figure)}>\n"
         f"<thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}\n</tbody></table>"
     )
 
 
-def _row_html(figure: Figure, row: tuple[Value, ...]) -> str:
+def _row_html(figure: Figure, row: tuple[Value, ...], paths: Mapping[str, str]) -> str:
     cells = "".join(
-        f"<td{_cell_attributes(column, value)}{_align(column)}>"
-        f"{escape(readable(value, column.unit))}</td>"
+        _cell_html(column, value, str(with_path(readable(value, column.unit), column.name, paths)))
         for column, value in zip(figure.columns, row, strict=True)
     )
     return f"<tr data-row>{cells}</tr>"
+
+
+def _cell_html(column: FigureColumn, value: Value, text: str) -> str:
+    return f"<td{_cell_attributes(column, value, text)}{_align(column)}>{escape(text)}</td>"
 
 
 def _more_html(answer: Answer) -> str:
@@ -134,13 +140,15 @@ def _figure_attributes(figure: Figure) -> str:
     )
 
 
-def _cell_attributes(column: FigureColumn, value: Value) -> str:
+def _cell_attributes(column: FigureColumn, value: Value, shown: str) -> str:
     found = exact(value, column.unit)
     text = f' data-column="{escape(column.name)}"'
     if found is None:
         return f"{text} data-null"
-    if found != readable(value, column.unit):
+    if found != shown:
         text += f' data-value="{escape(found)}"'
+        if column.unit is Unit.TIME:
+            text += " data-time"
     return text
 
 

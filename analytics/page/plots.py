@@ -43,7 +43,16 @@ KINDS: Mapping[str, int] = {
     "reverted": WARN,
     "running": CALM,
 }
-COLOURS: Mapping[str, int] = {**STATES, **CAUSES, **KINDS}
+GAUGES: Mapping[str, int] = {
+    "leaderless": BAD,
+    "under_min_isr": WARN,
+    "under_replicated": CALM,
+    "offline_replicas": ODD,
+    "not_preferred": GREY,
+    "offline_directories": BAD,
+    "failed_brokers": WARN,
+}
+COLOURS: Mapping[str, int] = {**STATES, **CAUSES, **KINDS, **GAUGES, "registered": ODD}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,13 +133,40 @@ class Ranking:
         }
 
 
-Plot = Intervals | Bars | Ranking
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """A line for each value of `series`, which keeps its height until the next row of it.
+
+    `where` keeps rows whose value of a column is one of those named.
+    """
+
+    title: str
+    time: str
+    series: tuple[str, ...]
+    value: str
+    where: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def spec(self, default_end: str) -> dict[str, object]:
+        """Return what the script needs; `default_end` is the end of the log in ISO 8601."""
+        return {
+            "kind": "steps",
+            "title": self.title,
+            "time": self.time,
+            "series": self.series,
+            "value": self.value,
+            "where": dict(self.where),
+            "logEnd": default_end,
+            "colours": COLOURS,
+        }
+
+
+Plot = Intervals | Bars | Ranking | Steps
 
 
 def spec_text(plot: Plot, bucket_ms: int, log_end: str) -> str:
     """Return the plot as JSON for the script."""
     match plot:
-        case Intervals():
+        case Intervals() | Steps():
             spec = plot.spec(log_end)
         case Bars():
             spec = plot.spec(bucket_ms)

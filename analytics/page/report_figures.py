@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from analytics.derive.log_span import LogSpan
-from analytics.page import cluster_figures as cluster
-from analytics.page import partition_figures as partition
-from analytics.page.figure import Answer, Figure, Tables, ask_all
+from analytics.page import availability_figures as availability
+from analytics.page import change_figures as change
+from analytics.page import gauge_figures as gauge
+from analytics.page import incident_figures as incident
+from analytics.page import log_figures
+from analytics.page import outage_figures as outage
+from analytics.page import placement_figures as placement
+from analytics.page import risk_figures as risk
+from analytics.page import timeline_figures as timeline
+from analytics.page.conditions import known_figures, named_values
+from analytics.page.figure import Answer, Figure, Tables, Unit, Value, ask_all
+from analytics.page.sections import SECTIONS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,59 +26,109 @@ class Figures:
 
     span: LogSpan
     answers: Mapping[str, Answer]
+    paths: Mapping[str, str] = field(default_factory=dict)
+    """Where log directories lie, by their ids, as far as that was told."""
+
+    @property
+    def named(self) -> dict[str, Value]:
+        """The named figures, which conditions ask for: the columns of figures of one row."""
+        return named_values([self.answers[name] for name in _FACTS])
 
 
-def ask_figures(tables: Tables) -> Figures:
+_FACTS = tuple(name for section in SECTIONS for name in section.facts)
+
+
+def names_of_figures() -> dict[str, Unit]:
+    """Return the names that conditions may ask for, and what those are measured in."""
+    no_time = LogSpan(first_ms=None, last_ms=None, end_ms=None)
+    figures = {figure.name: figure for figure in (log_figures.LOG, *figures_of(no_time))}
+    return known_figures([figures[name] for name in _FACTS])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a reader wants of the report besides what the tables hold.
+
+    Attributes:
+        objective: Share of time, 0 to 1, in which partitions should be available; None if nothing
+            is asked of them.
+        paths: Where log directories lie, by their ids.
+    """
+
+    objective: float | None = None
+    paths: Mapping[str, str] = field(default_factory=dict)
+
+
+def ask_figures(tables: Tables, asked: Asked | None = None) -> Figures:
     """Ask the tables for all figures.
 
     Args:
         tables: Every table of `tables.catalog` by its name, from one replay.
+        asked: What is wanted besides.
     """
-    log = ask_all((cluster.LOG,), tables)
-    span = log_span(log[cluster.LOG.name])
-    return Figures(span=span, answers=log | ask_all(figures_of(span), tables))
+    asked = asked or Asked()
+    log = ask_all((log_figures.LOG,), tables)
+    span = log_span(log[log_figures.LOG.name])
+    answers = log | ask_all(figures_of(span, asked.objective), tables)
+    return Figures(span=span, answers=answers, paths=asked.paths)
 
 
 def log_span(log: Answer) -> LogSpan:
-    """Return the time that the log covers, from the answer to `cluster_figures.LOG`."""
+    """Return the time that the log covers, from the answer to `log_figures.LOG`."""
     first, last, end = (log.values(name)[0] for name in ("first_time", "last_time", "end_time"))
     return LogSpan(first_ms=_integer(first), last_ms=_integer(last), end_ms=_integer(end))
 
 
-def figures_of(span: LogSpan) -> tuple[Figure, ...]:
+def figures_of(span: LogSpan, objective: float | None = None) -> tuple[Figure, ...]:
     """Return all figures but that of the log, which tells the span."""
     return (
-        cluster.ASSUMPTIONS,
-        cluster.SNAPSHOTS,
-        cluster.PROBLEM_COUNT,
-        cluster.PROBLEM_KINDS,
-        cluster.TOPICS_NOW,
-        cluster.FEATURES_NOW,
-        cluster.BROKERS_NOW,
-        cluster.LANE_COUNTS,
-        cluster.broker_timeline(span),
-        cluster.directory_timeline(span),
-        cluster.FAILING_DIRECTORIES,
-        cluster.DIRECTORY_FAILURES,
-        cluster.CONTROLLER_EPOCHS,
-        partition.outages_by_cause(span),
-        partition.outages_over_time(span),
-        partition.longest_outages(span),
-        partition.LEADERSHIP_OVER_TIME,
-        partition.LEADERSHIP_CAUSES,
-        partition.CHURNING_PARTITIONS,
-        partition.ISR_OVER_TIME,
-        partition.ISR_CAUSES,
-        partition.FLAPPING_REPLICAS,
-        partition.BROKER_SKEW,
-        partition.DIRECTORY_SKEW,
-        partition.MOVES_BY_OUTCOME,
-        partition.slowest_moves(span, "reassignment", "Slowest reassignments"),
-        partition.slowest_moves(span, "directory", "Slowest moves between directories"),
-        partition.ASSIGNMENT_LAG,
-        partition.AVAILABILITY,
-        partition.TOPIC_AVAILABILITY,
-        partition.daily_availability(span),
+        incident.INCIDENT_COUNTS,
+        incident.incidents(span),
+        risk.RISK_NOW,
+        risk.WHAT_IF_DIRECTORY,
+        risk.WHAT_IF_BROKER,
+        risk.TOPICS_AT_RISK,
+        risk.EMPTY_DIRECTORIES,
+        gauge.MARKS_OVER_TIME,
+        gauge.GAUGES,
+        gauge.BROKER_GAUGES,
+        gauge.DIRECTORY_GAUGES,
+        gauge.RECORD_RATES,
+        log_figures.ASSUMPTIONS,
+        log_figures.SNAPSHOTS,
+        log_figures.PROBLEM_COUNT,
+        log_figures.PROBLEM_KINDS,
+        log_figures.TOPICS_NOW,
+        log_figures.FEATURES_NOW,
+        log_figures.BROKERS_NOW,
+        log_figures.LANE_COUNTS,
+        timeline.broker_timeline(span),
+        timeline.directory_timeline(span),
+        incident.FAILING_DIRECTORIES,
+        incident.DIRECTORY_FAILURES,
+        incident.BROKER_FAILURES,
+        incident.CONTROLLER_CHANGES,
+        log_figures.CONTROLLER_EPOCHS,
+        outage.outage_counts(span),
+        outage.outages_by_cause(span),
+        outage.outages_over_time(span),
+        outage.longest_outages(span),
+        change.LEADERSHIP_OVER_TIME,
+        change.LEADERSHIP_CAUSES,
+        change.CHURNING_PARTITIONS,
+        change.ISR_OVER_TIME,
+        change.ISR_CAUSES,
+        change.FLAPPING_REPLICAS,
+        placement.BROKER_SKEW,
+        placement.DIRECTORY_SKEW,
+        placement.MOVES_BY_OUTCOME,
+        placement.slowest_moves(span, "reassignment", "Slowest reassignments"),
+        placement.slowest_moves(span, "directory", "Slowest moves between directories"),
+        placement.ASSIGNMENT_LAG,
+        outage.RECOVERY,
+        availability.availability(objective),
+        availability.topic_availability(objective),
+        availability.daily_availability(span),
     )
 
 

@@ -48,7 +48,7 @@ def _section_html(section: Section, figures: Figures) -> str:
     span = figures.span
     end = _moment(span.end_ms if span.end_ms is not None else span.last_ms)
     blocks = "\n".join(
-        block_html(block, figures.answers[block.figure], span.bucket_ms, end)
+        block_html(block, figures.answers[block.figure], span.bucket_ms, end, figures.paths)
         for block in section.blocks
     )
     title = f"<h2>{escape(section.title)}</h2>"

@@ -5,11 +5,12 @@ The page shows the same figures, so that a number is defined once, as a query on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from analytics.page.figure import Answer, Value
 from analytics.page.report_figures import Figures
+from analytics.page.values import with_path
 
 MAX_LINES = 20
 """Of each section; the tables have the rest."""
@@ -31,13 +32,21 @@ def text_of(figures: Figures) -> str:
         title: str, name: str, render: Render, empty: str, most: int = MAX_LINES
     ) -> list[str]:
         answer = answers[name]
-        texts = [render(row) for row in _rows(answer)[:most]]
+        texts = [render(row) for row in _rows(answer, figures.paths)[:most]]
         if answer.total > most:
             texts.append(f"... and {answer.total - most} more, in the tables")
         return _titled(title, texts or [empty])
 
     lines = [
-        *_log_lines(_rows(answers["log"])[0]),
+        *_log_lines(_rows(answers["log"], figures.paths)[0]),
+        *section("Incidents", "incidents", _incident, "none"),
+        *section("Risk", "risk_now", _risk, ""),
+        *(
+            line
+            for scope in ("directory", "broker")
+            if answers[f"what_if_{scope}"].rows
+            for line in section("", f"what_if_{scope}", _what_if, "", TOP_LINES)
+        ),
         *section("Topics", "topics_now", _topics, ""),
         *section("Assumed", "assumptions", _assumption, "nothing"),
         *section("Brokers", "brokers_now", _broker, "none registered"),
@@ -58,6 +67,7 @@ def text_of(figures: Figures) -> str:
             if answers["topic_availability"].rows
             else ()
         ),
+        *section("Recovery", "recovery", _recovery, "nothing to recover from"),
         *section("Problems", "problem_kinds", _problem, "none"),
     ]
     return "\n".join(line.rstrip() for line in lines) + "\n"
@@ -73,10 +83,33 @@ def _log_lines(row: Row) -> list[str]:
     return _titled("Log", [first, f"{_time(row['first_time'])} to {_time(row['last_time'])} UTC"])
 
 
+def _risk(row: Row) -> str:
+    text = (
+        f"{_count(row['single_replica_now'], 'partition')} with one replica, "
+        f"{row['at_min_isr_now']} at min ISR, {row['under_min_isr_now']} under it, "
+        f"{row['in_one_rack_now']} in one rack, {row['not_preferred_now']} not led by the first "
+        f"replica"
+    )
+    if row["replicas_without_directory_now"]:
+        text += f", {_count(row['replicas_without_directory_now'], 'replica')} without directory"
+    if row["empty_directories_now"]:
+        text += f", {row['empty_directories_now']} empty log directories"
+    return text
+
+
+def _what_if(row: Row) -> str:
+    place = f"directory {row['directory']} of broker" if "directory" in row else "broker"
+    text = (
+        f"if {place} {row['broker']} failed: {row['leaderless']} without leader, "
+        f"{row['under_min_isr']} under min ISR, {row['leaders_moved']} led by others"
+    )
+    return f"{text}, {row['only_copies']} only copies" if row["only_copies"] else text
+
+
 def _topics(row: Row) -> str:
     return (
         f"{row['topics']} with {_count(row['partitions'], 'partition')}; now "
-        f"{row['leaderless']} without leader, {row['under_replicated']} under-replicated"
+        f"{row['leaderless_now']} without leader, {row['under_replicated_now']} under-replicated"
     )
 
 
@@ -86,6 +119,29 @@ def _broker(row: Row) -> str:
         f"{row['offline']} offline, {_count(row['replicas'], 'replica')}, "
         f"{_count(row['leaders'], 'leader')}, epoch {row['broker_epoch']}"
     )
+
+
+def _incident(row: Row) -> str:
+    name = f"{row['what']} {row['node']}"
+    if row["what"] == "directory":
+        name = f"directory {row['directory']} of broker {row['node']}"
+    until = "still open" if row["to_offset"] is None else f"{_ms(row['lasted_ms'])}"
+    ended = "" if row["ended_by"] is None else f", ended by {row['ended_by']}"
+    began = "" if row["began_by"] is None else f" {row['began_by']}"
+    text = f"{_time(row['from_time'])} {name}{began}: {until}{ended}"
+    if row["why"] is None:
+        return text
+    text += (
+        f"; {_count(row['partitions_touched'], 'replica')}, "
+        f"{_count(row['leaders_moved'], 'leader')} moved"
+    )
+    for kind, called in (("leaderless", "without leader"), ("under_min_isr", "under min ISR")):
+        if row[kind]:
+            longest = _ms(row[f"longest_{kind}_ms"])
+            text += f", {_count(row[kind], 'partition')} {called} for at most {longest}"
+    if row["still_short"]:
+        text += f", {row['still_short']} of them to the end"
+    return f"{text}; {row['why']}"
 
 
 def _failure(row: Row) -> str:
@@ -189,9 +245,9 @@ def _lag(row: Row) -> str:
 
 
 def _all_availability(row: Row) -> str:
-    if not row["topics"]:
+    if not row["topics_ever"]:
         return "no topics"
-    return f"{_count(row['topics'], 'topic')} {_times_short(row)}"
+    return f"{_count(row['topics_ever'], 'topic')} {_times_short(row)}"
 
 
 def _availability(row: Row) -> str:
@@ -199,11 +255,37 @@ def _availability(row: Row) -> str:
 
 
 def _times_short(row: Row) -> str:
-    share = row["availability"]
-    text = "unknown" if share is None else f"{100 * float(share):.4f}%"
-    return (
-        f"{text}, {_ms(row['leaderless_ms'])} without leader, "
+    text = (
+        f"{_percent(row['availability'])} for reading, {_percent(row['write_availability'])} for "
+        f"writing, {_ms(row['leaderless_ms'])} without leader, "
         f"{_ms(row['under_min_isr_ms'])} under min ISR"
+    )
+    if row["objective"] is None:
+        return text
+    if "misses_objective" in row:
+        missed = row["misses_objective"]
+        return (
+            text if missed is None else f"{text}, below {_percent(row['objective'])} for {missed}"
+        )
+    below = _count(row["topics_below_objective"], "topic")
+    return (
+        f"{text}, objective {_percent(row['objective'])}: {_percent(row['read_budget_used'])} of "
+        f"what it allows used for reading, {_percent(row['write_budget_used'])} for writing, "
+        f"{below} below it"
+    )
+
+
+def _percent(share: Value) -> str:
+    return "unknown" if share is None else f"{100 * float(share):.4f}%"
+
+
+def _recovery(row: Row) -> str:
+    never = f", {row['never']} not so far" if row["never"] else ""
+    if not row["times"]:
+        return f"{row['what']}: never{never}"
+    return (
+        f"{row['what']}: {_count(row['times'], 'time')}, half within {_ms(row['p50_ms'])}, 95% "
+        f"within {_ms(row['p95_ms'])}, 99% within {_ms(row['p99_ms'])}{never}"
     )
 
 
@@ -220,9 +302,12 @@ def _problem(row: Row) -> str:
     return f"{row['problems']} {row['kind']}: {row['message']}"
 
 
-def _rows(answer: Answer) -> list[Row]:
+def _rows(answer: Answer, paths: Mapping[str, str]) -> list[Row]:
     names = [column.name for column in answer.figure.columns]
-    return [dict(zip(names, row, strict=True)) for row in answer.rows]
+    return [
+        {name: with_path(value, name, paths) for name, value in zip(names, row, strict=True)}
+        for row in answer.rows
+    ]
 
 
 def _titled(title: str, texts: Sequence[str]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from analytics.page.plots import Bars, Intervals, Plot, Ranking
+from analytics.page.plots import Bars, Intervals, Plot, Ranking, Steps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +31,54 @@ class Section:
 
 SECTIONS = (
     Section(
+        name="incidents",
+        title="Incidents",
+        facts=("incident_counts",),
+        blocks=(
+            Block(
+                figure="incidents",
+                note="One line for each failure of a directory or a broker, and for each change of "
+                "the controller; the command in the last column tells why.",
+                plots=(
+                    Intervals(
+                        title="Incidents",
+                        lane=("what", "node", "directory"),
+                        start="from_time",
+                        end="to_time",
+                        colour="what",
+                    ),
+                ),
+                open=True,
+            ),
+        ),
+    ),
+    Section(
+        name="risk",
+        title="Risk now",
+        facts=("risk_now",),
+        blocks=(
+            *(
+                Block(
+                    figure=f"what_if_{scope}",
+                    note=f"As jbod-replay what-if tells of one {scope}, for each of them.",
+                    plots=(
+                        Ranking(
+                            title=f"If one {scope} failed now",
+                            label=label,
+                            values=("leaderless", "under_min_isr", "leaders_moved"),
+                        ),
+                    ),
+                )
+                for scope, label in (
+                    ("directory", ("broker", "directory")),
+                    ("broker", ("broker",)),
+                )
+            ),
+            Block(figure="topics_at_risk", open=True),
+            Block(figure="empty_directories"),
+        ),
+    ),
+    Section(
         name="log",
         title="Log and cluster",
         facts=("log", "snapshots", "topics_now", "lane_counts", "problem_count"),
@@ -39,6 +87,74 @@ SECTIONS = (
             Block(figure="problem_kinds", open=True),
             Block(figure="brokers_now", open=True),
             Block(figure="features_now"),
+        ),
+    ),
+    Section(
+        name="gauges",
+        title="Over time",
+        blocks=(
+            Block(
+                figure="marks",
+                note="Stand as small marks on every axis of time; those of one batch are one.",
+            ),
+            Block(
+                figure="gauges",
+                note="The most that there were at any time in a stretch of the log, of which there "
+                "are two hundred at most.",
+                plots=(
+                    Steps(
+                        title="Partitions without leader, under min ISR, under-replicated, not led "
+                        "by the first replica; offline replicas",
+                        time="bucket",
+                        series=("what",),
+                        value="ever",
+                        where={
+                            "what": (
+                                *("leaderless", "under_min_isr", "under_replicated"),
+                                *("not_preferred", "offline_replicas"),
+                            )
+                        },
+                    ),
+                    Steps(
+                        title="Directories offline, brokers that do not serve",
+                        time="bucket",
+                        series=("what",),
+                        value="ever",
+                        where={"what": ("offline_directories", "failed_brokers")},
+                    ),
+                ),
+            ),
+            *(
+                Block(
+                    figure=figure,
+                    note="Those where leaders changed most.",
+                    plots=tuple(
+                        Steps(
+                            title=f"{what.capitalize()} of {called}",
+                            time="bucket",
+                            series=series,
+                            value="at_end",
+                            where={"what": (what,)},
+                        )
+                        for what in ("leaders", "replicas")
+                    ),
+                )
+                for figure, called, series in (
+                    ("broker_gauges", "brokers", ("broker",)),
+                    ("directory_gauges", "directories", ("broker", "directory")),
+                )
+            ),
+            Block(
+                figure="record_rates",
+                plots=(
+                    Bars(
+                        title="Records per second, by type",
+                        time="bucket",
+                        series="type",
+                        value="per_second",
+                    ),
+                ),
+            ),
         ),
     ),
     Section(
@@ -74,7 +190,7 @@ SECTIONS = (
     ),
     Section(
         name="failures",
-        title="Directory failures",
+        title="Failures",
         blocks=(
             Block(
                 figure="directory_failures",
@@ -100,11 +216,26 @@ SECTIONS = (
                     ),
                 ),
             ),
+            Block(
+                figure="broker_failures",
+                note="From the record by which a broker stopped serving to that which lets it "
+                "serve again.",
+                plots=(
+                    Intervals(
+                        title="Broker failures",
+                        lane=("broker",),
+                        start="detected_time",
+                        end="closed_time",
+                        colour="began_by",
+                    ),
+                ),
+            ),
         ),
     ),
     Section(
         name="outages",
         title="Outages",
+        facts=("outage_counts",),
         blocks=(
             Block(figure="outages_by_cause", open=True),
             Block(
@@ -258,6 +389,7 @@ SECTIONS = (
         facts=("availability",),
         blocks=(
             Block(figure="topic_availability"),
+            Block(figure="recovery", open=True),
             Block(
                 figure="daily_availability",
                 plots=(
@@ -289,6 +421,7 @@ SECTIONS = (
                     ),
                 ),
             ),
+            Block(figure="controller_changes"),
         ),
     ),
 )

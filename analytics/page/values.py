@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from html import escape as escape_html
 
 from analytics.page.figure import Unit, Value
 
 NOTHING = "–"  # noqa: RUF001 - a dash for readers, not a minus
+
+DIRECTORIES = frozenset(("directory", "from_directory", "to_directory"))
+"""Columns of figures that hold ids of directories."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -55,6 +59,13 @@ def readable(value: Value, unit: Unit) -> str:
             return str(value)
 
 
+def with_path(value: Value, column: str, paths: Mapping[str, str]) -> Value:
+    """Return a value as it is, but the id of a directory behind its path where that is known."""
+    if column not in DIRECTORIES or not isinstance(value, str) or value not in paths:
+        return value
+    return f"{paths[value]} ({value})"
+
+
 def duration_text(duration_ms: int) -> str:
     """Return a duration in its two largest units, seconds with their fraction."""
     if duration_ms < 0:
@@ -74,7 +85,7 @@ def duration_text(duration_ms: int) -> str:
 def share_text(share: float) -> str:
     """Return a share in percent; only what is whole is called 100 %."""
     if share >= 1:
-        return "100 %"
+        return f"{100 * share:,.1f}".removesuffix(".0") + " %"
     return f"{min(100 * share, 99.9999):.4f}".rstrip("0").rstrip(".") + " %"
 
 

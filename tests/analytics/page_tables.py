@@ -177,9 +177,41 @@ def some_of_everything() -> dict[str, list[Row]]:
                 "leaders_lost": 2,
                 "leaders_still_lost": 1,
                 "last_leader_in_same_batch": False,
+                "leaderless": 2,
+                "leaderless_ms": 530_250,
+                "longest_leaderless_ms": 500_000,
+                "under_min_isr": 0,
+                "still_short": 1,
                 "last_leader_time": at(130.25),
                 "time_to_last_leader_ms": 30250,
                 "state": "open",
+            }
+        ],
+        "broker_failures": [
+            {
+                "broker": 2,
+                "began_by": "fenced",
+                "detected_offset": 400,
+                "detected_time": at(400),
+                "partitions_touched": 2,
+                "leaders_moved": 0,
+                "leaderless": 0,
+                "under_min_isr": 1,
+                "under_min_isr_ms": 200_000,
+                "longest_under_min_isr_ms": 200_000,
+                "still_short": 0,
+                "state": "open",
+            }
+        ],
+        "controller_changes": [
+            {
+                "epoch": 2,
+                "previous_controller": 100,
+                "last_offset": 399,
+                "last_time": at(399),
+                "from_offset": 400,
+                "from_time": at(400),
+                "gap_ms": 1000,
             }
         ],
         "broker_log_lines": [
@@ -240,6 +272,62 @@ def some_of_everything() -> dict[str, list[Row]]:
             for scope in ("broker", "directory")
             for broker, replicas in ((1, 5), (2, 2))
         ],
+        "gauges": [
+            {
+                "what": what,
+                "broker": broker,
+                "directory": directory,
+                "from_time": at(time),
+                "at_end": at_end,
+                "ever": ever,
+            }
+            for what, broker, directory, time, at_end, ever in (
+                *(("partitions", None, None, 0, 3, 3), ("leaderless", None, None, 100, 2, 2)),
+                *(("leaderless", None, None, 130, 1, 2), ("leaderless", None, None, 135, 1, 1)),
+                *(("offline_directories", None, None, 100, 1, 1), ("replicas", 1, None, 0, 5, 5)),
+                *(("leaders", 1, None, 0, 2, 2), ("leaders", 1, None, 100, 0, 2)),
+                *(("replicas", 1, "D1", 0, 5, 5), ("leaders", 1, "D1", 0, 2, 2)),
+            )
+        ],
+        "record_rates": [
+            {"from_time": at(second), "type": kind, "records": records, "stretch_ms": 5000}
+            for second in (0, 5, 400)
+            for kind, records in (("NO_OP_RECORD", 4), ("PARTITION_CHANGE_RECORD", 1))
+        ],
+        "topic_history": [
+            {**change, "record_type": "TOPIC_RECORD", **without_duration(interval(3, end))}
+            for change, end in (
+                ({"topic": "orders"}, None),
+                ({"topic": HOSTILE}, 500),
+                ({"topic": "other"}, None),
+            )
+        ],
+        "configs": [
+            {
+                "resource_type": "topic",
+                "resource_name": "orders",
+                "name": "retention.ms",
+                "value": value,
+                "record_type": "CONFIG_RECORD",
+                **without_duration(interval(start, end)),
+            }
+            for value, start, end in (("1", 50, 60), ("2", 60, 70))
+        ],
+        "what_if": [
+            {
+                "scope": scope,
+                "broker": broker,
+                "directory": "D1" if scope == "directory" else None,
+                "replicas": replicas,
+                "only_copies": 0,
+                "leaderless": leaderless,
+                "under_min_isr": int(replicas > 0),
+                "leaders_moved": min(replicas, 2),
+                "unclean": 0,
+            }
+            for scope in ("broker", "directory")
+            for broker, replicas, leaderless in ((1, 5, 0), (2, 2, 2), (3, 0, 0))
+        ],
         "moves": [
             {
                 **replica("orders", 0),
@@ -272,7 +360,9 @@ def some_of_everything() -> dict[str, list[Row]]:
                 "partition_ms": 1_800_000,
                 "leaderless_ms": 530_250,
                 "under_min_isr_ms": 1000,
+                "unwritable_ms": 531_250,
                 "availability": 1 - 530_250 / 1_800_000,
+                "write_availability": 1 - 531_250 / 1_800_000,
             },
             {
                 "topic": "orders",
@@ -282,6 +372,7 @@ def some_of_everything() -> dict[str, list[Row]]:
                 "partition_ms": 0,
                 "leaderless_ms": 0,
                 "under_min_isr_ms": 0,
+                "unwritable_ms": 0,
             },
             *(
                 {
@@ -291,6 +382,7 @@ def some_of_everything() -> dict[str, list[Row]]:
                     "partition_ms": 1,
                     "leaderless_ms": leaderless_ms,
                     "under_min_isr_ms": 0,
+                    "unwritable_ms": leaderless_ms,
                 }
                 for name, leaderless_ms in (("deleted", 1), ("always", 0))
             ),
@@ -308,6 +400,11 @@ def some_of_everything() -> dict[str, list[Row]]:
             {"epoch": 2, "from_offset": 400, "from_time": at(400), "records": 201},
         ],
         "features": [
-            without_duration({"feature": "metadata.version", "level": 29, **interval(0, None)})
+            {
+                "feature": "metadata.version",
+                "level": 29,
+                "record_type": "FEATURE_LEVEL_RECORD",
+                **without_duration(interval(0, None)),
+            }
         ],
     }

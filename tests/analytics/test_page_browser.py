@@ -228,3 +228,77 @@ def test_all_tables_are_printed(browser: Browser, page: Path) -> None:
 
     assert closed == 0
     assert again > 0
+
+
+def test_times_are_shown_in_local_time_where_that_is_asked_for(
+    browser: Browser, page: Path
+) -> None:
+    browser.call("Emulation.setTimezoneOverride", timezoneId="Asia/Kolkata")
+    browser.open(page, 1280)
+    first = "document.querySelector('#incidents td[data-time]').textContent"
+    before, shown = browser.value(first), ranges(browser)
+
+    browser.value("document.querySelector('nav button').click()")
+    browser.settle()
+
+    assert (before, browser.value(first)) == ("2026-01-01 12:06:40.000", "2026-01-01 17:36:40.000")
+    assert shown[0] == "2026-01-01 12:00:00 to 12:10:00 UTC"
+    assert set(ranges(browser)) == {"2026-01-01 17:30:00 to 17:40:00 local time"}
+    assert (
+        browser.value("document.querySelector('nav button').getAttribute('aria-pressed')") == "true"
+    )
+    browser.value("document.querySelector('nav button').click()")
+    browser.settle()
+    assert browser.value(first) == before
+    assert ranges(browser) == shown
+    browser.call("Emulation.setTimezoneOverride", timezoneId="")
+    assert browser.errors == []
+
+
+def test_what_was_changed_is_marked_on_every_axis_of_time(browser: Browser, page: Path) -> None:
+    browser.open(page, 1280)
+
+    without = browser.value(
+        "[...document.querySelectorAll('.chart')]"
+        ".filter((chart) => !chart.querySelector('.changed'))"
+        ".map((chart) => chart.getAttribute('aria-label'))"
+    )
+    # Rankings have an axis of numbers, availability by day one of its own days.
+    assert [label for label in without if "over time" in label] == []
+    assert browser.value("document.querySelectorAll('#gauges .changed').length") > 0
+    box = browser.value(
+        "(() => { const mark = document.querySelector('#gauges .changed');"
+        " mark.scrollIntoView({block: 'center'});"
+        " return mark.getBoundingClientRect().toJSON(); })()"
+    )
+    browser.mouse("mouseMoved", box["x"] + box["width"] / 2, box["y"] + box["height"] - 2)
+    text = browser.value("document.getElementById('tip').textContent")
+    assert "topic created: " in text
+    assert "and 2 more" in text
+
+
+def test_a_number_over_time_holds_until_the_next(browser: Browser, page: Path) -> None:
+    browser.open(page, 1280)
+
+    path = browser.value("document.querySelector('#figure-gauges .line').getAttribute('d')")
+
+    # None before 100 s, then two, two at some time after 130 s, then one; upwards is less.
+    ends = [float(point.split()[1]) for point in path[1:].split("L")]
+    none, two, two_still, one = ends[::2]
+    assert ends[1::2] == ends[::2]
+    assert two == two_still < one < none
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_everything_that_can_be_used_can_be_reached_by_key(
+    browser: Browser, page: Path, width: int
+) -> None:
+    browser.open(page, width)
+
+    unreachable = browser.value(
+        "[...document.querySelectorAll('button, summary, .chart, .scroll, nav a')]"
+        ".filter((e) => e.tabIndex < 0).length"
+    )
+    assert unreachable == 0
+    # Charts and tables have names for those who do not see them.
+    assert browser.value("document.querySelectorAll('.chart:not([aria-label])').length") == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -11,14 +12,26 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
 from pyspark.sql.types import TimestampType
 
-from analytics.page.report_figures import ask_figures
+from analytics.page.availability_figures import availability, topic_availability
+from analytics.page.figure import ask_all
+from analytics.page.report_figures import ask_figures, names_of_figures
+from analytics.page.report_json import as_json
 from analytics.page.report_page import report_page
 from analytics.page.report_text import text_of
 from analytics.page.sections import SECTIONS
 from analytics.page.values import escape
 from analytics.store.table_files import StoredTables, read_table
+from jbodlab import directory_id as directory_ids
+from jbodlab import kafka_uuid
 from tests.analytics.page_reader import ReadFigure, read_page, values
-from tests.analytics.page_tables import ALL_TABLES, HOSTILE, at, outage, some_of_everything
+from tests.analytics.page_tables import (
+    ALL_TABLES,
+    HOSTILE,
+    Row,
+    at,
+    outage,
+    some_of_everything,
+)
 from tests.analytics.shared import Made, frames
 
 pytestmark = pytest.mark.spark
@@ -108,7 +121,38 @@ def test_figures_are_counted_by_hand(everything: Made) -> None:
     assert answers["log"].rows[0][:3] == (601, 0, 600)
     assert answers["log"].values("last_time") == [start + 600_000]
     assert answers["topics_now"].rows == ((1, 3, 1, 3),)
-    assert answers["lane_counts"].rows == ((2, 1, 1, 1),)
+    assert answers["lane_counts"].rows == ((2, 1),)
+    assert answers["incident_counts"].rows == ((2, 2, 1, 1, 1, 1, 1),)
+    # What is open comes first, then the latest; the open ones last until the last record.
+    assert [row[:3] for row in answers["incidents"].rows] == [
+        ("broker", 2, None),
+        ("directory", 1, "D1"),
+        ("controller", 100, None),
+    ]
+    assert answers["incidents"].values("lasted_ms") == [200_000, 500_000, 1000]
+    assert answers["incidents"].values("longest_leaderless_ms") == [None, 500_000, None]
+    assert answers["risk_now"].rows == ((0, 2, 0, 0, 1, 0, 0, 5 / 3.5 - 1, 1 - 1 / 1.5, 2, 2),)
+    assert answers["what_if_broker"].values("broker") == [2, 1]
+    assert answers["what_if_directory"].values("leaderless") == [2, 0]
+    assert answers["topics_at_risk"].rows == (("orders", "id-orders", 3, 1, 0, 2, 0, 0),)
+    # What is changed in one batch is one mark.
+    assert [row[1:] for row in answers["marks"].rows] == [
+        ("topic deleted", HOSTILE, 1, 500),
+        ("setting removed", "topic orders: retention.ms", 1, 70),
+        ("setting", "topic orders: retention.ms = 2", 1, 60),
+        ("setting", "topic orders: retention.ms = 1", 1, 50),
+        ("topic created", HOSTILE, 3, 3),
+        ("feature level", "metadata.version 29", 1, 0),
+    ]
+    assert [row[0] for row in answers["gauges"].rows] == [
+        *("partitions", "leaderless", "offline_directories", "leaderless", "leaderless")
+    ]
+    assert answers["broker_gauges"].rows == (
+        ("leaders", 1, start, 2),
+        ("leaders", 1, start + 100_000, 0),
+        ("replicas", 1, start, 5),
+    )
+    assert answers["record_rates"].values("per_second") == [0.8, 0.2] * 3
     assert [row[:8] for row in answers["brokers_now"].rows] == [
         (1, HOSTILE, "active", 5, 0, 1, 5, 1),
         (2, None, "fenced", 9, 0, 0, 2, 2),
@@ -140,7 +184,15 @@ def test_figures_are_counted_by_hand(everything: Made) -> None:
     # Neither a topic that was always available is among the worst, nor one that is deleted.
     assert answers["topic_availability"].values("topic") == ["orders"]
     assert set(answers["daily_availability"].values("topic")) == {"orders"}
-    assert answers["availability"].values("topics") == [3]
+    assert answers["availability"].values("topics_ever") == [3]
+    assert answers["recovery"].rows == (
+        ("broker failed: full ISR", 0, 1, None, None, None, None),
+        ("broker failed: serves again", 0, 1, None, None, None, None),
+        ("directory failed: full ISR", 0, 1, None, None, None, None),
+        ("directory failed: last new leader", 1, 1, *(30_250,) * 4),
+        ("partition: a leader again", 1, 1, *(30_250,) * 4),
+        ("partition: at min ISR again", 1, 0, *(1000,) * 4),
+    )
     assert answers["topic_availability"].values("availability") == [1 - 530_250 / 1_800_000]
 
 
@@ -166,6 +218,63 @@ def test_what_overlaps_in_one_partition_is_one_outage(spark: SparkSession, tmp_p
     assert longest.values("leaderless_ms") == [500_000, 20_000, 10_000]
     assert longest.values("under_min_isr_ms") == [500_000, 30_000, None]
     assert longest.values("to_offset") == [None, 140, 160]
+
+
+def test_risk_is_counted_by_partition(spark: SparkSession, tmp_path: Path) -> None:
+    unassigned = kafka_uuid.to_text(directory_ids.UNASSIGNED)
+    kinds: list[tuple[list[int], list[int], int]] = [
+        ([1], [1], 1),
+        ([1, 2, 3], [1, 2, 3], 1),
+        ([1, 2, 3], [1, 2], 2),
+        ([1, 2, 3], [1], 1),
+        ([1, 2], [1, 2], -1),
+        ([1, 4], [1, 4], 1),
+    ]
+    rows: dict[str, list[Row]] = {
+        "brokers": [
+            {"broker": broker, "rack": rack}
+            for broker, rack in ((1, "a"), (2, "a"), (3, "b"), (4, None))
+        ],
+        "topics": [{"topic": "orders", "topic_id": "id-orders", "min_insync_replicas": 2}],
+        "partitions": [
+            {
+                "topic": "orders",
+                "topic_id": "id-orders",
+                "partition": number,
+                "replicas": replicas,
+                "isr": isr,
+                "leader": leader,
+                "directories": ["D", *[unassigned] * (len(replicas) - 1)],
+            }
+            for number, (replicas, isr, leader) in enumerate(kinds)
+        ],
+        "skew": [
+            {"scope": "directory", "broker": 1, "directory": "D", "replicas": n} for n in (0, 7)
+        ],
+    }
+
+    answers = ask_figures(frames(spark, tmp_path, **rows)).answers
+
+    # RF 1 is never under a minimum of 2, nor at it; what has no leader is not at its minimum.
+    assert answers["risk_now"].rows == ((1, 1, 1, 1, 1, 8, 1, None, None, 0, 0),)
+    assert answers["topics_at_risk"].rows == (("orders", "id-orders", 6, 1, 1, 1, 1, 1),)
+    assert answers["empty_directories"].rows == ((1, "D", None),)
+
+
+def test_availability_is_held_against_an_objective(everything: Made) -> None:
+    # Of 1,800,000 ms of the topic, and 2 ms of others, 90 % leave a tenth to be lost.
+    figures = availability(0.9), topic_availability(0.7048)
+    all_topics, each = ask_all(figures, everything.tables).values()
+
+    names = ("objective", "read_budget_used", "write_budget_used", "topics_below_objective")
+    found = [all_topics.values(name)[0] for name in names]
+    assert found == [0.9, pytest.approx(530_251 / 180_000.2), pytest.approx(531_251 / 180_000.2), 2]
+    # 70.54 % for reading is enough, 70.49 % for writing is.
+    assert each.values("misses_objective") == [None]
+    (other,) = ask_all([topic_availability(0.7051)], everything.tables).values()
+    assert other.values("misses_objective") == ["writing"]
+    (other,) = ask_all([topic_availability(0.99)], everything.tables).values()
+    assert other.values("misses_objective") == ["reading and writing"]
 
 
 def test_a_plot_by_day_is_drawn_from_two_days_on(everything: Made) -> None:
@@ -243,6 +352,32 @@ def test_times_outside_of_any_calendar_break_nothing(spark: SparkSession, tmp_pa
 
     assert not read_page(page).faults
     assert "0001-01-01T00:00:00.000Z" in page
+
+
+def test_the_report_as_json_has_every_figure_of_the_page(everything: Made) -> None:
+    figures = everything.figures
+
+    found = json.loads(json.dumps(as_json(figures), allow_nan=False))
+
+    assert found["last"] == "2026-01-01T12:10:00.000Z"
+    assert list(found["figures"]) == list(figures.answers)
+    flapping = found["figures"]["flapping_replicas"]
+    assert (len(flapping["rows"]), flapping["all_rows"]) == (20, 25)
+    assert found["figures"]["controller_epochs"]["rows"][0] == {
+        "controller": None,
+        "epoch": 2,
+        "from_offset": 400,
+        "to_offset": None,
+        "from_time": "2026-01-01T12:06:40.000Z",
+        "to_time": None,
+        "records": 201,
+    }
+
+
+def test_named_figures_are_those_of_one_row(everything: Made, nothing: Made) -> None:
+    assert everything.figures.named.keys() == names_of_figures().keys()
+    assert (everything.figures.named["outages"], nothing.figures.named["outages"]) == (3, 0)
+    assert nothing.figures.named["longest_leaderless_ms"] is None
 
 
 def test_the_text_comes_from_the_answers_of_the_page(everything: Made) -> None:

@@ -29,7 +29,14 @@ def test_durations_are_told_in_their_two_largest_units(duration_ms: int, text: s
 
 @pytest.mark.parametrize(
     ("share", "text"),
-    [(1.0, "100 %"), (0.99999999, "99.9999 %"), (0.5, "50 %"), (0.0, "0 %"), (1 / 3, "33.3333 %")],
+    [
+        (1.0, "100 %"),
+        (0.99999999, "99.9999 %"),
+        (0.5, "50 %"),
+        (0.0, "0 %"),
+        (1 / 3, "33.3333 %"),
+        (2.5, "250 %"),
+    ],
 )
 def test_only_what_is_whole_is_called_100_percent(share: float, text: str) -> None:
     assert share_text(share) == text

@@ -75,6 +75,15 @@ def test_the_text_says_what_the_tables_say(spark: SparkSession, tmp_path: Path) 
     assert text.splitlines() == [
         "Log          10 records, offsets 0 to 9, 0 no-ops, 1 epoch",
         "             2026-01-01 23:00:00.000 to 2026-01-01 23:00:03.000 UTC",
+        "Incidents    2026-01-01 23:00:03.000 broker 2 fenced: still open; 1 replica, "
+        "0 leaders moved, 1 partition without leader for at most 0 ms, 1 of them to the end; "
+        "jbod-why broker 2 --input '/logs/it'\\''s' --at 9",
+        f"             2026-01-01 23:00:02.000 directory {LOST} of broker 1: still open; "
+        "1 replica, 1 leader moved, 1 partition under min ISR for at most 1000 ms, "
+        "1 of them to the end; "
+        f"jbod-why directory {LOST} --input '/logs/it'\\''s' --at 7",
+        "Risk         0 partitions with one replica, 0 at min ISR, 0 under it, 0 in one rack, "
+        "0 not led by the first replica, 2 empty log directories",
         "Topics       1 with 1 partition; now 1 without leader, 1 under-replicated",
         "Assumed      nothing",
         "Brokers      1 active, log directories 1 online 1 offline, 1 replica, 0 leaders, epoch 0",
@@ -101,8 +110,16 @@ def test_the_text_says_what_the_tables_say(spark: SparkSession, tmp_path: Path) 
         "Moves        none",
         "Slowest      none",
         "Assignments  broker 2: 1 replica, mean 1000 ms, slowest 1000 ms",
-        "Availability 1 topic 100.0000%, 0 ms without leader, 1000 ms under min ISR",
-        "             orders 100.0000%, 0 ms without leader, 1000 ms under min ISR",
+        "Availability 1 topic 100.0000% for reading, 66.6667% for writing, 0 ms without leader, "
+        "1000 ms under min ISR",
+        "             orders 100.0000% for reading, 66.6667% for writing, 0 ms without leader, "
+        "1000 ms under min ISR",
+        "Recovery     broker failed: full ISR: never, 1 not so far",
+        "             broker failed: last new leader: never, 1 not so far",
+        "             broker failed: serves again: never, 1 not so far",
+        "             directory failed: full ISR: never, 1 not so far",
+        "             partition: a leader again: never, 1 not so far",
+        "             partition: at min ISR again: never, 1 not so far",
         "Problems     1 gap: offsets 4 to 5 are missing",
     ]
     assert text_of(ask_figures(tables)) == text
@@ -111,6 +128,9 @@ def test_the_text_says_what_the_tables_say(spark: SparkSession, tmp_path: Path) 
 def test_an_empty_cluster_has_a_report(spark: SparkSession, tmp_path: Path) -> None:
     assert report_text(all_tables(spark, tmp_path, [])).splitlines() == [
         "Log          no records",
+        "Incidents    none",
+        "Risk         0 partitions with one replica, 0 at min ISR, 0 under it, 0 in one rack, "
+        "0 not led by the first replica",
         "Topics       0 with 0 partitions; now 0 without leader, 0 under-replicated",
         "Assumed      nothing",
         "Brokers      none registered",
@@ -126,5 +146,6 @@ def test_an_empty_cluster_has_a_report(spark: SparkSession, tmp_path: Path) -> N
         "Slowest      none",
         "Assignments  none were due",
         "Availability no topics",
+        "Recovery     nothing to recover from",
         "Problems     none",
     ]

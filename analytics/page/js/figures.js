@@ -16,7 +16,7 @@ function readRow(row, heads) {
     const name = cell.dataset.column;
     values[name] = readValue(cell, heads[at].dataset.unit);
     texts[name] = cell.textContent;
-    lines.push([heads[at].textContent, cell.textContent]);
+    lines.push([heads[at].textContent, cell]);
   });
   return { values, texts, lines };
 }
@@ -39,23 +39,47 @@ function readTime(text) {
 
 const SECOND = 1000, MINUTE = 60 * SECOND, HOUR = 60 * MINUTE, DAY = 24 * HOUR;
 
+// Times are shown in UTC, or as the clocks of the reader show them.
+let isLocal = false;
+
+// A time whose UTC text is the one to be shown.
+function shown(time) {
+  return isLocal ? time - new Date(time).getTimezoneOffset() * MINUTE : time;
+}
+
+function zoneText() {
+  return isLocal ? "local time" : "UTC";
+}
+
 // Times as the tables print them, as short as the distance of neighbours allows.
 function timeText(time, step) {
-  const iso = new Date(time).toISOString();
+  const iso = new Date(shown(time)).toISOString();
   if (step >= DAY) return iso.slice(0, -14);
   if (step >= MINUTE) return iso.slice(-13, -8);
   return step >= SECOND ? iso.slice(-13, -5) : iso.slice(-13, -1);
 }
 
 function dayText(time) {
-  return new Date(time).toISOString().slice(0, -14);
+  return new Date(shown(time)).toISOString().slice(0, -14);
+}
+
+function momentText(time) {
+  return new Date(shown(time)).toISOString().slice(0, -1).replace("T", " ");
+}
+
+// Writes all times of the tables anew; what was not a time in the first place stays.
+function showTimes() {
+  for (const cell of document.querySelectorAll("[data-time]")) {
+    const time = readTime(cell.dataset.value);
+    if (time !== null) cell.textContent = momentText(time);
+  }
 }
 
 function rangeText([from, to]) {
   const step = to - from > 2 * DAY ? MINUTE : to - from > 2 * MINUTE ? SECOND : 1;
   const start = `${dayText(from)} ${timeText(from, step)}`;
   const end = dayText(from) === dayText(to) ? timeText(to, step) : `${dayText(to)} ${timeText(to, step)}`;
-  return `${start} to ${end} UTC`;
+  return `${start} to ${end} ${zoneText()}`;
 }
 
 function shorten(text, chars) {

@@ -114,7 +114,8 @@ function showTip(event) {
   tip.replaceChildren(...lines.map(([title, text]) => {
     const line = document.createElement("div"), name = document.createElement("b");
     name.textContent = title ? `${title}: ` : "";
-    line.append(name, text);
+    // The text of a cell is that of now: times may have been written anew.
+    line.append(name, text instanceof Element ? text.textContent : text);
     return line;
   }));
   const box = tip.getBoundingClientRect();

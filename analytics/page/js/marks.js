@@ -4,7 +4,10 @@ const SVG = "http://www.w3.org/2000/svg";
 const NARROW = 600, BAR_HEIGHT = 14, AXIS_HEIGHT = 36, BARS_HEIGHT = 150, CHAR_WIDTH = 7.4, ROW = 13;
 const SHARES = [[1, 0, "100 %"], [0.9999, 7, "99.99 % and more"], [0.99, 2, "99 % and more"], [-Infinity, 1, "less"]];
 
+const MARK_PX = 7, MARKED_LINES = 8;
+
 const tips = new WeakMap();
+const marks = [];
 
 function add(parent, name, attributes, text) {
   const element = document.createElementNS(SVG, name);
@@ -37,7 +40,7 @@ function drawTimeAxis(svg, view, left, right, height) {
   const bottom = height - AXIS_HEIGHT;
   add(svg, "line", { class: "axis", x1: left, x2: right, y1: bottom, y2: bottom });
   let day = null;
-  for (const tick of ticksOf(view.range, step)) {
+  for (const tick of timeTicks(view.range, step)) {
     add(svg, "line", { class: "grid", x1: x(tick), x2: x(tick), y1: 0, y2: bottom });
     const anchor = x(tick) < left + 34 ? "start" : x(tick) > right - 34 ? "end" : "middle";
     add(svg, "text", { class: "soft", x: x(tick), y: bottom + 15, "text-anchor": anchor }, timeText(tick, step));
@@ -46,6 +49,28 @@ function drawTimeAxis(svg, view, left, right, height) {
       add(svg, "text", { class: "soft", x: x(tick), y: bottom + 30, "text-anchor": anchor }, day);
     }
   }
+  drawMarks(svg, view, x, bottom);
+}
+
+// Marks that lie too close to be told apart are drawn as one.
+function drawMarks(svg, view, x, bottom) {
+  let group = null;
+  const draw = () => {
+    if (!group) return;
+    const mark = add(svg, "path", { class: "changed", d: `M${group.x} ${bottom - 7}l4 7h-8z` });
+    const more = group.lines.length - MARKED_LINES;
+    tips.set(mark, [...group.lines.slice(0, MARKED_LINES), ...(more > 0 ? [["", `and ${more} more`]] : [])]);
+  };
+  for (const { time, what, text } of marks) {
+    if (time < view.range[0] || time > view.range[1]) continue;
+    const at = x(time);
+    if (!group || at - group.x > MARK_PX) {
+      draw();
+      group = { x: at, lines: [] };
+    }
+    group.lines.push([`${momentText(time)} ${what}`, text]);
+  }
+  draw();
 }
 
 function drawNumberAxis(svg, view, left, right, height) {
@@ -96,10 +121,8 @@ function drawIntervals(plot, width) {
   return { svg, left: layout.left, right };
 }
 
-function drawBars(plot, width) {
-  const [from, to] = plot.view.range;
-  const seen = plot.buckets.filter((bucket) => bucket.start + plot.spec.bucketMs >= from && bucket.start <= to);
-  const most = Math.max(1, ...seen.map((bucket) => bucket.total));
+// An axis of time below, and one of numbers from 0 beside it.
+function drawFrame(plot, width, most) {
   const step = numberStep(most, 4), top = Math.ceil(most / step) * step;
   const left = 14 + top.toLocaleString("en").length * CHAR_WIDTH, right = width - 8;
   const height = BARS_HEIGHT + AXIS_HEIGHT, svg = newSvg(plot, width, height);
@@ -110,6 +133,14 @@ function drawBars(plot, width) {
     add(svg, "line", { class: "grid", x1: left, x2: right, y1: y(tick), y2: y(tick) });
     add(svg, "text", { class: "soft", x: left - 6, y: y(tick) + 4, "text-anchor": "end" }, tick.toLocaleString("en"));
   }
+  return { svg, left, right, x, y };
+}
+
+function drawBars(plot, width) {
+  const [from, to] = plot.view.range;
+  const seen = plot.buckets.filter((bucket) => bucket.start + plot.spec.bucketMs >= from && bucket.start <= to);
+  const most = Math.max(1, ...seen.map((bucket) => bucket.total));
+  const { svg, left, right, x, y } = drawFrame(plot, width, most);
   for (const bucket of seen) {
     const start = Math.max(left, x(bucket.start)), end = Math.min(right, x(bucket.start + plot.spec.bucketMs));
     if (end <= start) continue;
@@ -119,6 +150,28 @@ function drawBars(plot, width) {
       below += part.value;
       const mark = add(svg, "rect", { class: `mark k${part.colour}`, x: start, y: above, width: Math.max(1.5, end - start - 1), height: Math.max(0.5, bottom - above) });
       tips.set(mark, [...part.lines, ["All in this bar", bucket.total.toLocaleString("en")]]);
+    }
+  }
+  return { svg, left, right };
+}
+
+function drawSteps(plot, width) {
+  const [from, to] = plot.view.range;
+  const seen = plot.items.map((line) => ({ ...line, points: line.points.filter((point) => point.end >= from && point.start <= to) }));
+  const most = Math.max(1, ...seen.flatMap(({ points }) => points.map((point) => point.value)));
+  const { svg, left, right, x, y } = drawFrame(plot, width, most);
+  const inside = (time) => Math.min(right, Math.max(left, x(time)));
+  for (const { name, colour, points } of seen) {
+    let path = "";
+    for (const point of points) {
+      const start = inside(point.start), end = Math.max(start + 1, inside(point.end)), height = y(point.value);
+      path += `${path ? "L" : "M"}${start} ${height}L${end} ${height}`;
+    }
+    if (path) add(svg, "path", { class: `line c${colour}`, d: path });
+    for (const point of points) {
+      const start = inside(point.start), end = Math.max(start + 1, inside(point.end));
+      const mark = add(svg, "rect", { class: `mark step k${colour}`, x: start, y: y(point.value) - 3, width: end - start, height: 6 });
+      tips.set(mark, [["", name], ...point.lines]);
     }
   }
   return { svg, left, right };

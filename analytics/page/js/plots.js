@@ -1,13 +1,13 @@
 // The plots of the page: each is made of one table, and drawn anew when its view changes.
 
-const MAX_LEGEND = 10;
+const MAX_LEGEND = 12;
 
 function laneText(row, names) {
   const broker = (name) => (name === "broker" || name === "controller" ? `${name} ` : "");
   if (names[0] === "topic" && names[1] === "partition") {
     return `${row.texts.topic}-${row.texts.partition}` + (names[2] ? ` on broker ${row.texts[names[2]]}` : "");
   }
-  return names.map((name) => broker(name) + row.texts[name]).join(" ");
+  return names.filter((name) => row.values[name] !== null).map((name) => broker(name) + row.texts[name]).join(" ");
 }
 
 function makeIntervals(plot, rows) {
@@ -54,6 +54,29 @@ function makeBars(plot, rows) {
   plot.draw = drawBars;
 }
 
+function makeSteps(plot, rows) {
+  const spec = plot.spec, end = readTime(spec.logEnd), begin = readTime(document.body.dataset.first);
+  const kept = rows.filter((row) => row.values[spec.time] !== null
+    && Object.entries(spec.where).every(([name, values]) => values.includes(row.values[name])));
+  const named = kept.map((row) => ({ row, name: laneText(row, spec.series).replaceAll("_", " ") }));
+  const fixed = Object.fromEntries(named.filter(({ row }) => Object.hasOwn(spec.colours, row.values[spec.series[0]]))
+    .map(({ row, name }) => [name, spec.colours[row.values[spec.series[0]]]]));
+  const colours = palette(named.map(({ name }) => name).sort(byNature), fixed);
+  const lines = new Map([...colours].map(([name, colour]) => [name, { name, colour, points: [] }]));
+  for (const { row, name } of named) {
+    lines.get(name).points.push({ start: row.values[spec.time], value: row.values[spec.value], lines: row.lines });
+  }
+  plot.items = [...lines.values()];
+  for (const { points } of plot.items) {
+    points.sort((a, b) => a.start - b.start);
+    if (begin !== null && begin < points[0].start) points.unshift({ start: begin, value: 0, lines: [] });
+    points.forEach((point, at) => { point.end = points[at + 1]?.start ?? Math.max(point.start, end ?? point.start); });
+  }
+  plot.legend = [...colours];
+  plot.times = plot.items.flatMap(({ points }) => points.map((point) => point.start));
+  plot.draw = drawSteps;
+}
+
 function makeRanking(plot, rows, titles) {
   const spec = plot.spec;
   plot.lanes = rows.map((row) => laneText(row, spec.label));
@@ -80,6 +103,7 @@ function makePlot(place) {
   const titles = new Map(names.map((name, at) => [name, heads[at]]));
   if (spec.kind === "intervals") makeIntervals(plot, rows);
   else if (spec.kind === "bars") makeBars(plot, rows);
+  else if (spec.kind === "steps") makeSteps(plot, rows);
   else makeRanking(plot, rows, titles);
   return plot;
 }
@@ -144,13 +168,43 @@ function render(plot) {
   if (width < 40) return;
   plot.width = width;
   Object.assign(plot, plot.draw(plot, width));
+  // Marks stand above all else, so that the pointer finds them.
+  plot.svg.append(...plot.svg.querySelectorAll(".changed"));
   plot.chart.replaceChildren(plot.svg);
   plot.resetButton.disabled = plot.view.whole;
   plot.rangeText.textContent = plot.times ? rangeText(plot.view.range) : "";
   tip.hidden = true;
 }
 
+// What was changed in the cluster, for the axes of time.
+function readMarks() {
+  const table = document.querySelector("table[data-figure=marks]");
+  const rows = table ? readFigure(table).rows : [];
+  return rows.filter((row) => row.values.time !== null)
+    .map((row) => ({ time: row.values.time, what: row.texts.what, text: markText(row) }))
+    .sort((a, b) => a.time - b.time);
+}
+
+function markText(row) {
+  const more = row.values.changes - 1;
+  return `${row.texts.text}${more ? ` and ${more} more` : ""}`;
+}
+
+// The texts of times are read from the tables when the pointer is over a mark: all are made anew.
+function addZoneButton(plots) {
+  const nav = document.querySelector("nav");
+  const zone = button("Local time", "Show times in local time instead of UTC", () => {
+    isLocal = !isLocal;
+    zone.setAttribute("aria-pressed", String(isLocal));
+    showTimes();
+    plots.forEach((plot) => plot.chart && render(plot));
+  });
+  zone.setAttribute("aria-pressed", "false");
+  nav.append(zone);
+}
+
 function start() {
+  marks.push(...readMarks());
   const plots = [...document.querySelectorAll(".plot")].map(makePlot);
   const times = [readTime(document.body.dataset.first), readTime(document.body.dataset.last)].filter((time) => time !== null);
   for (const plot of plots) for (const time of plot.times ?? []) times.push(time);
@@ -164,6 +218,7 @@ function start() {
     plot.view ??= shared;
     build(plot);
   }
+  addZoneButton(plots);
   // Paper has no unfolding: what is on the page is printed, and folded again afterwards.
   let unfolded = [];
   addEventListener("beforeprint", () => {

@@ -60,6 +60,12 @@ function numberStep(span, ticks) {
   return Math.max(1, step); // only whole things are counted here
 }
 
+// Ticks lie on whole days and hours of the clock that is shown.
+function timeTicks([from, to], step) {
+  const ahead = shown(from) - from;
+  return ticksOf([from + ahead, to + ahead], step).map((tick) => tick - ahead);
+}
+
 function ticksOf([from, to], step) {
   const ticks = [];
   for (let tick = Math.ceil(from / step) * step; tick <= to && ticks.length < 100; tick += step) ticks.push(tick);

@@ -1,0 +1,225 @@
+"""Figures of incidents: what happened to directories, brokers and controllers, and what it cost."""
+
+from __future__ import annotations
+
+from analytics.derive.log_span import LogSpan
+from analytics.page.figure import LINES, Figure, Unit, figure_columns
+
+INCIDENTS = 100
+FAILURES = 50
+CHANGES = 100
+
+INCIDENT_COUNTS = Figure(
+    name="incident_counts",
+    title="Incidents",
+    sql=(
+        "SELECT directory_failures + broker_failures AS incidents,\n"
+        "  open_directory_failures + open_broker_failures AS open_incidents,\n"
+        "  directory_failures, open_directory_failures, broker_failures, open_broker_failures,\n"
+        "  controller_changes\n"
+        "FROM (SELECT count(*) AS directory_failures,\n"
+        "    count_if(state = 'open') AS open_directory_failures FROM {directory_failures})\n"
+        "CROSS JOIN (SELECT count(*) AS broker_failures,\n"
+        "    count_if(state = 'open') AS open_broker_failures FROM {broker_failures})\n"
+        "CROSS JOIN (SELECT count(*) AS controller_changes FROM {controller_changes})"
+    ),
+    columns=figure_columns(
+        [
+            ("incidents", "Failures of directories and brokers", Unit.NUMBER),
+            ("open_incidents", "Still open", Unit.NUMBER),
+            ("directory_failures", "Directory failures", Unit.NUMBER),
+            ("open_directory_failures", "Of these open", Unit.NUMBER),
+            ("broker_failures", "Broker failures", Unit.NUMBER),
+            ("open_broker_failures", "Of these open", Unit.NUMBER),
+            ("controller_changes", "Changes of the controller", Unit.NUMBER),
+        ]
+    ),
+)
+
+_COURSE = (
+    "broker AS node, {directory} AS directory,\n"
+    "    detected_time AS from_time, closed_time AS to_time, detected_offset AS from_offset,\n"
+    "    closed_offset AS to_offset, closed_by AS ended_by, partitions_touched, leaders_moved,\n"
+    "    leaderless, longest_leaderless_ms, leaderless_ms, under_min_isr,\n"
+    "    longest_under_min_isr_ms, under_min_isr_ms, still_short"
+)
+# What a shell takes as one word, whatever the name of the directory holds.
+_SOURCE = r"concat('\'', replace(max(source), '\'', '\'\\\'\''), '\'')"
+
+
+def incidents(span: LogSpan) -> Figure:
+    """One line for each failure of a directory or broker, and for each change of the controller."""
+    return Figure(
+        name="incidents",
+        title="Incidents, open ones first, then the latest",
+        sql=(
+            "SELECT what, node, directory, from_time,\n"
+            f"  {span.lasted_sql('from_time', 'to_time')} AS lasted_ms, began_by, ended_by,\n"
+            "  leaderless, longest_leaderless_ms, under_min_isr, longest_under_min_isr_ms,\n"
+            "  still_short, partitions_touched, leaders_moved, to_time, leaderless_ms,\n"
+            "  under_min_isr_ms, from_offset, to_offset,\n"
+            "  CASE WHEN what <> 'controller' THEN\n"
+            "    concat('jbod-why ', what, ' ', coalesce(directory, CAST(node AS STRING)),\n"
+            "      ' --input ',\n"
+            f"      (SELECT {_SOURCE} FROM {{logs}}), ' --at ', from_offset) END AS why\n"
+            "FROM (\n"
+            f"  SELECT 'directory' AS what, {_COURSE.format(directory='directory')},\n"
+            "    CAST(NULL AS STRING) AS began_by FROM {directory_failures}\n"
+            "  UNION ALL\n"
+            f"  SELECT 'broker', {_COURSE.format(directory='NULL')},\n"
+            "    began_by FROM {broker_failures}\n"
+            "  UNION ALL\n"
+            "  SELECT 'controller', previous_controller, NULL, last_time, from_time, last_offset,\n"
+            "    from_offset,\n"
+            "    concat('controller ', coalesce(CAST(controller AS STRING), 'unknown')),\n"
+            "    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'silent'\n"
+            "  FROM {controller_changes}\n"
+            ")\n"
+            "ORDER BY to_offset IS NULL DESC, from_offset DESC, what, node, directory"
+        ),
+        columns=figure_columns(
+            [
+                ("what", "What", Unit.TEXT),
+                ("node", "Node", Unit.LABEL),
+                ("directory", "Directory", Unit.ID),
+                ("from_time", "From", Unit.TIME),
+                ("lasted_ms", "Lasted", Unit.DURATION),
+                ("began_by", "Began by", Unit.TEXT),
+                ("ended_by", "Ended by", Unit.TEXT),
+                ("leaderless", "Without leader", Unit.NUMBER),
+                ("longest_leaderless_ms", "At most for", Unit.DURATION),
+                ("under_min_isr", "Under min ISR", Unit.NUMBER),
+                ("longest_under_min_isr_ms", "At most for", Unit.DURATION),
+                ("still_short", "Either to the end", Unit.NUMBER),
+                ("partitions_touched", "Replicas touched", Unit.NUMBER),
+                ("leaders_moved", "Leaders moved", Unit.NUMBER),
+                ("to_time", "To", Unit.TIME),
+                ("leaderless_ms", "Without leader in all", Unit.DURATION),
+                ("under_min_isr_ms", "Under min ISR in all", Unit.DURATION),
+                ("from_offset", "From offset", Unit.LABEL),
+                ("to_offset", "To offset", Unit.LABEL),
+                ("why", "Why", Unit.TEXT),
+            ]
+        ),
+        limit=INCIDENTS,
+    )
+
+
+_COURSE_COLUMNS = (
+    ("detected_offset", "Offset", Unit.LABEL),
+    ("detected_time", "Detected", Unit.TIME),
+    ("partitions_touched", "Replicas touched", Unit.NUMBER),
+    ("leaders_moved", "Leaders moved", Unit.NUMBER),
+    ("leaders_lost", "Left without leader", Unit.NUMBER),
+    ("leaders_still_lost", "Of these to the end", Unit.NUMBER),
+    ("last_leader_in_same_batch", "Last new leader in the same batch", Unit.TEXT),
+    ("time_to_last_leader_ms", "To the last new leader", Unit.DURATION),
+    ("full_isr_time", "Full ISR", Unit.TIME),
+    ("time_to_full_isr_ms", "To the full ISR", Unit.DURATION),
+    ("state", "State", Unit.TEXT),
+    ("closed_time", "Closed", Unit.TIME),
+    ("closed_by", "Closed by", Unit.TEXT),
+)
+
+DIRECTORY_FAILURES = Figure(
+    name="directory_failures",
+    title="Directory failures, the latest first",
+    sql=(
+        "SELECT broker, directory, detected_offset, detected_time, partitions_touched,\n"
+        "  leaders_moved, leaders_lost, leaders_still_lost,\n"
+        "  CASE WHEN last_leader_in_same_batch THEN 'yes'\n"
+        "    WHEN NOT last_leader_in_same_batch THEN 'no' END AS last_leader_in_same_batch,\n"
+        "  time_to_last_leader_ms, full_isr_time,\n"
+        "  time_to_full_isr_ms, state, closed_time, closed_by, noticed_time,\n"
+        "  unix_millis(detected_time) - unix_millis(noticed_time) AS noticed_before_ms, noticed\n"
+        "FROM {directory_failures} LEFT JOIN (\n"
+        "  SELECT broker, directory, detected_offset, min(time) AS noticed_time,\n"
+        "    min_by(message, struct(time, file, line)) AS noticed\n"
+        "  FROM {broker_log_lines} WHERE detected_offset IS NOT NULL\n"
+        "  GROUP BY broker, directory, detected_offset\n"
+        ") USING (broker, directory, detected_offset)\n"
+        "ORDER BY detected_offset DESC, broker, directory"
+    ),
+    columns=figure_columns(
+        [
+            ("broker", "Broker", Unit.LABEL),
+            ("directory", "Directory", Unit.ID),
+            *_COURSE_COLUMNS,
+            ("noticed_time", "The broker wrote", Unit.TIME),
+            ("noticed_before_ms", "Before that record", Unit.DURATION),
+            ("noticed", "Its words", Unit.TEXT),
+        ]
+    ),
+    limit=FAILURES,
+)
+
+BROKER_FAILURES = Figure(
+    name="broker_failures",
+    title="Broker failures, the latest first",
+    sql=(
+        "SELECT broker, began_by, detected_offset, detected_time, partitions_touched,\n"
+        "  leaders_moved, leaders_lost, leaders_still_lost,\n"
+        "  CASE WHEN last_leader_in_same_batch THEN 'yes'\n"
+        "    WHEN NOT last_leader_in_same_batch THEN 'no' END AS last_leader_in_same_batch,\n"
+        "  time_to_last_leader_ms, full_isr_time, time_to_full_isr_ms, state, closed_time,\n"
+        "  closed_by\n"
+        "FROM {broker_failures} ORDER BY detected_offset DESC, broker"
+    ),
+    columns=figure_columns(
+        [
+            ("broker", "Broker", Unit.LABEL),
+            ("began_by", "Began by", Unit.TEXT),
+            *_COURSE_COLUMNS,
+        ]
+    ),
+    limit=FAILURES,
+)
+
+CONTROLLER_CHANGES = Figure(
+    name="controller_changes",
+    title="Changes of the controller, the latest first",
+    sql=(
+        "SELECT previous_controller, controller, epoch, last_offset, last_time, from_offset,\n"
+        "  from_time, gap_ms\n"
+        "FROM {controller_changes} ORDER BY epoch DESC"
+    ),
+    columns=figure_columns(
+        [
+            ("previous_controller", "From controller", Unit.LABEL),
+            ("controller", "To controller", Unit.LABEL),
+            ("epoch", "Epoch", Unit.LABEL),
+            ("last_offset", "Last offset before", Unit.LABEL),
+            ("last_time", "Last record before", Unit.TIME),
+            ("from_offset", "From offset", Unit.LABEL),
+            ("from_time", "From", Unit.TIME),
+            ("gap_ms", "Nothing written for", Unit.DURATION),
+        ]
+    ),
+    limit=CHANGES,
+)
+
+FAILING_DIRECTORIES = Figure(
+    name="failing_directories",
+    title="Directories that failed most",
+    sql=(
+        "SELECT broker, directory, count(*) AS failures, count_if(state = 'open') AS open,\n"
+        "  sum(partitions_touched) AS partitions_touched, sum(leaders_lost) AS leaders_lost,\n"
+        "  max(time_to_last_leader_ms) AS slowest_leader_ms,\n"
+        "  max(time_to_full_isr_ms) AS slowest_isr_ms\n"
+        "FROM {directory_failures} GROUP BY broker, directory\n"
+        "ORDER BY failures DESC, partitions_touched DESC, broker, directory"
+    ),
+    columns=figure_columns(
+        [
+            ("broker", "Broker", Unit.LABEL),
+            ("directory", "Directory", Unit.ID),
+            ("failures", "Failures", Unit.NUMBER),
+            ("open", "Open", Unit.NUMBER),
+            ("partitions_touched", "Replicas touched", Unit.NUMBER),
+            ("leaders_lost", "Left without leader", Unit.NUMBER),
+            ("slowest_leader_ms", "Slowest last new leader", Unit.DURATION),
+            ("slowest_isr_ms", "Slowest full ISR", Unit.DURATION),
+        ]
+    ),
+    limit=LINES,
+)

@@ -1,0 +1,193 @@
+"""Figures of outages: partitions without leader, or under min ISR."""
+
+from __future__ import annotations
+
+from analytics.derive.log_span import LogSpan
+from analytics.page.figure import LINES, PARTITION, POINTS, Figure, Unit, figure_columns
+
+CAUSES = 30
+
+
+def outage_counts(span: LogSpan) -> Figure:
+    """How many outages there were, and the longest."""
+    lasted = span.lasted_sql("from_time", "to_time")
+    return Figure(
+        name="outage_counts",
+        title="Outages",
+        sql=(
+            "SELECT count(*) AS outages, count_if(to_offset IS NULL) AS open_outages,\n"
+            "  count_if(kind = 'leaderless') AS leaderless_outages,\n"
+            "  count_if(kind = 'under_min_isr') AS under_min_isr_outages,\n"
+            f"  max({lasted}) FILTER (WHERE kind = 'leaderless') AS longest_leaderless_ms,\n"
+            f"  max({lasted}) FILTER (WHERE kind = 'under_min_isr')\n"
+            "    AS longest_under_min_isr_ms\n"
+            "FROM {outages}"
+        ),
+        columns=figure_columns(
+            [
+                ("outages", "Outages", Unit.NUMBER),
+                ("open_outages", "Open", Unit.NUMBER),
+                ("leaderless_outages", "Without leader", Unit.NUMBER),
+                ("under_min_isr_outages", "Under min ISR", Unit.NUMBER),
+                ("longest_leaderless_ms", "Longest without leader", Unit.DURATION),
+                ("longest_under_min_isr_ms", "Longest under min ISR", Unit.DURATION),
+            ]
+        ),
+    )
+
+
+def outages_by_cause(span: LogSpan) -> Figure:
+    """Outages by kind, cause and what was lost."""
+    return Figure(
+        name="outages_by_cause",
+        title="Outages by cause",
+        sql=(
+            "SELECT kind, cause, broker, directory, count(*) AS outages,\n"
+            "  count(DISTINCT topic_id, partition) AS partitions,\n"
+            "  count_if(to_offset IS NULL) AS open,\n"
+            f"  max({span.lasted_sql('from_time', 'to_time')}) AS longest_ms,\n"
+            f"  try_sum({span.lasted_sql('from_time', 'to_time')}) AS sum_ms,\n"
+            "  min(from_time) AS first_time\n"
+            "FROM {outages} GROUP BY kind, cause, broker, directory\n"
+            "ORDER BY sum_ms DESC, kind, cause, broker, directory"
+        ),
+        columns=figure_columns(
+            [
+                ("kind", "Kind", Unit.TEXT),
+                ("cause", "Cause", Unit.TEXT),
+                ("broker", "Broker", Unit.LABEL),
+                ("directory", "Directory", Unit.ID),
+                ("outages", "Outages", Unit.NUMBER),
+                ("partitions", "Partitions", Unit.NUMBER),
+                ("open", "Open", Unit.NUMBER),
+                ("longest_ms", "Longest", Unit.DURATION),
+                ("sum_ms", "Sum over partitions", Unit.DURATION),
+                ("first_time", "First", Unit.TIME),
+            ]
+        ),
+        limit=CAUSES,
+    )
+
+
+def outages_over_time(span: LogSpan) -> Figure:
+    """Outages by the time of their begin."""
+    return Figure(
+        name="outages_over_time",
+        title="Outages over time",
+        sql=(
+            f"SELECT {span.bucket_sql('from_time')} AS bucket, kind, cause,\n"
+            "  count(*) AS outages\n"
+            "FROM {outages} GROUP BY bucket, kind, cause ORDER BY bucket, kind, cause"
+        ),
+        columns=figure_columns(
+            [
+                ("bucket", "From", Unit.TIME),
+                ("kind", "Kind", Unit.TEXT),
+                ("cause", "Cause", Unit.TEXT),
+                ("outages", "Outages that began", Unit.NUMBER),
+            ]
+        ),
+        limit=POINTS,
+    )
+
+
+def longest_outages(span: LogSpan) -> Figure:
+    """The outages that lasted longest; what overlaps in one partition is one of them."""
+    in_order = "OVER (PARTITION BY topic_id, partition ORDER BY from_offset, kind"
+    return Figure(
+        name="longest_outages",
+        title="Longest outages",
+        sql=(
+            "WITH spans AS (\n"
+            "  SELECT *, coalesce(to_offset, 9223372036854775807L) AS until,\n"
+            f"    {span.lasted_sql('from_time', 'to_time')} AS ms\n"
+            "  FROM {outages}\n"
+            "), begun AS (\n"
+            "  SELECT *, CASE WHEN from_offset <= max(until)\n"
+            f"      {in_order}\n"
+            "        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)\n"
+            "    THEN 0 ELSE 1 END AS begins\n"
+            "  FROM spans\n"
+            "), numbered AS (\n"
+            f"  SELECT *, sum(begins) {in_order}\n"
+            "        ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS number\n"
+            "  FROM begun\n"
+            "), merged AS (\n"
+            "  SELECT topic, topic_id, partition, min(kind) AS kind,\n"
+            "    min_by(cause, struct(kind, from_offset)) AS cause,\n"
+            "    min_by(broker, struct(kind, from_offset)) AS broker,\n"
+            "    min_by(directory, struct(kind, from_offset)) AS directory,\n"
+            "    min_by(from_time, from_offset) AS from_time, max_by(to_time, until) AS to_time,\n"
+            "    try_sum(ms) FILTER (WHERE kind = 'leaderless') AS leaderless_ms,\n"
+            "    try_sum(ms) FILTER (WHERE kind = 'under_min_isr') AS under_min_isr_ms,\n"
+            "    min(from_offset) AS from_offset, max_by(to_offset, until) AS to_offset\n"
+            "  FROM numbered GROUP BY topic, topic_id, partition, number\n"
+            ")\n"
+            "SELECT topic, partition, kind, cause, broker, directory, from_time, to_time,\n"
+            f"  {span.lasted_sql('from_time', 'to_time')} AS lasted_ms, leaderless_ms,\n"
+            "  under_min_isr_ms, from_offset, to_offset\n"
+            "FROM merged\n"
+            "ORDER BY lasted_ms DESC, from_offset, topic, topic_id, partition, kind"
+        ),
+        columns=figure_columns(
+            [
+                *PARTITION,
+                ("kind", "Worst kind", Unit.TEXT),
+                ("cause", "Cause", Unit.TEXT),
+                ("broker", "Broker", Unit.LABEL),
+                ("directory", "Directory", Unit.ID),
+                ("from_time", "From", Unit.TIME),
+                ("to_time", "To", Unit.TIME),
+                ("lasted_ms", "Lasted", Unit.DURATION),
+                ("leaderless_ms", "Of it without leader", Unit.DURATION),
+                ("under_min_isr_ms", "Of it under min ISR", Unit.DURATION),
+                ("from_offset", "From offset", Unit.LABEL),
+                ("to_offset", "To offset", Unit.LABEL),
+            ]
+        ),
+        limit=LINES,
+    )
+
+
+RECOVERY = Figure(
+    name="recovery",
+    title="Percentiles of recovery",
+    sql=(
+        "SELECT what, count(ms) AS times, count_if(is_open) AS never,\n"
+        "  percentile_disc(0.5) WITHIN GROUP (ORDER BY ms) AS p50_ms,\n"
+        "  percentile_disc(0.95) WITHIN GROUP (ORDER BY ms) AS p95_ms,\n"
+        "  percentile_disc(0.99) WITHIN GROUP (ORDER BY ms) AS p99_ms, max(ms) AS max_ms\n"
+        "FROM (\n"
+        "  SELECT CASE kind WHEN 'leaderless' THEN 'partition: a leader again'\n"
+        "      ELSE 'partition: at min ISR again' END AS what,\n"
+        "    duration_ms AS ms, to_offset IS NULL AS is_open FROM {outages}\n"
+        "  UNION ALL\n"
+        "  SELECT 'directory failed: last new leader', time_to_last_leader_ms,\n"
+        "    leaders_still_lost > 0 FROM {directory_failures} WHERE partitions_touched > 0\n"
+        "  UNION ALL\n"
+        "  SELECT 'directory failed: full ISR', time_to_full_isr_ms, full_isr_offset IS NULL\n"
+        "  FROM {directory_failures} WHERE partitions_touched > 0\n"
+        "  UNION ALL\n"
+        "  SELECT 'broker failed: last new leader', time_to_last_leader_ms,\n"
+        "    leaders_still_lost > 0 FROM {broker_failures} WHERE partitions_touched > 0\n"
+        "  UNION ALL\n"
+        "  SELECT 'broker failed: full ISR', time_to_full_isr_ms, full_isr_offset IS NULL\n"
+        "  FROM {broker_failures} WHERE partitions_touched > 0\n"
+        "  UNION ALL\n"
+        "  SELECT 'broker failed: serves again',\n"
+        "    unix_millis(closed_time) - unix_millis(detected_time), state = 'open'\n"
+        "  FROM {broker_failures}\n"
+        ") WHERE ms IS NOT NULL OR is_open GROUP BY what ORDER BY what"
+    ),
+    columns=figure_columns(
+        [
+            ("what", "What", Unit.TEXT),
+            ("times", "Times", Unit.NUMBER),
+            ("never", "Not so far", Unit.NUMBER),
+            ("p50_ms", "Half within", Unit.DURATION),
+            ("p95_ms", "95 % within", Unit.DURATION),
+            ("p99_ms", "99 % within", Unit.DURATION),
+            ("max_ms", "All within", Unit.DURATION),
+        ]
+    ),
+)

@@ -1,0 +1,48 @@
+"""The report as JSON: every figure that the page and the text are made of, with its query.
+
+::
+
+    {"first": TIME, "last": TIME, "directory_paths": {ID: PATH},
+     "figures": {NAME: {"title": ..., "rows": [{COLUMN: VALUE}], "all_rows": N, "query": SQL}}}
+
+Times are ISO 8601 in UTC, days too, durations milliseconds, shares 0 to 1, ids and texts strings;
+what is not known is null. A figure has at most as many rows as its query says; `all_rows` counts
+those without that limit.
+"""
+
+from __future__ import annotations
+
+from analytics.page.figure import Answer, Unit, Value
+from analytics.page.report_figures import Figures
+from analytics.page.values import exact
+
+
+def as_json(figures: Figures) -> dict[str, object]:
+    """Return the report of a cluster, as JSON has it."""
+    return {
+        "first": exact(figures.span.first_ms, Unit.TIME),
+        "last": exact(figures.span.last_ms, Unit.TIME),
+        "directory_paths": dict(figures.paths),
+        "figures": {name: _answer(answer) for name, answer in figures.answers.items()},
+    }
+
+
+def _answer(answer: Answer) -> dict[str, object]:
+    figure = answer.figure
+    rows = [
+        {
+            column.name: _value(value, column.unit)
+            for column, value in zip(figure.columns, row, strict=True)
+        }
+        for row in answer.rows
+    ]
+    return {
+        "title": figure.title,
+        "rows": rows,
+        "all_rows": answer.total,
+        "query": figure.query,
+    }
+
+
+def _value(value: Value, unit: Unit) -> Value:
+    return exact(value, unit) if unit is Unit.TIME else value

@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from analytics.derive.log_span import LogSpan
+from analytics.errors import ReplayInputError
+from analytics.job.clusters import ClusterResult, ReplayResult
+from analytics.job.command import main
+from analytics.page.conditions import known_figures, parse_condition, parse_objective
+from analytics.page.figure import Answer, Figure, Unit
+from analytics.page.log_figures import LOG
+from analytics.page.report_figures import Figures, figures_of, names_of_figures
+from analytics.page.sections import SECTIONS
+
+NO_TIME = LogSpan(first_ms=None, last_ms=None, end_ms=None)
+KNOWN = {
+    "outages": Unit.NUMBER,
+    "longest_ms": Unit.DURATION,
+    "availability": Unit.SHARE,
+}
+FIGURES = {"outages": 3, "longest_ms": 30_000, "availability": 0.9996}
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [
+        ("outages > 0", True),
+        ("outages>=3", True),
+        ("outages != 3", False),
+        ("outages == 3.0", True),
+        ("longest_ms > 30s", False),
+        ("longest_ms >= 0.5min and outages < 4", True),
+        ("longest_ms > 29999", True),
+        ("availability < 99.95%", False),
+        ("availability <= 0.9996", True),
+        ("outages > 5 or longest_ms > 1h or availability < 99.97%", True),
+        ("outages > 5 and longest_ms > 1s or outages == 3", True),
+        ("outages == 3 or outages > 5 and longest_ms > 1h", True),
+    ],
+)
+def test_a_condition_is_comparisons_joined_by_and_before_or(text: str, holds: bool) -> None:
+    assert parse_condition(text, KNOWN).holds(FIGURES) is holds
+
+
+def test_a_figure_that_is_not_known_meets_no_comparison() -> None:
+    figures = {**FIGURES, "longest_ms": None}
+
+    condition = parse_condition("longest_ms < 1s or longest_ms != 5", KNOWN)
+
+    assert not condition.holds(figures)
+    assert condition.found(figures) == "longest_ms is unknown"
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("", "a figure is missing at its end"),
+        ("outage > 0", "'outage' is no figure"),
+        ("outages", "a comparison is missing at its end"),
+        ("outages >", "a number is missing at its end"),
+        ("outages > many", "'many' stands where a number should"),
+        ("0 < outages", "'0' stands where a figure should"),
+        ("outages > 0 and", "a figure is missing at its end"),
+        ("outages > 0, longest_ms > 1", "cannot read ', longest_ms > 1'"),
+        ("outages > 0 longest_ms > 1", "'longest_ms' stands where 'and' or 'or' should"),
+        ("outages => 0", "cannot read '=> 0'"),
+        ("outages > -1", "cannot read '-1'"),
+        ("outages > 5s", "'5s' is no number"),
+        ("longest_ms > 5 %", "cannot read '%'"),
+        ("longest_ms > 5%", "'5%' is no duration"),
+        ("availability < 99.95", "'99.95' is no share"),
+    ],
+)
+def test_what_is_no_condition_is_named_with_the_figures_that_there_are(
+    text: str, fault: str
+) -> None:
+    with pytest.raises(ReplayInputError) as error:
+        parse_condition(text, KNOWN)
+
+    assert str(error.value) == (
+        f"condition {text!r}: {fault}; the figures are outages, longest_ms, availability"
+    )
+
+
+def test_a_wrong_condition_is_one_line_before_anything_is_read(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["--input", "/nowhere", "--output", "/o", "--fail-on", "outage > 0"]) == 1
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("jbod-replay: condition 'outage > 0': 'outage' is no figure; ")
+    assert " outages," in line
+
+
+@pytest.mark.parametrize(
+    ("text", "share"), [("99.95", 0.9995), ("99.9 %", 0.999), ("100%", 1.0), ("0.5", 0.005)]
+)
+def test_an_objective_is_a_percentage(text: str, share: float) -> None:
+    assert parse_objective(text) == share
+
+
+@pytest.mark.parametrize("text", ["", "0", "100.1", "-5", "nan", "99,9", "three nines"])
+def test_what_is_no_percentage_is_no_objective(
+    text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--input", "/nowhere", "--output", "/o", f"--objective={text}"]) == 1
+
+    said = f"jbod-replay: --objective: {text!r} is no percentage above 0 and up to 100\n"
+    assert capsys.readouterr().err == said
+
+
+def test_every_named_figure_has_one_name() -> None:
+    names = names_of_figures()
+
+    assert len(names) == sum(len(known_figures([figure])) for figure in facts())
+    assert {"incidents", "open_incidents", "outages", "problems", "availability"} <= names.keys()
+
+
+@pytest.mark.parametrize(
+    ("condition", "code", "said"),
+    [
+        ("outages > 0", 2, "jbod-replay: cluster a: outages > 0: outages is 1\n"),
+        ("outages > 1 or incidents != 1", 0, ""),
+    ],
+)
+def test_a_condition_that_holds_is_exit_code_2(
+    condition: str,
+    code: int,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    ones = {
+        figure.name: Answer(figure=figure, rows=((1,) * len(figure.columns),), total=1)
+        for figure in facts()
+    }
+    figures = Figures(span=NO_TIME, answers=ones)
+    one = ClusterResult(report="the text\n", page="/o/report.html", figures=figures)
+    result = ReplayResult(tables={"outages": "/o/outages"}, clusters={"a": one}, ran_on="local")
+    monkeypatch.setattr("analytics.job.command.replay", lambda *_, **__: result)
+    arguments = ["--input", "/i", "--output", "/o", "--fail-on", condition]
+
+    assert main(arguments) == code
+    assert capsys.readouterr().err == said
+    assert main([*arguments, "--json"]) == code
+    found = json.loads(capsys.readouterr().out)
+    assert found["tables"] == {"outages": "/o/outages"}
+    assert found["clusters"]["a"]["page"] == "/o/report.html"
+    assert found["clusters"]["a"]["figures"]["outage_counts"]["rows"][0]["outages"] == 1
+
+
+@pytest.mark.parametrize("option", [["--json"], ["--fail-on", "outages > 0"]])
+def test_a_question_to_tables_has_no_figures(
+    option: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["--output", "/o", "--as-of", "7", *option])
+
+    assert "--json and --fail-on are for the report of a whole log" in capsys.readouterr().err
+
+
+def facts() -> list[Figure]:
+    names = [name for section in SECTIONS for name in section.facts]
+    return [figure for figure in (LOG, *figures_of(NO_TIME)) if figure.name in names]
