@@ -15,7 +15,7 @@ from jbodlab.command_line import read_properties
 from jbodlab.config import dynamic_keys, key_table, node_keys
 from jbodlab.config.dynamic_keys import CORDONED_LOG_DIRS
 from jbodlab.config.key_table import Values
-from jbodlab.config.node_config import Voter, node_config, read_values
+from jbodlab.config.node_config import NodeConfig, Voter, node_config, read_values
 from jbodlab.errors import ConfigError
 from jbodlab.ids import BrokerId
 from jbodlab.requests import Listener
@@ -137,7 +137,13 @@ def from_properties(found: Mapping[str, str]) -> tuple[BrokerConfig, list[str]]:
             values.text("controller.quorum.voters"),
             "exactly one controller is supported",
         )
-    config = BrokerConfig(
+    config = _config(values, node)
+    _check(config)
+    return config, unknown
+
+
+def _config(values: Values, node: NodeConfig) -> BrokerConfig:
+    return BrokerConfig(
         values=values,
         node_id=node.node_id,
         rack=values.optional_text("broker.rack"),
@@ -194,8 +200,6 @@ def from_properties(found: Mapping[str, str]) -> tuple[BrokerConfig, list[str]]:
         delete_topic_enable=values.flag("delete.topic.enable"),
         request_timeout_ms=values.integer("request.timeout.ms"),
     )
-    _check(config)
-    return config, unknown
 
 
 def _positive(limit: int) -> int | None:

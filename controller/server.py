@@ -109,9 +109,8 @@ class ControllerServer:
             collect = ControllerMetrics(controller, snapshotter.snapshots)
             metrics = MetricsEndpoint(config.metrics, collect)
             await metrics.start()
-        metadata_dir = Path(config.node.metadata_log_dir)
         watch = watch_metadata_dir(
-            outside.fs_of(metadata_dir),
+            outside.fs_of(metadata_dir := Path(config.node.metadata_log_dir)),
             metadata_dir,
             opened.log.directory,
             log_thread,

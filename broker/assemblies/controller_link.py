@@ -57,12 +57,7 @@ class ControllerLink:
             ),
             incarnation_id=outside.new_id(),
             random=outside.random.random,
-            settings=LifecycleSettings(
-                heartbeat_interval_ms=config.heartbeat_interval_ms,
-                session_timeout_ms=config.session_timeout_ms,
-                initial_registration_timeout_ms=config.initial_registration_timeout_ms,
-                log_dir_failure_timeout_ms=config.log_dir_failure_timeout_ms,
-            ),
+            settings=_lifecycle_settings(config),
             channel=self.channel,
             online_directories=log_dirs.online_ids,
             applied_offset=lambda: self.feed.applied_offset,
@@ -149,3 +144,12 @@ class ControllerLink:
             # The controller has not heard yet that the replica was in there.
             map(self.cache.leads, self.assignments.pending_in(directory))
         )
+
+
+def _lifecycle_settings(config: BrokerConfig) -> LifecycleSettings:
+    return LifecycleSettings(
+        heartbeat_interval_ms=config.heartbeat_interval_ms,
+        session_timeout_ms=config.session_timeout_ms,
+        initial_registration_timeout_ms=config.initial_registration_timeout_ms,
+        log_dir_failure_timeout_ms=config.log_dir_failure_timeout_ms,
+    )

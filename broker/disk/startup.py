@@ -100,14 +100,11 @@ async def open_log_dirs(
         paths, lambda path: _look(outside.fs_of(path), path), deadline_s, outside.threads
     )
     _refuse_duplicates(log_dirs, looks)
-    ensemble = meta_properties.without_lost_disks(
-        meta_properties.read_ensemble(
-            outside.fs_of(metadata_log_dir),
-            log_dirs,
-            metadata_log_dir,
-            look=lambda path: looks[path]().found,
-        )
+    fs = outside.fs_of(metadata_log_dir)
+    found = meta_properties.read_ensemble(
+        fs, log_dirs, metadata_log_dir, look=lambda path: looks[path]().found
     )
+    ensemble = meta_properties.without_lost_disks(found)
     meta_properties.verify_ensemble(ensemble, node_id=node_id)
     entered = await in_parallel(
         list(ensemble.normal),
@@ -118,7 +115,6 @@ async def open_log_dirs(
     opened = {path: _open(path, outside, ensemble, entered.get(path)) for path in paths}
     made = {path: log_dir for path, (log_dir, _) in opened.items()}
     states = {path: state for path, (_, state) in opened.items() if state is not None}
-    epochs = [states[path].broker_epoch if path in states else None for path in log_dirs]
     _refuse_loss(made, log_dirs, metadata_log_dir)
     cluster_id = next(iter(ensemble.normal.values())).cluster_id
     assert cluster_id is not None
@@ -130,7 +126,9 @@ async def open_log_dirs(
         ),
         cluster_id=cluster_id,
         node_id=node_id,
-        previous_broker_epoch=_common(epochs),
+        previous_broker_epoch=_common(
+            [states[path].broker_epoch if path in states else None for path in log_dirs]
+        ),
         locks={path: state.lock for path, state in states.items()},
     )
 
