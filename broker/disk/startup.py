@@ -106,11 +106,9 @@ async def open_log_dirs(
     )
     ensemble = meta_properties.without_lost_disks(found)
     meta_properties.verify_ensemble(ensemble, node_id=node_id)
+    normal = ensemble.normal
     entered = await in_parallel(
-        list(ensemble.normal),
-        lambda path: _enter(outside, path, ensemble.normal[path]),
-        deadline_s,
-        outside.threads,
+        list(normal), lambda path: _enter(outside, path, normal[path]), deadline_s, outside.threads
     )
     opened = {path: _open(path, outside, ensemble, entered.get(path)) for path in paths}
     made = {path: log_dir for path, (log_dir, _) in opened.items()}
