@@ -28,9 +28,14 @@ COSTLY = ("compose", "spark", "kafka", "cluster", "process")
 _running_unit: str | None = None
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the units, and leave out what takes long, unless it is asked for: `-m soak`."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Generator[None, None, None]:
+    """Mark the units and the groups, and leave out what takes long, unless asked for: `-m soak`.
+
+    Around all others: workers look for the groups in the same hook, each before a hook of ours.
+    """
     for item in items:
         if not any(item.get_closest_marker(name) for name in STARTS_PROCESSES):
             item.add_marker("unit")
@@ -43,6 +48,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(_group(item)))
     items.sort(key=_turn)
+    yield
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Refuse to go on where groups were asked for and are not made."""
+    if getattr(session.config.option, "loadgroup", False) and session.items:
+        if "@" not in session.items[0].nodeid:
+            raise pytest.UsageError("this pytest-xdist makes no groups of this pytest's tests")
 
 
 def _group(item: pytest.Item) -> str:
