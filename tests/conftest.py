@@ -53,9 +53,9 @@ def pytest_collection_modifyitems(
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Refuse to go on where groups were asked for and are not made."""
-    if getattr(session.config.option, "loadgroup", False) and session.items:
-        if "@" not in session.items[0].nodeid:
-            raise pytest.UsageError("this pytest-xdist makes no groups of this pytest's tests")
+    is_asked_for = getattr(session.config.option, "loadgroup", False)
+    if is_asked_for and session.items and "@" not in session.items[0].nodeid:
+        raise pytest.UsageError("this pytest-xdist makes no groups of this pytest's tests")
 
 
 def _group(item: pytest.Item) -> str:
