@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import re
 import shutil
+import signal
 import time
 from collections.abc import Iterator
+from datetime import timedelta
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fault_injection.preload import CallClass
+from jbodlab.client import KafkaConnection
+from jbodlab.error_code import ErrorCode
+from jbodlab.protocol.api_table import ApiKey
+from jbodlab.protocol.record_batch import build_batch
 from lab.cluster.folders import make_folder, remove_folder
 from tests.cluster.harness import (
     Cluster,
@@ -29,6 +38,7 @@ pytestmark = [
 ]
 
 PARTITIONS = 6
+VALUES = [b"%d" % number for number in range(8)]
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +66,22 @@ def first_directory(cluster: Cluster, broker: int, topic: str) -> tuple[Path, se
 
     found = wait_for(f"all replicas of {topic} at broker {broker}", all_made)
     return next((path, partitions) for path, partitions in found.items() if 0 in partitions)
+
+
+def produce(topic: str, value: bytes) -> Any:
+    """A request with one record that waits for all replicas."""
+    kio = import_module("kio.schema.produce.v9.request")
+    records = build_batch([(None, value)], timestamp_ms=int(time.time() * 1000))
+    return kio.ProduceRequest(
+        transactional_id=None,
+        acks=-1,
+        timeout=timedelta(seconds=30),
+        topic_data=(
+            kio.TopicProduceData(
+                name=topic, partition_data=(kio.PartitionProduceData(index=0, records=records),)
+            ),
+        ),
+    )
 
 
 def in_sync_without(cluster: Cluster, broker: int, topic: str, partitions: set[int]) -> bool:
@@ -177,6 +203,38 @@ def test_a_disk_that_hangs_is_left_and_the_other_serves_on(cluster: Cluster) -> 
     assert_nothing_lost(load, read_all(cluster.bootstrap, "hanging", PARTITIONS))
     assert others
     assert all(3 in isr[partition] for partition in others)
+
+
+def test_a_clean_stop_answers_what_is_written(cluster: Cluster) -> None:
+    """As many requests of one connection as a broker takes, on a disk that writes slowly."""
+    cluster.create_topic("stopping", 1, 1)
+    broker = cluster.leader("stopping", 0)
+    fault = broker.log_dir_of("stopping", 0).slows(300, CallClass.WRITE, name="*.log")
+
+    async def answers() -> list[Any]:
+        connection = await KafkaConnection.open(
+            "127.0.0.1", broker.port, client_id="stopping", timeout_s=10
+        )
+        calls = [
+            asyncio.create_task(connection.call(ApiKey.PRODUCE, 9, produce("stopping", value)))
+            for value in VALUES
+        ]
+        async with asyncio.timeout(10):
+            while not fault.bites.broken:  # noqa: ASYNC110 - nobody tells of it
+                await asyncio.sleep(0.005)
+        broker.signal(signal.SIGTERM)
+        answers = await asyncio.gather(*calls)
+        connection.close()
+        return [each.responses[0].partition_responses[0] for each in answers]
+
+    answered = asyncio.run(answers())
+    assert {ErrorCode(int(each.error_code)) for each in answered} == {ErrorCode.NONE}
+    assert [int(each.base_offset) for each in answered] == list(range(len(VALUES)))
+    assert broker.wait_ended() == 0
+    fault.heal()
+    broker.start()
+    cluster.wait_served()
+    assert [value for _, value in read_all(cluster.bootstrap, "stopping", 1)[0]] == VALUES
 
 
 def test_servers_work_with_the_library_loaded_and_no_rule(cluster: Cluster) -> None:
