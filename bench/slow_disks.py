@@ -44,7 +44,7 @@ SETTINGS = {
     "replica.high.watermark.checkpoint.interval.ms": "1000",
 }
 DROPPED_CONFIG = {
-    "segment_bytes": str(64 << 10),
+    "internal_segment_bytes": str(64 << 10),
     "retention_bytes": str(128 << 10),
     "file_delete_delay_ms": "1000",
 }

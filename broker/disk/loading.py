@@ -1,10 +1,10 @@
-"""Loads the logs of all directories at start, and closes them in order at the end.
+"""Loads the logs of all directories at start.
 
 Each directory works on its own thread, so the slowest disk decides how long it takes. A directory
 that fails while it is loaded goes offline, and the others serve. An entry that is no partition
 directory (`lost+found`) is left alone with a warning; Apache Kafka refuses to start over it.
 
-Source: `kafka.log.LogManager.loadLogs`, `shutdown`.
+Source: `kafka.log.LogManager.loadLogs`.
 """
 
 from __future__ import annotations

@@ -28,7 +28,9 @@ SEGMENT_BYTES = 4_000
 
 def filled(scene: Scene, replicas: list[list[int]]) -> Ledger:
     """A topic whose partitions have many segments, on the disk for certain."""
-    topic = scene.topic_at(replicas, segment_bytes=str(SEGMENT_BYTES), min_insync_replicas="1")
+    topic = scene.topic_at(
+        replicas, internal_segment_bytes=str(SEGMENT_BYTES), min_insync_replicas="1"
+    )
     ledger = Ledger(scene.cluster, topic, len(replicas))
     for _ in range(12):
         ledger.produce(4 * len(replicas), size=300)
