@@ -63,6 +63,19 @@ def test_five_batches_are_remembered():
     assert refusal(state, header(0)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
+def test_five_batches_are_remembered_over_a_restart():
+    state = state_after(*(header(number, offset=number) for number in range(6)))
+
+    read = ProducerState.decode(PATH, state.encode(with_earlier=True))
+
+    assert read == state
+    for number in range(1, 6):
+        assert read.check(header(number)) == Duplicate(
+            base_offset=number, last_offset=number, timestamp=1000
+        )
+    assert refusal(read, header(0)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
 def test_the_next_sequence_is_accepted_and_a_gap_is_not():
     state = state_after(header(0, 3))
 
@@ -162,7 +175,7 @@ def test_snapshot_has_kafkas_layout():
     assert ProducerState().encode().hex() == "000148674bc700000000"
 
 
-def test_a_snapshot_keeps_only_the_last_batch():
+def test_what_kafka_reads_of_a_snapshot_has_only_the_last_batch():
     state = state_after(header(0, 2, offset=10), header(2, 3, offset=12))
 
     read = ProducerState.decode(PATH, state.encode())

@@ -410,6 +410,22 @@ def test_a_future_log_becomes_the_current_one(tmp_path):
     log.abandon()
 
 
+def test_a_clean_stop_forgets_no_batch_of_a_producer(make_log):
+    box = make_log()
+    for sequence in range(6):
+        box.append(producer=(7, 0, sequence))
+    known = box.log.producers.entry(7).batches
+    assert len(known) == 5
+    box.log.close(clean=True)
+
+    log = DirectLog.load(
+        box.fs, box.directory, box.config, clean=True, recovery_point=6, log_start_offset=0
+    )
+
+    assert log.producers.entry(7).batches == known
+    log.abandon()
+
+
 def test_a_closed_or_abandoned_log_can_be_abandoned_again(make_log):
     box = make_log()
     box.append()
