@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
 from jbodlab.ids import BrokerId
-from tests.cluster.harness import directory_id
+from tests.cluster.harness import directory_id, wait_for
 from tests.cluster.scenes import Scene, Stage
 from tests.kafka.tools import CONFIGS, TOPICS, KafkaTools
 
@@ -31,6 +31,21 @@ def tool(scene: Scene, kafka_tools: KafkaTools) -> Tool:
     return run
 
 
+def wait_shown(tool: Tool, *arguments: str, shown: Sequence[str], gone: Sequence[str] = ()) -> None:
+    """Wait until a tool shows what it should: any broker may answer it, also one that has not heard
+    yet of what another one passed on.
+    """
+    found: list[str] = []
+
+    def is_right() -> bool:
+        code, out = tool(*arguments)
+        assert code == 0, out
+        found[:] = [out]
+        return all(each in out for each in shown) and not any(each in out for each in gone)
+
+    wait_for(f"{shown} and not {gone}", is_right, last_seen=lambda: found)
+
+
 def test_topic_configs_are_changed_and_shown(scene: Scene, tool: Tool) -> None:
     scene.create("shown", 2, 2, retention_ms="70000")
     entity = ("--entity-type", "topics", "--entity-name", "shown")
@@ -40,16 +55,12 @@ def test_topic_configs_are_changed_and_shown(scene: Scene, tool: Tool) -> None:
         *(*entity, "--alter", "--add-config", changes, "--delete-config", "retention.ms"),
     )
     assert (code, out.strip()) == (0, "Completed updating config for topic shown.")
-    code, out = tool(CONFIGS, *entity, "--describe")
-    assert code == 0
-    assert "max.message.bytes=5000 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:" in out
-    assert "leader.replication.throttled.replicas=0:1,1:2 " in out
-    assert "retention.ms=" not in out
-    code, out = tool(TOPICS, "--describe", "--topic", "shown")
-    assert code == 0
-    first = out.splitlines()[0]
-    assert "PartitionCount: 2" in first
-    assert "max.message.bytes=5000" in first
+    changed = "max.message.bytes=5000 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:"
+    throttled = "leader.replication.throttled.replicas=0:1,1:2 "
+    describe = (CONFIGS, *entity, "--describe")
+    wait_shown(tool, *describe, shown=(changed, throttled), gone=("retention.ms=",))
+    describe = (TOPICS, "--describe", "--topic", "shown")
+    wait_shown(tool, *describe, shown=("PartitionCount: 2", "max.message.bytes=5000"))
     code, out = tool(CONFIGS, *entity, "--alter", "--add-config", "nope=1")
     assert code == 1
     assert "Unknown topic config name: nope" in out
@@ -67,10 +78,10 @@ def test_directories_are_cordoned_and_brokers_configured(scene: Scene, tool: Too
     assert registered.cordoned_directories == (directory_id(closed),)
     code, out = tool(CONFIGS, *default, *add, "log.retention.ms=99999999")
     assert code == 0
-    code, out = tool(CONFIGS, "--entity-type", "brokers", "--describe")
-    assert code == 0
-    assert f"cordoned.log.dirs={closed} sensitive=false" in out
-    assert "synonyms={DYNAMIC_DEFAULT_BROKER_CONFIG:log.retention.ms=99999999}" in out
+    described = (CONFIGS, "--entity-type", "brokers", "--describe")
+    cordoned = f"cordoned.log.dirs={closed} sensitive=false"
+    retained = "synonyms={DYNAMIC_DEFAULT_BROKER_CONFIG:log.retention.ms=99999999}"
+    wait_shown(tool, *described, shown=(cordoned, retained))
     code, out = tool(CONFIGS, *entity, "--alter", "--delete-config", "cordoned.log.dirs")
     assert code == 0
     assert cluster.image().cluster.brokers[BrokerId(1)].cordoned_directories == ()
@@ -79,8 +90,7 @@ def test_directories_are_cordoned_and_brokers_configured(scene: Scene, tool: Too
     assert "Cannot update these configs dynamically: node.id" in out
     code, out = tool(CONFIGS, *default, "--alter", "--delete-config", "log.retention.ms")
     assert code == 0
-    code, out = tool(CONFIGS, "--entity-type", "brokers", "--describe")
-    assert (code, "log.retention.ms=99999999" in out) == (0, False)
+    wait_shown(tool, *described, shown=(), gone=("log.retention.ms=99999999",))
 
 
 def test_quotas_of_clients_are_kept_told_and_removed(scene: Scene, tool: Tool) -> None:
@@ -94,6 +104,14 @@ def test_quotas_of_clients_are_kept_told_and_removed(scene: Scene, tool: Tool) -
         assert code == 0, out
         return sorted(line for line in out.splitlines() if line)
 
+    def wait_described(kinds: tuple[str, ...], wanted: list[str]) -> None:
+        # The broker that is asked may hear of a change later than the one that passed it on.
+        wait_for(
+            f"quotas of {kinds} as wanted",
+            lambda: described(*kinds) == wanted,
+            last_seen=lambda: (wanted, described(*kinds)),
+        )
+
     client = ("--entity-type", "clients", "--entity-name", "c1")
     quotas = "consumer_byte_rate=5000000,request_percentage=200"
     alter("--client-defaults", "--add-config", "producer_byte_rate=100000000")
@@ -104,17 +122,14 @@ def test_quotas_of_clients_are_kept_told_and_removed(scene: Scene, tool: Tool) -
     # As Apache Kafka 4.3.1 prints them.
     default = "Quota configs for the default client-id are producer_byte_rate=1.0E8"
     of_c1 = "Quota configs for client-id 'c1' are"
-    assert described("clients") == sorted(
-        (default, f"{of_c1} consumer_byte_rate=5000000.0, request_percentage=200.0")
-    )
-    assert described("users", "clients") == [
-        "Quota configs for user-principal 'u1', the default client-id are "
-        "consumer_byte_rate=5000001.0"
-    ]
+    both = sorted((default, f"{of_c1} consumer_byte_rate=5000000.0, request_percentage=200.0"))
+    wait_described(("clients",), both)
+    of_u1 = "Quota configs for user-principal 'u1', the default client-id are "
+    wait_described(("users", "clients"), [f"{of_u1}consumer_byte_rate=5000001.0"])
 
     scene.bounce_controller(kill=True)
     alter(*client, "--delete-config", "consumer_byte_rate")
-    assert described("clients") == sorted((default, f"{of_c1} request_percentage=200.0"))
+    wait_described(("clients",), sorted((default, f"{of_c1} request_percentage=200.0")))
 
     code, out = tool(CONFIGS, "--alter", *client, "--add-config", "controller_mutation_rate=5")
     assert code == 1
@@ -122,4 +137,5 @@ def test_quotas_of_clients_are_kept_told_and_removed(scene: Scene, tool: Tool) -
     alter(*client, "--delete-config", "request_percentage")
     alter("--client-defaults", "--delete-config", "producer_byte_rate")
     alter(*user, *default_client, "--delete-config", "consumer_byte_rate")
-    assert described("clients") == described("users", "clients") == []
+    wait_described(("clients",), [])
+    wait_described(("users", "clients"), [])
