@@ -34,6 +34,8 @@ FACTORS = (1, 3)
 FAULTS = ("chmod000", "readonly", "file", "delete")
 
 MOVE_RUNS = 5
+SYNC_MS = 5.0
+"""Of disks under many partitions."""
 SYNC_DELAYS_MS = (10.0, 40.0)
 SLOW_PARTITIONS = 300
 PARTS = ("start", "failover", "throughput", "slow disks", "partitions", "moves", "decode", "checks")
@@ -147,8 +149,8 @@ def measure_moves(megabytes: int, rows: list[Row]) -> list[dict[str, Any]]:
 
 def measure_partitions(name: str, make: MAKE, partitions: int, rows: list[Row]) -> dict[str, Any]:
     """Measure one cluster with many partitions."""
-    one = many_partitions(make, partitions)
-    label = f"{name}: {partitions} partitions"
+    one = many_partitions(make, partitions, SYNC_MS)
+    label = f"{name}: {partitions} partitions, syncs of {SYNC_MS:.0f} ms"
     rows.append((f"{label}, created, s", f"{one.created_s:.1f}"))
     total = sum(one.resident_mb.values())
     rows.append((f"{label}, resident, 4 processes, MB", f"{total:.0f}"))
@@ -160,7 +162,8 @@ def measure_partitions(name: str, make: MAKE, partitions: int, rows: list[Row]) 
     rows.append((f"{label}, restart of a broker, s", restart))
     leaders = f"{one.last_leader_ms:.0f}  ({one.moved} leaders, {one.brokers_seen} brokers alive)"
     rows.append((f"{label}, chmod 000 to the last new leader, ms", leaders))
-    rows.append((f"{label}, longest gap meanwhile, ms", f"{one.longest_gap_ms:.0f}"))
+    rows.append((f"{label}, chmod 000 to the last written again, ms", f"{one.last_written_ms:.0f}"))
+    rows.append((f"{label}, longest gap of one of them, ms", f"{one.longest_gap_ms:.0f}"))
     return asdict(one)
 
 

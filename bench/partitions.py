@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.measure import MAKE, cpu_seconds, fresh, median, percentile, resident_mb
-from tests.cluster.harness import Cluster, Load, wait_for
+from bench.writes import Writes
+from tests.cluster.harness import Cluster, wait_for
 
 PARTITIONS_PER_TOPIC = 100
 FACTOR = 3
@@ -20,6 +20,8 @@ SETTLE_S = 10.0
 IDLE_S = 10.0
 MESSAGES = 1_000
 MESSAGES_PER_S = 200
+WRITES_PER_S = 1_500
+"""Messages over all partitions of the directory that is lost."""
 DEADLINE_S = 300.0
 
 Leaders = dict[tuple[str, int], int]
@@ -35,7 +37,8 @@ class ManyPartitions:
         ack_p50_ms: From sending one message to its acknowledgement by all replicas; p99 likewise.
         moved: Leaders in the directory that is taken away with `chmod 000`.
         last_leader_ms: From there to the last of them being led elsewhere.
-        longest_gap_ms: Longest time without an acknowledgement around that.
+        last_written_ms: From there to the last of them acknowledging records again.
+        longest_gap_ms: Longest time without an acknowledgement of any of them around that.
         brokers_seen: The fewest brokers that were listed meanwhile; one that misses its heartbeats
             is not.
         stop_s: Clean stop of one broker.
@@ -51,6 +54,7 @@ class ManyPartitions:
     ack_p99_ms: float
     moved: int
     last_leader_ms: float
+    last_written_ms: float
     longest_gap_ms: float
     brokers_seen: int
     stop_s: float
@@ -58,10 +62,20 @@ class ManyPartitions:
     isr_s: float
 
 
-def many_partitions(make: MAKE, partitions: int) -> ManyPartitions:
-    """Create that many partitions and measure each thing once, in one cluster."""
+def many_partitions(make: MAKE, partitions: int, sync_ms: float) -> ManyPartitions:
+    """Create that many partitions and measure each thing once, in one cluster.
+
+    Args:
+        make: Makes the cluster.
+        partitions: How many.
+        sync_ms: How much longer each sync of a log directory takes.
+    """
     with fresh(make) as cluster:
+        for broker in cluster.brokers:
+            broker.preload()
         cluster.start()
+        for log_dir in (one for broker in cluster.brokers for one in broker.log_dirs):
+            log_dir.slows(sync_ms)
         created_s = _create(cluster, partitions)
         time.sleep(SETTLE_S)
         cpu = cpu_seconds(cluster)
@@ -71,7 +85,7 @@ def many_partitions(make: MAKE, partitions: int) -> ManyPartitions:
         resident = resident_mb(cluster)
         stop_s, restart_s, isr_s = _restart(cluster, partitions)
         time.sleep(SETTLE_S)
-        moved, last_leader_s, gap_s, brokers_seen = _lose_directory(cluster)
+        moved, last_leader_s, last_written_s, gap_s, brokers_seen = _lose_directory(cluster)
         return ManyPartitions(
             partitions=partitions,
             created_s=created_s,
@@ -81,6 +95,7 @@ def many_partitions(make: MAKE, partitions: int) -> ManyPartitions:
             ack_p99_ms=percentile(acks_ms, 0.99),
             moved=moved,
             last_leader_ms=last_leader_s * 1e3,
+            last_written_ms=last_written_s * 1e3,
             longest_gap_ms=gap_s * 1e3,
             brokers_seen=brokers_seen,
             stop_s=stop_s,
@@ -172,7 +187,7 @@ def _restart(cluster: Cluster, partitions: int) -> tuple[float, float, float]:
     return stopped - begin, ready - stopped, time.monotonic() - stopped
 
 
-def _lose_directory(cluster: Cluster) -> tuple[int, float, float, int]:
+def _lose_directory(cluster: Cluster) -> tuple[int, float, float, float, int]:
     """Take a directory from the broker that leads most; returns what happened."""
     before, _ = _leaders(cluster.admin())
     counts = {broker: list(before.values()).count(broker) for broker in cluster.broker_ids}
@@ -183,7 +198,7 @@ def _lose_directory(cluster: Cluster) -> tuple[int, float, float, int]:
     others = [f"127.0.0.1:{cluster.node(b).port}" for b in cluster.broker_ids if b != victim]
     watcher = AdminClient({"bootstrap.servers": ",".join(others), "log_level": 0})
     _leaders(watcher)
-    with Load(cluster.bootstrap, f"{TOPIC}-0") as load:
+    with Writes(cluster.bootstrap, sorted(moving), WRITES_PER_S / len(moving)) as writes:
         time.sleep(3)
         directory.chmod(0)
         begin = time.monotonic()
@@ -196,11 +211,11 @@ def _lose_directory(cluster: Cluster) -> tuple[int, float, float, int]:
                 break
             assert now < begin + DEADLINE_S, "leaders stay in the directory"
             time.sleep(0.02)
-        time.sleep(3)
+        time.sleep(5)
         brokers_seen = min(brokers_seen, _leaders(watcher)[1])
-    times = [t for t in load.times if t > begin - 1]
-    gap_s = max(b - a for a, b in pairwise(times))
-    return len(moving), now - begin, gap_s, brokers_seen
+    assert not writes.errors, writes.errors[:3]
+    gap_s, last = writes.longest_outage(begin)
+    return len(moving), now - begin, last - begin, gap_s, brokers_seen
 
 
 def _leaders(admin: AdminClient) -> tuple[Leaders, int]:
