@@ -172,6 +172,8 @@ class BrokerServer:
         await disks.look()
         replicas.start()
         link.feed.begin_publishing()
+        # What came since the logs were loaded has taken replicas away that nobody will ask for.
+        replicas.put_strays_aside(link.feed.image)
         await disks.start()
         await replicas.reports.all_known()
         await link.unfence()

@@ -84,6 +84,17 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         _running_unit = None
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, object, object]:
+    """After the last test what all have shared is closed, processes and mounts included."""
+    global _running_unit
+    if nextitem is None:
+        _running_unit = None
+    return (yield)
+
+
 def _refuse_processes(event: str, args: tuple[Any, ...]) -> None:
     if _running_unit is not None and event in STARTS:
         pytest.fail(

@@ -103,6 +103,10 @@ class Replicas:
             )
         )
 
+    def put_strays_aside(self, image: MetadataImage) -> None:
+        """Put logs aside whose replicas have left this broker while they were loaded."""
+        self.manager.placement.put_strays_aside(self.loading_rules(image).is_stray)
+
     def start(self) -> None:
         """Begin to look after the replicas; they come with the metadata."""
         self.manager.start()

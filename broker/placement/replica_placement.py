@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from broker.disk.disk_space import FILES_BYTES
+from broker.disk.loading import IsStray
 from broker.disk.log_dir import LogDir
 from broker.disk.log_dirs import LogDirs
 from broker.disk.logs_in_use import LogInUse
@@ -265,6 +266,13 @@ class ReplicaPlacement:
         renamed = self.writer(log_dir).run_until_room(put_aside)
         self._renames[topic_partition] = renamed
         renamed.add_done_callback(partial(self._put_aside_done, topic_partition))
+
+    def put_strays_aside(self, is_stray: IsStray) -> None:
+        """Put the logs aside that were loaded for replicas which have left this broker since."""
+        for topic_partition, (log, _) in list(self._loaded.items()):
+            if log.log_dir.is_online and is_stray(topic_partition, log.files.topic_id):
+                del self._loaded[topic_partition]
+                self.put_aside(topic_partition, log.files, log.log_dir)
 
     def _put_aside_done(
         self, topic_partition: TopicPartition, future: asyncio.Future[Path]

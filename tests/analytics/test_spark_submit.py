@@ -23,7 +23,8 @@ from tests.kafka.jars import NoKafkaError
 REPOSITORY = Path(__file__).parent.parent.parent
 DEADLINE_S = 240
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+# A master, two workers, a driver and a store beside everything else: five minutes of two cores.
+pytestmark = [pytest.mark.spark, pytest.mark.soak, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +89,7 @@ def test_the_tables_are_whole_although_a_worker_is_lost_in_the_middle_of_the_run
         out, errors = run.communicate(timeout=DEADLINE_S)
     finally:
         kill_session(run)
+        run.communicate()
 
     assert run.returncode == 0, out[-2000:] + errors[-4000:]
     assert here.report in out

@@ -60,6 +60,23 @@ def test_log_of_a_topic_that_was_replaced_meanwhile_is_kept_as_stray(tmp_path: P
     placed(tmp_path, test)
 
 
+def test_log_whose_replica_left_while_it_was_loaded_is_kept_as_stray(tmp_path: Path) -> None:
+    async def test(placement: ReplicaPlacement) -> None:
+        first, second = placement.log_dirs.all
+        gone, ours = make_log(first.path, 0), make_log(second.path, 1)
+        placement.add_loaded(gone, first, 0)
+        placement.add_loaded(ours, second, 0)
+
+        placement.put_strays_aside(lambda found, topic_id: (found, topic_id) == (TP, TOPIC_ID))
+
+        await eventually(lambda: all(name.endswith("-stray") for name in names_in(first.path)))
+        assert names_in(second.path) == ["orders-1"]
+        assert placement.find(TP, OLD) is None
+        assert placement.find(topic_partition(1), OLD) is not None
+
+    placed(tmp_path, test)
+
+
 def test_log_found_in_a_directory_that_failed_since_is_not_created_elsewhere(
     tmp_path: Path,
 ) -> None:
