@@ -137,18 +137,21 @@ class CheckpointWriter:
             self._write(log_dir, name).add_done_callback(_drop_error)
 
     def _write(self, log_dir: LogDir, name: str) -> asyncio.Future[None]:
-        """Have one file written; who asks while that waits for its turn is answered with it."""
+        """Have one file written; who asks while that waits for its turn is answered with it.
+
+        Each gets a future of its own: one that is cancelled takes nothing away from the others.
+        """
         pending = self._pending.setdefault(log_dir, {})
         known = pending.get(name)
         if known is not None:
-            return known
+            return asyncio.shield(known)
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         answer.add_done_callback(_drop_error)
         pending[name] = answer
         # Everything queued before it is done first; only then is looked at what is to be written.
         turn = log_dir.upkeep(_nothing)
         turn.add_done_callback(partial(self._turn_came, log_dir, name, answer))
-        return answer
+        return asyncio.shield(answer)
 
     def _turn_came(
         self,

@@ -54,6 +54,29 @@ def test_each_directory_gets_the_offsets_of_its_own_replicas(tmp_path: Path) -> 
     run(body)
 
 
+def test_who_is_cancelled_takes_nothing_from_others_that_wait_for_the_same_checkpoint(
+    tmp_path: Path,
+) -> None:
+    async def body() -> None:
+        log_dirs = make_log_dirs(tmp_path, 1)
+        hosted = Hosted()
+        log = make_log(tmp_path / "d1", 0)
+        append(log)
+        hosted.put(log, 1)
+        writer = make_writer(log_dirs, hosted)
+        first = writer.write_high_watermarks(log_dirs.all[0])
+        second = writer.write_high_watermarks(log_dirs.all[0])
+
+        first.cancel()
+
+        await second
+        path = tmp_path / "d1" / "replication-offset-checkpoint"
+        assert read_offsets(FS, path) == {topic_partition(0): 1}
+        log_dirs.stop()
+
+    run(body)
+
+
 def test_an_unchanged_checkpoint_is_not_written_again(tmp_path: Path) -> None:
     async def body() -> None:
         log_dirs = make_log_dirs(tmp_path, 1)
