@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import runpy
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from pyarrow import fs
 
 from analytics.job.output import MANIFEST
 from analytics.tables.catalog import TABLES
+from lab.cluster.waiting import wait_for
 from tests.analytics.s3_server import NoServerError, S3Server, s3_server
 from tests.analytics.shared import Replayed
 from tests.analytics.standalone_spark import StandaloneSpark, kill_session, standalone_spark
@@ -61,13 +61,6 @@ def tables_of(files: object, root: str) -> dict[str, list[str]]:
     return found
 
 
-def wait_for(what: str, holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not holds():
-        assert time.monotonic() < deadline, f"waited for {what}"
-        time.sleep(0.05)
-
-
 def test_the_tables_are_whole_although_a_worker_is_lost_in_the_middle_of_the_run(
     store: S3Server,
     cluster: StandaloneSpark,
@@ -83,7 +76,11 @@ def test_the_tables_are_whole_although_a_worker_is_lost_in_the_middle_of_the_run
 
     run = cluster.submit(starter, archive, arguments, store.variables)
     try:
-        wait_for("rows of partitions", lambda: is_written(store, "outages") or is_over(run))
+        wait_for(
+            "rows of partitions",
+            lambda: is_written(store, "outages") or is_over(run),
+            DEADLINE_S,
+        )
         assert not is_over(run), run.communicate()
         cluster.kill_worker(1)
         out, errors = run.communicate(timeout=DEADLINE_S)
