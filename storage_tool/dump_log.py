@@ -23,6 +23,7 @@ from jbodlab.log import names
 from storage_tool.dump import contents, dialect
 from storage_tool.dump import logs as log_files
 from storage_tool.dump.contents import Contents, MetadataContents, PlainContents
+from storage_tool.dump.group_contents import GroupContents
 from storage_tool.dump.indexes import IndexDump, IndexOptions
 from storage_tool.dump.logs import LogDump, LogOptions
 from storage_tool.dump.options import DEFAULT_DECODER, UNSUPPORTED, DumpParser, parser
@@ -129,6 +130,8 @@ def _contents(options: argparse.Namespace) -> Contents | None:
     """Return how payloads are read, `None` if they are not."""
     if options.cluster_metadata_decoder:
         return MetadataContents()
+    if options.offsets_decoder:
+        return GroupContents()
     chosen = (options.key_decoder_class, options.value_decoder_class)
     if options.print_data_log or any(chosen):
         key, value = (contents.plain_decoder(name or DEFAULT_DECODER) for name in chosen)

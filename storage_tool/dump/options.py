@@ -10,7 +10,6 @@ DESCRIPTION = "Prints what is in log segments, snapshots, indexes and producer s
 DEFAULT_DECODER = "org.apache.kafka.tools.api.StringDecoder"
 
 UNSUPPORTED = (
-    ("--offsets-decoder", "__consumer_offsets"),
     ("--transaction-log-decoder", "__transaction_state"),
     ("--remote-log-metadata-decoder", "__remote_log_metadata"),
     ("--share-group-state-decoder", "__share_group_state"),
@@ -36,6 +35,7 @@ def parser() -> DumpParser:
     add = top.add_argument
     add("--files", metavar="FILE,...", help="REQUIRED: files to print, with commas between them")
     add("--cluster-metadata-decoder", action="store_true", help="read records of the metadata log")
+    add("--offsets-decoder", action="store_true", help="read records of __consumer_offsets")
     add("--print-data-log", action="store_true", help="print keys and payloads of records")
     add("--deep-iteration", action="store_true", help="print records, not only batches")
     add("--skip-record-metadata", action="store_true", help="of records, print only the payload")

@@ -1,0 +1,1 @@
+"""The records of `__consumer_offsets`: what a group coordinator keeps in its log."""
