@@ -1,4 +1,4 @@
-"""Writes the checkpoint files of every directory: high watermarks, recovery points, log starts.
+"""Writes the checkpoint files of every directory: high watermarks, recovery points and others.
 
 All of a directory's files are written by its upkeep, and only when their content changed. A closed
 segment that is not on the disk yet is synced before its recovery point is written, so that an
@@ -82,6 +82,13 @@ class CheckpointWriter:
                 partial(self._everywhere, self.write_log_starts),
                 initial_delay_ms=initial_delay_ms,
             ),
+            # A follower has gaps of offsets that its leader's compaction has left.
+            PeriodicTask(
+                "checkpoint of cleaner offsets",
+                log_start_interval_ms,
+                partial(self._everywhere, self.write_cleaner_offsets),
+                initial_delay_ms=initial_delay_ms,
+            ),
         )
 
     def start(self) -> None:
@@ -123,14 +130,19 @@ class CheckpointWriter:
         await asyncio.gather(
             self._write(log_dir, names.HIGH_WATERMARK_FILE),
             self._write(log_dir, names.RECOVERY_POINT_FILE),
+            self._write(log_dir, names.CLEANER_OFFSET_FILE),
         )
 
     def write_log_starts(self, log_dir: LogDir) -> asyncio.Future[None]:
         """Write `log-start-offset-checkpoint` of one directory if it changed."""
         return self._write(log_dir, names.LOG_START_OFFSET_FILE)
 
+    def write_cleaner_offsets(self, log_dir: LogDir) -> asyncio.Future[None]:
+        """Write `cleaner-offset-checkpoint` of one directory if it changed."""
+        return self._write(log_dir, names.CLEANER_OFFSET_FILE)
+
     def write_all(self, log_dir: LogDir) -> None:
-        """Write all three anew, as a replica has come to a directory or left it."""
+        """Write all of them anew, as a replica has come to a directory or left it."""
         if log_dir.state is not LogDirState.ONLINE:
             return
         for name in CONTENTS:
@@ -243,8 +255,21 @@ def high_watermarks(logs: Logs) -> Offsets:
     }
 
 
+def cleaner_offsets(logs: Logs) -> Offsets:
+    """Return the content of `cleaner-offset-checkpoint`.
+
+    Logs that were never compacted, and miss no offsets, are not listed.
+    """
+    return {
+        log.topic_partition: cleaned_to
+        for log, _ in logs
+        if (cleaned_to := log.state.checkpointed_cleaned_to) is not None
+    }
+
+
 CONTENTS: Mapping[str, Callable[[Logs], Offsets]] = {
     names.HIGH_WATERMARK_FILE: high_watermarks,
     names.LOG_START_OFFSET_FILE: log_start_offsets,
     names.RECOVERY_POINT_FILE: recovery_points,
+    names.CLEANER_OFFSET_FILE: cleaner_offsets,
 }

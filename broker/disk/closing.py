@@ -106,6 +106,7 @@ class _Closing(NamedTuple):
     recovery_point_before: int
     log_start_offset: int | None
     high_watermark: int
+    cleaned_to: int | None
 
     @classmethod
     def of(cls, each: LogInUse) -> _Closing:
@@ -125,6 +126,7 @@ class _Closing(NamedTuple):
             recovery_point_before,
             state.start_offset if state.start_offset > first else None,
             high_watermark,
+            state.disk.cleaned_to,
         )
 
 
@@ -165,6 +167,12 @@ def _close_directory(
         path / names.HIGH_WATERMARK_FILE,
         {each.files.topic_partition: each.high_watermark for each in closing},
     )
+    cleaned = {
+        each.files.topic_partition: each.cleaned_to
+        for each in closing
+        if each.cleaned_to is not None
+    }
+    write_offsets(fs, path / names.CLEANER_OFFSET_FILE, cleaned)
     if behind:
         raise WaitsForRoomError(behind[0].files.topic_partition)
     if any(each.sync.names for each in closed):

@@ -128,7 +128,7 @@ class ConditionMonitor:
         self._due_s = float("inf")
         self._degraded = DegradedLogDirs()
         self._task: asyncio.Task[None] | None = None
-        self._looks: set[asyncio.Task[None]] = set()
+        self._looks: dict[asyncio.Task[None], None] = {}
 
     def add_listener(self, listener: LogDirConditionListener) -> None:
         """Add who is told of changes; the listeners are told in the order they were added."""
@@ -208,8 +208,8 @@ class ConditionMonitor:
 
     def _look_soon(self, log_dir: LogDir) -> asyncio.Task[None]:
         task = asyncio.create_task(self._look(log_dir), name=f"look at {log_dir.path}")
-        self._looks.add(task)
-        task.add_done_callback(self._looks.discard)
+        self._looks[task] = None
+        task.add_done_callback(self._looks.pop)
         return task
 
     async def _look(self, log_dir: LogDir) -> None:

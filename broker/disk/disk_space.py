@@ -140,6 +140,15 @@ class DiskSpace:
             return True
         return not self.is_full and self.usable_bytes - size_bytes >= self.reserved_bytes
 
+    def holds(self, size_bytes: int) -> bool:
+        """Return whether something fits that makes more room than it takes, the reserve included.
+
+        Compaction writes what is left of segments before these go.
+        """
+        return self.denial is None and (
+            self.usable_bytes is None or self.usable_bytes >= size_bytes
+        )
+
     def takes_files(self, size_bytes: int = FILES_BYTES) -> bool:
         """Return whether an empty replica may be created, for want of a directory with room."""
         if self.denial is not None:

@@ -192,6 +192,7 @@ def _load_directory(
     points = found[names.RECOVERY_POINT_FILE]
     starts = found[names.LOG_START_OFFSET_FILE]
     high_watermarks = found[names.HIGH_WATERMARK_FILE]
+    cleaned_to = found[names.CLEANER_OFFSET_FILE]
     loaded: list[FoundLog] = []
     try:
         for name in _partition_dirs(fs, path, is_stray, is_ours, in_use, log_dir.outside.new_hex):
@@ -205,6 +206,7 @@ def _load_directory(
                     clean=clean,
                     recovery_point=points.get(topic_partition, 0),
                     log_start_offset=starts.get(topic_partition, 0),
+                    cleaned_to=cleaned_to.get(topic_partition),
                 )
             except ReplicaLostError as error:
                 logger.warning("removed by somebody while it was loaded: %s", error)
@@ -231,7 +233,7 @@ def _lower_checkpoints(
     loaded: Sequence[FoundLog],
 ) -> None:
     """Replace what lies above what there is, or where a cut may be made, before anything is."""
-    for name in (names.RECOVERY_POINT_FILE, names.HIGH_WATERMARK_FILE):
+    for name in (names.RECOVERY_POINT_FILE, names.HIGH_WATERMARK_FILE, names.CLEANER_OFFSET_FILE):
         offsets = CONTENTS[name](loaded)
         if any(offset < found[name].get(key, 0) for key, offset in offsets.items()):
             write_offsets(fs, path / name, {**found[name], **offsets})

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Self, TypeVar
 
-from broker.disk.condition import HEALTHY
+from broker.disk.condition import HEALTHY, space_text
 from broker.disk.disk_space import DirectorySpace
 from broker.disk.executor import DirectoryExecutor
 from broker.disk.fence import Fence, FencedDisk
@@ -26,7 +26,8 @@ from broker.disk.lifecycle import LogDirEvent, LogDirState, next_state
 from broker.disk.replica_files import ReplicaFiles
 from broker.disk.slowness import IoSamples
 from jbodlab import kafka_uuid
-from jbodlab.errors import LogDirError
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError, LogDirError
 from jbodlab.ids import DirectoryId
 from jbodlab.log.directory_files import DirectoryFiles
 from jbodlab.log.filesystem import Disk, FileSystem
@@ -225,6 +226,18 @@ class LogDir:
         """Let the threads end when their queues are empty."""
         self._serving.stop()
         self._upkeep.stop()
+
+    def check_room(self, size_bytes: int) -> None:
+        """Check that records of this size may still be written.
+
+        Raises:
+            KafkaError: KAFKA_STORAGE_ERROR, it is full; clients try again, elsewhere if they can.
+        """
+        if not self.space.takes(size_bytes):
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"log directory {self.path} is full: {space_text(self.space.disk)}",
+            )
 
     def no_space(self, cause: str) -> None:
         """Take notice that the disk took no more, whatever it had said of its room: it is FULL."""

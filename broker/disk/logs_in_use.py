@@ -6,12 +6,15 @@ import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from broker.disk.log_cleaning import LogCleaning
 from broker.disk.log_dir import LogDir
 from jbodlab.ids import TopicPartition
+from jbodlab.log.compaction_plan import CleanedSegment
 from jbodlab.log.instructions import Instructions, SyncRequest
 from jbodlab.log.loaded_log import LoadedLog
 from jbodlab.log.log_files import LogFiles
 from jbodlab.log.log_state import LogState
+from jbodlab.log.segments import ClosedSegment
 
 
 class LogWithState(Protocol):
@@ -32,6 +35,28 @@ class OwnedLog(LogWithState, Protocol):
     @property
     def files(self) -> LogFiles:
         """Its files."""
+
+    @property
+    def cleaning(self) -> LogCleaning:
+        """Whether it may be compacted."""
+
+    @property
+    def is_held(self) -> bool:
+        """Whether somebody holds it; see `hold`."""
+
+    def hold(self) -> None:
+        """Let nothing begin to cut or drop anything, until `release`."""
+
+    def release(self) -> None:
+        """Let changes go on."""
+
+    def replace(
+        self, former: Sequence[ClosedSegment], cleaned: Sequence[CleanedSegment], now_ms: int
+    ) -> asyncio.Future[None]:
+        """Put what compaction has left of segments in their place; see `LogState.replace`.
+
+        The future is done when that is carried out, or waits for room.
+        """
 
     @property
     def is_blocked(self) -> bool:

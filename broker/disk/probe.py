@@ -65,7 +65,7 @@ class LogDirProbe:
         self._interval_s = interval_ms / 1000
         self._deadline_ms = deadline_ms
         self._looked = looked
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
         self._is_probing = False
 
     def start(self) -> None:
@@ -96,8 +96,8 @@ class LogDirProbe:
                 name=f"watch {log_dir.path}",
             ),
         ):
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._tasks[task] = None
+            task.add_done_callback(self._tasks.pop)
 
     async def _probe(self, log_dir: LogDir) -> None:
         loop = asyncio.get_running_loop()

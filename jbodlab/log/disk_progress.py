@@ -22,6 +22,7 @@ class DiskProgress:
     __slots__ = (
         "_cuts_ahead",
         "_unsynced_snapshots",
+        "cleaned_to",
         "cut_count",
         "epochs_unsynced",
         "names_unsynced",
@@ -35,6 +36,9 @@ class DiskProgress:
         self.recovery_point = recovery_point
         self.snapshots = sorted(snapshots)
         self.cut_count = 0
+        """How often what lies at a known place was changed: by a cut, or by compaction."""
+        self.cleaned_to: int | None = None
+        """Below it the log was compacted. None: it never was, and no offsets are missing in it."""
         self.epochs_unsynced = False
         self.names_unsynced = names_unsynced
         self._cuts_ahead: list[int] = []
@@ -78,7 +82,19 @@ class DiskProgress:
         """Take notice that the log ends earlier now."""
         self.cut_count += 1
         self.recovery_point = min(self.recovery_point, end_offset)
+        if self.cleaned_to is not None:
+            self.cleaned_to = min(self.cleaned_to, end_offset)
         self.names_unsynced = True
+
+    def was_replaced(self) -> None:
+        """Take notice that compaction has put other segments in the place of some."""
+        self.cut_count += 1
+        self.names_unsynced = True
+
+    def may_have_gaps(self, start_offset: int) -> None:
+        """Take notice that offsets are missing in the log, which begins at an offset."""
+        if self.cleaned_to is None:
+            self.cleaned_to = start_offset
 
     def request(self, segments: SegmentList, *, with_active: bool) -> SyncRequest:
         """Return what has to be synced; see `LogState.sync_request`."""

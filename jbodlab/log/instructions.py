@@ -54,6 +54,13 @@ class SetAside(NamedTuple):
     base_offset: int
 
 
+class ReplaceSegments(NamedTuple):
+    """Put cleaned segments, which are there as `.swap`, in the place of former ones."""
+
+    former: tuple[int, ...]
+    cleaned: tuple[int, ...]
+
+
 class WriteSnapshot(NamedTuple):
     """Write the producer state as of an offset."""
 
@@ -86,6 +93,7 @@ Instruction = (
     | CutSegment
     | CloseSegment
     | SetAside
+    | ReplaceSegments
     | WriteSnapshot
     | RemoveSnapshots
     | WriteEpochs

@@ -25,6 +25,14 @@ class LogConfig:
     """Size of the log above which old segments are deleted; -1 without limit."""
     cleanup_policy: str = "delete"
     """`delete`, `compact` or both with a comma; retention applies only to the first."""
+    min_cleanable_dirty_ratio: float = 0.5
+    """Part of a log that must be dirty before it is compacted."""
+    min_compaction_lag_ms: int = 0
+    """Younger records are not compacted."""
+    max_compaction_lag_ms: int = 2**63 - 1
+    """Records that have waited longer are compacted, whatever part of the log they are."""
+    delete_retention_ms: int = DAY_MS
+    """How long a tombstone stays after the first round of compaction that met it."""
     file_delete_delay_ms: int = 60_000
     """How long a deleted segment stays as a `.deleted` file."""
     flush_messages: int = 2**63 - 1

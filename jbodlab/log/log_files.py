@@ -10,7 +10,6 @@ Source: `org.apache.kafka.storage.internals.log.LogSegment`, `LocalLog`.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import logging
 from collections.abc import Sequence
@@ -24,6 +23,7 @@ from jbodlab.ids import TopicPartition
 from jbodlab.log import disk_errors, names
 from jbodlab.log.checkpoints import render_frame
 from jbodlab.log.directory_files import DirectoryFiles, SegmentIndexes
+from jbodlab.log.file_sync import sync_file
 from jbodlab.log.filesystem import AppendFile, Buffer, FileSystem
 from jbodlab.log.instructions import (
     CloseSegment,
@@ -31,6 +31,7 @@ from jbodlab.log.instructions import (
     CutSegment,
     Instruction,
     RemoveSnapshots,
+    ReplaceSegments,
     SetAside,
     SyncRequest,
     WriteAborted,
@@ -41,6 +42,7 @@ from jbodlab.log.instructions import (
 from jbodlab.log.offset_index import OffsetIndex
 from jbodlab.log.places import Place
 from jbodlab.log.segment_reader import SegmentReader
+from jbodlab.log.segment_swap import complete_swap
 from jbodlab.log.segments import ActiveSegment
 from jbodlab.log.time_index import TimeIndex
 from jbodlab.log.transactions import (
@@ -52,9 +54,6 @@ from jbodlab.log.transactions import (
 
 POSITIONS_REMEMBERED_MAX = 64
 """Places where a reader is expected next; followers and consumers read in sequence."""
-
-WRITE_BACK_BYTES = 8 << 20
-"""A sync hands a file to the disk in pieces of this size first, so that each call is short."""
 
 SEGMENT_SUFFIXES = (names.LOG_SUFFIX, *names.INDEX_SUFFIXES)
 
@@ -162,6 +161,8 @@ class LogFiles:
                 self._cut(instruction.base_offset, instruction.size)
             case SetAside():
                 self._set_aside(instruction.base_offset)
+            case ReplaceSegments():
+                self._replace(instruction)
             case WriteSnapshot():
                 path = self.directory / names.snapshot_file(instruction.offset)
                 data = instruction.producers.encode(with_earlier=True)
@@ -293,14 +294,14 @@ class LogFiles:
             with_parent: Whether the name of the partition directory is part of it.
         """
         for base_offset, size in request.segments:
-            self._sync_file(fs, self.path(base_offset), size)
+            sync_file(fs, self.path(base_offset), size)
         for base_offset in request.closed:
             for suffix in names.INDEX_SUFFIXES:
-                self._sync_file(fs, self.path(base_offset, suffix), 0)
+                sync_file(fs, self.path(base_offset, suffix), 0)
         for offset in request.snapshots:
-            self._sync_file(fs, self.directory / names.snapshot_file(offset), 0)
+            sync_file(fs, self.directory / names.snapshot_file(offset), 0)
         if request.epochs:
-            self._sync_file(fs, self.directory / names.LEADER_EPOCH_FILE, 0)
+            sync_file(fs, self.directory / names.LEADER_EPOCH_FILE, 0)
         if request.names:
             fs.fsync_file(self.directory / names.PARTITION_METADATA_FILE)
             fs.fsync_dir(self.directory)
@@ -415,6 +416,12 @@ class LogFiles:
             if self.fs.exists(path) or (suffix == names.LOG_SUFFIX and not self.fs.exists(target)):
                 self.fs.rename(path, target, sync=False)
 
+    def _replace(self, instruction: ReplaceSegments) -> None:
+        self._positions.clear()
+        for base_offset in (*instruction.former, *instruction.cleaned):
+            self._shared.forget((self, base_offset))
+        complete_swap(self.fs, self.directory, instruction.former, instruction.cleaned)
+
     def _write_aborted(self, base_offset: int, entries: Sequence[AbortedTransaction]) -> None:
         path = self.path(base_offset, names.TXN_INDEX_SUFFIX)
         if entries:
@@ -429,15 +436,3 @@ class LogFiles:
         if len(positions) >= POSITIONS_REMEMBERED_MAX:
             del positions[next(iter(positions))]
         positions[offset] = (base_offset, position)
-
-    @staticmethod
-    def _sync_file(fs: FileSystem, path: Path, size: int) -> None:
-        """Sync a file that may have gone since it was asked for; then nothing of it is missing."""
-        with contextlib.suppress(FileNotFoundError):
-            position = 0
-            while position + WRITE_BACK_BYTES < size:
-                written = fs.write_back(path, position, WRITE_BACK_BYTES)
-                if not written:
-                    break
-                position += written
-            fs.fsync_file(path)

@@ -62,6 +62,7 @@ def load_log(
     clean: bool,
     recovery_point: int,
     log_start_offset: int,
+    cleaned_to: int | None = None,
 ) -> LoadedLog:
     """Open the log in a partition directory, and make it whole if the shutdown was not clean.
 
@@ -73,6 +74,8 @@ def load_log(
         clean: Whether the log directory was shut down cleanly.
         recovery_point: From `recovery-point-offset-checkpoint`, 0 if it has none.
         log_start_offset: From `log-start-offset-checkpoint`, 0 if it has none.
+        cleaned_to: From `cleaner-offset-checkpoint`, None if it has none. Offsets may be missing in
+            a log that is named there, whatever the topic's settings are by now.
 
     Raises:
         OSError: a file cannot be read, written or removed.
@@ -83,7 +86,7 @@ def load_log(
     topic_id = read_topic_id(fs, directory / names.PARTITION_METADATA_FILE)
     files = LogFiles(fs, directory, topic_id, shared, config.index_interval_bytes)
     try:
-        loader = _Loader(files, config, clean, recovery_point)
+        loader = _Loader(files, config, clean, recovery_point, cleaned_to)
         return LoadedLog(loader.load(log_start_offset), files)
     except BaseException:
         files.abandon()
@@ -94,13 +97,20 @@ class _Loader:
     """One load of one log."""
 
     def __init__(
-        self, files: LogFiles, config: LogConfig, clean: bool, recovery_point: int
+        self,
+        files: LogFiles,
+        config: LogConfig,
+        clean: bool,
+        recovery_point: int,
+        cleaned_to: int | None,
     ) -> None:
         self._files = files
         self._fs = files.fs
         self._config = config
         self._clean = clean
         self._recovery_point = recovery_point
+        self._cleaned_to = cleaned_to
+        self._has_gaps = config.compacts or cleaned_to is not None
         listed = remove_leftovers(files.fs, files.directory)
         self._bases = [
             names.parse_offset(name) for name in names.with_suffix(listed, names.LOG_SUFFIX)
@@ -161,6 +171,7 @@ class _Loader:
             snapshots=self._snapshots,
             names_unsynced=not self._clean,
             aborted_in=[base for base in self._aborted_in if base < active.base_offset],
+            cleaned_to=None if self._cleaned_to is None else min(self._cleaned_to, end_offset),
         )
 
     # Segments that need not be read
@@ -172,7 +183,7 @@ class _Loader:
             How many were taken. Fewer than wanted if one is damaged: the log ends there, and what
             lies behind was set aside.
         """
-        has_gaps = self._config.compacts
+        has_gaps = self._has_gaps
         for number in range(count):
             base_offset = self._bases[number]
             is_last = number + 1 == len(self._bases)
@@ -202,7 +213,7 @@ class _Loader:
 
     def _joins_on(self, segment: ActiveSegment, next_base: int | None) -> bool:
         """Return whether the next segment begins where one ends; compaction leaves gaps."""
-        if next_base is None or self._config.compacts:
+        if next_base is None or self._has_gaps:
             return next_base is None or segment.next_offset <= next_base
         return segment.next_offset == next_base
 

@@ -33,6 +33,7 @@ from jbodlab.log.instructions import (
     CutSegment,
     Instruction,
     Instructions,
+    ReplaceSegments,
     SetAside,
     SyncRequest,
     WriteAborted,
@@ -45,12 +46,7 @@ from jbodlab.log.places import CutPoint, CutRequest, Place
 from jbodlab.log.producer_state import ProducerState
 from jbodlab.log.retention import deletable_count
 from jbodlab.log.segment_list import SegmentList
-from jbodlab.log.segments import (
-    POSITION_MAX,
-    RELATIVE_OFFSET_MAX,
-    ActiveSegment,
-    ClosedSegment,
-)
+from jbodlab.log.segments import ActiveSegment, ClosedSegment, fitting_count
 from jbodlab.log.transactions import Marker, UndecidedTransactions
 from jbodlab.protocol.record_batch import SIZE_PREFIX, BatchHeader
 
@@ -76,6 +72,7 @@ class LogState:
         snapshots: Sequence[int] = (),
         aborted_in: Sequence[int] = (),
         names_unsynced: bool = True,
+        cleaned_to: int | None = None,
     ) -> None:
         self.config = config
         self.start_offset = start_offset
@@ -83,6 +80,7 @@ class LogState:
         self.producers = producers
         self.segments = SegmentList(closed, active, aborted_in)
         self.disk = DiskProgress(recovery_point, snapshots, names_unsynced=names_unsynced)
+        self.disk.cleaned_to = cleaned_to
         self._cut_to: int | None = None
         self.undecided = UndecidedTransactions()
 
@@ -126,6 +124,14 @@ class LogState:
         """
         return self.disk.below_cut(min(self.recovery_point, self.active.base_offset))
 
+    @property
+    def checkpointed_cleaned_to(self) -> int | None:
+        """Below which offset it is clean, as that is written to the disk; None if it never was."""
+        cleaned_to = self.disk.cleaned_to
+        if cleaned_to is None:
+            return None
+        return self.disk.below_cut(min(cleaned_to, self.active.base_offset))
+
     def last_stable_offset(self, high_watermark: int) -> int:
         """Return below which offset every transaction is decided, and known to be replicated."""
         bound = self.undecided.bound(high_watermark)
@@ -156,13 +162,15 @@ class LogState:
             assert header.base_offset >= end_offset, (
                 f"batch at {header.base_offset} appended at {end_offset}"
             )
+            if header.base_offset > end_offset:
+                self.disk.may_have_gaps(self.start_offset)
             end_offset = header.base_offset + header.last_offset_delta + 1
             size += SIZE_PREFIX + header.batch_length
             if header.partition_leader_epoch > latest_epoch:
                 latest_epoch = header.partition_leader_epoch
                 before = self._assign(latest_epoch, header.base_offset)
         assert size == sum(map(len, buffers))
-        if self._does_not_fit(size, headers):
+        if not self.active.has_room(headers, size, self.config):
             return before + self._append_rolling(buffers, headers, markers)
         return before + self._append_to_active(buffers, headers, markers)
 
@@ -279,6 +287,29 @@ class LogState:
             return self.restart_at(base_offset)
         return self._drop_first(count, 0)
 
+    def replace(
+        self,
+        former: Sequence[ClosedSegment],
+        cleaned: Sequence[tuple[ClosedSegment, bool]],
+        now_ms: int,
+    ) -> Instructions:
+        """Let what compaction has left take the place of what it was made of.
+
+        Args:
+            former: Closed segments that follow each other.
+            cleaned: Segments, and whether they have an index of aborted transactions. Their files
+                are there as `.swap`, on the disk.
+            now_ms: Milliseconds since 1970.
+        """
+        self.segments.replace(former, cleaned)
+        bases = tuple(each.base_offset for each in former)
+        new = tuple(bounds.base_offset for bounds, _ in cleaned)
+        for base_offset in bases:
+            self.segments.set_aside(base_offset, now_ms + self.config.file_delete_delay_ms)
+        self.disk.was_replaced()
+        gone = [base_offset for base_offset in bases if base_offset not in new]
+        return (ReplaceSegments(bases, new), *self.disk.remove_snapshots(gone))
+
     # What is on the disk
 
     @property
@@ -382,42 +413,11 @@ class LogState:
         first = start = 0
         while first < len(headers):
             changes += self.roll(headers[first].base_offset)
-            base_offset = self.active.base_offset
-            last, end = first + 1, start + headers[first].size
-            limit = start + self.config.segment_bytes
-            while (
-                last < len(headers)
-                and end + headers[last].size <= limit
-                and headers[last].last_offset - base_offset <= RELATIVE_OFFSET_MAX
-            ):
-                end += headers[last].size
-                last += 1
+            last = first + fitting_count(headers[first:], self.active, self.config)
+            end = start + sum(header.size for header in headers[first:last])
             changes += self._append_to_active((data[start:end],), headers[first:last], markers)
             first, start = last, end
         return tuple(changes)
-
-    def _does_not_fit(self, size: int, headers: Sequence[BatchHeader]) -> bool:
-        """Return whether the active segment is to be closed off before an append.
-
-        An empty segment takes any single batch. Records without timestamps never age a segment:
-        this code has no clock.
-        """
-        active, config = self.active, self.config
-        if headers[-1].last_offset - active.base_offset > RELATIVE_OFFSET_MAX:
-            return True
-        if active.size + size > min(config.segment_bytes, POSITION_MAX):
-            return active.size > 0 or len(headers) > 1
-        if active.size == 0:
-            return False
-        first_timestamp = active.first_timestamp
-        return (
-            (
-                first_timestamp >= 0
-                and headers[-1].max_timestamp - first_timestamp > config.segment_ms
-            )
-            or active.index.is_full(config.segment_index_bytes)
-            or active.time_index.is_full(config.segment_index_bytes)
-        )
 
     def _assign(self, epoch: int, start_offset: int) -> Instructions:
         return self._write_epochs() if self.epochs.assign(epoch, start_offset) else ()

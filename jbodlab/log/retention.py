@@ -28,11 +28,12 @@ def deletable_count(
     """Return how many segments, from the oldest on, may go; all of them is a possible answer."""
     too_much = sum(segment.size for segment in segments) - config.retention_bytes
     count = 0
-    for segment in segments:
+    for number, segment in enumerate(segments):
         is_active = segment is segments[-1]
         if segment.next_offset > high_watermark or (is_active and segment.size == 0):
             break
-        below_start = segment.next_offset <= log_start_offset and not is_active
+        # Of a segment at the start compaction may have left nothing; it stays for its offset.
+        below_start = not is_active and segments[number + 1].base_offset <= log_start_offset
         too_old = (
             config.deletes
             and config.retention_ms >= 0

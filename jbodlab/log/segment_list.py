@@ -71,10 +71,14 @@ class SegmentList:
         active = self.active
         if offset >= active.base_offset or not self.closed:
             return (_in_active(active, active.index.lookup(offset)),)
-        first = max(0, bisect_right(self._bases, offset) - 1)
-        if first + 1 < len(self.closed):
-            return tuple(map(_in_closed, self.closed[first : first + 2]))
-        return _in_closed(self.closed[first]), _in_active(active, 0)
+        first = last = max(0, bisect_right(self._bases, offset) - 1)
+        places = [_in_closed(self.closed[first])]
+        while (last := last + 1) < len(self.closed):
+            places.append(_in_closed(self.closed[last]))
+            # Of some segments compaction leaves nothing.
+            if self.closed[last].size:
+                return tuple(places)
+        return (*places, _in_active(active, 0))
 
     def places_by_time(self, timestamp: int) -> tuple[Place, ...]:
         """Return the segments that may hold a record with a timestamp or a larger one."""
@@ -146,6 +150,31 @@ class SegmentList:
         first = self.first_base_offset
         self.aborted_in = [base for base in self.aborted_in if base >= first]
         return gone
+
+    def has(self, segments: Sequence[ClosedSegment]) -> bool:
+        """Return whether some closed segments, which follow each other, are there as they were."""
+        first = bisect_left(self._bases, segments[0].base_offset)
+        return self.closed[first : first + len(segments)] == list(segments)
+
+    def replace(
+        self, former: Sequence[ClosedSegment], cleaned: Sequence[tuple[ClosedSegment, bool]]
+    ) -> None:
+        """Put other closed segments in the place of some.
+
+        Args:
+            former: They follow each other.
+            cleaned: Each with whether it has an index of aborted transactions; the first has the
+                base offset of the first former one.
+        """
+        assert self.has(former)
+        assert former[0].base_offset == cleaned[0][0].base_offset
+        gone = {each.base_offset for each in former}
+        first = bisect_left(self._bases, former[0].base_offset)
+        self.closed[first : first + len(former)] = [bounds for bounds, _ in cleaned]
+        self._bases = [each.base_offset for each in self.closed]
+        stays = [base for base in self.aborted_in if base not in gone]
+        aborted_in = [bounds.base_offset for bounds, has_aborted in cleaned if has_aborted]
+        self.aborted_in = sorted((*stays, *aborted_in))
 
     def become(self, closed: Sequence[ClosedSegment], active: ActiveSegment) -> None:
         """Be other segments."""

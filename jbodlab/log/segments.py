@@ -9,8 +9,10 @@ Source: `org.apache.kafka.storage.internals.log.LogSegment`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
+from jbodlab.log.log_config import LogConfig
 from jbodlab.log.offset_index import OffsetIndex
 from jbodlab.log.time_index import TimeIndex
 from jbodlab.log.transactions import AbortedTransaction
@@ -36,6 +38,20 @@ class ClosedSegment(NamedTuple):
     size: int
     max_timestamp: int
     max_timestamp_offset: int
+
+
+def fitting_count(headers: Sequence[BatchHeader], segment: ActiveSegment, config: LogConfig) -> int:
+    """Return how many of some batches an empty segment takes, at least one."""
+    size, count = headers[0].size, 1
+    for header in headers[1:]:
+        size += header.size
+        if (
+            size > config.segment_bytes
+            or header.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
+        ):
+            break
+        count += 1
+    return count
 
 
 class ActiveSegment:
@@ -130,6 +146,30 @@ class ActiveSegment:
             header.base_offset >= self.next_offset
             and header.last_offset_delta >= 0
             and header.last_offset - self.base_offset <= RELATIVE_OFFSET_MAX
+        )
+
+    def has_room(self, headers: Sequence[BatchHeader], size: int, config: LogConfig) -> bool:
+        """Return whether it is not to be closed off before an append.
+
+        An empty segment takes any single batch. Records without timestamps never age a segment:
+        this code has no clock.
+
+        Args:
+            headers: Of what is to be appended.
+            size: Bytes of all of it.
+            config: Settings of the log.
+        """
+        if headers[-1].last_offset - self.base_offset > RELATIVE_OFFSET_MAX:
+            return False
+        if self.size + size > min(config.segment_bytes, POSITION_MAX):
+            return self.size == 0 and len(headers) == 1
+        if self.size == 0:
+            return True
+        first = self.first_timestamp
+        return not (
+            (first >= 0 and headers[-1].max_timestamp - first > config.segment_ms)
+            or self.index.is_full(config.segment_index_bytes)
+            or self.time_index.is_full(config.segment_index_bytes)
         )
 
     def copy(self) -> ActiveSegment:

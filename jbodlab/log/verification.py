@@ -1,9 +1,9 @@
 """Reads all of a replica's segments and compares them with themselves: what has a disk changed?
 
 Of each segment every batch is read: its length, its CRC, that offsets go on without a gap from the
-name of the file to the name of the next one, and that leader epochs, which no CRC covers, do not
-descend. Each entry of an offset index must name a batch that is not behind the entry's offset,
-those of a time index must lie in the segment. Nothing is changed.
+name of the file to the name of the next one, unless the log is compacted, and that leader epochs,
+which no CRC covers, do not descend. Each entry of an offset index must name a batch that is not
+behind the entry's offset, those of a time index must lie in the segment. Nothing is changed.
 
 The files may be those of a running broker. Its last segment grows, and counts as far as whole
 batches go; the indexes of that one are not on the disk yet. What a crash has torn off the end of a
@@ -73,10 +73,13 @@ class Circumstances:
     Attributes:
         in_use: Whether a broker runs that appends to its replicas.
         clean: Whether the broker that used it last was stopped in order.
+        has_gaps: Whether compaction may have left gaps of offsets in the replica, as the cleaner's
+            checkpoint names it; then what a segment has lost at its end is not seen.
     """
 
     in_use: bool
     clean: bool
+    has_gaps: bool = False
 
 
 def verify_replica(
@@ -106,7 +109,9 @@ def verify_replica(
     size_bytes, epochs = 0, _Epochs()
     for number, base_offset in enumerate(bases):
         next_base = bases[number + 1] if number + 1 < len(bases) else None
-        segment = _Segment(fs, folder, base_offset, next_base, epochs)
+        segment = _Segment(
+            fs, folder, base_offset, next_base, epochs, has_gaps=circumstances.has_gaps
+        )
         if circumstances.clean or next_base is not None:
             segment.read_indexes()
         source = fs.open_source(segment.path)
@@ -168,8 +173,11 @@ class _Segment:
         base_offset: int,
         next_base: int | None,
         epochs: _Epochs,
+        *,
+        has_gaps: bool,
     ) -> None:
         self._fs = fs
+        self._has_gaps = has_gaps
         self._base_offset = base_offset
         self._next_base = next_base
         self._position = 0
@@ -243,7 +251,7 @@ class _Segment:
         sound, end = self._open is None, known_end if self._next_base is None else self._next_base
         if self._open is not None:
             self._close(None if self._next_base is None else end - 1)
-        elif self.next_offset < end:
+        elif self.next_offset < end and not self._has_gaps:
             self._note(self._position, "the segment ends here", self.next_offset, end - 1)
         if sound and self._entries:
             self._entry_problem(self._entries[0], "no batch begins there")
@@ -284,7 +292,7 @@ class _Segment:
         beyond = self._next_base is not None and last >= self._next_base
         if first < self.next_offset or last < first or beyond:
             return f"offsets {first} to {last} where {self.next_offset} comes next"
-        if first > self.next_offset and self._open is None:
+        if first > self.next_offset and self._open is None and not self._has_gaps:
             return f"offset {first} where {self.next_offset} comes next"
         if header.partition_leader_epoch < self._epochs.before:
             return f"leader epoch {header.partition_leader_epoch} behind {self._epochs.latest}"

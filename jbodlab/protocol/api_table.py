@@ -34,6 +34,8 @@ class ApiKey(IntEnum):
     HEARTBEAT = 12
     LEAVE_GROUP = 13
     SYNC_GROUP = 14
+    DESCRIBE_GROUPS = 15
+    LIST_GROUPS = 16
     API_VERSIONS = 18
     CREATE_TOPICS = 19
     DELETE_TOPICS = 20
@@ -48,10 +50,12 @@ class ApiKey(IntEnum):
     ALTER_REPLICA_LOG_DIRS = 34
     DESCRIBE_LOG_DIRS = 35
     CREATE_PARTITIONS = 37
+    DELETE_GROUPS = 42
     ELECT_LEADERS = 43
     INCREMENTAL_ALTER_CONFIGS = 44
     ALTER_PARTITION_REASSIGNMENTS = 45
     LIST_PARTITION_REASSIGNMENTS = 46
+    OFFSET_DELETE = 47
     DESCRIBE_CLIENT_QUOTAS = 48
     ALTER_CLIENT_QUOTAS = 49
     DESCRIBE_QUORUM = 55
@@ -59,6 +63,8 @@ class ApiKey(IntEnum):
     DESCRIBE_CLUSTER = 60
     DESCRIBE_PRODUCERS = 61
     UNREGISTER_BROKER = 64
+    CONSUMER_GROUP_HEARTBEAT = 68
+    CONSUMER_GROUP_DESCRIBE = 69
     LIST_CONFIG_RESOURCES = 74
     DESCRIBE_TOPIC_PARTITIONS = 75
     REVIVE_LOG_DIR = 10_000
@@ -88,6 +94,10 @@ MAX_CHANGED_ITEMS = 20_000
 
 MAX_DESCRIBED_CONFIGS = 5_000
 """Each item is answered with some forty settings."""
+
+
+NEVER_FLEXIBLE = 1 << 15
+"""Of an API whose versions have no tagged fields yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,13 +142,15 @@ APIS: dict[int, Api] = {
         _api(ApiKey.FETCH, 4, 17, 12, accepted=(4, 18), max_items=MAX_FETCH_ITEMS),
         _api(ApiKey.LIST_OFFSETS, 1, 11, 6),
         _api(ApiKey.METADATA, 0, 13, 9),
-        _api(ApiKey.OFFSET_COMMIT, 2, 9, 8),
-        _api(ApiKey.OFFSET_FETCH, 1, 9, 6),
+        _api(ApiKey.OFFSET_COMMIT, 2, 10, 8),
+        _api(ApiKey.OFFSET_FETCH, 1, 10, 6),
         _api(ApiKey.FIND_COORDINATOR, 0, 6, 3),
         _api(ApiKey.JOIN_GROUP, 0, 9, 6),
         _api(ApiKey.HEARTBEAT, 0, 4, 4),
         _api(ApiKey.LEAVE_GROUP, 0, 5, 4),
         _api(ApiKey.SYNC_GROUP, 0, 5, 4),
+        _api(ApiKey.DESCRIBE_GROUPS, 0, 6, 5),
+        _api(ApiKey.LIST_GROUPS, 0, 5, 3),
         _api(ApiKey.API_VERSIONS, 0, 4, 3),
         _api(ApiKey.CREATE_TOPICS, 2, 7, 5, max_items=MAX_CHANGED_ITEMS),
         _api(ApiKey.DELETE_TOPICS, 1, 6, 4, max_items=MAX_CHANGED_ITEMS),
@@ -153,10 +165,12 @@ APIS: dict[int, Api] = {
         _api(ApiKey.ALTER_REPLICA_LOG_DIRS, 1, 2, 2),
         _api(ApiKey.DESCRIBE_LOG_DIRS, 1, 5, 2),
         _api(ApiKey.CREATE_PARTITIONS, 0, 3, 2, max_items=MAX_CHANGED_ITEMS),
+        _api(ApiKey.DELETE_GROUPS, 0, 2, 2),
         _api(ApiKey.ELECT_LEADERS, 0, 2, 2),
         _api(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, 1, max_items=MAX_CHANGED_ITEMS),
         _api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1, 0),
         _api(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0, 0),
+        _api(ApiKey.OFFSET_DELETE, 0, 0, NEVER_FLEXIBLE),
         _api(ApiKey.DESCRIBE_CLIENT_QUOTAS, 0, 1, 1),
         _api(ApiKey.ALTER_CLIENT_QUOTAS, 0, 1, 1),
         _api(ApiKey.DESCRIBE_QUORUM, 0, 2, 0),
@@ -164,6 +178,8 @@ APIS: dict[int, Api] = {
         _api(ApiKey.DESCRIBE_CLUSTER, 0, 2, 0),
         _api(ApiKey.DESCRIBE_PRODUCERS, 0, 0, 0),
         _api(ApiKey.UNREGISTER_BROKER, 0, 0, 0),
+        _api(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, 0),
+        _api(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 1, 0),
         _api(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, 0),
         _api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, 0),
         _api(ApiKey.REVIVE_LOG_DIR, 0, 0, 0),

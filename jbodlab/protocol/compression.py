@@ -1,4 +1,4 @@
-"""Decompression of record batches: the door to the library that does it.
+"""Compression and decompression of record batches: the door to the library that does it.
 
 The library (cramjam) is imported when the first compressed batch is read: many clusters have none.
 It lets other threads run while it works.
@@ -20,6 +20,16 @@ XERIAL_MAGIC = b"\x82SNAPPY\x00"
 """Begins the framing that the Java library puts around snappy blocks; other clients omit it."""
 
 XERIAL_HEADER_SIZE = 16
+XERIAL_VERSIONS = struct.pack(">ii", 1, 1)
+XERIAL_BLOCK_BYTES = 32 << 10
+
+LZ4_FRAME = bytes.fromhex("04224d18604082")
+"""Begins a frame of independent blocks of 64 KiB; Java's clients read no others. The last byte is
+the checksum of the two before it.
+"""
+LZ4_BLOCK_BYTES = 64 << 10
+LZ4_PLAIN = 1 << 31
+"""In the size of a block that is not compressed."""
 
 LIKELY_RATIO, LIKELY_BYTES_MIN = 4, 16 << 10
 """Room that is enough for most batches; cheaper to have than room for any."""
@@ -56,6 +66,36 @@ def decompress(codec: int, data: bytes | memoryview, bytes_max: int | None = Non
         return bytes(getattr(cramjam, CODEC_NAMES[codec]).decompress(bytes(data)))
     except (cramjam.DecompressionError, OSError, ValueError, MemoryError) as error:
         raise DecodeError(f"damaged {CODEC_NAMES[codec]} data: {error}") from error
+
+
+def compress(codec: int, data: bytes) -> bytes:
+    """Return the records of a batch compressed, in the framing that every client reads.
+
+    Args:
+        codec: Bits 0-2 of the batch's attributes, one that is known.
+        data: The records.
+    """
+    if codec == NONE:
+        return data
+    import cramjam
+
+    if codec == SNAPPY:
+        framed = [XERIAL_MAGIC, XERIAL_VERSIONS]
+        for start in range(0, len(data), XERIAL_BLOCK_BYTES):
+            block = bytes(cramjam.snappy.compress_raw(data[start : start + XERIAL_BLOCK_BYTES]))
+            framed += (struct.pack(">i", len(block)), block)
+        return b"".join(framed)
+    if codec == LZ4:
+        framed = [LZ4_FRAME]
+        for start in range(0, len(data), LZ4_BLOCK_BYTES):
+            plain = data[start : start + LZ4_BLOCK_BYTES]
+            block = bytes(cramjam.lz4.compress_block(plain, store_size=False))
+            size = len(block)
+            if size >= len(plain):
+                block, size = plain, len(plain) | LZ4_PLAIN
+            framed += (struct.pack("<I", size), block)
+        return b"".join((*framed, bytes(4)))
+    return bytes(getattr(cramjam, CODEC_NAMES[codec]).compress(data))
 
 
 def _decompress_within(codec: int, data: bytes, bytes_max: int) -> bytes:

@@ -52,6 +52,8 @@ COMPRESSION_MASK = 0x07
 LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
+DELETE_HORIZON = 0x40
+"""The base timestamp is the time until which tombstones, or a marker, are kept (KIP-534)."""
 
 MAX_SEQUENCE = 2**31 - 1
 

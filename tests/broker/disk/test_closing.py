@@ -28,7 +28,7 @@ def test_closing_takes_as_long_as_its_steps_take_and_gives_up_one_that_hangs(
         disk = SlowDisk()
         log_dirs = make_log_dirs(tmp_path, 1, fs=disk)
         replicas = Hosted()
-        for number in range(20):
+        for number in range(8):
             log = make_log(tmp_path / "d1", number)
             append(log, count=2)
             replicas.put(log, 0)

@@ -264,7 +264,7 @@ def test_where_all_disks_answer_late_none_is_slow(tmp_path: Path) -> None:
         )
         begun = [disk.calls for disk in disks]
         await eventually(
-            lambda: all(disk.calls >= n + 6 for disk, n in zip(disks, begun, strict=True))
+            lambda: all(disk.calls >= n + 3 for disk, n in zip(disks, begun, strict=True))
         )
 
         assert heard.conditions == []

@@ -63,6 +63,7 @@ class DirectLog:
         recovery_point: int,
         log_start_offset: int,
         shared: DirectoryFiles | None = None,
+        cleaned_to: int | None = None,
     ) -> DirectLog:
         loaded = load_log(
             fs,
@@ -72,6 +73,7 @@ class DirectLog:
             clean=clean,
             recovery_point=recovery_point,
             log_start_offset=log_start_offset,
+            cleaned_to=cleaned_to,
         )
         return cls(loaded)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from jbodlab.log.names import DirKind, parse_partition_dir
 from jbodlab.log.offset_index import OffsetIndex
 from jbodlab.log.verification import Circumstances, VerifiedReplica, verify_replica
+from jbodlab.protocol.record_batch import build_batch, read_header
 
 STOPPED = Circumstances(in_use=False, clean=True)
 KILLED = Circumstances(in_use=False, clean=False)
@@ -199,3 +201,16 @@ def test_indexes_of_a_segment_that_is_appended_to_are_not_asked_for(box):
     assert found(box, RUNNING) == []
     assert found(box, KILLED) == []
     assert len(found(box, STOPPED)) == 2
+
+
+def test_gaps_of_a_compacted_replica_are_no_damage(make_log):
+    box = make_log(segment_bytes=300, cleanup_policy="compact")
+    for offset in (0, 5, 9, 30):
+        batch = build_batch(
+            [(b"k", b"v" * 150)], base_offset=offset, leader_epoch=0, timestamp_ms=1
+        )
+        box.log.append([batch], [read_header(batch)])
+    box.log.close(clean=True)
+
+    assert found(box)
+    assert found(box, replace(STOPPED, has_gaps=True)) == []

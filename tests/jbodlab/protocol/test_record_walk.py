@@ -131,7 +131,7 @@ def test_records_of_every_kind_pass_and_their_timestamps_and_keys_are_found(
     assert walked == (min(times), max(times), all_have_keys)
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(many_records(), st.data())
 def test_records_with_a_changed_byte_pass_only_where_they_can_be_read(
     records: list[Record], data: st.DataObject

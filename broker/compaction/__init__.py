@@ -1,0 +1,1 @@
+"""Log compaction: which log is next, one round of it, and what is known of the rounds so far."""

@@ -1,0 +1,74 @@
+"""What there is to compact in a directory, and how much of it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from broker.disk.logs_in_use import LogInUse, OwnedLog
+from jbodlab.config.key_table import LONG_MAX
+from jbodlab.errors import CorruptRecordError
+from jbodlab.log.compaction import DirtyRange, dirty_range, is_due
+from jbodlab.log.filesystem import FileSystem
+from jbodlab.log.log_files import LogFiles
+from jbodlab.log.segment_reader import SegmentReader
+from jbodlab.log.segments import ClosedSegment
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A log that compaction applies to, and what of it is dirty."""
+
+    log: OwnedLog
+    dirty: DirtyRange
+
+    @property
+    def needs_first_timestamps(self) -> bool:
+        """Whether it depends on the age of the records that wait whether it is due."""
+        return bool(
+            self.dirty.cleanable_bytes
+            and self.log.state.config.max_compaction_lag_ms < LONG_MAX
+            and not self.is_due(0, ())
+        )
+
+    @property
+    def room_bytes(self) -> int:
+        """The most that a group of its segments needs while both are there."""
+        state = self.log.state
+        sizes = [each.size for each in state.segments.closed]
+        return max([min(sum(sizes), state.config.segment_bytes), *sizes])
+
+    def is_due(self, now_ms: int, first_timestamps: Sequence[int]) -> bool:
+        """Return whether it is to be compacted; see `compaction.is_due`."""
+        return is_due(self.dirty, self.log.state.config, now_ms, first_timestamps)
+
+    def dirty_places(self) -> list[ClosedSegment]:
+        """Return the segments that wait."""
+        found = self.log.state.segments.from_offset(self.dirty.first_dirty)
+        return [each for each in found if each.base_offset < self.dirty.first_uncleanable]
+
+
+def candidates(logs: Sequence[LogInUse], now_ms: int) -> list[Candidate]:
+    """Return the logs that compaction applies to; a copy follows the log that it is a copy of."""
+    return [
+        Candidate(log, dirty_range(log.state, log.state.last_stable_offset(high_watermark), now_ms))
+        for log, high_watermark in logs
+        if log.state.config.compacts and not log.files.is_future
+    ]
+
+
+def first_headers(files: LogFiles, fs: FileSystem, segments: Sequence[ClosedSegment]) -> list[int]:
+    """Return the timestamp of the first batch of each segment, as far as there is one."""
+    found = []
+    for segment in segments:
+        path = files.path(segment.base_offset)
+        with contextlib.suppress(FileNotFoundError, CorruptRecordError):
+            source = fs.open_source(path)
+            try:
+                header = SegmentReader(source, path, segment.size).first_header()
+            finally:
+                source.close()
+            if header is not None:
+                found.append(header.max_timestamp)
+    return found

@@ -1,0 +1,212 @@
+"""Compacts the logs of each directory, one after the other, the dirtiest first.
+
+Every directory has a worker of its own: what is wrong with one disk keeps no other from being
+cleaned. The event loop decides which log is next and puts what comes of a round in its place;
+reading and writing is done by the directory's `Compactor`, in calls that may take long. They reach
+the disk by a way of their own, so that neither of the directory's queues waits for them.
+
+A round is called off when its log is cut, moved or deleted, or its directory fails. What it has put
+in place by then stays; all else of it is thrown away, and the next round begins where this one did.
+
+Source: `org.apache.kafka.storage.internals.log.LogCleaner`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+
+from broker.compaction.choice import Candidate, candidates, first_headers
+from broker.compaction.round import Round
+from broker.compaction.settings import CleanerSettings
+from broker.compaction.stats import CleanerStats
+from broker.disk.executor import run_aside
+from broker.disk.lifecycle import LogDirState
+from broker.disk.log_dir import LogDir
+from broker.disk.log_dirs import LogDirs
+from broker.disk.logs_in_use import LogsInUse
+from jbodlab.errors import JbodlabError, KafkaError, LogDirError
+from jbodlab.log import disk_errors
+from jbodlab.log.compaction_plan import Compactor
+from jbodlab.outside import Outside
+from jbodlab.supervised import supervised
+
+STOP_S = 5.0
+"""Longest wait for rounds that were called off when the broker stops; a disk may hang."""
+
+MIN_PAUSE_S = 0.01
+"""A pause of zero must not starve everything else."""
+
+logger = logging.getLogger(__name__)
+
+
+class LogCleaner:
+    """The workers of all directories; on the event loop.
+
+    Args:
+        log_dirs: The directories.
+        in_use: The logs in them.
+        write_checkpoint: Writes `cleaner-offset-checkpoint` of a directory.
+        outside: Clocks, threads, and who makes the rounds.
+        settings: Of this broker.
+
+    Attributes:
+        stats: What is known of the rounds of each directory, by its path.
+    """
+
+    def __init__(
+        self,
+        log_dirs: LogDirs,
+        in_use: LogsInUse,
+        write_checkpoint: Callable[[LogDir], Awaitable[None]],
+        *,
+        outside: Outside,
+        settings: CleanerSettings,
+    ) -> None:
+        self._log_dirs = log_dirs
+        self._in_use = in_use
+        self._write_checkpoint = write_checkpoint
+        self._outside = outside
+        self._settings = settings
+        self._rounds: dict[LogDir, Round] = {}
+        self._changed = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._is_stopped = False
+        self._used: set[Compactor] = set()
+        """Those that have done something and may hold what is to be given back."""
+        self.stats = {log_dir.path: CleanerStats() for log_dir in log_dirs.all}
+
+    def start(self) -> None:
+        """Begin to look for what is to be compacted."""
+        self._tasks = [
+            supervised(partial(self._work, path), name=f"cleaner of {path}") for path in self.stats
+        ]
+
+    async def stop(self) -> None:
+        """Call all rounds off and end."""
+        self._is_stopped = True
+        self._changed.set()
+        for each in self._rounds.values():
+            each.log.cleaning.abort()
+        if self._tasks:
+            _, late = await asyncio.wait(self._tasks, timeout=STOP_S)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+
+    def use(self, settings: CleanerSettings) -> None:
+        """Put other settings into force; they count from the next round on."""
+        self._settings = settings
+        self._changed.set()
+
+    def log_dir_failed(self, log_dir: LogDir, error: LogDirError) -> None:
+        """Call the round off that is made in a directory."""
+        del error
+        if log_dir in self._rounds:
+            self._rounds[log_dir].log.cleaning.abort()
+
+    def cleanable(self, log_dir: LogDir) -> list[Candidate]:
+        """Return what there is to clean in a directory, due or not, in no order."""
+        return candidates(self._in_use.logs_in(log_dir), self._outside.wall_ms())
+
+    # Inside
+
+    async def _work(self, path: Path) -> None:
+        compactor = self._outside.compactor()
+        try:
+            while not self._is_stopped:
+                cleaned = False
+                try:
+                    cleaned = await self._clean_next(path, compactor)
+                except (LogDirError, KafkaError) as error:
+                    logger.info("compaction in %s was given up: %s", path, error)
+                except Exception:
+                    logger.exception("compaction in %s failed, it is tried again later", path)
+                if not cleaned:
+                    await self._rest(compactor)
+                    await self._pause()
+        finally:
+            await self._rest(compactor)
+
+    async def _rest(self, compactor: Compactor) -> None:
+        """Give back what a compactor holds, if it has done something since the last time."""
+        if compactor in self._used:
+            self._used.discard(compactor)
+            await run_aside(compactor.close, "cleaner rests", self._outside.threads)
+
+    async def _pause(self) -> None:
+        if self._is_stopped:
+            return
+        self._changed.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(self._settings.backoff_ms / 1000, MIN_PAUSE_S)):
+                await self._changed.wait()
+
+    async def _clean_next(self, path: Path, compactor: Compactor) -> bool:
+        """Compact the dirtiest log of a directory; returns whether one was compacted."""
+        log_dir = self._log_dirs.by_path(path)
+        if log_dir is None or log_dir.state is not LogDirState.ONLINE:
+            return False
+        if not self._settings.is_enabled:
+            return False
+        stats = self.stats[path]
+        stats.looked(self._outside.wall_ms())
+        chosen = await self._choose(log_dir)
+        if chosen is None or self._is_stopped or not chosen.log.cleaning.is_free:
+            return False
+        settings, share = self._settings, len(self._rounds) + 1
+        rate = settings.bytes_per_second
+        one = Round(
+            log_dir,
+            chosen,
+            compactor,
+            in_use=self._in_use,
+            write_checkpoint=self._write_checkpoint,
+            map_bytes=settings.map_bytes // len(self.stats),
+            map_load_factor=settings.map_load_factor,
+            bytes_per_second=None if rate is None else rate / share,
+        )
+        self._rounds[log_dir] = one
+        self._used.add(compactor)
+        try:
+            done = await one.run()
+        except OSError as error:
+            self._judge(log_dir, error)
+            return False
+        finally:
+            del self._rounds[log_dir]
+        if done is None:
+            return False
+        stats.cleaned(done)
+        return True
+
+    async def _choose(self, log_dir: LogDir) -> Candidate | None:
+        """Return the dirtiest log that is due and that there is room for."""
+        now_ms = self._outside.wall_ms()
+        due = []
+        for each in candidates(self._in_use.logs_in(log_dir), now_ms):
+            if not each.log.cleaning.is_free or each.log.is_blocked:
+                continue
+            first_timestamps: list[int] = []
+            if each.needs_first_timestamps:
+                files, places = each.log.files, each.dirty_places()
+                find = partial(first_headers, files, log_dir.upkeep_fs, places)
+                with contextlib.suppress(JbodlabError):
+                    first_timestamps = await log_dir.upkeep(find)
+            if each.is_due(now_ms, first_timestamps):
+                due.append(each)
+        fitting = [each for each in due if log_dir.space.disk.holds(each.room_bytes)]
+        return max(fitting, key=lambda each: each.dirty.ratio, default=None)
+
+    def _judge(self, log_dir: LogDir, error: OSError) -> None:
+        """Do what an error of the disk asks for, as the directory's own queues do."""
+        if disk_errors.is_no_space(error):
+            log_dir.no_space(disk_errors.describe(error))
+        elif disk_errors.is_directory_failure(error):
+            self._log_dirs.fail(log_dir, disk_errors.describe(error))
+        else:
+            logger.warning("compaction was given up: %s", error, extra=log_dir.log_fields())

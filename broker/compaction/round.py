@@ -1,0 +1,215 @@
+"""One round of compaction of one log: the event loop's part of it."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from broker.compaction.choice import Candidate
+from broker.compaction.stats import RoundStats
+from broker.disk.executor import run_aside
+from broker.disk.log_dir import LogDir
+from broker.disk.logs_in_use import LogsInUse
+from broker.disk.no_space import all_or_lost
+from jbodlab.errors import CorruptRecordError, JbodlabError, KafkaError
+from jbodlab.log.compaction_plan import (
+    CleanedGroup,
+    CleaningStoppedError,
+    Compactor,
+    Mapped,
+    PacedLook,
+    RoundPlan,
+)
+from jbodlab.log.compaction_round import remove_cleaned
+from jbodlab.log.filesystem import FileSystem
+from jbodlab.log.segment_swap import prepare_swap
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+
+class Round:
+    """See the module's text.
+
+    Args:
+        log_dir: Where the log lies.
+        candidate: The log, and what of it is dirty.
+        compactor: Does the work.
+        in_use: The logs that are in use.
+        write_checkpoint: Writes `cleaner-offset-checkpoint` of a directory.
+        map_bytes: Memory for its keys.
+        map_load_factor: Which part of it may be filled.
+        bytes_per_second: Most bytes to read and to write; None is without limit.
+    """
+
+    def __init__(
+        self,
+        log_dir: LogDir,
+        candidate: Candidate,
+        compactor: Compactor,
+        *,
+        in_use: LogsInUse,
+        write_checkpoint: Callable[[LogDir], Awaitable[None]],
+        map_bytes: int,
+        map_load_factor: float,
+        bytes_per_second: float | None,
+    ) -> None:
+        self.log = candidate.log
+        self._dirty = candidate.dirty
+        self._log_dir = log_dir
+        self._compactor = compactor
+        self._in_use = in_use
+        self._write_checkpoint = write_checkpoint
+        self._map_bytes = map_bytes
+        self._map_load_factor = map_load_factor
+        self._bytes_per_second = bytes_per_second
+        self._files = self.log.files
+        self._wall_ms = log_dir.outside.wall_ms
+
+    async def run(self) -> RoundStats | None:
+        """Make the round; returns None if it was called off.
+
+        Raises:
+            OSError: the disk failed, or took no more.
+            JbodlabError: the directory is offline, or the log was removed.
+        """
+        outside, log = self._log_dir.outside, self.log
+        stop = outside.threads.flag()
+        log.cleaning.begin(stop)
+        fs, leave = self._log_dir.side_door()
+        look = PacedLook(stop, self._bytes_per_second, outside.monotonic_s)
+        begun_s = outside.monotonic_s()
+        try:
+            # What is closed may be on its way to the disk.
+            await log.barrier()
+            plan = self._plan()
+            mapped = await self._aside(partial(self._compactor.begin, fs, plan, look))
+            before = after = 0
+            for number in range(mapped.groups):
+                group = await self._aside(partial(self._compactor.clean, number))
+                if not await self._put_in_place(group):
+                    raise CleaningStoppedError("the log was changed")
+                before += sum(each.size for each in group.former)
+                after += sum(each.bounds.size for each in group.cleaned)
+            await self._is_clean(mapped)
+        except CleaningStoppedError as error:
+            await self._called_off(str(error))
+            return None
+        except (OSError, KafkaError):
+            # The space that it has taken may be what is missing.
+            with contextlib.suppress(JbodlabError):
+                await self._called_off("the disk did not take it")
+            raise
+        except CorruptRecordError as error:
+            if log.cleaning.is_wanted:
+                log.cleaning.is_uncleanable = True
+                logger.error("it is not compacted any more: %s", error, extra=self._fields())
+            await self._called_off(str(error))
+            return None
+        finally:
+            stop.set()
+            leave()
+            log.cleaning.end()
+        return self._over(mapped, before, after, outside.monotonic_s() - begun_s)
+
+    def _over(self, mapped: Mapped, before: int, after: int, seconds: float) -> RoundStats:
+        logger.info(
+            "compacted %s up to %d: %d bytes are left of %d, %d keys, %.3f s",
+            self.log.topic_partition,
+            mapped.end,
+            after,
+            before,
+            mapped.keys,
+            seconds,
+            extra=self._fields(),
+        )
+        return RoundStats(
+            seconds=seconds,
+            bytes_before=before,
+            bytes_after=after,
+            utilization=mapped.utilization,
+            ended_ms=self._wall_ms(),
+        )
+
+    def _plan(self) -> RoundPlan:
+        return RoundPlan.of(
+            self.log.state,
+            self._files.directory,
+            self._dirty,
+            now_ms=self._wall_ms(),
+            map_bytes=self._map_bytes,
+            map_load_factor=self._map_load_factor,
+            bytes_per_second=self._bytes_per_second,
+        )
+
+    async def _aside(self, work: Callable[[], T]) -> T:
+        """Do one of the long calls on a thread of its own."""
+        self._check()
+        name = f"compact {self.log.topic_partition}"
+        return await run_aside(work, name, self._log_dir.outside.threads)
+
+    def _check(self) -> None:
+        if not self.log.cleaning.is_wanted or not self._is_here():
+            raise CleaningStoppedError("called off")
+
+    def _is_here(self) -> bool:
+        """Return whether the log is still in use, and where it was."""
+        return self.log.files is self._files and any(
+            each.log is self.log for each in self._in_use.logs_in(self._log_dir)
+        )
+
+    async def _put_in_place(self, group: CleanedGroup) -> bool:
+        """Let a cleaned group take its place; returns False if the log is not what it was."""
+        log, log_dir = self.log, self._log_dir
+        if log.state.disk.cleaned_to is None:
+            # Offsets are about to be missing: a start must not take that for damage.
+            log.state.disk.may_have_gaps(self._dirty.first_dirty)
+            await self._write_checkpoint(log_dir)
+        self._check()
+        if log.is_held or log.is_blocked:
+            return False
+        log.hold()
+        try:
+            if not log.state.segments.has(group.former):
+                return False
+            bases = [each.bounds.base_offset for each in group.cleaned]
+            folder = self._files.directory
+            await log_dir.upkeep(partial(_prepare, log_dir.upkeep_fs, folder, bases))
+            if not self._is_here():
+                # Whoever opens these files completes the swap.
+                raise CleaningStoppedError("the log is not in use any more")
+            replaced = log.replace(group.former, group.cleaned, self._wall_ms())
+        finally:
+            log.release()
+        await replaced
+        await log_dir.upkeep(partial(log_dir.upkeep_fs.fsync_dir, self._files.directory))
+        return True
+
+    async def _is_clean(self, mapped: Mapped) -> None:
+        """Note up to where the log is clean now."""
+        self._check()
+        self.log.state.disk.cleaned_to = mapped.end
+        await self._write_checkpoint(self._log_dir)
+
+    async def _called_off(self, reason: str) -> None:
+        logger.info("compaction was given up: %s", reason, extra=self._fields())
+        if self._log_dir.is_online and self._is_here():
+            folder = self._files.directory
+            await self._log_dir.upkeep(partial(remove_cleaned, self._log_dir.upkeep_fs, folder))
+
+    def _fields(self) -> dict[str, object]:
+        return {
+            "topic": self.log.topic_partition.topic,
+            "partition": self.log.topic_partition.partition,
+            **self._log_dir.log_fields(),
+        }
+
+
+def _prepare(fs: FileSystem, folder: Path, cleaned: Sequence[int]) -> None:
+    prepare_swap(fs, folder, cleaned)
+    all_or_lost(partial(fs.fsync_dir, folder))

@@ -1,0 +1,77 @@
+"""Whether one log may be compacted just now, and the round that it is in.
+
+Who is about to cut a log, or to move it, pauses it: a round under way is called off, and none
+begins before all pauses are over. They are counted.
+
+Source: `kafka.log.LogCleanerManager`, its states of a partition.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from jbodlab.threads import Flag
+
+
+class LogCleaning:
+    """See the module's text; lives on the event loop.
+
+    Attributes:
+        is_uncleanable: Whether a round has met something that it cannot read. Stays so until the
+            process ends: the next round would meet it again.
+    """
+
+    def __init__(self) -> None:
+        self.is_uncleanable = False
+        self._pauses = 0
+        self._stop: Flag | None = None
+        self._waiting: list[asyncio.Future[None]] = []
+
+    @property
+    def is_running(self) -> bool:
+        """Whether there is a round, also one that was called off and has not ended yet."""
+        return self._stop is not None
+
+    @property
+    def is_free(self) -> bool:
+        """Whether a round may begin."""
+        return self._stop is None and not self._pauses and not self.is_uncleanable
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether the round under way was not called off."""
+        return self._stop is not None and not self._stop.is_set()
+
+    def begin(self, stop: Flag) -> None:
+        """Begin a round, which ends when a flag is raised."""
+        assert self.is_free
+        self._stop = stop
+
+    def end(self) -> None:
+        """End the round."""
+        self._stop = None
+        waiting, self._waiting = self._waiting, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+
+    def abort(self) -> None:
+        """Call the round off, if there is one; it ends at its next look."""
+        if self._stop is not None:
+            self._stop.set()
+
+    @asynccontextmanager
+    async def paused(self) -> AsyncIterator[None]:
+        """Let there be no round as long as this lasts; one under way has ended when it begins."""
+        self._pauses += 1
+        try:
+            self.abort()
+            while self._stop is not None:
+                future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                self._waiting.append(future)
+                await future
+            yield
+        finally:
+            self._pauses -= 1

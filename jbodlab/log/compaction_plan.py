@@ -1,0 +1,167 @@
+"""What a round of compaction is asked to do, what comes of it, and who may do it: plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from jbodlab.errors import JbodlabError
+from jbodlab.log.compacted_batch import LastBatch, last_batches
+from jbodlab.log.compaction import DirtyRange
+from jbodlab.log.filesystem import FileSystem
+from jbodlab.log.log_state import LogState
+from jbodlab.log.segments import ClosedSegment
+from jbodlab.log.transactions import AbortedTransaction
+from jbodlab.pace import Pace
+from jbodlab.threads import Flag
+
+Look = Callable[[int], None]
+"""Called with the bytes that were read or are written next; raises `CleaningStoppedError`."""
+
+
+class CleaningStoppedError(JbodlabError):
+    """The round was called off, or the log changed under it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundPlan:
+    """What is to be done to one log; a plain value.
+
+    Attributes:
+        folder: Of the log.
+        closed: All closed segments from the log's start on.
+        active_base: Base offset of the segment behind them.
+        first_dirty: See `compaction`.
+        first_uncleanable: See `compaction`.
+        aborted_in: Base offsets of closed segments with an index of aborted transactions.
+        aborted: What the active segment says of them.
+        producers: The producers that are remembered.
+        now_ms: Milliseconds since 1970.
+        map_bytes: Memory of the map of offsets.
+        map_load_factor: Which part of it may be used.
+        bytes_per_second: Most bytes to read and to write; None is without limit.
+    """
+
+    folder: Path
+    closed: tuple[ClosedSegment, ...]
+    active_base: int
+    first_dirty: int
+    first_uncleanable: int
+    aborted_in: tuple[int, ...]
+    aborted: tuple[AbortedTransaction, ...]
+    producers: Mapping[int, LastBatch]
+    now_ms: int
+    delete_retention_ms: int
+    segment_bytes: int
+    segment_index_bytes: int
+    index_interval_bytes: int
+    map_bytes: int
+    map_load_factor: float = 0.9
+    bytes_per_second: float | None = None
+
+    @classmethod
+    def of(
+        cls,
+        log: LogState,
+        folder: Path,
+        dirty: DirtyRange,
+        *,
+        now_ms: int,
+        map_bytes: int,
+        map_load_factor: float = 0.9,
+        bytes_per_second: float | None = None,
+    ) -> RoundPlan:
+        """Return what is to be done to a log as it is at this moment."""
+        config = log.config
+        return cls(
+            folder=folder,
+            closed=tuple(log.segments.closed),
+            active_base=log.active.base_offset,
+            first_dirty=dirty.first_dirty,
+            first_uncleanable=dirty.first_uncleanable,
+            aborted_in=tuple(log.segments.aborted_in),
+            aborted=tuple(log.active.aborted),
+            producers=last_batches(log.producers),
+            now_ms=now_ms,
+            delete_retention_ms=config.delete_retention_ms,
+            segment_bytes=config.segment_bytes,
+            segment_index_bytes=config.segment_index_bytes,
+            index_interval_bytes=config.index_interval_bytes,
+            map_bytes=map_bytes,
+            map_load_factor=map_load_factor,
+            bytes_per_second=bytes_per_second,
+        )
+
+
+class Mapped(NamedTuple):
+    """What came of the first step.
+
+    Attributes:
+        end: Keys of all records below it are in the map; the log is clean up to there in the end.
+        keys: How many there are.
+        utilization: Which part of the map they take.
+        groups: How many groups are to be cleaned.
+        group_bytes_max: Size of the largest of them.
+    """
+
+    end: int
+    keys: int
+    utilization: float
+    groups: int
+    group_bytes_max: int
+
+
+class CleanedSegment(NamedTuple):
+    """A segment whose files lie in the folder as `.cleaned`, on the disk."""
+
+    bounds: ClosedSegment
+    has_aborted: bool
+
+
+class CleanedGroup(NamedTuple):
+    """Segments, and what is to take their place; both not empty, of the same first base offset."""
+
+    former: tuple[ClosedSegment, ...]
+    cleaned: tuple[CleanedSegment, ...]
+
+
+class Compactor(Protocol):
+    """Who makes the rounds of one directory, one after the other; its calls block."""
+
+    def begin(self, fs: FileSystem, plan: RoundPlan, look: Look) -> Mapped:
+        """Begin a round; see `CompactionRound.begin`."""
+
+    def clean(self, number: int) -> CleanedGroup:
+        """Clean a group of it; see `CompactionRound.clean`."""
+
+    def close(self) -> None:
+        """Give back what it holds."""
+
+
+class PacedLook:
+    """A `Look` that keeps a rate.
+
+    Args:
+        stop: Raised when the round is called off.
+        bytes_per_second: None is without limit.
+        monotonic_s: The clock.
+    """
+
+    def __init__(
+        self, stop: Flag, bytes_per_second: float | None, monotonic_s: Callable[[], float]
+    ) -> None:
+        self._stop = stop
+        self._pace = Pace(None if bytes_per_second is None else max(1, int(bytes_per_second)))
+        self._monotonic_s = monotonic_s
+
+    def __call__(self, size: int) -> None:
+        """Count bytes, and wait as long as the rate demands."""
+        if self._pace.rate is not None:
+            self._pace.took(size, self._monotonic_s())
+            wait_s = self._pace.wait_s(self._monotonic_s())
+            if wait_s > 0:
+                self._stop.wait(wait_s)
+        if self._stop.is_set():
+            raise CleaningStoppedError("called off")

@@ -1,0 +1,548 @@
+"""Compaction in a broker: what it does to a directory's logs, and what calls it off."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.compaction.log_cleaner import LogCleaner
+from broker.compaction.settings import CleanerSettings
+from broker.disk.checkpoints import CheckpointWriter
+from broker.disk.disk_space import DiskSpace
+from broker.disk.log_dir import LogDir
+from broker.replica.partition import Partition
+from jbodlab.config.topic_keys import SEGMENT_BYTES
+from jbodlab.error_code import ErrorCode
+from jbodlab.ids import TopicPartition
+from jbodlab.log import names
+from jbodlab.log.checkpoints import read_offsets
+from jbodlab.log.compaction_plan import CleanedGroup, Look, Mapped, RoundPlan
+from jbodlab.log.compaction_round import CompactionRound
+from jbodlab.log.filesystem import FileSystem, PosixFileSystem
+from jbodlab.outside import real
+from jbodlab.protocol.record_batch import build_batch, iterate_headers, iterate_records
+from tests.broker.logs import read_direct
+from tests.broker.replicas import (
+    TP,
+    Host,
+    Metadata,
+    broker,
+    config,
+    feature,
+    partition_record,
+    topic,
+    until,
+)
+from tests.waiting import run_adjustable
+
+KEYS = 5
+
+
+class Here:
+    """Makes rounds in this process; lets a test look between the steps."""
+
+    def __init__(self) -> None:
+        self.before_clean: Callable[[], None] = lambda: None
+        self.rounds = 0
+        self.error: BaseException | None = None
+        self._round: CompactionRound | None = None
+
+    def begin(self, fs: FileSystem, plan: RoundPlan, look: Look) -> Mapped:
+        self.rounds += 1
+        if self.error is not None:
+            raise self.error
+        self._round = CompactionRound(fs, plan, look)
+        return self._round.begin()
+
+    def clean(self, number: int) -> CleanedGroup:
+        assert self._round is not None
+        self.before_clean()
+        return self._round.clean(number)
+
+    def close(self) -> None:
+        self._round = None
+
+
+class Compacting:
+    """A broker whose one replica is of a compacted topic, and its cleaner."""
+
+    def __init__(self, root: Path, fs: FileSystem | None = None, **settings: object) -> None:
+        self.host = Host(root, fs=fs)
+        self.metadata = Metadata(self.host.manager.roles)
+        self.compactors: list[Here] = []
+        self.before_clean: Callable[[], None] = lambda: None
+        self.checkpoints = CheckpointWriter(
+            self.host.log_dirs,
+            self.host.manager,
+            high_watermark_interval_ms=10**9,
+            recovery_point_interval_ms=10**9,
+            log_start_interval_ms=10**9,
+            initial_delay_ms=10**9,
+        )
+        self.cleaner = LogCleaner(
+            self.host.log_dirs,
+            self.host.manager,
+            self.checkpoints.write_cleaner_offsets,
+            outside=replace(real(), compactor=self._compactor),
+            settings=replace(CleanerSettings(backoff_ms=5), **settings),  # type: ignore[arg-type]
+        )
+        self.host.log_dirs.add_failure_listener(self.cleaner)
+        self.written: dict[bytes, bytes] = {}
+
+    def _compactor(self) -> Here:
+        self.compactors.append(Here())
+        self.compactors[-1].before_clean = self.before_clean
+        return self.compactors[-1]
+
+    @property
+    def partition(self) -> Partition:
+        found = self.host.manager.registry.partition(TP)
+        assert found is not None
+        return found
+
+    @property
+    def log(self) -> Any:
+        return self.partition.log
+
+    @property
+    def log_dir(self) -> LogDir:
+        return self.log.log_dir
+
+    async def begin(self, *, directory: int = 0, **settings: str) -> None:
+        self.metadata.apply(
+            feature(),
+            topic(),
+            config("cleanup.policy", "compact"),
+            config("min.cleanable.dirty.ratio", "0.01"),
+            config(SEGMENT_BYTES, "1000"),
+            *(config(name.replace("_", "."), value) for name, value in settings.items()),
+            broker(1, *self.host.directories),
+            partition_record([1], [self.host.directory(directory)]),
+        )
+        await self.host.online()
+        await self.fill()
+
+    async def fill(self, batches: int = 60) -> None:
+        for number in range(batches):
+            key, value = b"key %d" % (number % KEYS), b"%d" % number * 20
+            data = build_batch([(key, value)], timestamp_ms=1_000)
+            assert (await self.host.produced(data)).error_code == 0
+            self.written[key] = value
+
+    def records(self) -> list[tuple[int, bytes | None, bytes | None]]:
+        found, offset = [], self.log.start_offset
+        while data := read_direct(self.log, offset):
+            for position, header in iterate_headers(data):
+                found += [
+                    (r.offset, r.key, r.value) for r in iterate_records(data, position, header)
+                ]
+                offset = header.next_offset
+        return found
+
+    def table(self) -> dict[bytes | None, bytes | None]:
+        return {key: value for _, key, value in self.records()}
+
+    def files(self, suffix: str) -> list[Path]:
+        return [path for each in self.host.dirs for path in each.path.glob(f"*/*{suffix}")]
+
+    def checkpoint(self, number: int = 0) -> dict[TopicPartition, int]:
+        path = self.host.dirs[number].path / names.CLEANER_OFFSET_FILE
+        return read_offsets(PosixFileSystem(), path)
+
+    async def cleaned(self) -> None:
+        """Return when nothing is dirty any more."""
+        await until(lambda: self.log.state.disk.cleaned_to == self.log.state.active.base_offset)
+        await until(lambda: self.checkpoint_of_log() == {TP: self.log.state.active.base_offset})
+
+    def checkpoint_of_log(self) -> dict[TopicPartition, int]:
+        return self.checkpoint(self.host.dirs.index(self.log_dir))
+
+    async def stop(self) -> None:
+        await self.cleaner.stop()
+        await self.host.stop()
+
+
+def compacting(root: Path, body: Callable[[Compacting], Any], **arguments: Any) -> None:
+    """Run a test with a broker, and stop that in the end."""
+
+    async def test() -> None:
+        async with asyncio.timeout(30):
+            each = Compacting(root, **arguments)
+            try:
+                await body(each)
+            finally:
+                await each.stop()
+
+    run_adjustable(test())
+
+
+def test_of_each_key_the_last_value_stays_and_the_checkpoint_says_up_to_where(tmp_path) -> None:
+    async def body(each: Compacting) -> None:
+        await each.begin()
+        before = len(each.records())
+
+        each.cleaner.start()
+        await each.cleaned()
+
+        assert each.table() == each.written
+        assert len(each.records()) < before / 2
+        assert each.files(".cleaned") == each.files(".swap") == []
+        assert each.files(".deleted")
+        await until(lambda: each.cleaner.stats[each.log_dir.path].rounds == 1)
+        assert each.log.tail.read(0, 1 << 20, 60, at_least_one=True) is None
+        await each.fill(30)
+        await each.cleaned()
+        assert each.table() == each.written
+
+    compacting(tmp_path, body)
+
+
+def test_records_without_a_key_are_refused(tmp_path) -> None:
+    async def body(each: Compacting) -> None:
+        await each.begin()
+
+        refused = await each.host.produced(build_batch([(None, b"v")], timestamp_ms=1_000))
+
+        assert refused.error_code == ErrorCode.INVALID_RECORD
+
+    compacting(tmp_path, body)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"cleanup_policy": "delete"},
+        {"min_cleanable_dirty_ratio": "1"},
+        {"min_compaction_lag_ms": "9000000000000"},
+    ],
+    ids=str,
+)
+def test_what_is_not_due_is_left_alone(tmp_path, settings) -> None:
+    async def body(each: Compacting) -> None:
+        await each.begin(**settings)
+        before = each.records()
+
+        each.cleaner.start()
+        await until(lambda: each.cleaner.stats[each.log_dir.path].looked_ms is not None)
+        await asyncio.sleep(0.05)
+
+        assert each.records() == before
+        assert not any(each.rounds for each in each.compactors)
+
+    compacting(tmp_path, body)
+
+
+def test_what_has_waited_too_long_is_compacted_whatever_part_it_is(tmp_path) -> None:
+    async def body(each: Compacting) -> None:
+        await each.begin(min_cleanable_dirty_ratio="1", max_compaction_lag_ms="60000")
+
+        each.cleaner.start()
+        await each.cleaned()
+
+        assert each.table() == each.written
+
+    compacting(tmp_path, body)
+
+
+def test_a_disabled_cleaner_does_nothing_until_it_is_enabled(tmp_path) -> None:
+    async def body(each: Compacting) -> None:
+        await each.begin()
+        each.cleaner.start()
+        await asyncio.sleep(0.03)
+        assert not any(one.rounds for one in each.compactors)
+
+        each.cleaner.use(CleanerSettings(backoff_ms=5))
+        await each.cleaned()
+
+    compacting(tmp_path, body, is_enabled=False)
+
+
+def test_a_full_directory_is_cleaned_only_where_the_result_fits(tmp_path) -> None:
+    async def body(each: Compacting) -> None:
+        await each.begin()
+        each.log_dir.space.disk = DiskSpace(1 << 20)
+        each.log_dir.space.disk.looked(1 << 30, 500)
+        each.cleaner.start()
+        await asyncio.sleep(0.03)
+        assert not any(one.rounds for one in each.compactors)
+        assert each.log_dir.space.disk.is_full
+
+        each.log_dir.space.disk.looked(1 << 30, 5_000)
+        await each.cleaned()
+
+        assert each.log_dir.space.disk.is_full
+
+    compacting(tmp_path, body)
+
+
+@pytest.mark.parametrize("at", [80, 100], ids=["a record", "an offset"])
+def test_a_log_with_a_damaged_batch_is_left_alone_and_counted(tmp_path, at) -> None:
+    async def body(each: Compacting) -> None:
+        await each.begin()
+        await each.log.barrier()
+        path = each.log.files.path(0)
+        data = bytearray(path.read_bytes())
+        data[at] ^= 1
+        path.write_bytes(data)
+
+        each.cleaner.start()
+        await until(lambda: each.log.cleaning.is_uncleanable)
+        await until(lambda: not each.log.cleaning.is_running)
+
+        (found,) = each.cleaner.cleanable(each.log_dir)
+        assert found.dirty.cleanable_bytes > 0
+        assert path.read_bytes() == data
+        assert each.log_dir.is_online
+
+    compacting(tmp_path, body)
+
+
+class Hang:
+    """Stops the compactors in front of a step until it is told to go on."""
+
+    def __init__(self, each: Compacting) -> None:
+        self.reached, self.resume = threading.Event(), threading.Event()
+        each.before_clean = self.stop
+
+    def stop(self) -> None:
+        self.reached.set()
+        assert self.resume.wait(20)
+
+
+async def in_the_middle(each: Compacting) -> Hang:
+    """Begin a round and return when it is about to write."""
+    await each.begin()
+    hang = Hang(each)
+    each.cleaner.start()
+    await until(hang.reached.is_set)
+    return hang
+
+
+def test_a_cut_in_a_round_calls_it_off(tmp_path) -> None:
+    async def body(each: Compacting) -> None:
+        hang = await in_the_middle(each)
+        records = each.records()
+
+        cut = asyncio.ensure_future(each.log.truncate(10, committed=60))
+        await until(lambda: not each.log.cleaning.is_wanted)
+        assert not cut.done()
+        hang.resume.set()
+
+        assert await cut
+        await each.log.barrier()
+        await until(lambda: not each.log.cleaning.is_running)
+        assert each.records() == records[:10]
+        assert each.files(".swap") == each.files(".cleaned") == []
+
+    compacting(tmp_path, body)
+
+
+def test_compact_and_move(tmp_path) -> None:
+    """A move calls the round off; its checkpoint entry is in one directory's file in the end."""
+
+    async def body(each: Compacting) -> None:
+        hang = await in_the_middle(each)
+        each.host.assignments.accepts = True
+        each.log.state.disk.cleaned_to = 7
+        await each.checkpoints.write_cleaner_offsets(each.log_dir)
+        assert each.checkpoint(0) == {TP: 7}
+        each.host.manager.moves.start(each.partition, each.host.dirs[1])
+        await until(lambda: not each.log.cleaning.is_wanted)
+        hang.resume.set()
+
+        await until(lambda: each.log_dir is each.host.dirs[1])
+        for source, target in each.host.moved:
+            each.checkpoints.write_all(target)
+            each.checkpoints.write_all(source)
+        await each.cleaned()
+
+        assert each.table() == each.written
+        await until(lambda: TP not in each.checkpoint(0))
+        assert each.files(".cleaned") == []
+
+    compacting(tmp_path, body)
+
+
+def test_a_compacted_log_moves_with_its_gaps(tmp_path) -> None:
+    async def body(each: Compacting) -> None:
+        await each.begin()
+        each.host.assignments.accepts = True
+        each.cleaner.start()
+        await each.cleaned()
+        records = each.records()
+        entry = each.checkpoint(0)
+
+        each.host.manager.moves.start(each.partition, each.host.dirs[1])
+        await until(lambda: each.log_dir is each.host.dirs[1])
+        for source, target in each.host.moved:
+            each.checkpoints.write_all(target)
+            each.checkpoints.write_all(source)
+
+        await until(lambda: each.checkpoint(1) == entry and not each.checkpoint(0))
+        assert each.records() == records
+        await each.log.barrier()
+        reopened(each.log.files.directory, each.written)
+
+    compacting(tmp_path, body)
+
+
+def test_no_round_begins_while_a_move_is_under_way(tmp_path) -> None:
+    async def body(each: Compacting) -> None:
+        await each.begin()
+        each.host.manager.moves.start(each.partition, each.host.dirs[1])
+        move = each.host.manager.moves.move_of(TP)
+        assert move is not None
+        await until(lambda: bool(each.host.assignments.callbacks))
+
+        each.cleaner.start()
+        await asyncio.sleep(0.03)
+        assert not any(one.rounds for one in each.compactors)
+
+        each.host.manager.moves.cancel(TP)
+        await each.cleaned()
+
+    compacting(tmp_path, body)
+
+
+def test_a_deleted_log_is_not_cleaned_on(tmp_path) -> None:
+    async def body(each: Compacting) -> None:
+        hang = await in_the_middle(each)
+        log, partition = each.log, each.partition
+
+        each.host.manager.placement.delete(TP, log)
+        partition.delete(None)
+        each.host.manager.registry.remove(TP)
+        hang.resume.set()
+        await until(lambda: not log.cleaning.is_running)
+
+        assert each.host.dirs[0].is_online
+
+    compacting(tmp_path, body)
+
+
+class FailingDisk(PosixFileSystem):
+    """A disk that fails when a file with some ending is touched."""
+
+    def __init__(self, operation: str, ending: str, error: int) -> None:
+        self.operation, self.ending, self.error = operation, ending, error
+        self.is_armed = False
+        self.failures = 0
+
+    def __getattribute__(self, name: str) -> Any:
+        found = super().__getattribute__(name)
+        if name not in ("open_source", "open_append", "rename", "write_bytes"):
+            return found
+
+        def call(path: Path, *arguments: Any, **options: Any) -> Any:
+            if self.is_armed and name == self.operation and path.name.endswith(self.ending):
+                self.failures += 1
+                raise OSError(self.error, os.strerror(self.error), str(path))
+            return found(path, *arguments, **options)
+
+        return call
+
+
+@pytest.mark.parametrize(
+    ("operation", "ending"),
+    [
+        ("open_source", ".log"),
+        ("open_append", ".cleaned"),
+        ("write_bytes", ".timeindex.cleaned"),
+        ("rename", ".log.cleaned"),
+        ("rename", ".index.cleaned"),
+        ("rename", "000.log"),
+        ("rename", ".log.swap"),
+        ("rename", ".timeindex.swap"),
+    ],
+)
+def test_compact_disk_dies(tmp_path, operation, ending) -> None:
+    """Whatever fails takes its directory offline once, and what lies there still tells all."""
+    disk = FailingDisk(operation, ending, errno.EIO)
+
+    async def body(each: Compacting) -> None:
+        await each.begin()
+        log_dir, log, end = each.log_dir, each.log, each.log.end_offset
+        await log.barrier()
+        disk.is_armed = True
+
+        each.cleaner.start()
+        await until(lambda: not log_dir.is_online)
+        await until(lambda: not log.cleaning.is_running)
+
+        assert each.host.dirs[1].is_online
+        looked = each.cleaner.stats[each.host.dirs[1].path].looked_ms
+        assert looked is not None
+        disk.is_armed = False
+        found = reopened(log.files.directory, each.written)
+        assert found.log_end_offset == end
+
+    compacting(tmp_path, body, fs=disk)
+
+
+@pytest.mark.parametrize(
+    ("operation", "ending"),
+    [
+        ("open_append", ".cleaned"),
+        ("write_bytes", ".index.cleaned"),
+        ("rename", ".log.cleaned"),
+        ("rename", ".timeindex.cleaned"),
+        ("rename", "000.log"),
+        ("rename", ".index.swap"),
+    ],
+)
+def test_a_disk_without_room_ends_the_round_and_the_next_one_does_it(
+    tmp_path, operation, ending
+) -> None:
+    disk = FailingDisk(operation, ending, errno.ENOSPC)
+
+    async def body(each: Compacting) -> None:
+        await each.begin()
+        await each.log.barrier()
+        disk.is_armed = True
+
+        each.cleaner.start()
+        await until(lambda: disk.failures > 0)
+        await until(lambda: each.log_dir.space.disk.denial is not None)
+        disk.is_armed = False
+        each.log_dir.space.disk.written(real().monotonic_s() + 1_000)
+        each.log_dir.space.disk.looked(1 << 40, 1 << 39)
+
+        await until(lambda: not each.log.is_blocked)
+        await each.cleaned()
+        assert each.log_dir.is_online
+        assert each.table() == each.written
+        assert each.files(".swap") == each.files(".cleaned") == []
+
+    compacting(tmp_path, body, fs=disk)
+
+
+def reopened(folder: Path, table: dict[bytes, bytes]) -> Any:
+    """Load what lies on a disk, as a revival does; check what it tells."""
+    from jbodlab.log.log_config import LogConfig
+    from tests.jbodlab.log.direct_log import DirectLog
+
+    log = DirectLog.load(
+        PosixFileSystem(),
+        folder,
+        LogConfig(cleanup_policy="compact", segment_bytes=1_000),
+        clean=False,
+        recovery_point=0,
+        log_start_offset=0,
+    )
+    found, offset = {}, 0
+    while data := log.read(offset, 1 << 20):
+        for position, header in iterate_headers(data):
+            found |= {r.key: r.value for r in iterate_records(data, position, header)}
+            offset = header.next_offset
+    assert found == table
+    assert not list(folder.glob("*.damaged"))
+    log.abandon()
+    return log

@@ -1,0 +1,144 @@
+"""Rounds of compaction that another process makes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jbodlab.cleaner_process import CleanerProcess
+from jbodlab.errors import CorruptRecordError
+from jbodlab.log.compaction import dirty_range
+from jbodlab.log.compaction_plan import CleaningStoppedError, PacedLook, RoundPlan
+from jbodlab.log.compaction_round import CompactionRound
+from tests.jbodlab.log.cleaning import CompactedLog
+
+pytestmark = pytest.mark.process
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[CompactedLog]:
+    made = CompactedLog(tmp_path, segment_bytes=2_000)
+    for number in range(100):
+        made.append((b"%d" % (number % 7), b"x" * 50))
+    made.roll()
+    yield made
+    made.log.abandon()
+
+
+@pytest.fixture
+def process() -> Iterator[CleanerProcess]:
+    made = CleanerProcess()
+    yield made
+    made.close()
+
+
+def plan_of(log: CompactedLog, **options: float) -> RoundPlan:
+    state = log.log.state
+    dirty = dirty_range(state, log.end, 1)
+    return RoundPlan.of(state, log.directory, dirty, now_ms=1, map_bytes=1 << 20, **options)  # type: ignore[arg-type]
+
+
+def look(_size: int) -> None:
+    """Go on."""
+
+
+def test_it_makes_the_same_files_as_a_round_in_this_process(log, process) -> None:
+    plan = plan_of(log)
+    here = CompactionRound(log.fs, plan, look)
+    expected = here.begin(), here.clean(0), here.clean(1)
+    files = {path.name: path.read_bytes() for path in log.directory.glob("*.cleaned")}
+
+    found = process.begin(log.fs, plan, look), process.clean(0), process.clean(1)
+
+    assert found == expected
+    assert files == {path.name: path.read_bytes() for path in log.directory.glob("*.cleaned")}
+    assert process.begin(log.fs, plan, look) == expected[0]
+
+
+def test_damage_is_told_as_here(log, process) -> None:
+    path = log.directory / "00000000000000000000.log"
+    data = bytearray(path.read_bytes())
+    data[80] ^= 1
+    path.write_bytes(data)
+
+    with pytest.raises(CorruptRecordError, match="wrong CRC") as error:
+        process.begin(log.fs, plan_of(log), look)
+
+    assert (error.value.path, error.value.position) == (path, 0)
+
+
+def test_an_error_of_the_disk_is_told_with_its_number_and_file(log, process) -> None:
+    (log.directory / "00000000000000000000.index.cleaned").mkdir()
+
+    with pytest.raises(IsADirectoryError) as error:
+        process.begin(log.fs, plan_of(log), look)
+
+    assert str(error.value.filename).endswith(".index.cleaned")
+
+
+def test_a_folder_that_is_gone_is_no_failure_of_the_disk(log, process) -> None:
+    plan = plan_of(log)
+    log.directory.rename(log.directory.with_name("gone"))
+
+    with pytest.raises(CleaningStoppedError):
+        process.begin(log.fs, plan, look)
+
+
+def test_a_round_that_is_called_off_ends_with_its_process_and_another_begins(log, process) -> None:
+    def stop(_size: int) -> None:
+        raise CleaningStoppedError("called off")
+
+    with pytest.raises(CleaningStoppedError):
+        process.begin(log.fs, plan_of(log, bytes_per_second=10), stop)
+
+    assert process.begin(log.fs, plan_of(log), look).keys == 7
+
+
+def test_it_ends_in_the_middle_of_its_work_with_who_has_asked(log, process) -> None:
+    """Else it would write files beside those that the next process of the broker writes."""
+
+    def vanish(_size: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        process.begin(log.fs, plan_of(log, bytes_per_second=10), vanish)
+    assert process._connection is not None
+    assert process._process is not None
+
+    process._connection.close()
+
+    assert process._process.wait(20) == 0
+
+
+def test_a_process_that_dies_calls_the_round_off(log, process) -> None:
+    process.begin(log.fs, plan_of(log), look)
+    assert process._process is not None
+    process._process.kill()
+
+    with pytest.raises(CleaningStoppedError):
+        process.clean(0)
+
+    assert process.begin(log.fs, plan_of(log), look).keys == 7
+
+
+def test_a_rate_is_kept_by_waiting_as_long_as_bytes_take() -> None:
+    class Clock(threading.Event):
+        now_s = 100.0
+
+        def wait(self, timeout: float | None = None) -> bool:
+            assert timeout is not None
+            self.now_s += timeout
+            return False
+
+    clock = Clock()
+    paced = PacedLook(clock, 1_000, lambda: clock.now_s)
+    for _ in range(10):
+        paced(500)
+
+    assert 104.9 <= clock.now_s <= 105
+    clock.set()
+    with pytest.raises(CleaningStoppedError):
+        paced(0)
