@@ -26,6 +26,7 @@ from jbodlab.records.config_records import (
     EndTransactionRecord,
     FeatureLevelRecord,
 )
+from jbodlab.records.features import default_levels
 from jbodlab.records.frame import VersionedRecord
 from jbodlab.records.metadata_version import (
     CONTROLLER_REGISTRATION_LEVEL,
@@ -59,9 +60,9 @@ def activation_records(
     if FEATURE_NAME in image.features.levels:
         lower = levels_to_lower(image.features.levels)
         return records + level_records(lower, image.features.metadata_version)
-    first = list(bootstrap) or [
-        VersionedRecord(FeatureLevelRecord(name=FEATURE_NAME, feature_level=LATEST), 0)
-    ]
+    first = list(bootstrap) or level_records(
+        {FEATURE_NAME: LATEST, **default_levels(LATEST)}, LATEST
+    )
     levels = {
         record.name: record.feature_level
         for record, _ in first

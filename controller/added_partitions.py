@@ -22,6 +22,7 @@ from controller.state import (
 )
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
+from jbodlab.ids import INTERNAL_TOPICS
 from jbodlab.records.topic_records import PartitionRecord
 from jbodlab.requests import (
     CreatePartitionsRequest,
@@ -75,6 +76,12 @@ def _added_partitions(
         raise KafkaError(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             "This server does not host this topic-partition.",
+        )
+    if topic.name in INTERNAL_TOPICS:
+        # Which partition keeps a group follows from their number: groups would be lost.
+        raise KafkaError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"The number of partitions of the internal topic {topic.name} cannot be changed.",
         )
     existing = len(image.partitions)
     if topic.count == existing:

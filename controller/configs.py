@@ -1,4 +1,4 @@
-"""Configs of topics and brokers are changed.
+"""Configs of topics, brokers and groups are changed.
 
 Each resource is decided for itself, and there all of its changes are made or none. Records are
 written for real changes only. A broker has checked what only it can know of its own settings; the
@@ -21,12 +21,17 @@ from controller.state import (
     ControllerState,
     RecordList,
 )
-from jbodlab.config import dynamic_keys, topic_keys
-from jbodlab.config.key_table import Kind
+from jbodlab.config import dynamic_keys, group_configs, node_keys, topic_keys
+from jbodlab.config.key_table import Key, Kind, Values
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import ConfigError, KafkaError
 from jbodlab.ids import BrokerId, Offset
-from jbodlab.records.config_records import BROKER_RESOURCE, TOPIC_RESOURCE, ConfigRecord
+from jbodlab.records.config_records import (
+    BROKER_RESOURCE,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+    ConfigRecord,
+)
 from jbodlab.records.metadata_version import CORDONED_DIRECTORIES_LEVEL
 from jbodlab.requests import (
     AlterConfigsRequest,
@@ -39,6 +44,13 @@ from jbodlab.requests import (
 
 _TOGETHER = ("min.compaction.lag.ms", "max.compaction.lag.ms")
 """Configs that must not contradict each other."""
+
+_TABLES: Mapping[int, Mapping[str, Key]] = {
+    TOPIC_RESOURCE: topic_keys.TOPIC_CONFIGS,
+    BROKER_RESOURCE: dynamic_keys.BROKER_TABLE,
+    GROUP_RESOURCE: group_configs.GROUP_CONFIGS,
+}
+"""What may be set of each kind of resource."""
 
 
 class Operation(IntEnum):
@@ -171,6 +183,10 @@ def _check_resource(resource: ConfigResource, state: ControllerState) -> None:
             raise KafkaError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist."
             )
+    elif kind == GROUP_RESOURCE:
+        # A group need not be there: its configs hold for the one that will be.
+        if not name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
     elif kind != BROKER_RESOURCE:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
     elif name and str(_number(name)) != name:
@@ -202,12 +218,7 @@ def _apply(
             configs.pop(change.name, None)
         case Operation.APPEND | Operation.SUBTRACT:
             operation = Operation(change.operation)
-            table = (
-                topic_keys.TOPIC_CONFIGS
-                if resource_type == TOPIC_RESOURCE
-                else dynamic_keys.BROKER_TABLE
-            )
-            key = table.get(change.name)
+            key = _TABLES[resource_type].get(change.name)
             if key is None or key.kind is not Kind.LIST:
                 raise KafkaError(
                     ErrorCode.INVALID_CONFIG,
@@ -249,6 +260,9 @@ def _check(
             if not configs.keys().isdisjoint(_TOGETHER):
                 configs |= {name: after[name] for name in _TOGETHER if name in after}
             topic_keys.check(configs)
+        elif resource.resource_type == GROUP_RESOURCE:
+            node = Values(node_keys.TABLE, state.settings.static_configs)
+            group_configs.check(after, node)
         else:
             dynamic_keys.check(configs, all_brokers=not resource.resource_name)
     except ConfigError as error:

@@ -11,7 +11,7 @@ from jbodlab.errors import FormatError
 from jbodlab.records import metadata_version
 from jbodlab.records.cluster_records import BrokerFeature
 from jbodlab.records.config_records import FeatureLevelRecord
-from jbodlab.records.features import METADATA_VERSION_MINIMUM, NOTHING, SUPPORTED
+from jbodlab.records.features import METADATA_VERSION_MINIMUM, NOT_BUILT, NOTHING, SUPPORTED
 from jbodlab.records.frame import VersionedRecord
 from jbodlab.records.metadata_version import ELR_LEVEL, FEATURE_NAME, LATEST
 from jbodlab.records.topic_records import ClearElrRecord
@@ -41,7 +41,7 @@ def levels_to_lower(levels: Mapping[str, int]) -> dict[str, int]:
         low, high = SUPPORTED.get(name, NOTHING)
         if low <= level <= high:
             continue
-        if name == FEATURE_NAME or name not in SUPPORTED:
+        if name not in NOT_BUILT:
             raise FormatError(
                 f"finalized level {level} of feature {name} is not supported by this controller, "
                 f"which knows {low} to {high}; {_remedy(name, level)}"

@@ -23,6 +23,11 @@ UNKNOWN_LEADER_EPOCH = LeaderEpoch(-1)
 METADATA_TOPIC = "__cluster_metadata"
 METADATA_TOPIC_ID = TopicId(UUID(int=1))
 
+GROUP_METADATA_TOPIC = "__consumer_offsets"
+TRANSACTION_STATE_TOPIC = "__transaction_state"
+INTERNAL_TOPICS = frozenset({GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC})
+"""Where coordinators keep their state; clients read them, and only brokers write."""
+
 
 class TopicPartition(NamedTuple):
     """One partition, named by its topic."""

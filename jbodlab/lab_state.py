@@ -120,6 +120,20 @@ def journal_file(directory: Path) -> Path:
     return directory / "faults.jsonl"
 
 
+def bootstrap_of_the_only_cluster(environment: Mapping[str, str], uid: int) -> str | None:
+    """Return the addresses of the one cluster of a user that runs; None if it is not one."""
+    found = []
+    for file in sorted((state_dir(environment, uid) / "clusters").glob("*.json")):
+        try:
+            state = from_json(file.read_text("utf-8"))
+        except (OSError, DecodeError):
+            continue
+        pids = [node.process.pid for node in state.nodes if node.process is not None]
+        if any(Path(f"/proc/{pid}").exists() for pid in pids):
+            found.append(state.bootstrap)
+    return found[0] if len(found) == 1 else None
+
+
 def to_json(state: ClusterState) -> str:
     """Return the text of a cluster's file."""
     return json.dumps({"version": VERSION, "bootstrap": state.bootstrap, **asdict(state)}, indent=1)

@@ -20,6 +20,7 @@ from typing import Any
 from uuid import UUID
 
 from jbodlab import kafka_uuid
+from jbodlab.log.compaction_plan import Compactor
 from jbodlab.log.filesystem import Disk, PosixFileSystem
 from jbodlab.requests import Listener
 from jbodlab.rpc.transport import RpcServer, RpcTransport
@@ -42,6 +43,7 @@ class Outside:
         threads: Makes threads.
         fs_of: The disk under a directory.
         connect_rpc: Makes the way to the controller at `host:port`, on a running event loop.
+        compactor: Makes who compacts the logs of one directory.
         rpc_server: Makes what listens for brokers; raises ConfigError where that cannot be done.
 
     Connections of Kafka's protocol are made by the event loop.
@@ -55,6 +57,7 @@ class Outside:
     fs_of: Callable[[Path], Disk]
     connect_rpc: Callable[[str], RpcTransport]
     rpc_server: Callable[[Listener], RpcServer]
+    compactor: Callable[[], Compactor]
 
     def monotonic_ms(self) -> int:
         """Return whole milliseconds on the monotonic clock."""
@@ -105,6 +108,7 @@ def real() -> Outside:
         fs_of=lambda _path: PosixFileSystem(),
         connect_rpc=_grpc_transport,
         rpc_server=_grpc_server,
+        compactor=_cleaner_process,
     )
 
 
@@ -113,6 +117,13 @@ def _grpc_transport(address: str) -> RpcTransport:
     from jbodlab.rpc.grpc_transport import GrpcTransport
 
     return GrpcTransport(address)
+
+
+def _cleaner_process() -> Compactor:
+    # Few brokers have anything to compact.
+    from jbodlab.cleaner_process import CleanerProcess
+
+    return CleanerProcess()
 
 
 def _grpc_server(listener: Listener) -> RpcServer:

@@ -1,19 +1,20 @@
 """Feature levels: which a cluster starts with, what belongs to a release, what depends on what.
 
-Only `metadata.version` can be chosen. The other features stand for behaviour that is not built
-here (eligible leader replicas, transactions, share groups ...) and stay at level 0, so that no
-client relies on them.
+Only `metadata.version` and `group.version` can be chosen. The other features stand for behaviour
+that is not built here (eligible leader replicas, transactions, share groups ...) and stay at level
+0, so that no client relies on them.
 
 Source: `org.apache.kafka.server.common.Feature`, `MetadataVersion`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from jbodlab.errors import FormatError
 from jbodlab.records import metadata_version
-from jbodlab.records.features import LEVEL_MAX, NOT_BUILT
+from jbodlab.records.features import LEVEL_MAX, NOT_BUILT, SUPPORTED, default_levels
 from jbodlab.records.metadata_version import FEATURE_NAME, JBOD_LEVEL, LATEST, name_of
 
 _REQUIRED_LEVEL = {
@@ -22,8 +23,18 @@ _REQUIRED_LEVEL = {
 }
 
 
-def initial_level(release: str | None, features: Sequence[str], configured: str | None) -> int:
-    """Return the `metadata.version` that a cluster is formatted with.
+class InitialLevels(NamedTuple):
+    """What a cluster is formatted with."""
+
+    metadata_version: int
+    others: Mapping[str, int]
+    """Levels of other features, those above 0."""
+
+
+def initial_levels(
+    release: str | None, features: Sequence[str], configured: str | None
+) -> InitialLevels:
+    """Return the levels that a cluster is formatted with.
 
     Args:
         release: `--release-version`, or None.
@@ -58,7 +69,8 @@ def initial_level(release: str | None, features: Sequence[str], configured: str 
         )
     for name, feature_level in wanted.items():
         _check_other(name, feature_level)
-    return level
+    others = {**default_levels(level), **wanted}
+    return InitialLevels(level, {name: number for name, number in others.items() if number})
 
 
 def release_level(text: str) -> int:
@@ -79,10 +91,10 @@ def release_level(text: str) -> int:
 def print_mapping(release: str | None) -> None:
     """Print the levels with which a cluster of a release is formatted here."""
     shown = name_of(LATEST) if release is None else release
-    level = initial_level(shown, (), None)
+    level, others = initial_levels(shown, (), None)
     print(f"{FEATURE_NAME}={level} ({shown})")
     for name in LEVEL_MAX:
-        print(f"{name}=0")
+        print(f"{name}={others.get(name, 0)}")
 
 
 def print_dependencies(features: Sequence[str]) -> None:
@@ -128,16 +140,18 @@ def _check_other(name: str, level: int) -> None:
         raise FormatError(
             f"Unsupported feature: {name}. Supported features are: {', '.join(sorted(LEVEL_MAX))}"
         )
-    if level == 0:
-        return
-    if name == "kraft.version":
+    supported = SUPPORTED[name]
+    if name in NOT_BUILT and level != 0:
+        raise FormatError(
+            f"Cannot set {name} to {level}: {NOT_BUILT[name]} not supported, only level 0 is."
+        )
+    if not supported.low <= level <= supported.high:
+        raise FormatError(f"Cannot set {name} to {level}: only levels {supported} are supported.")
+    if level != 0 and name == "kraft.version":
         raise FormatError(
             f"Cannot set kraft.version to {level} unless KIP-853 configuration is present. Try "
             "removing the --feature flag for kraft.version."
         )
-    raise FormatError(
-        f"Cannot set {name} to {level}: {NOT_BUILT[name]} not supported, only level 0 is."
-    )
 
 
 def _known(level: int) -> None:

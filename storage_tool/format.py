@@ -18,6 +18,7 @@ from jbodlab.log import meta_properties
 from jbodlab.log.filesystem import PosixFileSystem
 from jbodlab.log.meta_properties import Ensemble
 from storage_tool import features, node_file
+from storage_tool.features import InitialLevels
 from storage_tool.node_file import NodeFile
 
 
@@ -31,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
     node = node_file.read(options.config)
     _check_options(options, node)
     config = node_config.node_config(node_config.read_values(node.text)[0])
-    level = features.initial_level(
+    levels = features.initial_levels(
         options.release_version, options.feature, node.text.get("inter.broker.protocol.version")
     )
     if options.add_scram:
@@ -45,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
     if not ensemble.empty:
         print("All of the log directories are already formatted.")
         return 0
-    _format_empty(ensemble, config, options.cluster_id, level)
+    _format_empty(ensemble, config, options.cluster_id, levels)
     return 0
 
 
@@ -94,7 +95,9 @@ def _read(config: NodeConfig, cluster_id: str) -> Ensemble:
     return ensemble
 
 
-def _format_empty(ensemble: Ensemble, config: NodeConfig, cluster_id: str, level: int) -> None:
+def _format_empty(
+    ensemble: Ensemble, config: NodeConfig, cluster_id: str, levels: InitialLevels
+) -> None:
     from jbodlab.metadata_log.formatting import format_directories
     from jbodlab.records import metadata_version
 
@@ -102,7 +105,7 @@ def _format_empty(ensemble: Ensemble, config: NodeConfig, cluster_id: str, level
         kind = "metadata" if directory == ensemble.metadata_log_dir else "data"
         print(
             f"Formatting {kind} directory {directory} with metadata.version "
-            f"{metadata_version.name_of(level)}.",
+            f"{metadata_version.name_of(levels.metadata_version)}.",
             flush=True,
         )
 
@@ -110,7 +113,8 @@ def _format_empty(ensemble: Ensemble, config: NodeConfig, cluster_id: str, level
         ensemble.empty,
         cluster_id=cluster_id,
         node_id=config.node_id,
-        level=level,
+        level=levels.metadata_version,
+        features=levels.others,
         used={meta.directory_id for meta in ensemble.normal.values() if meta.directory_id},
         tell=tell,
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from jbodlab.config import key_table, node_keys, topic_keys, unused_keys
+from jbodlab.config import key_table, node_keys, unused_keys
 from jbodlab.config.key_table import LONG_MAX, Key, Kind
 from jbodlab.errors import ConfigError
 
@@ -50,6 +50,14 @@ DYNAMIC: frozenset[str] = (
     | unused_keys.DYNAMIC
     | {
         *(key.name for key in DYNAMIC_ONLY),
+        "log.cleaner.backoff.ms",
+        "log.cleaner.dedupe.buffer.size",
+        "log.cleaner.delete.retention.ms",
+        "log.cleaner.io.buffer.load.factor",
+        "log.cleaner.io.max.bytes.per.second",
+        "log.cleaner.max.compaction.lag.ms",
+        "log.cleaner.min.cleanable.ratio",
+        "log.cleaner.min.compaction.lag.ms",
         "log.cleanup.policy",
         "log.dir.placement",
         "log.flush.interval.messages",
@@ -97,7 +105,6 @@ def check(configs: Mapping[str, str], *, all_brokers: bool) -> None:
         names = sorted(filter(refused, configs))
         if names:
             raise ConfigError(",".join(names), configs[names[0]], problem)
-    topic_keys.check_cleanup_policy("log.cleanup.policy", configs)
     key_table.read(BROKER_TABLE, configs)
     directories = words(configs.get(CORDONED_LOG_DIRS, ""))
     if ALL_LOG_DIRS in directories and len(directories) > 1:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from jbodlab.config.group_keys import GROUP_KEYS
 from jbodlab.config.key_table import INT_MAX, LONG_MAX, Key, Kind
 from jbodlab.config.unused_keys import UNUSED_KEYS
 
@@ -138,9 +139,48 @@ KEYS: tuple[Key, ...] = (
         "log.cleanup.policy",
         _LIST,
         "delete",
-        "what happens to old data; compaction is not there",
-        choices=("delete",),
+        "what happens to old data: delete, compact or both",
+        choices=("delete", "compact"),
     ),
+    Key("log.cleaner.enable", _FLAG, "true", "compact the logs of topics that ask for it"),
+    _long("log.cleaner.backoff.ms", 15_000, "pause when nothing was to be compacted", 0),
+    _long(
+        "log.cleaner.dedupe.buffer.size",
+        134_217_728,
+        "memory for keys, 24 bytes each, of all directories together",
+        1 << 20,
+    ),
+    Key(
+        "log.cleaner.io.buffer.load.factor",
+        Kind.NUMBER,
+        "0.9",
+        "part of that memory that is filled in a round",
+        0.01,
+        1,
+    ),
+    Key(
+        "log.cleaner.io.max.bytes.per.second",
+        Kind.NUMBER,
+        "1.7976931348623157E308",
+        "bytes read and written in a second, of all directories together",
+        1,
+    ),
+    Key(
+        "log.cleaner.min.cleanable.ratio",
+        Kind.NUMBER,
+        "0.5",
+        "part of a log that must be dirty before it is compacted",
+        0,
+        1,
+    ),
+    _long("log.cleaner.min.compaction.lag.ms", 0, "age at which a record may be compacted", 0),
+    _long(
+        "log.cleaner.max.compaction.lag.ms",
+        LONG_MAX,
+        "age at which a record must be compacted",
+        1,
+    ),
+    _long("log.cleaner.delete.retention.ms", 86_400_000, "how long a tombstone stays", 0),
     _long("log.segment.delete.delay.ms", 60_000, "time between renaming and removing a file", 0),
     _long("log.flush.interval.messages", LONG_MAX, "messages after which a log is flushed", 1),
     _integer("log.flush.offset.checkpoint.interval.ms", 60_000, "recovery point checkpoints", 0),
@@ -171,4 +211,4 @@ KEYS: tuple[Key, ...] = (
     Key("jbodlab.metrics.host", _TEXT, "127.0.0.1", "address of GET /metrics"),
 )
 
-TABLE: Mapping[str, Key] = {key.name: key for key in (*UNUSED_KEYS, *KEYS)}
+TABLE: Mapping[str, Key] = {key.name: key for key in (*UNUSED_KEYS, *GROUP_KEYS, *KEYS)}

@@ -45,7 +45,6 @@ def _unused(key: Key, reason: str) -> Key:
 
 
 _AS_THEY_CAME = "batches are kept as they came"
-_NO_COMPACTION = "log compaction is not there"
 _NO_TIERS = "tiered storage is not there"
 
 _KEYS = (
@@ -53,8 +52,8 @@ _KEYS = (
         "cleanup.policy",
         Kind.LIST,
         "delete",
-        "what happens to old data; compaction is not there",
-        choices=("delete",),
+        "what happens to old data: delete, compact or both",
+        choices=("delete", "compact"),
     ),
     _unused(
         replace(
@@ -75,7 +74,7 @@ _KEYS = (
         _AS_THEY_CAME,
     ),
     _unused(_integer("compression.zstd.level", 3, "", -131_072, 22), _AS_THEY_CAME),
-    _unused(_long("delete.retention.ms", 86_400_000, "", 0), _NO_COMPACTION),
+    _long("delete.retention.ms", 86_400_000, "how long compaction keeps a tombstone", 0),
     _long("file.delete.delay.ms", 60_000, "time between renaming and removing a file", 0),
     _long("flush.messages", LONG_MAX, "messages after which a log is flushed", 1),
     _unused(_long("flush.ms", LONG_MAX, "", 0), "logs are not flushed by the clock"),
@@ -103,7 +102,7 @@ _KEYS = (
     ),
     _unused(_long("local.retention.bytes", -2, "", -2), _NO_TIERS),
     _unused(_long("local.retention.ms", -2, "", -2), _NO_TIERS),
-    _unused(_long("max.compaction.lag.ms", LONG_MAX, "", 1), _NO_COMPACTION),
+    _long("max.compaction.lag.ms", LONG_MAX, "age at which a record must be compacted", 1),
     _integer("max.message.bytes", 1_048_588, "largest batch that is accepted", 0),
     _long("message.timestamp.after.max.ms", 3_600_000, "newest accepted timestamp", 0),
     _long("message.timestamp.before.max.ms", LONG_MAX, "oldest accepted timestamp", 0),
@@ -114,8 +113,15 @@ _KEYS = (
         "whose clock stamps a record",
         choices=("CreateTime", "LogAppendTime"),
     ),
-    _unused(Key("min.cleanable.dirty.ratio", Kind.NUMBER, "0.5", "", 0, 1), _NO_COMPACTION),
-    _unused(_long("min.compaction.lag.ms", 0, "", 0), _NO_COMPACTION),
+    Key(
+        "min.cleanable.dirty.ratio",
+        Kind.NUMBER,
+        "0.5",
+        "part of a log that must be dirty before it is compacted",
+        0,
+        1,
+    ),
+    _long("min.compaction.lag.ms", 0, "age at which a record may be compacted", 0),
     _integer("min.insync.replicas", 1, "ISR below which acks=all is refused", 1),
     _unused(_flag("preallocate", "false", ""), "segments grow as they are written"),
     _unused(_flag("remote.log.copy.disable", "false", ""), _NO_TIERS),
@@ -187,7 +193,6 @@ def check(configs: Mapping[str, str]) -> None:
     Raises:
         ConfigError: a setting is unknown, a value is not permitted, or two contradict each other.
     """
-    check_cleanup_policy("cleanup.policy", configs)
     values, unknown = key_table.read(TOPIC_CONFIGS, configs)
     if unknown:
         raise ConfigError(unknown[0], configs[unknown[0]], "Unknown topic config name")
@@ -201,16 +206,6 @@ def check(configs: Mapping[str, str]) -> None:
             values.text("min.compaction.lag.ms"),
             f"more than max.compaction.lag.ms ({values.text('max.compaction.lag.ms')})",
         )
-
-
-def check_cleanup_policy(name: str, configs: Mapping[str, str]) -> None:
-    """Refuse compaction in words of its own.
-
-    Raises:
-        ConfigError: it is asked for.
-    """
-    if "compact" in (word.strip().lower() for word in configs.get(name, "").split(",")):
-        raise ConfigError(name, configs[name], "log compaction is not supported, only delete is")
 
 
 def throttled_replicas(name: str, value: str) -> frozenset[tuple[int, int]] | None:

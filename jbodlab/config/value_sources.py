@@ -1,6 +1,6 @@
 """Where the value of a setting comes from, and which others it would have from elsewhere.
 
-    topic    <  one broker, dynamic  <  all brokers, dynamic  <  property file  <  default
+    topic, group  <  one broker, dynamic  <  all brokers, dynamic  <  property file  <  default
 
 The first that has a value wins. A topic setting looks for its synonyms in all layers but the first.
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from jbodlab.config import dynamic_keys, topic_keys
+from jbodlab.config import dynamic_keys, group_configs, topic_keys
 from jbodlab.config.key_table import INT_MAX, SHORT_MAX, Key, Kind
 
 SOURCE_TOPIC = 1
@@ -20,6 +20,7 @@ SOURCE_BROKER = 2
 SOURCE_ALL_BROKERS = 3
 SOURCE_STATIC = 4
 SOURCE_DEFAULT = 5
+SOURCE_GROUP = 8
 """Kafka's numbers."""
 
 _TYPES = {
@@ -63,7 +64,7 @@ class Synonym:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Described:
-    """One setting of a topic or broker; of its synonyms the first is in force."""
+    """One setting of a topic, group or broker; of its synonyms the first is in force."""
 
     name: str
     value: str | None
@@ -78,9 +79,17 @@ class Described:
 def describe_topic(configs: Mapping[str, str], layers: BrokerLayers) -> tuple[Described, ...]:
     """Return all settings of a topic, by name."""
     return tuple(
-        _of_topic(key, configs, layers)
+        _of_own(key, configs, layers, topic_keys.synonyms(name), SOURCE_TOPIC)
         for name, key in sorted(topic_keys.TOPIC_CONFIGS.items())
         if name in configs or not key.is_internal
+    )
+
+
+def describe_group(configs: Mapping[str, str], layers: BrokerLayers) -> tuple[Described, ...]:
+    """Return all settings of a group, by name."""
+    return tuple(
+        _of_own(key, configs, layers, ((group_configs.synonym(name), 1),), SOURCE_GROUP)
+        for name, key in sorted(group_configs.GROUP_CONFIGS.items())
     )
 
 
@@ -115,14 +124,19 @@ def _of_broker(key: Key, synonyms: Sequence[Synonym]) -> Described:
     return _described(key, synonyms, value, is_read_only=dynamic_keys.is_read_only(key.name))
 
 
-def _of_topic(key: Key, configs: Mapping[str, str], layers: BrokerLayers) -> Described:
-    """Return a topic's setting; its value is in its own unit, those of the synonyms in theirs."""
+def _of_own(
+    key: Key,
+    configs: Mapping[str, str],
+    layers: BrokerLayers,
+    synonyms: Sequence[tuple[str, int]],
+    source_of_own: int,
+) -> Described:
+    """Return a setting of a topic or group; each value is in the unit of its own name."""
     found: list[Synonym] = []
     values: list[str] = []
     if key.name in configs:
-        found.append(Synonym(name=key.name, value=configs[key.name], source=SOURCE_TOPIC))
+        found.append(Synonym(name=key.name, value=configs[key.name], source=source_of_own))
         values.append(configs[key.name])
-    synonyms = topic_keys.synonyms(key.name)
     for name, factor in synonyms:
         for value, source in layers.of(name):
             found.append(Synonym(name=name, value=value, source=source))

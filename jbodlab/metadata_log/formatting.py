@@ -8,7 +8,7 @@ Source: `org.apache.kafka.metadata.storage.Formatter`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -21,6 +21,8 @@ from jbodlab.log.meta_properties import MetaProperties
 from jbodlab.metadata_log.snapshots import write_bootstrap
 from jbodlab.outside import Outside, real
 from jbodlab.records.config_records import FeatureLevelRecord
+from jbodlab.records.features import default_levels
+from jbodlab.records.frame import VersionedRecord
 from jbodlab.records.metadata_version import FEATURE_NAME, versioned
 
 
@@ -30,6 +32,7 @@ def format_directories(
     cluster_id: str,
     node_id: int,
     level: int,
+    features: Mapping[str, int] | None = None,
     used: set[DirectoryId] | None = None,
     tell: Callable[[Path], None] = lambda _: None,
     outside: Outside | None = None,
@@ -41,6 +44,7 @@ def format_directories(
         cluster_id: Id of the cluster, as text.
         node_id: Id of the node.
         level: `metadata.version` that the cluster starts with.
+        features: Levels of other features; by default those of a new cluster.
         used: Ids that the node's other directories have.
         tell: Told of each directory before it is formatted.
         outside: Disks, clock and ids; those of the machine by default.
@@ -49,6 +53,11 @@ def format_directories(
         FormatError: a directory could not be written.
     """
     outside = outside or real()
+    levels = default_levels(level) if features is None else features
+    records = [
+        versioned(FeatureLevelRecord(name=name, feature_level=number), level)
+        for name, number in ((FEATURE_NAME, level), *sorted(levels.items()))
+    ]
     taken = set(used or ())
     for directory in directories:
         found = directory_id.random_directory_id(outside.random_bytes)
@@ -58,17 +67,18 @@ def format_directories(
         tell(directory)
         meta = MetaProperties(cluster_id=cluster_id, node_id=node_id, directory_id=found)
         try:
-            _format_one(directory, meta, level, outside)
+            _format_one(directory, meta, records, outside)
         except OSError as error:
             raise FormatError(
                 f"Error while writing meta.properties file {directory}: {error}"
             ) from error
 
 
-def _format_one(directory: Path, meta: MetaProperties, level: int, outside: Outside) -> None:
+def _format_one(
+    directory: Path, meta: MetaProperties, records: Sequence[VersionedRecord], outside: Outside
+) -> None:
     fs, now_ms = outside.fs_of(directory), outside.wall_ms()
     _make_directory(fs, directory)
-    records = [versioned(FeatureLevelRecord(name=FEATURE_NAME, feature_level=level), level)]
     write_bootstrap(directory / "bootstrap.checkpoint", records, created_ms=now_ms, fs=fs)
     meta_properties.write(fs, directory, meta, comments=_comments(now_ms))
 

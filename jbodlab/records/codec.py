@@ -6,6 +6,7 @@ neighbouring fields of fixed size become one `struct` call, everything else one 
 of walking over the declaration.
 
 Tagged section of a struct: varint count; per field, ascending: varint tag, varint size, data.
+Versions before the first flexible one have none, and sizes of fixed width.
 """
 
 from __future__ import annotations
@@ -95,8 +96,9 @@ class _Generator:
         self.cls = cls
         self.version = version
         specs = field_specs(cls)
-        present = [spec for spec in specs if spec.since <= version]
-        self.absent = [spec for spec in specs if spec.since > version]
+        self.flexible = version >= cls.FIRST_FLEXIBLE_VERSION
+        present = [spec for spec in specs if spec.is_in(version)]
+        self.absent = [spec for spec in specs if not spec.is_in(version)]
         self.plain = [spec for spec in present if spec.tag is None]
         self.tagged = sorted(
             (spec for spec in present if spec.tag is not None), key=lambda spec: spec.tag or 0
@@ -118,6 +120,11 @@ class _Generator:
             text = f"{self.cls.__name__} v{self.version} has no {spec.name}"
             self._line(1, f"if value.{spec.name} != {self._name(spec.default)}:")
             self._line(2, f"raise EncodeError({text!r})")
+        parts = self._plain_parts()
+        if not self.flexible:
+            assert not self.tagged
+            self._line(1, f"return b''.join(({', '.join(parts)},))")
+            return self._compile("encode")
         if self.tagged:
             self._line(1, "tags = []")
             for spec in self.tagged:
@@ -129,7 +136,7 @@ class _Generator:
             )
         else:
             section = r"merge_tags([], value.unknown_tags) if value.unknown_tags else b'\0'"
-        self._line(1, f"return b''.join(({', '.join([*self._plain_parts(), section])},))")
+        self._line(1, f"return b''.join(({', '.join([*parts, section])},))")
         return self._compile("encode")
 
     def decoder(self) -> object:
@@ -137,9 +144,12 @@ class _Generator:
         self._line(0, "def decode(data, p):")
         for group in _fixed_groups(self.plain):
             self._read_fixed(1, group) if _is_fixed(group[0].kind) else self._read(1, group[0])
+        arguments = [f"{spec.name}={spec.name}" for spec in self.plain]
+        if not self.flexible:
+            self._line(1, f"return cls({', '.join(arguments)}), p")
+            return self._compile("decode")
         self._line(1, "count = data[p]")
         self._line(1, "p += 1")
-        arguments = [f"{spec.name}={spec.name}" for spec in self.plain]
         self._line(1, "if count == 0:")
         self._line(2, f"return cls({', '.join(arguments)}), p")
         self._line(1, "unknown = []")
@@ -188,24 +198,29 @@ class _Generator:
                 pack = self._name(struct.Struct(f">{_fixed_code(kind)}").pack)
                 return f"{pack}({_fixed_value(kind, value)})"
             case Form.STRING:
-                return f"wire.write_{'nullable_' if kind.nullable else ''}string({value})"
+                return f"wire.write_{self._size}{_prefix(kind)}string({value})"
             case Form.STRUCT:
-                return f"{self._nested(encoder, kind)}({value})"
+                nested = f"{self._nested(encoder, kind)}({value})"
+                if not kind.nullable:
+                    return nested
+                return rf"(b'\xff' if {value} is None else b'\x01' + {nested})"
             case Form.BYTES:
-                plain = f"wire.write_bytes({value})"
+                plain = f"wire.write_{self._size}bytes({value})"
             case Form.ARRAY:
                 plain = self._write_array(kind, value)
-        return rf"(b'\0' if {value} is None else {plain})" if kind.nullable else plain
+        if not kind.nullable:
+            return plain
+        return f"({self._name(wire.NULL_SIZE[self.flexible])} if {value} is None else {plain})"
 
     def _write_array(self, kind: Kind[object], value: str) -> str:
         element = kind.element
         assert element is not None
-        if element.form is Form.UUID:
+        if element.form is Form.UUID and self.flexible:
             return f"wire.write_uuids({value})"
-        if element.form is Form.FIXED:
+        if element.form is Form.FIXED and self.flexible:
             return f"wire.write_numbers({element.code!r}, {value})"
         items = f"[{self._write(element, 'item')} for item in {value}]"
-        return f"(wire.varint(len({value}) + 1) + b''.join({items}))"
+        return f"(wire.write_{self._size}count(len({value})) + b''.join({items}))"
 
     def _read_fixed(self, indent: int, group: list[FieldSpec]) -> None:
         packed = _fixed_struct(group)
@@ -219,14 +234,19 @@ class _Generator:
     def _read(self, indent: int, spec: FieldSpec) -> None:
         """Add the lines that read one field into a variable of its name."""
         kind, name = spec.kind, spec.name
-        prefix = "nullable_" if kind.nullable else ""
+        prefix = self._size + _prefix(kind)
         match kind.form:
             case Form.FIXED | Form.UUID:
                 self._read_fixed(indent, [spec])
             case Form.STRING | Form.BYTES:
                 self._line(indent, f"{name}, p = wire.read_{prefix}{kind.form.value}(data, p)")
             case Form.STRUCT:
-                self._line(indent, f"{name}, p = {self._nested(decoder, kind)}(data, p)")
+                read = f"{name}, p = {self._nested(decoder, kind)}(data, p)"
+                if kind.nullable:
+                    self._line(indent, f"{name}, p = None, p + 1")
+                    self._line(indent, f"if wire.is_present(data, p - 1): {read}")
+                else:
+                    self._line(indent, read)
             case Form.ARRAY:
                 self._line(indent, f"n, p = wire.read_{prefix}count(data, p)")
                 if kind.nullable:
@@ -247,7 +267,7 @@ class _Generator:
             if element.form is Form.STRUCT:
                 read = self._nested(decoder, element)
             else:
-                read = f"wire.read_{element.form.value}"
+                read = f"wire.read_{self._size}{element.form.value}"
             self._line(indent, "items = []")
             self._line(indent, "for _ in range(n):")
             self._line(indent + 1, f"item, p = {read}(data, p)")
@@ -266,6 +286,10 @@ class _Generator:
         self.names[name] = value
         return name
 
+    @property
+    def _size(self) -> str:
+        return "" if self.flexible else "wide_"
+
     def _line(self, indent: int, text: str) -> None:
         self.lines.append("    " * indent + text)
 
@@ -273,6 +297,10 @@ class _Generator:
         where = f"<{function} {self.cls.__name__} v{self.version}>"
         exec(compile("\n".join(self.lines), where, "exec"), self.names)
         return self.names[function]
+
+
+def _prefix(kind: Kind[object]) -> str:
+    return "nullable_" if kind.nullable else ""
 
 
 def _is_fixed(kind: Kind[object]) -> bool:

@@ -30,6 +30,7 @@ from jbodlab.records.schema import Record, Struct, wire
 
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
+GROUP_RESOURCE = 32
 """Resource types of a config; a broker's name is its id, or empty for all brokers."""
 
 

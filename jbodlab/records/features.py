@@ -12,6 +12,12 @@ from jbodlab.records import metadata_version
 
 METADATA_VERSION_MINIMUM = 7
 
+GROUP_VERSION = "group.version"
+"""Its level 1 is the protocol of KIP-848."""
+
+_DEFAULT_FROM: Mapping[str, int] = {GROUP_VERSION: 22}
+"""Level of metadata.version from which a new cluster has the highest level of a feature."""
+
 
 class LevelRange(NamedTuple):
     """Lowest and highest level of a feature, both inclusive."""
@@ -29,7 +35,7 @@ NOTHING = LevelRange(0, 0)
 LEVEL_MAX: Mapping[str, int] = {
     "kraft.version": 1,
     "transaction.version": 2,
-    "group.version": 1,
+    GROUP_VERSION: 1,
     "eligible.leader.replicas.version": 1,
     "share.version": 1,
     "streams.version": 1,
@@ -38,7 +44,6 @@ LEVEL_MAX: Mapping[str, int] = {
 
 NOT_BUILT: Mapping[str, str] = {
     "transaction.version": "transactions are",
-    "group.version": "consumer groups are",
     "eligible.leader.replicas.version": "eligible leader replicas are",
     "share.version": "share groups are",
     "streams.version": "streams groups are",
@@ -53,3 +58,12 @@ SUPPORTED: Mapping[str, LevelRange] = {
     },
 }
 """What brokers and controllers say in their registrations."""
+
+
+def default_levels(metadata_level: int) -> dict[str, int]:
+    """Return the levels, other than 0, that a new cluster has beside its metadata.version."""
+    return {
+        name: SUPPORTED[name].high
+        for name, first in _DEFAULT_FROM.items()
+        if metadata_level >= first
+    }

@@ -59,7 +59,7 @@ def _generate(cls: type[Struct], version: int, with_unknown_tags: bool) -> Rende
     }
     lines = ["def render(value):", "    text = ''"]
     for spec in field_specs(cls):
-        if spec.since > version:
+        if not spec.is_in(version):
             continue
         indent = "    "
         lines.append(f"{indent}field = value.{spec.name}")

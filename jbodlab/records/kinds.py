@@ -1,12 +1,16 @@
 """What a field of a record may be: the types of Kafka's schema language.
 
-Every schema of the metadata log is flexible in all its versions, so only the compact forms occur:
+In flexible versions, which are all of the metadata log:
 
     bool, int8 ... int64, uint16, float64   fixed size, big-endian
     uuid                                    16 bytes
     string, bytes                           unsigned varint (size + 1), data; null is 0
     array                                   unsigned varint (count + 1), elements; null is 0
     struct                                  its fields, then its own tagged section
+    struct that may be null                 1, then the struct; null is -1, one byte
+
+In older ones a string has a size of 16 bits, bytes and arrays one of 32; -1 is null. Structs have
+no tagged section.
 
 Source: `org.apache.kafka.common.protocol.types`, KIP-482.
 """

@@ -4,6 +4,7 @@ A record is a frozen dataclass whose fields are made by `wire`, in Kafka's decla
 
     leader_recovery_state: int = wire(INT8, tag=0)
     directories: tuple[DirectoryId, ...] = wire(array(DIRECTORY_ID), since=1)
+    expire_timestamp: int = wire(INT64, since=1, until=1)
 
 Declaration order is the order on the wire for untagged fields, and the order of keys in JSON for
 all of them; tagged fields stand on the wire in the order of their tags. Encoder and decoder are
@@ -32,6 +33,9 @@ class EncodeError(JbodlabError):
 class Struct:
     """Base of records and of the structs nested in them."""
 
+    FIRST_FLEXIBLE_VERSION: ClassVar[int] = 0
+    """Versions below have sizes of fixed width and no tagged section."""
+
     unknown_tags: tuple[tuple[int, bytes], ...] = ()
     """Tagged fields that this schema does not know, as (tag, data); written back as they are."""
 
@@ -52,8 +56,13 @@ class FieldSpec:
     name: str
     kind: Kind[object]
     since: int
+    until: int | None
     tag: int | None
     default: object
+
+    def is_in(self, version: int) -> bool:
+        """Return whether a schema version has the field."""
+        return self.since <= version and (self.until is None or version <= self.until)
 
     @property
     def json_key(self) -> str:
@@ -66,23 +75,32 @@ class FieldSpec:
 class _Wire:
     kind: Kind[object]
     since: int
+    until: int | None
     tag: int | None
 
 
 _SPECS: dict[type[Struct], tuple[FieldSpec, ...]] = {}
 
 
-def wire(kind: Kind[T], *, since: int = 0, tag: int | None = None, default: object = _MISSING) -> T:
+def wire(
+    kind: Kind[T],
+    *,
+    since: int = 0,
+    until: int | None = None,
+    tag: int | None = None,
+    default: object = _MISSING,
+) -> T:
     """Declare a field of a record.
 
     Args:
         kind: Its type on the wire, from `jbodlab.records.kinds`.
         since: First schema version that has it; in older ones it has its default.
+        until: Last schema version that has it; None for all that follow.
         tag: Tag number if it stands in the tagged section, where it is left out at its default.
         default: Value when absent, if it differs from the default of the kind.
     """
     value = kind.default if default is _MISSING else default
-    declared = field(default=value, metadata={"wire": _Wire(kind, since, tag)})
+    declared = field(default=value, metadata={"wire": _Wire(kind, since, until, tag)})
     return cast("T", declared)
 
 
@@ -90,7 +108,14 @@ def field_specs(cls: type[Struct]) -> tuple[FieldSpec, ...]:
     """Return the declared fields of a record or struct, in declaration order."""
     if cls not in _SPECS:
         _SPECS[cls] = tuple(
-            FieldSpec(item.name, declared.kind, declared.since, declared.tag, item.default)
+            FieldSpec(
+                item.name,
+                declared.kind,
+                declared.since,
+                declared.until,
+                declared.tag,
+                item.default,
+            )
             for item in fields(cls)
             if (declared := cast("_Wire | None", item.metadata.get("wire"))) is not None
         )
@@ -114,7 +139,7 @@ def to_json(
     """
     result: dict[str, JsonValue] = {}
     for spec in field_specs(type(record)):
-        if spec.since > version:
+        if not spec.is_in(version):
             continue
         value: object = getattr(record, spec.name)
         if spec.tag is None or value != spec.default:

@@ -18,6 +18,12 @@ from jbodlab.records.schema import EncodeError
 MAX_STRING_BYTES = 32_767
 MAX_VARINT = 2**32 - 1
 
+_INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
+
+NULL_SIZE = {True: b"\x00", False: _INT32.pack(-1)}
+"""Size of an array or of bytes that is null, in flexible and in other versions."""
+
 
 def _varint_bytes(number: int) -> bytes:
     result = bytearray()
@@ -57,6 +63,34 @@ def write_nullable_string(value: str | None) -> bytes:
 def write_bytes(value: bytes) -> bytes:
     """Return compact bytes."""
     return varint(len(value) + 1) + value
+
+
+def write_count(count: int) -> bytes:
+    """Return the element count of a compact array."""
+    return varint(count + 1)
+
+
+def write_wide_string(value: str) -> bytes:
+    """Return a string behind a size of 16 bits."""
+    raw = value.encode()
+    if len(raw) > MAX_STRING_BYTES:
+        raise EncodeError(f"string of {len(raw)} bytes, at most {MAX_STRING_BYTES} are possible")
+    return _INT16.pack(len(raw)) + raw
+
+
+def write_wide_nullable_string(value: str | None) -> bytes:
+    """Return a string behind a size of 16 bits, or null."""
+    return _INT16.pack(-1) if value is None else write_wide_string(value)
+
+
+def write_wide_bytes(value: bytes) -> bytes:
+    """Return bytes behind a size of 32 bits."""
+    return _INT32.pack(len(value)) + value
+
+
+def write_wide_count(count: int) -> bytes:
+    """Return the element count of an array in 32 bits."""
+    return _INT32.pack(count)
 
 
 def write_numbers(code: str, values: Sequence[int]) -> bytes:
@@ -131,6 +165,74 @@ def read_string(data: bytes, position: int) -> tuple[str, int]:
     if value is None:
         raise DecodeError("null where the field is not nullable")
     return value, position
+
+
+def read_wide_nullable_string(data: bytes, position: int) -> tuple[str | None, int]:
+    """Read a string behind a size of 16 bits, or null."""
+    (size,) = _INT16.unpack_from(data, position)
+    raw, position = _sized(data, position + 2, size)
+    return None if raw is None else raw.decode(), position
+
+
+def read_wide_string(data: bytes, position: int) -> tuple[str, int]:
+    """Read a string behind a size of 16 bits that must not be null."""
+    value, position = read_wide_nullable_string(data, position)
+    if value is None:
+        raise DecodeError("null where the field is not nullable")
+    return value, position
+
+
+def read_wide_nullable_bytes(data: bytes, position: int) -> tuple[bytes | None, int]:
+    """Read bytes behind a size of 32 bits, or null."""
+    (size,) = _INT32.unpack_from(data, position)
+    return _sized(data, position + 4, size)
+
+
+def read_wide_bytes(data: bytes, position: int) -> tuple[bytes, int]:
+    """Read bytes behind a size of 32 bits that must not be null."""
+    value, position = read_wide_nullable_bytes(data, position)
+    if value is None:
+        raise DecodeError("null where the field is not nullable")
+    return value, position
+
+
+def read_wide_nullable_count(data: bytes, position: int) -> tuple[int, int]:
+    """Read the element count of an array in 32 bits; -1 is null."""
+    (count,) = _INT32.unpack_from(data, position)
+    position += 4
+    if count < -1:
+        raise DecodeError(f"array of {count} elements")
+    if count > len(data) - position:
+        raise BufferUnderflowError(
+            f"array of {count} elements where {len(data) - position} bytes are left"
+        )
+    return count, position
+
+
+def read_wide_count(data: bytes, position: int) -> tuple[int, int]:
+    """Read the element count of an array in 32 bits that must not be null."""
+    count, position = read_wide_nullable_count(data, position)
+    if count < 0:
+        raise DecodeError("null where the array is not nullable")
+    return count, position
+
+
+def is_present(data: bytes, position: int) -> bool:
+    """Read the byte before a struct that may be null: 1 where there is one, -1 for null."""
+    if data[position] not in (0x01, 0xFF):
+        raise DecodeError(f"struct with presence {data[position]}")
+    return data[position] == 0x01
+
+
+def _sized(data: bytes, position: int, size: int) -> tuple[bytes | None, int]:
+    if size < -1:
+        raise DecodeError(f"field of {size} bytes")
+    if size < 0:
+        return None, position
+    end = position + size
+    if end > len(data):
+        raise BufferUnderflowError(f"field of {size} bytes where {len(data) - position} are left")
+    return data[position:end], end
 
 
 def read_uuid(data: bytes, position: int) -> tuple[UUID, int]:

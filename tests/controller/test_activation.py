@@ -45,8 +45,8 @@ def test_an_empty_log_begins_with_the_bootstrap_records_in_a_transaction() -> No
     assert active(level(22)) == [BEGIN, level(22), END]
 
 
-def test_without_bootstrap_records_the_latest_level_is_set() -> None:
-    assert active() == [BEGIN, level(30), END]
+def test_without_bootstrap_records_a_cluster_begins_as_a_new_one() -> None:
+    assert active() == [BEGIN, level(30), level(1, "group.version"), END]
 
 
 def test_below_transactions_the_bootstrap_records_stand_alone() -> None:
@@ -68,6 +68,7 @@ def test_an_open_transaction_is_aborted_and_its_bootstrap_written_again() -> Non
         (level(31),),
         (level(6),),
         (level(1, "group.version"),),
+        (level(30), level(2, "group.version")),
         (level(30), level(1, "unheard.of.version")),
     ],
 )
@@ -80,7 +81,6 @@ def test_bootstrap_records_with_unsupported_levels_are_refused(
 
 KAFKAS_DEFAULT = {
     "eligible.leader.replicas.version": 1,
-    "group.version": 1,
     "share.version": 1,
     "streams.version": 1,
     "transaction.version": 2,
@@ -99,9 +99,16 @@ def test_what_kafka_has_finalized_and_is_not_built_is_lowered() -> None:
 
     assert active(finalized=at_30) == [*lowered, ClearElrRecord(topic_name="")]
     assert active(finalized=at_30, is_open=True)[0] == ABORT
-    assert active(finalized={"metadata.version": 22, "group.version": 1}) == [
-        level(0, "group.version")
+    assert active(finalized={"metadata.version": 22, "share.version": 1}) == [
+        level(0, "share.version")
     ]
+
+
+def test_groups_of_the_new_protocol_stay_as_they_are_finalized() -> None:
+    groups = level(1, "group.version")
+
+    assert active(level(30), groups) == [BEGIN, level(30), groups, END]
+    assert active(finalized={"metadata.version": 22, "group.version": 1}) == []
 
 
 @pytest.mark.parametrize(

@@ -138,8 +138,9 @@ def test_validation_only_writes_nothing() -> None:
         ([(SET, "retention.ms", "soon")], 40, "retention.ms"),
         ([(SET, "retention.ms", "-2")], 40, "retention.ms"),
         ([(SET, "min.insync.replicas", "0")], 40, "min.insync.replicas"),
-        ([(SET, "cleanup.policy", "compact")], 40, "cleanup.policy: log compaction"),
-        ([(APPEND, "cleanup.policy", "compact")], 40, "cleanup.policy"),
+        ([(SET, "cleanup.policy", "shrink")], 40, "cleanup.policy"),
+        ([(APPEND, "cleanup.policy", "shrink")], 40, "cleanup.policy"),
+        ([(SET, "min.cleanable.dirty.ratio", "2")], 40, "min.cleanable.dirty.ratio"),
         ([(APPEND, "retention.ms", "1")], 40, "Can't APPEND to key retention.ms"),
         ([(SUBTRACT, "nope", "1")], 40, "Can't SUBTRACT to key nope"),
         ([(SET, "retention.ms", None)], 42, "retention.ms"),
@@ -235,3 +236,27 @@ def test_the_answer_names_the_offset_of_the_change() -> None:
     before = controller.state.next_offset
     assert controller.ask(incremental_alter_configs, request).metadata_offset == before
     assert controller.ask(incremental_alter_configs, request).metadata_offset == -1
+
+
+GROUP = 32
+
+
+def test_groups_are_configured_whether_they_are_there_or_not_and_within_the_nodes_bounds() -> None:
+    controller = PureController(static_configs={"group.consumer.max.session.timeout.ms": "90000"})
+    session, heartbeat = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
+
+    assert altered(controller, GROUP, "g", (SET, session, "90000")) is ErrorCode.NONE
+    assert configs(controller, GROUP, "g") == {session: "90000"}
+
+    for changes, code, words in (
+        (((SET, session, "90001"),), 40, "between 45000 and 90000"),
+        (((SET, heartbeat, "4999"),), 40, "between 5000 and 15000"),
+        (((SET, "retention.ms", "1"),), 40, "Unknown group config name"),
+        (((APPEND, session, "1"),), 40, "not LIST"),
+    ):
+        found = refusal(controller, GROUP, "g", *changes)
+        assert found[0] == code
+        assert words in found[1]
+    assert refusal(controller, GROUP, "", (SET, session, "50000"))[0] == 42
+    assert altered(controller, GROUP, "g", (DELETE, session, None)) is ErrorCode.NONE
+    assert configs(controller, GROUP, "g") == {}

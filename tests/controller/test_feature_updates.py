@@ -64,9 +64,10 @@ def test_a_level_is_changed_for_whoever_decides_next() -> None:
 def test_a_feature_of_kafka_that_is_not_built_can_be_set_to_zero_only() -> None:
     controller = PureController()
 
-    assert ask(controller, ("group.version", 0, UPGRADE)) == [level(0, "group.version")]
-    assert refusal(controller, ("group.version", 1, UPGRADE)) == (
-        "Invalid update version 1 for feature group.version. "
+    assert ask(controller, ("share.version", 0, UPGRADE)) == [level(0, "share.version")]
+    assert ask(controller, ("group.version", 1, UPGRADE)) == [level(1, "group.version")]
+    assert refusal(controller, ("share.version", 1, UPGRADE)) == (
+        "Invalid update version 1 for feature share.version. "
         f"Local controller {controller.state.settings.node_id} does not support this feature."
     )
 
@@ -117,7 +118,7 @@ def test_a_broker_that_does_not_support_a_level_has_a_say() -> None:
 def test_one_impossible_level_changes_nothing() -> None:
     controller = PureController(level=22)
 
-    refusal(controller, ("metadata.version", 30, UPGRADE), ("group.version", 1, UPGRADE))
+    refusal(controller, ("metadata.version", 30, UPGRADE), ("share.version", 1, UPGRADE))
 
 
 def test_a_feature_that_is_named_twice_is_refused() -> None:

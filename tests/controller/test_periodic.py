@@ -24,7 +24,7 @@ from jbodlab.requests import BrokerHeartbeatRequest
 from tests.builders import PureController, brokers, directories, named_uuid
 from tests.controller.formatted import config_of, format_dir
 from tests.controller.shell import Shell, shell
-from tests.waiting import turns
+from tests.waiting import run_adjustable, set_forward, turns
 
 
 async def add_broker(it: Shell, broker: int, dirs: str) -> None:
@@ -164,12 +164,13 @@ def test_no_task_ends_by_what_one_run_raises(
             tasks = start_periodic(config_of(directory, **settings), it.controller)
             while len(asked) < 5 or min(asked.values()) < 2:
                 assert not any(task.done() for task in tasks)
+                set_forward(0.1)
                 await asyncio.sleep(0.005)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    asyncio.run(scenario())
+    run_adjustable(scenario())
 
 
 def test_a_new_controller_elects_what_the_one_before_was_killed_in_the_middle_of(

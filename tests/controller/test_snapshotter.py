@@ -303,6 +303,7 @@ def test_a_controller_that_is_killed_again_and_again_knows_everything(process: P
         for number in range(30):
             name = f"topic-{life}-{number}"
             topic = requests.NewTopic(name=name, assignments=((0, brokers(1)),))
+            process.heartbeat(1, epoch)
             answer = process.ask("CreateTopics", requests.CreateTopicsRequest(topics=(topic,)))
             assert answer.topics[0].error_code == ErrorCode.NONE
             created[name] = answer.topics[0].topic_id

@@ -592,3 +592,19 @@ def test_topics_come_and_go_in_one_batch_of_records() -> None:
     )
 
     assert (created.atomic, grown.atomic, deleted.atomic) == (True, True, True)
+
+
+def test_topic_of_coordinators_is_compacted_and_never_gets_more_partitions() -> None:
+    controller = cluster()
+    configs = (("cleanup.policy", "compact"),)
+    topic = NewTopic(
+        name="__consumer_offsets", num_partitions=5, replication_factor=3, configs=configs
+    )
+    (created,) = create(controller, topic).topics
+    assert created.error_code is ErrorCode.NONE
+
+    (result,) = grow(controller, PartitionsToAdd(name="__consumer_offsets", count=9)).results
+
+    assert result.error_code is ErrorCode.INVALID_PARTITIONS
+    assert "internal topic" in result.error_message
+    assert controller.records == ()

@@ -41,9 +41,11 @@ OF_PATHS_ALONE = frozenset({"exists", "is_dir", "unlink", "read_bytes", "rmdir",
 EXCEPTIONS = {
     "jbodlab/outside.py",
     "jbodlab/log/filesystem.py",
-    # Programs in the command line, not servers: a property file, and where the lab keeps its own.
+    # Programs in the command line, not servers: a property file, where the lab keeps its own, and
+    # where our packages are.
     "jbodlab/command_line.py",
     "jbodlab/lab_state.py",
+    "jbodlab/program_names.py",
 }
 
 DEFAULTS = {
@@ -57,6 +59,8 @@ DEFAULTS = {
     },
     "real": {
         "jbodlab/outside.py",
+        # A process of its own, which `outside` starts.
+        "jbodlab/cleaner_process.py",
         "jbodlab/metadata_log/formatting.py",
         "broker/server.py",
         "broker/disk/log_dir.py",

@@ -44,7 +44,6 @@ def test_version_is_printed() -> None:
 @pytest.mark.parametrize(
     ("option", "topic"),
     [
-        ("--offsets-decoder", "__consumer_offsets"),
         ("--transaction-log-decoder", "__transaction_state"),
         ("--remote-log-metadata-decoder", "__remote_log_metadata"),
         ("--share-group-state-decoder", "__share_group_state"),

@@ -55,8 +55,11 @@ def test_every_directory_gets_its_ids_and_the_first_records(
     assert len(ids) == 3
     assert not any(found is None or directory_id.is_reserved(found) for found in ids)
     for name in ("d1", "d2", "meta"):
-        (record,) = snapshots.read_bootstrap(tmp_path / name / "bootstrap.checkpoint")
-        assert record.record == FeatureLevelRecord(name="metadata.version", feature_level=30)
+        records = snapshots.read_bootstrap(tmp_path / name / "bootstrap.checkpoint")
+        assert [record for record, _ in records] == [
+            FeatureLevelRecord(name="metadata.version", feature_level=30),
+            FeatureLevelRecord(name="group.version", feature_level=1),
+        ]
 
 
 def test_log_dirs_without_a_metadata_dir_puts_the_metadata_into_the_first(
@@ -73,31 +76,34 @@ def test_log_dirs_without_a_metadata_dir_puts_the_metadata_into_the_first(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "name", "level"),
+    ("arguments", "name", "level", "groups"),
     [
-        (["-r", "3.7-IV2"], "3.7-IV2", 17),
-        (["--release-version", "3.7"], "3.7-IV4", 19),
-        (["--release-version=3.9"], "3.9-IV0", 21),
-        (["-r", "4.3-IV0"], "4.3-IV0", 30),
-        (["-f", "metadata.version=20"], "3.8-IV0", 20),
-        (["-f", "transaction.version=0", "-f", "kraft.version=0"], "4.3-IV0", 30),
+        (["-r", "3.7-IV2"], "3.7-IV2", 17, 0),
+        (["--release-version", "3.7"], "3.7-IV4", 19, 0),
+        (["--release-version=3.9"], "3.9-IV0", 21, 0),
+        (["-r", "4.3-IV0"], "4.3-IV0", 30, 1),
+        (["-f", "metadata.version=20"], "3.8-IV0", 20, 0),
+        (["-f", "metadata.version=20", "-f", "group.version=1"], "3.8-IV0", 20, 1),
+        (["-f", "group.version=0", "-f", "kraft.version=0"], "4.3-IV0", 30, 0),
     ],
 )
-def test_the_metadata_version_can_be_chosen(
+def test_the_levels_of_features_can_be_chosen(
     jbod_storage: JbodStorage,
     node_file: NodeFile,
     tmp_path: Path,
     arguments: list[str],
     name: str,
     level: int,
+    groups: int,
 ) -> None:
     result = jbod_storage("format", "-t", CLUSTER_ID, "-c", node_file(), *arguments)
 
     assert result.code == 0
     assert f"d1 with metadata.version {name}.\n" in result.out
     records = snapshots.read_bootstrap(tmp_path / "meta" / "bootstrap.checkpoint")
+    levels = {"metadata.version": level} | ({"group.version": 1} if groups else {})
     assert [(r.record, r.version) for r in records] == [
-        (FeatureLevelRecord(name="metadata.version", feature_level=level), 0)
+        (FeatureLevelRecord(name=name, feature_level=number), 0) for name, number in levels.items()
     ]
 
 

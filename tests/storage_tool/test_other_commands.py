@@ -54,22 +54,23 @@ def test_random_uuid_imports_nothing_heavy() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "first"),
+    ("arguments", "first", "groups"),
     [
-        ([], "metadata.version=30 (4.3-IV0)"),
-        (["-r", "3.7"], "metadata.version=19 (3.7)"),
-        (["--release-version", "3.9-IV0"], "metadata.version=21 (3.9-IV0)"),
+        ([], "metadata.version=30 (4.3-IV0)", 1),
+        (["-r", "3.7"], "metadata.version=19 (3.7)", 0),
+        (["--release-version", "3.9-IV0"], "metadata.version=21 (3.9-IV0)", 0),
+        (["--release-version", "4.0-IV0"], "metadata.version=22 (4.0-IV0)", 1),
     ],
 )
 def test_version_mapping_shows_the_levels_that_format_writes(
-    jbod_storage: JbodStorage, arguments: list[str], first: str
+    jbod_storage: JbodStorage, arguments: list[str], first: str, groups: int
 ) -> None:
     assert jbod_storage("version-mapping", *arguments) == (
         0,
         f"{first}\n"
         "kraft.version=0\n"
         "transaction.version=0\n"
-        "group.version=0\n"
+        f"group.version={groups}\n"
         "eligible.leader.replicas.version=0\n"
         "share.version=0\n"
         "streams.version=0\n",

@@ -29,7 +29,7 @@ TYPES = {
 REQUIRED = {"node.id", "process.roles", "controller.listener.names"}
 """Of these Kafka has no default; here the start of a process says that they are missing."""
 
-OTHER_DEFAULTS = {"queued.max.request.bytes"}
+OTHER_DEFAULTS = {"offsets.topic.segment.bytes", "queued.max.request.bytes"}
 """Documented in docs/differences-from-kafka.md."""
 
 
@@ -58,6 +58,7 @@ def test_brokers_have_kafkas_settings_types_and_defaults() -> None:
     # Internal ones of Kafka, and those that are dynamic only.
     assert ours_alone == {
         "follower.replication.throttled.rate",
+        "group.consumer.regex.refresh.interval.ms",
         "leader.replication.throttled.rate",
         "log.initial.task.delay.ms",
         "replica.alter.log.dirs.io.max.bytes.per.second",
@@ -97,7 +98,7 @@ def test_the_internal_size_of_segments_is_described_where_it_is_set() -> None:
 
 def test_what_has_no_effect_says_why() -> None:
     unused = [key for key in dynamic_keys.BROKER_TABLE.values() if not key.has_effect]
-    assert "log.cleaner.backoff.ms" in {key.name for key in unused}
+    assert "log.cleaner.threads" in {key.name for key in unused}
     assert all(key.meaning.startswith("without effect: ") for key in unused)
 
 

@@ -27,7 +27,7 @@ def test_every_record_in_every_version_has_the_text_of_its_json_form() -> None:
         )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(versioned_records())
 def test_generated_text_is_the_text_of_the_json_form(versioned: tuple[Record, int]) -> None:
     record, version = versioned
