@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from broker.groups.settings import GroupSettings, group_settings
 from jbodlab.command_line import read_properties
 from jbodlab.config import dynamic_keys, key_table, node_keys
 from jbodlab.config.dynamic_keys import CORDONED_LOG_DIRS
@@ -91,6 +92,7 @@ class BrokerConfig:
     auto_create_topics_enable: bool
     delete_topic_enable: bool
     request_timeout_ms: int
+    groups: GroupSettings
 
     @property
     def controller_address(self) -> str:
@@ -199,6 +201,7 @@ def _config(values: Values, node: NodeConfig) -> BrokerConfig:
         auto_create_topics_enable=values.flag("auto.create.topics.enable"),
         delete_topic_enable=values.flag("delete.topic.enable"),
         request_timeout_ms=values.integer("request.timeout.ms"),
+        groups=group_settings(values),
     )
 
 

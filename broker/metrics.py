@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from broker.compaction.log_cleaner import LogCleaner
+from broker.compaction.metrics import cleaner_metrics
 from broker.controller_link.assignment_sender import AssignmentSender
 from broker.controller_link.heartbeat import BrokerLifecycle
 from broker.controller_link.metadata_feed import MetadataFeed
+from broker.coordinator.group_coordinator import GroupCoordinator
 from broker.disk.condition import is_hung
 from broker.disk.condition_monitor import ConditionMonitor
 from broker.disk.lifecycle import LogDirState
@@ -27,6 +30,7 @@ from jbodlab.protocol.api_table import ApiKey
 LOG_MANAGER = "kafka_log_LogManager"
 REPLICA_MANAGER = "kafka_server_ReplicaManager"
 MOVES = "kafka_server_ReplicaAlterLogDirsManager"
+GROUPS = "kafka_server_group_coordinator_metrics"
 METADATA = "kafka_server_broker_metadata_metrics"
 REQUESTS = "kafka_network_RequestMetrics"
 TOPICS = "kafka_server_BrokerTopicMetrics"
@@ -56,6 +60,8 @@ class BrokerMetrics:
         feed: Its metadata.
         conditions: Which of its directories are full or slow.
         traffic: What its clients and followers sent and were sent.
+        cleaner: Compacts its logs.
+        coordinator: Of groups.
     """
 
     def __init__(
@@ -69,6 +75,8 @@ class BrokerMetrics:
         conditions: ConditionMonitor,
         wall_ms: Callable[[], int],
         traffic: Traffic,
+        cleaner: LogCleaner,
+        coordinator: GroupCoordinator,
     ) -> None:
         self._log_dirs = log_dirs
         self._replicas = replicas
@@ -78,6 +86,8 @@ class BrokerMetrics:
         self._conditions = conditions
         self._wall_ms = wall_ms
         self._traffic = traffic
+        self._cleaner = cleaner
+        self._coordinator = coordinator
 
     def __call__(self) -> Iterator[Metric]:
         """Return all metrics as they are now."""
@@ -85,6 +95,7 @@ class BrokerMetrics:
         yield from self._directory_conditions()
         yield from self._replica_counts()
         yield from self._moves()
+        yield from cleaner_metrics(self._cleaner, self._log_dirs, self._wall_ms())
         yield gauge(
             "kafka_server_AssignmentsManager_QueuedReplicaToDirAssignments",
             "directories of replicas that the controller has not accepted yet",
@@ -96,6 +107,7 @@ class BrokerMetrics:
             self._lifecycle.state,
         )
         yield from self._metadata()
+        yield from self._groups()
         yield from self._requests()
         yield from self._topics()
 
@@ -316,6 +328,20 @@ class BrokerMetrics:
             ("last_applied_record_lag_ms", "time since then", lag_ms),
         ):
             yield gauge(f"{METADATA}_{name}", meaning, value)
+
+    def _groups(self) -> Iterator[Metric]:
+        counts = self._coordinator.shard_counts
+        yield gauges(
+            f"{GROUPS}_num_partitions",
+            "partitions of the offsets topic whose groups are coordinated here",
+            "state",
+            {state.name.lower(): count for state, count in counts.items()},
+        )
+        yield gauge(
+            "jbodlab_group_coordinator_waiting_requests",
+            "requests to coordinators that wait for other members or for replicas",
+            self._coordinator.waiting_count,
+        )
 
     def _requests(self) -> Iterator[Metric]:
         traffic = self._traffic

@@ -44,6 +44,7 @@ from broker.replica.client_requests import (
 from broker.replica.clock import Clock
 from broker.replica.directory_writer import WriteCheckpoints
 from broker.replica.in_sync import IsrChanges
+from broker.replica.leadership import NOBODY, LeadershipListener
 from broker.replica.partition import Partition
 from broker.replica.registry import ReplicaRegistry
 from broker.replica.topic_settings import SettingsOfTopics
@@ -107,6 +108,7 @@ class ReplicaManager:
         moves: Between directories.
         placement: The logs in the directories.
         isr_changes: How often the ISR of led partitions changed.
+        leaderships: Who follows the leaders of a topic's partitions, by its name.
     """
 
     def __init__(
@@ -135,6 +137,7 @@ class ReplicaManager:
         self._clock = Clock(now_ms=partial(loop_ms, self._loop), wall_ms=outside.wall_ms)
         self._timers: list[asyncio.TimerHandle] = []
         self.isr_changes = IsrChanges()
+        self.leaderships: dict[str, LeadershipListener] = {}
         self._appends = AppendService(registry, self._loop, outside)
         self._fetches = FetchService(
             registry,
@@ -301,6 +304,7 @@ class ReplicaManager:
             propose_isr=self._isr_proposer.propose_isr,
             isr_changes=self.isr_changes,
             on_failed=self.roles.log_failed,
+            leadership=self.leaderships.get(name, NOBODY),
         )
 
     def _check_lag(self) -> None:

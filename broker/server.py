@@ -1,4 +1,4 @@
-"""Builds a broker from its four parts; starts them in order of dependency, stops them backwards.
+"""Builds a broker from its parts; starts them in order of dependency, stops them backwards.
 
 Start: directories, registration and metadata at the same time, logs, replicas, upkeep; then the
 controller is asked to unfence this broker, and only then clients are served.
@@ -18,6 +18,7 @@ from collections.abc import Callable
 from broker.assemblies.controller_link import ControllerLink
 from broker.assemblies.disks import Disks
 from broker.assemblies.front import Front
+from broker.assemblies.groups import Groups
 from broker.assemblies.replicas import Replicas
 from broker.config import BrokerConfig
 from broker.disk.startup import OpenedLogDirs, open_log_dirs
@@ -120,6 +121,7 @@ class BrokerServer:
         self._replicas = Replicas(
             config, self._dynamic.values, self._disks, self._link, self._outside
         )
+        self._groups = Groups(config, self._replicas, self._link, self._outside)
         self._disks.watch(
             self._replicas.manager,
             self._replicas.manager.roles,
@@ -133,6 +135,7 @@ class BrokerServer:
             disks=self._disks,
             link=self._link,
             replicas=self._replicas,
+            groups=self._groups,
         )
 
     def _connect(self) -> None:
@@ -140,7 +143,13 @@ class BrokerServer:
         disks, link, replicas = self._disks, self._link, self._replicas
         roles = replicas.manager.roles
         # A directory fails: the replicas in it stop, the controller is told, then what follows.
-        for failed in (roles, link.lifecycle, replicas.reports, disks.conditions):
+        for failed in (
+            roles,
+            link.lifecycle,
+            replicas.reports,
+            disks.conditions,
+            disks.cleaner,
+        ):
             disks.log_dirs.add_failure_listener(failed)
         # One returns: the replicas first, as what follows depends on where they are now.
         for back in (
@@ -154,10 +163,16 @@ class BrokerServer:
             disks.log_dirs.add_return_listener(back)
         # One is full or slow, or no longer; the controller hears of all of them together.
         disks.conditions.add_listener(roles)
-        # The metadata changes: settings and replicas, then what clients are told, then reports.
-        link.publish_to(before=[self._dynamic, roles], after=[replicas.reports, link.registration])
+        # The metadata changes: settings and replicas, then what clients are told, then groups and
+        # reports.
+        coordinator = self._groups.coordinator
+        link.publish_to(
+            before=[self._dynamic, roles],
+            after=[coordinator, replicas.reports, link.registration],
+        )
         # Settings change: the replicas', then the directories'.
         self._dynamic.add_listener(replicas.use_settings)
+        self._dynamic.add_listener(disks.use_settings)
         self._dynamic.add_listener(self._cordon)
 
     async def _start(self) -> None:
@@ -187,6 +202,7 @@ class BrokerServer:
             self._replicas.manager.roles.begin_shutdown()
             await self._link.lifecycle.controlled_shutdown(CONTROLLED_SHUTDOWN_TIMEOUT_S)
         await self._front.stop()
+        self._groups.coordinator.stop()
         await self._disks.stop_upkeep()
         await self._link.stop()
         await self._replicas.stop()

@@ -23,7 +23,7 @@ from jbodlab.config import dynamic_keys, key_table, topic_keys
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import ConfigError, KafkaError
 from jbodlab.ids import BrokerId
-from jbodlab.records.config_records import BROKER_RESOURCE, TOPIC_RESOURCE
+from jbodlab.records.config_records import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 from jbodlab.requests import (
     AlterConfigsRequest,
     AlteredResource,
@@ -160,6 +160,8 @@ class _AlterApi:
 
 def _warn_of_no_effect(resources: Iterable[ConfigResource]) -> None:
     for resource in resources:
+        if resource.resource_type == GROUP_RESOURCE:
+            continue
         is_topic = resource.resource_type == TOPIC_RESOURCE
         table = topic_keys.TOPIC_CONFIGS if is_topic else dynamic_keys.BROKER_TABLE
         names = [change.name for change in resource.changes if change.operation != DELETE]
@@ -173,7 +175,7 @@ def _warn_of_no_effect(resources: Iterable[ConfigResource]) -> None:
 
 
 class IncrementalAlterConfigsApi(_AlterApi):
-    """Changes some settings of topics and brokers."""
+    """Changes some settings of topics, brokers and groups."""
 
     def answer(self, request: KafkaIncrementalRequest, context: RequestContext) -> Later:
         """Pass the changes on."""
@@ -205,7 +207,7 @@ class IncrementalAlterConfigsApi(_AlterApi):
 
 
 class AlterConfigsApi(_AlterApi):
-    """Replaces all settings of topics and brokers."""
+    """Replaces all settings of topics, brokers and groups."""
 
     def answer(self, request: KafkaAlterConfigsRequest, context: RequestContext) -> Later:
         """Pass the settings on."""

@@ -12,7 +12,7 @@ NOT_ASKED_FOR = -(1 << 31)
 
 
 class AclOperation(IntEnum):
-    """The operations on topics and clusters, under Kafka's names and codes."""
+    """The operations on topics, groups and clusters, under Kafka's names and codes."""
 
     READ = 3
     WRITE = 4
@@ -39,3 +39,10 @@ _EVERYWHERE = (
 )
 ON_TOPIC = _bits(*_EVERYWHERE, AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE)
 ON_CLUSTER = _bits(*_EVERYWHERE, AclOperation.CLUSTER_ACTION, AclOperation.IDEMPOTENT_WRITE)
+ON_GROUP = _bits(
+    AclOperation.READ,
+    AclOperation.DELETE,
+    AclOperation.DESCRIBE,
+    AclOperation.DESCRIBE_CONFIGS,
+    AclOperation.ALTER_CONFIGS,
+)

@@ -21,7 +21,7 @@ from jbodlab.config.value_sources import Described
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
 from jbodlab.ids import BrokerId
-from jbodlab.records.config_records import BROKER_RESOURCE, TOPIC_RESOURCE
+from jbodlab.records.config_records import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 
 if TYPE_CHECKING:
     from kio.schema.describe_configs.v4.request import DescribeConfigsRequest
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     )
     from kio.schema.list_config_resources.v1.request import ListConfigResourcesRequest
 
-BROKER_LOGGER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE = 8, 16, 32
+BROKER_LOGGER_RESOURCE, CLIENT_METRICS_RESOURCE = 8, 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +164,9 @@ class DescribeConfigsApi:
             topic = self._cache.image.configs.topic(name)
             own = frozenset(topic.items())
             return own, partial(value_sources.describe_topic, topic, layers)
+        if resource_type == GROUP_RESOURCE:
+            group = self._cache.image.configs.resource(GROUP_RESOURCE, name)
+            return frozenset(group.items()), partial(value_sources.describe_group, group, layers)
         if resource_type != BROKER_RESOURCE:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource_type}"
@@ -175,7 +178,7 @@ class DescribeConfigsApi:
 
 
 class ListConfigResourcesApi:
-    """Lists what may have settings: topics and brokers; there are no others here."""
+    """Lists what may have settings: topics, brokers, and the groups that have some."""
 
     def __init__(self, cache: MetadataCache) -> None:
         self._cache = cache
@@ -198,6 +201,9 @@ class ListConfigResourcesApi:
         names: dict[int, Iterable[str]] = {
             TOPIC_RESOURCE: sorted(image.topics.by_name),
             BROKER_RESOURCE: [str(each) for each in sorted(image.cluster.brokers)],
+            GROUP_RESOURCE: sorted(
+                name for kind, name in image.configs.resources if kind == GROUP_RESOURCE
+            ),
         }
         return ListConfigResourcesResponse(
             config_resources=tuple(

@@ -18,12 +18,13 @@ from broker.api.describe_producers import DescribeProducersApi
 from broker.api.dispatch import Dispatcher
 from broker.api.features import UpdateFeaturesApi
 from broker.api.fetch import FetchApi
-from broker.api.groups import (
-    FindCoordinatorApi,
-    MembershipApi,
-    OffsetCommitApi,
-    OffsetFetchApi,
-)
+from broker.api.groups.administration import DeleteGroupsApi, DescribeGroupsApi, ListGroupsApi
+from broker.api.groups.consumer_groups import ConsumerGroupDescribeApi, ConsumerGroupHeartbeatApi
+from broker.api.groups.coordinators import GroupCoordinators
+from broker.api.groups.find_coordinator import FindCoordinatorApi
+from broker.api.groups.membership import HeartbeatApi, JoinGroupApi, LeaveGroupApi, SyncGroupApi
+from broker.api.groups.offset_commit import OffsetCommitApi, OffsetDeleteApi
+from broker.api.groups.offset_fetch import OffsetFetchApi
 from broker.api.helper_thread import HelperThread
 from broker.api.leader_epochs import OffsetForLeaderEpochApi
 from broker.api.list_offsets import ListOffsetsApi
@@ -52,6 +53,7 @@ from broker.metadata_cache import MetadataCache
 from broker.traffic import Traffic
 from jbodlab.ids import BrokerEpoch, BrokerId
 from jbodlab.protocol.api_table import ApiKey
+from jbodlab.requests import NewTopic
 from jbodlab.threads import Threads
 
 
@@ -63,6 +65,7 @@ class BrokerParts:
     cluster_id: str
     cache: MetadataCache
     replicas: Replicas
+    groups: GroupCoordinators
     controller: Controller
     revival: Revival
     broker_epoch: Callable[[], BrokerEpoch]
@@ -80,13 +83,15 @@ class BrokerParts:
     """Whether a client's Metadata request may create topics."""
     log_dirs: Callable[[], Sequence[LogDir]] = tuple
     """The directories of `log.dirs`, offline ones included."""
+    internal_topic: Callable[[str], NewTopic | None] = lambda _name: None
+    """How a topic of the brokers' own is to be created."""
 
 
 class ClientApis:
     """All handlers, and the dispatcher in front of them."""
 
     def __init__(self, parts: BrokerParts) -> None:
-        self._topic_creator = TopicCreator(parts.controller) if parts.auto_create_topics else None
+        self._topic_creator = TopicCreator(parts.controller, parts.internal_topic)
         self._producer_ids = ProducerIds(parts.controller, parts.broker_id, parts.broker_epoch)
         quotas = ClientQuotas(lambda: parts.cache.image.quotas)
         apis = _apis(parts, self._topic_creator, self._producer_ids, quotas)
@@ -99,33 +104,39 @@ class ClientApis:
 
     async def close(self) -> None:
         """Give up calls to the controller that no client waits for."""
-        if self._topic_creator is not None:
-            await self._topic_creator.close()
+        await self._topic_creator.close()
         self._thread.close()
         await self._producer_ids.close()
 
 
 def _apis(
     parts: BrokerParts,
-    topic_creator: TopicCreator | None,
+    topic_creator: TopicCreator,
     producer_ids: ProducerIds,
     quotas: ClientQuotas,
 ) -> dict[ApiKey, Api]:
     cache, replicas, controller = parts.cache, parts.replicas, parts.controller
-    membership, acls = MembershipApi(), AclsApi()
+    groups, acls = parts.groups, AclsApi()
+    auto_creator = topic_creator if parts.auto_create_topics else None
     altering = (controller, cache, parts.broker_id, parts.configs, parts.is_settled)
     return {
         ApiKey.PRODUCE: ProduceApi(replicas, cache, parts.broker_id, parts.traffic, quotas),
         ApiKey.FETCH: FetchApi(replicas, cache, parts.broker_id, parts.traffic, quotas),
         ApiKey.LIST_OFFSETS: ListOffsetsApi(replicas),
-        ApiKey.METADATA: MetadataApi(cache, parts.cluster_id, topic_creator),
-        ApiKey.OFFSET_COMMIT: OffsetCommitApi(),
-        ApiKey.OFFSET_FETCH: OffsetFetchApi(),
-        ApiKey.FIND_COORDINATOR: FindCoordinatorApi(cache, parts.broker_id),
-        ApiKey.JOIN_GROUP: membership,
-        ApiKey.HEARTBEAT: membership,
-        ApiKey.LEAVE_GROUP: membership,
-        ApiKey.SYNC_GROUP: membership,
+        ApiKey.METADATA: MetadataApi(cache, parts.cluster_id, auto_creator),
+        ApiKey.OFFSET_COMMIT: OffsetCommitApi(groups, cache),
+        ApiKey.OFFSET_FETCH: OffsetFetchApi(groups, cache),
+        ApiKey.FIND_COORDINATOR: FindCoordinatorApi(cache, parts.broker_id, groups, topic_creator),
+        ApiKey.JOIN_GROUP: JoinGroupApi(groups),
+        ApiKey.HEARTBEAT: HeartbeatApi(groups),
+        ApiKey.LEAVE_GROUP: LeaveGroupApi(groups),
+        ApiKey.SYNC_GROUP: SyncGroupApi(groups),
+        ApiKey.DESCRIBE_GROUPS: DescribeGroupsApi(groups),
+        ApiKey.LIST_GROUPS: ListGroupsApi(groups),
+        ApiKey.DELETE_GROUPS: DeleteGroupsApi(groups),
+        ApiKey.OFFSET_DELETE: OffsetDeleteApi(groups, cache),
+        ApiKey.CONSUMER_GROUP_HEARTBEAT: ConsumerGroupHeartbeatApi(groups, cache),
+        ApiKey.CONSUMER_GROUP_DESCRIBE: ConsumerGroupDescribeApi(groups),
         ApiKey.CREATE_TOPICS: CreateTopicsApi(controller, cache),
         ApiKey.DELETE_TOPICS: DeleteTopicsApi(controller, cache),
         ApiKey.DELETE_RECORDS: DeleteRecordsApi(replicas),

@@ -13,7 +13,7 @@ from broker.api.topic_creator import TopicCreator
 from broker.metadata_cache import MetadataCache
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
-from jbodlab.ids import NO_LEADER, TopicId
+from jbodlab.ids import INTERNAL_TOPICS, NO_LEADER, TopicId
 from jbodlab.image.partition_registration import PartitionRegistration
 from jbodlab.image.topics_image import TopicImage
 
@@ -168,7 +168,7 @@ class MetadataApi:
 
     def _missing(self, name: str, *, may_create: bool) -> ErrorCode:
         if may_create and self._topic_creator is not None:
-            return self._topic_creator.create(name)
+            return self._topic_creator.create(name).code
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
@@ -208,6 +208,7 @@ class _Describe:
         return MetadataTopic(
             name=topic.name,
             topic_id=topic.topic_id,
+            is_internal=topic.name in INTERNAL_TOPICS,
             partitions=tuple(
                 self._partition(index, topic.partitions[index])
                 for index in sorted(topic.partitions)

@@ -21,7 +21,7 @@ from broker.traffic import Traffic
 from jbodlab.client_quota import PRODUCER_RATE
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
-from jbodlab.ids import BrokerId, TopicPartition
+from jbodlab.ids import INTERNAL_TOPICS, BrokerId, TopicPartition
 from jbodlab.protocol.compression import ZSTD
 from jbodlab.protocol.produce_response import ProducedPartition, produce_response
 from jbodlab.protocol.record_batch import codec_of, records_count
@@ -34,6 +34,10 @@ ALL, LEADER, NONE = -1, 1, 0
 
 ZSTD_FROM = 7
 """First version whose batches may be compressed with zstd (KIP-110)."""
+
+
+ADMIN_CLIENT = "__admin_client"
+"""Id of the one client that may write to the brokers' own topics, as in Kafka."""
 
 
 class ProduceApi:
@@ -67,6 +71,7 @@ class ProduceApi:
                 topic_partition=TopicPartition(topic.name, data.index), records=data.records
             )
             for topic in request.topic_data
+            if not _is_refused(topic.name, context)
             for data in topic.partition_data
         ]
         future = self._replicas.append(entries, acks, milliseconds(request.timeout))
@@ -104,6 +109,8 @@ class ProduceApi:
         throttle_ms: int,
         results: list[AppendResult],
     ) -> Encoded:
+        if any(_is_refused(topic.name, context) for topic in request.topic_data):
+            results = _with_refused(request, context, results)
         batches = (data.records for topic in request.topic_data for data in topic.partition_data)
         for records, result in zip(batches, results, strict=True):
             topic = result.topic_partition.topic
@@ -154,6 +161,28 @@ def _check_no_zstd(request: ProduceRequest, version: int) -> None:
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
             f"produce requests of version {version} must not use zstd",
         )
+
+
+def _is_refused(topic: str, context: RequestContext) -> bool:
+    return topic in INTERNAL_TOPICS and context.header.client_id != ADMIN_CLIENT
+
+
+def _with_refused(
+    request: ProduceRequest, context: RequestContext, results: list[AppendResult]
+) -> list[AppendResult]:
+    """Return the results of all batches; those for the brokers' own topics were not appended."""
+    appended = iter(results)
+    return [
+        AppendResult(
+            topic_partition=TopicPartition(topic.name, data.index),
+            error_code=ErrorCode.INVALID_TOPIC_EXCEPTION,
+            error_message=f"{topic.name} is written by brokers only",
+        )
+        if _is_refused(topic.name, context)
+        else next(appended)
+        for topic in request.topic_data
+        for data in topic.partition_data
+    ]
 
 
 def _produced(result: AppendResult, hints: LeaderHints) -> ProducedPartition:

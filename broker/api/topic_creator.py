@@ -1,16 +1,21 @@
-"""Creates topics that clients ask for and that do not exist (`auto.create.topics.enable`)."""
+"""Creates topics that clients ask for and that do not exist.
+
+Those are the topics of `auto.create.topics.enable`, and the brokers' own, which the first client
+that needs a coordinator brings into being.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import re
+from collections.abc import Callable
 from functools import partial
 
 from broker.api.ports import Controller
 from jbodlab.error_code import ErrorCode
-from jbodlab.errors import ControllerUnavailableError
-from jbodlab.ids import METADATA_TOPIC
+from jbodlab.errors import ControllerUnavailableError, KafkaError
+from jbodlab.ids import INTERNAL_TOPICS, METADATA_TOPIC
 from jbodlab.requests import CreateTopicsRequest, NewTopic
 from jbodlab.supervised import supervised
 
@@ -27,33 +32,43 @@ CREATE_TIMEOUT_S = 15.0
 
 
 class TopicCreator:
-    """Asks the controller in the background; clients meanwhile ask again for the metadata."""
+    """Asks the controller in the background; clients meanwhile ask again.
 
-    def __init__(self, controller: Controller) -> None:
+    Args:
+        controller: Who creates topics.
+        internal_topic: How one of the brokers' own is to be; None for one that is not used.
+    """
+
+    def __init__(
+        self, controller: Controller, internal_topic: Callable[[str], NewTopic | None]
+    ) -> None:
         self._controller = controller
+        self._internal_topic = internal_topic
         self._in_progress: dict[str, asyncio.Task[None]] = {}
-        self._failures: dict[str, ErrorCode] = {}
+        self._failures: dict[str, KafkaError] = {}
         """Why the last attempt failed, until a client has been told."""
 
-    def create(self, name: str) -> ErrorCode:
-        """Start to create a topic with the cluster's default partitions and replication.
+    def create(self, name: str) -> KafkaError:
+        """Start to create a topic; one of clients gets the cluster's defaults.
 
         Returns:
             What to answer for the topic now: UNKNOWN_TOPIC_OR_PARTITION while it is being created,
             the controller's refusal once after it failed, an error at once for an impossible name.
         """
         if TOPIC_NAME.fullmatch(name) is None or name == METADATA_TOPIC:
-            return ErrorCode.INVALID_TOPIC_EXCEPTION
+            return KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
         if name in self._failures:
             return self._failures.pop(name)
         if name not in self._in_progress and len(self._in_progress) < MAX_IN_PROGRESS:
-            self._in_progress[name] = supervised(
-                partial(self._create, name),
-                name=f"create topic {name}",
-                # The next request for it tries again.
-                on_end=lambda _line: None,
-            )
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            topic = self._internal_topic(name) if name in INTERNAL_TOPICS else NewTopic(name=name)
+            if topic is not None:
+                self._in_progress[name] = supervised(
+                    partial(self._create, topic),
+                    name=f"create topic {name}",
+                    # The next request for it tries again.
+                    on_end=lambda _line: None,
+                )
+        return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     async def close(self) -> None:
         """Give up what is still in progress."""
@@ -62,24 +77,23 @@ class TopicCreator:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _create(self, name: str) -> None:
-        request = CreateTopicsRequest(
-            topics=(NewTopic(name=name),), timeout_ms=int(CREATE_TIMEOUT_S * 1000)
-        )
+    async def _create(self, topic: NewTopic) -> None:
+        name = topic.name
+        request = CreateTopicsRequest(topics=(topic,), timeout_ms=int(CREATE_TIMEOUT_S * 1000))
         try:
             response = await self._controller.create_topics(request, CREATE_TIMEOUT_S)
         except ControllerUnavailableError as error:
             logger.warning("topic not created: %s", error, extra={"topic": name})
         else:
             for created in response.topics:
-                self._created(created.name, created.error_code, created.error_message)
+                self._created(created.name, KafkaError(created.error_code, created.error_message))
         finally:
             del self._in_progress[name]
 
-    def _created(self, name: str, error_code: ErrorCode, error_message: str) -> None:
-        if error_code == ErrorCode.NONE:
+    def _created(self, name: str, error: KafkaError) -> None:
+        if error.code == ErrorCode.NONE:
             logger.info("topic created on demand", extra={"topic": name})
-        elif error_code != ErrorCode.TOPIC_ALREADY_EXISTS:
-            logger.warning("topic not created: %s", error_message, extra={"topic": name})
+        elif error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+            logger.warning("topic not created: %s", error.message, extra={"topic": name})
             if len(self._failures) < MAX_REMEMBERED_FAILURES:
-                self._failures[name] = error_code
+                self._failures[name] = error

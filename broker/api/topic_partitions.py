@@ -13,6 +13,7 @@ from broker.api.metadata import leader_or_error
 from broker.metadata_cache import MetadataCache
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
+from jbodlab.ids import INTERNAL_TOPICS
 from jbodlab.image.partition_registration import PartitionRegistration
 
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ class DescribeTopicPartitionsApi:
             described = TopicDescription(
                 name=name,
                 topic_id=topic.topic_id,
+                is_internal=name in INTERNAL_TOPICS,
                 partitions=tuple(
                     self._partition(index, topic.partitions[index], listener, live)
                     for index in indexes[:left]

@@ -1,1 +1,1 @@
-"""The four parts that a broker is put together from: disks, controller link, replicas, front."""
+"""The parts that a broker is put together from: disks, controller link, replicas, groups, front."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from broker.compaction.log_cleaner import LogCleaner
+from broker.compaction.settings import CleanerSettings
 from broker.config import BrokerConfig
 from broker.disk.checkpoints import CheckpointWriter
 from broker.disk.closing import HANG_DEADLINE_S, close_log_dirs
@@ -17,6 +19,7 @@ from broker.disk.retention import DirectoryRemover, RetentionTask
 from broker.disk.revival import LoadingRules, LogDirRevival, RevivedReplicas
 from broker.disk.slowness import SlowSettings
 from broker.disk.startup import OpenedLogDirs
+from jbodlab.config.key_table import Values
 from jbodlab.ids import BrokerEpoch, DirectoryId
 from jbodlab.outside import Outside
 
@@ -60,6 +63,7 @@ class Disks:
             looked=self.conditions.looked,
         )
         self.revival: LogDirRevival
+        self.cleaner: LogCleaner
 
     def watch(
         self, logs: LogsInUse, replicas: RevivedReplicas, rules: Callable[[], LoadingRules]
@@ -87,6 +91,13 @@ class Disks:
             initial_delay_ms=config.initial_task_delay_ms,
             wall_ms=self._outside.wall_ms,
         )
+        self.cleaner = LogCleaner(
+            self.log_dirs,
+            logs,
+            self._checkpoints.write_cleaner_offsets,
+            outside=self._outside,
+            settings=CleanerSettings.of(config.values),
+        )
         self.revival = LogDirRevival(
             self._opened, replicas, rules=rules, schedule_leftovers=self._schedule_leftovers
         )
@@ -101,6 +112,7 @@ class Disks:
         """Begin with the upkeep; the logs are loaded."""
         self._checkpoints.start()
         self._retention.start()
+        self.cleaner.start()
         self.probe.start()
         await self.remover.schedule_leftovers(self._config.file_delete_delay_ms)
         self.revival.start()
@@ -109,6 +121,7 @@ class Disks:
         """End the upkeep, before the logs are closed: none of it may meet a closed file."""
         # A directory that is not back by now comes back with the next start.
         await self.revival.stop()
+        await self.cleaner.stop()
         await self.probe.stop()
         await self.conditions.stop()
         await self._retention.stop()
@@ -120,6 +133,10 @@ class Disks:
         await close_log_dirs(self.log_dirs, self._logs, broker_epoch)
         await self._opened.release_locks(HANG_DEADLINE_S)
         self.log_dirs.stop()
+
+    def use_settings(self, values: Values) -> None:
+        """Put changed settings into force."""
+        self.cleaner.use(CleanerSettings.of(values))
 
     def replica_moved(self, source: LogDir, target: LogDir) -> None:
         """Let the checkpoints follow a replica, where it is now first."""

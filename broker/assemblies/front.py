@@ -7,6 +7,7 @@ import asyncio
 from broker.api.handlers import BrokerParts, ClientApis
 from broker.assemblies.controller_link import ControllerLink
 from broker.assemblies.disks import Disks
+from broker.assemblies.groups import Groups
 from broker.assemblies.replicas import Replicas
 from broker.config import BrokerConfig
 from broker.dynamic_config import DynamicConfig
@@ -37,6 +38,7 @@ class Front:
         disks: Disks,
         link: ControllerLink,
         replicas: Replicas,
+        groups: Groups,
     ) -> None:
         self._config = config
         self._disks = disks
@@ -48,6 +50,8 @@ class Front:
                 cluster_id=cluster_id,
                 cache=link.cache,
                 replicas=replicas.manager,
+                groups=groups.coordinator,
+                internal_topic=groups.internal_topic,
                 controller=link.channel,
                 revival=disks.revival,
                 broker_epoch=link.broker_epoch,
@@ -77,6 +81,8 @@ class Front:
             conditions=disks.conditions,
             wall_ms=outside.wall_ms,
             traffic=replicas.traffic,
+            cleaner=disks.cleaner,
+            coordinator=groups.coordinator,
         )
         self._metrics = None if address is None else MetricsEndpoint(address, metrics)
 

@@ -104,7 +104,7 @@ class DirectorySwap:
         self._fetchers = fetchers
         self._on_event = on_event
         self._on_copy_failed = on_copy_failed
-        self._syncing: set[asyncio.Task[None]] = set()
+        self._syncing: dict[asyncio.Task[None], None] = {}
         # Former replicas that stay until a copy is on its disk, in the order of the moves.
         self._kept: dict[TopicPartition, list[tuple[LogFiles, LogDir]]] = {}
         self._on_swapped = on_swapped
@@ -212,8 +212,8 @@ class DirectorySwap:
             name=f"sync {move.topic_partition}",
             on_end=_keep_former,
         )
-        self._syncing.add(task)
-        task.add_done_callback(self._syncing.discard)
+        self._syncing[task] = None
+        task.add_done_callback(self._syncing.pop)
 
     async def _make_durable(self, move: Move, former: LogFiles, cut_count: int) -> None:
         """Have what was copied written to the disk, and then the former replica removed."""

@@ -305,6 +305,11 @@ class RunningMoves:
     # Inside: the task of a move
 
     async def _run(self, move: Move) -> None:
+        # What is copied must not become other files meanwhile, nor what was copied.
+        async with move.log.cleaning.paused():
+            await self._drive(move)
+
+    async def _drive(self, move: Move) -> None:
         retry_s = RETRY_S
         while not move.state.is_over:
             try:

@@ -36,7 +36,8 @@ class Listener:
         self._handler = handler
         self._bounds = bounds
         self._server: asyncio.Server | None = None
-        self._connections: set[Connection] = set()
+        self._connections: dict[Connection, None] = {}
+        """In the order in which they came."""
         self._idle = asyncio.Event()
         """Set while there is no connection."""
         self._idle.set()
@@ -105,12 +106,12 @@ class Listener:
         if not self._bounds.connections.add(connection):
             logger.warning("too many connections", extra={"listener": self.name})
             return False
-        self._connections.add(connection)
+        self._connections[connection] = None
         self._idle.clear()
         return True
 
     def _lost(self, connection: Connection) -> None:
-        self._connections.discard(connection)
+        self._connections.pop(connection, None)
         self._bounds.connections.remove(connection)
         if not self._connections:
             self._idle.set()

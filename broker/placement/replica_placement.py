@@ -64,7 +64,7 @@ class ReplicaPlacement:
         self._budget = TailCacheBudget()
         self._loaded: dict[TopicPartition, tuple[PartitionLog, int]] = {}
         self._renames: dict[TopicPartition, asyncio.Future[Path]] = {}
-        self._tasks: set[asyncio.Task[PartitionLog | None]] = set()
+        self._tasks: dict[asyncio.Task[PartitionLog | None], None] = {}
         self._creating: dict[TopicPartition, asyncio.Task[PartitionLog | None]] = {}
         self._creations: dict[LogDir, CreationQueue] = {}
         # Directories that were asked for before there was a replica; lost with the process.
@@ -172,7 +172,7 @@ class ReplicaPlacement:
             ),
             name=f"create {topic_partition}",
         )
-        self._tasks.add(task)
+        self._tasks[task] = None
         self._creating[topic_partition] = task
         task.add_done_callback(partial(self._creation_ended, topic_partition))
         return task
@@ -180,7 +180,7 @@ class ReplicaPlacement:
     def _creation_ended(
         self, topic_partition: TopicPartition, task: asyncio.Task[PartitionLog | None]
     ) -> None:
-        self._tasks.discard(task)
+        self._tasks.pop(task, None)
         if self._creating.get(topic_partition) is task:
             del self._creating[topic_partition]
 
@@ -226,6 +226,7 @@ class ReplicaPlacement:
     def delete(self, topic_partition: TopicPartition, log: PartitionLog) -> None:
         """Rename the directory of a log to `-delete`; its files are removed some time later."""
         log.log_dir.replica_count -= 1
+        log.cleaning.abort()
         self._renames[topic_partition] = self._retire(topic_partition, log.files, log.log_dir, log)
 
     def retire(

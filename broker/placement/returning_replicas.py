@@ -61,7 +61,7 @@ class ReturningReplicas:
         self._take_offline = take_offline
         self._take_future = take_future
         # Directories that are back, until the metadata shows them in our registration.
-        self._returned: set[LogDir] = set()
+        self._returned: dict[LogDir, None] = {}
 
     def unsettled(self, log_dir: LogDir) -> str:
         """Return why the replicas of a failed directory may not come back yet; empty if they may.
@@ -97,7 +97,7 @@ class ReturningReplicas:
                     self._bring_back(log, log_dir, high_watermark)
             except Exception:
                 logger.exception("%s could not be brought back", log.topic_partition)
-        self._returned.add(log_dir)
+        self._returned[log_dir] = None
 
     def registration_changed(self) -> None:
         """Make anew what revived directories did not bring back, if the controller knows them."""
@@ -107,7 +107,7 @@ class ReturningReplicas:
                 registration is None or log_dir.directory_id not in registration.directories
             ):
                 continue
-            self._returned.discard(log_dir)
+            del self._returned[log_dir]
             for partition in self._replicas.partitions():
                 if is_missing_from(log_dir, partition):
                     self._make_anew(partition)

@@ -20,6 +20,7 @@ from typing import NamedTuple
 from broker.replica.batch_checks import CheckedBatch, check_body, check_header, takes_long
 from broker.replica.check_threads import CheckThreads
 from broker.replica.client_requests import AppendEntry, AppendResult
+from broker.replica.leader_appends import append_of_client, check_append
 from broker.replica.partition import Partition
 from broker.replica.registry import ReplicaRegistry
 from broker.replica.waiting import AppendRequest
@@ -126,7 +127,7 @@ class AppendService:
             return
         records, limits = request.entries[index].records, partition.settings.limits
         try:
-            partition.check_append(acks)
+            check_append(partition, acks)
             header = check_header(records, limits)
         except KafkaError as error:
             _refuse(request, index, partition, error)
@@ -184,7 +185,7 @@ def _append(
     checked: Callable[[], CheckedBatch],
 ) -> None:
     try:
-        partition.append(request, index, acks, checked())
+        append_of_client(partition, request, index, acks, checked())
     except KafkaError as error:
         _refuse(request, index, partition, error)
     except Exception:

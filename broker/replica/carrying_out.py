@@ -32,6 +32,7 @@ from jbodlab.log.instructions import (
     Instruction,
     Instructions,
     RemoveSnapshots,
+    ReplaceSegments,
     SetAside,
     SyncRequest,
     WriteEpochs,
@@ -219,6 +220,8 @@ class CarryingOut:
                         snapshots.add(offset)
                     case WriteEpochs() | RemoveSnapshots():
                         pass
+                    case ReplaceSegments(former):
+                        segments.update(former)
                     case _:
                         segments.add(instruction.base_offset)
             one.instructions = stays

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 
+from broker.disk.log_cleaning import LogCleaning
 from broker.replica.carrying_out import unless_behind
 from broker.replica.directory_writer import DirectoryWriter
 from jbodlab.log.log_files import LogFiles
@@ -35,26 +36,36 @@ async def find_cut(files: LogFiles, writer: DirectoryWriter, request: CutRequest
 
 
 @asynccontextmanager
-async def lowered_checkpoints(
-    state: LogState, writer: DirectoryWriter, offset: int, committed: int
+async def about_to_cut(
+    state: LogState,
+    files: LogFiles,
+    writer: DirectoryWriter,
+    cleaning: LogCleaning,
+    offset: int,
+    committed: int,
 ) -> AsyncIterator[None]:
-    """Let no checkpoint name anything of a log behind an offset, until it is cut there or is not.
+    """Let nobody compact a log, and no checkpoint name anything of it behind an offset.
 
-    Most cuts need none: above the high watermark, and within the active segment, which a recovery
+    That lasts until it is cut there or is not. Checkpoints of a copy vouch for nothing. Most cuts
+    need none: above the high watermark, and within the active segment, which a recovery
     reads in any case.
 
     Args:
         state: The log.
+        files: Its files.
         writer: Of its directory.
+        cleaning: Its compaction.
         offset: Where it is about to be cut.
         committed: Its high watermark.
     """
-    if offset >= min(state.end_offset, max(committed, state.active.base_offset)):
-        yield
-        return
-    state.disk.will_be_cut(offset)
-    try:
-        await writer.write_checkpoints(writer.log_dir)
-        yield
-    finally:
-        state.disk.cut_is_over(offset)
+    async with cleaning.paused():
+        above = offset >= min(state.end_offset, max(committed, state.active.base_offset))
+        if above or files.is_future:
+            yield
+            return
+        state.disk.will_be_cut(offset)
+        try:
+            await writer.write_checkpoints(writer.log_dir)
+            yield
+        finally:
+            state.disk.cut_is_over(offset)

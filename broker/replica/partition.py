@@ -14,11 +14,11 @@ from pathlib import Path
 
 from broker.replica import isr as rules
 from broker.replica import refusals
-from broker.replica.batch_checks import CheckedBatch
-from broker.replica.client_requests import AppendResult, LeaderHint
+from broker.replica.client_requests import LeaderHint
 from broker.replica.clock import Clock
 from broker.replica.in_sync import InSyncReplicas, IsrChanges
 from broker.replica.leader_state import LeaderState
+from broker.replica.leadership import NOBODY, LeadershipListener
 from broker.replica.partition_log import PartitionLog
 from broker.replica.replica_state import (
     Absent,
@@ -35,14 +35,10 @@ from broker.replica.replica_state import (
 from broker.replica.succession import Succession
 from broker.replica.topic_settings import TopicSettings
 from broker.replica.waiters import Waiters
-from broker.replica.waiting import AppendRequest, WaitingAppend
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
 from jbodlab.ids import BrokerId, DirectoryId, TopicId, TopicPartition
 from jbodlab.image.partition_registration import PartitionRegistration
-
-ALL_REPLICAS = -1
-"""acks=all"""
 
 logger = logging.getLogger(__name__)
 
@@ -61,6 +57,7 @@ class Partition:
         propose_isr: Asks the controller for an ISR; the answer goes to `in_sync`.
         isr_changes: Where they are counted.
         on_failed: Called when the log failed by itself, after everybody was told.
+        leadership: Hears of this replica's time as leader.
     """
 
     def __init__(
@@ -76,6 +73,7 @@ class Partition:
         propose_isr: Callable[[Partition, tuple[BrokerId, ...]], None],
         isr_changes: IsrChanges,
         on_failed: Callable[[Partition, BaseException], None],
+        leadership: LeadershipListener = NOBODY,
     ) -> None:
         self.broker_id = broker_id
         self.topic_partition = topic_partition
@@ -102,6 +100,7 @@ class Partition:
         self._lag_time_max_ms = lag_time_max_ms
         self._clock = clock
         self._on_failed = on_failed
+        self._leadership = leadership
 
     # What others ask
 
@@ -294,41 +293,6 @@ class Partition:
 
     # Leading
 
-    def check_append(self, acks: int) -> tuple[LeaderState, PartitionLog]:
-        """Return what a leader has; raises KafkaError if it may not append for a client."""
-        leader, log = self.leader_log()
-        if acks == ALL_REPLICAS:
-            refusals.check_isr(leader.isr, self.min_isr, self.topic_partition)
-        return leader, log
-
-    def append(self, request: AppendRequest, index: int, acks: int, batch: CheckedBatch) -> None:
-        """Append a client's batch, and let the request wait for as much as `acks` asks.
-
-        Raises:
-            KafkaError: nothing was appended.
-        """
-        leader, log = self.check_append(acks)
-        duplicate = log.producers.check(batch.header)
-        if duplicate is not None:
-            # It needs no room, and tells the producer what it could not know.
-            base_offset, required = duplicate.base_offset, duplicate.last_offset + 1
-        else:
-            log.check_room(batch.header.size)
-            stored = log.append_as_leader(batch.data, batch.header, leader.leader_epoch)
-            base_offset, required = stored.base_offset, stored.next_offset
-        success = AppendResult(
-            topic_partition=self.topic_partition,
-            base_offset=base_offset,
-            log_append_time_ms=batch.append_time_ms,
-            log_start_offset=log.start_offset,
-        )
-        reached = self.high_watermark if acks == ALL_REPLICAS else log.written_end
-        if reached >= required:
-            request.settle(index, success)
-            return
-        waiting = WaitingAppend(required, request, index, success)
-        self.waiters.append_waits(waiting, for_all=acks == ALL_REPLICAS)
-
     def advance_high_watermark(self) -> None:
         """Compute the high watermark anew, and answer who waited for it."""
         leader, log = self.leader, self.log
@@ -336,8 +300,7 @@ class Partition:
             return
         reached = self._reached(leader, log.written_end)
         if reached > self.high_watermark:
-            self.high_watermark = reached
-            self.waiters.replicated(reached)
+            self._committed(reached)
 
     def high_watermark_known(self, offset: int) -> None:
         """Take over what a replica knows to be committed before this leadership began.
@@ -350,8 +313,7 @@ class Partition:
             return
         known = min(offset, leader.leader_epoch_start, log.written_end)
         if known > self.high_watermark:
-            self.high_watermark = known
-            self.waiters.replicated(known)
+            self._committed(known)
 
     def isr_changed(self) -> None:
         """Take notice that the committed ISR is another one."""
@@ -383,7 +345,15 @@ class Partition:
 
     def _become(self, event: ReplicaEvent, state: ReplicaState) -> None:
         check_transition(self.state, event, state)
+        led = self.leader is not None
         self.state = state
+        if led:
+            self._leadership.leadership_ended(self)
+
+    def _committed(self, high_watermark: int) -> None:
+        self.high_watermark = high_watermark
+        self.waiters.replicated(high_watermark)
+        self._leadership.committed(self, high_watermark)
 
     def _begin_to_lead(self, event: ReplicaEvent, log: PartitionLog) -> None:
         # Whoever waits goes on to wait: a leader that stays has all that it has appended.
@@ -403,6 +373,7 @@ class Partition:
             extra=self.topic_partition._asdict(),
         )
         self.advance_high_watermark()
+        self._leadership.leadership_began(self, leader.leader_epoch)
         self.waiters.wake_everybody()
 
     def _begin_to_follow(self, log: PartitionLog) -> None:

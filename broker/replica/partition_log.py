@@ -21,16 +21,16 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
-from broker.disk.condition import space_text
+from broker.disk.log_cleaning import LogCleaning
 from broker.disk.log_dir import LogDir
 from broker.disk.no_space import all_or_lost
+from broker.replica.aborted import find_aborted
 from broker.replica.carrying_out import Change, unless_behind
-from broker.replica.cuts import find_cut, lowered_checkpoints
+from broker.replica.cuts import about_to_cut, find_cut
 from broker.replica.directory_writer import DirectoryWriter
 from broker.replica.tail_cache import EMPTY_SLICE, Slice, TailCache, TailCacheBudget
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError
 from jbodlab.ids import TopicPartition
+from jbodlab.log.compaction_plan import CleanedSegment
 from jbodlab.log.instructions import Instruction, Instructions, SetAside, SyncRequest, WriteEpochs
 from jbodlab.log.leader_epochs import LeaderEpochs
 from jbodlab.log.loaded_log import LoadedLog
@@ -39,7 +39,8 @@ from jbodlab.log.log_search import first_record_at
 from jbodlab.log.log_state import NO_MARKERS
 from jbodlab.log.places import CutPoint
 from jbodlab.log.producer_state import ProducerState
-from jbodlab.log.transactions import Marker, aborted_between
+from jbodlab.log.segments import ClosedSegment
+from jbodlab.log.transactions import Marker
 from jbodlab.protocol.record_batch import BatchHeader, stamped_head
 
 T = TypeVar("T")
@@ -62,6 +63,7 @@ class PartitionLog:
         self.writer = writer
         self.tail = TailCache(budget)
         self.failed = False
+        self.cleaning = LogCleaning()
         self.on_written: Callable[[], None] = _nothing
         self.on_failed: Callable[[BaseException], None] = _ignore
         self.written_end = loaded.state.end_offset
@@ -120,16 +122,8 @@ class PartitionLog:
         return self.writer.is_blocked(self.files)
 
     def check_room(self, size_bytes: int) -> None:
-        """Check that records of this size may still be written to the directory.
-
-        Raises:
-            KafkaError: KAFKA_STORAGE_ERROR, it is full; clients try again, elsewhere if they can.
-        """
-        if not self.has_room(size_bytes):
-            raise KafkaError(
-                ErrorCode.KAFKA_STORAGE_ERROR,
-                f"log directory {self.log_dir.path} is full: {space_text(self.log_dir.space.disk)}",
-            )
+        """Check that records of this size may still be written; see `LogDir.check_room`."""
+        self.log_dir.check_room(size_bytes)
 
     def has_room(self, size_bytes: int) -> bool:
         """Return whether records of this size may be written; if not, the directory is FULL."""
@@ -181,7 +175,7 @@ class PartitionLog:
         Raises:
             WaitsForRoomError: what is to be cut is not all on the disk.
         """
-        async with self._lowered_checkpoints(offset, committed):
+        async with self._about_to_cut(offset, committed):
             while True:
                 await self._released()
                 point: CutPoint | None = None
@@ -207,7 +201,7 @@ class PartitionLog:
         self, offset: int, *, committed: int = 0, is_wanted: Callable[[], bool] = lambda: True
     ) -> bool:
         """Drop everything and go on at an offset; as `truncate`."""
-        async with self._lowered_checkpoints(offset, committed):
+        async with self._about_to_cut(offset, committed):
             await self._released()
             if not is_wanted():
                 return False
@@ -221,11 +215,21 @@ class PartitionLog:
 
     def retain(self, now_ms: int, high_watermark: int) -> bool:
         """Drop old segments; returns whether the log begins later now."""
-        if self.failed or self._held is not None:
+        if self.failed or self.is_held or self.cleaning.is_running:
             return False
         before = self.start_offset
         self._change(self.state.retain(now_ms, high_watermark))
         return self.start_offset != before
+
+    def replace(
+        self, former: Sequence[ClosedSegment], cleaned: Sequence[CleanedSegment], now_ms: int
+    ) -> asyncio.Future[None]:
+        """Put what compaction has left of segments in their place."""
+        # What is gone must not be read from memory: the index may not know of it as aborted.
+        self.tail.clear()
+        self._change(self.state.replace(former, cleaned, now_ms))
+        # Who reads from here on looks for the new segments: nothing may come between.
+        return self.barrier()
 
     def expire_producers(self, now_ms: int, expiration_ms: int) -> None:
         """Forget producers that were silent too long."""
@@ -317,17 +321,14 @@ class PartitionLog:
         Returns:
             Producer id and first offset of each.
         """
-        bases = self.state.segments.aborted_from(offset)
-        found = aborted_between(self.state.active.aborted, offset, end_offset)
-        if bases:
-            find = partial(self.files.aborted, bases, offset, end_offset)
-            found = [*await self.writer.run(find), *found]
-        return [
-            (each.producer_id, each.first_offset)
-            for each in sorted(found, key=lambda each: each.first_offset)
-        ]
+        return await find_aborted(self.state, self.files, self.writer, offset, end_offset)
 
     # Moves between directories
+
+    @property
+    def is_held(self) -> bool:
+        """Whether nothing may begin to cut or drop anything; see `hold`."""
+        return self._held is not None
 
     def hold(self) -> None:
         """Let nothing begin to cut or drop anything, until `release`.
@@ -335,7 +336,7 @@ class PartitionLog:
         Appends are the caller's business. For a swap of directories: the log does not change
         between the last look at it and that.
         """
-        assert self._held is None
+        assert not self.is_held
         self._held = asyncio.Event()
 
     def release(self) -> None:
@@ -373,6 +374,7 @@ class PartitionLog:
     def fail(self) -> None:
         """The log is lost; whoever waits for it is released."""
         self.failed = True
+        self.cleaning.abort()
         self.tail.clear()
         self._release()
         self.release()
@@ -384,12 +386,10 @@ class PartitionLog:
         while self._held is not None:
             await self._held.wait()
 
-    def _lowered_checkpoints(
+    def _about_to_cut(
         self, offset: int, committed: int
     ) -> contextlib.AbstractAsyncContextManager[None]:
-        if self.files.is_future:
-            return contextlib.nullcontext()
-        return lowered_checkpoints(self.state, self.writer, offset, committed)
+        return about_to_cut(self.state, self.files, self.writer, self.cleaning, offset, committed)
 
     def _cut(self, instructions: Instructions) -> None:
         end_offset = self.end_offset

@@ -64,9 +64,15 @@ class SettingsOfTopics:
         segment_bytes = chosen.optional_integer(topic_keys.SEGMENT_BYTES) or integer(
             "segment.bytes", "log.segment.bytes"
         )
+        compacted = "compact" in cleanup_policy
+        max_compaction_lag_ms = integer(
+            "max.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms"
+        )
+        segment_ms = integer("segment.ms", "log.roll.ms", ("log.roll.hours", HOUR_MS))
         log = LogConfig(
             segment_bytes=segment_bytes,
-            segment_ms=integer("segment.ms", "log.roll.ms", ("log.roll.hours", HOUR_MS)),
+            # Only closed segments are compacted.
+            segment_ms=min(segment_ms, max_compaction_lag_ms) if compacted else segment_ms,
             segment_index_bytes=integer("segment.index.bytes", "log.index.size.max.bytes"),
             index_interval_bytes=integer("index.interval.bytes", "log.index.interval.bytes"),
             retention_ms=integer(
@@ -77,6 +83,14 @@ class SettingsOfTopics:
             ),
             retention_bytes=integer("retention.bytes", "log.retention.bytes"),
             cleanup_policy=cleanup_policy,
+            min_cleanable_dirty_ratio=chosen.number(
+                "min.cleanable.dirty.ratio", "log.cleaner.min.cleanable.ratio"
+            ),
+            min_compaction_lag_ms=integer(
+                "min.compaction.lag.ms", "log.cleaner.min.compaction.lag.ms"
+            ),
+            max_compaction_lag_ms=max_compaction_lag_ms,
+            delete_retention_ms=integer("delete.retention.ms", "log.cleaner.delete.retention.ms"),
             file_delete_delay_ms=integer("file.delete.delay.ms", "log.segment.delete.delay.ms"),
             flush_messages=integer("flush.messages", "log.flush.interval.messages"),
         )
@@ -91,7 +105,7 @@ class SettingsOfTopics:
             timestamp_after_max_ms=integer(
                 "message.timestamp.after.max.ms", "log.message.timestamp.after.max.ms"
             ),
-            compacted="compact" in cleanup_policy,
+            compacted=compacted,
         )
         return TopicSettings(
             log=log,
@@ -120,6 +134,10 @@ class _Chosen:
     def integer(self, topic_key: str, broker_key: str, *coarser: tuple[str, int]) -> int:
         """Return an integer; `coarser` are older broker keys in larger units, with the factor."""
         return self._choose(topic_key, int, lambda: self._of_broker(broker_key, coarser))
+
+    def number(self, topic_key: str, broker_key: str) -> float:
+        """Return a number."""
+        return self._choose(topic_key, float, lambda: self._values.number(broker_key))
 
     def optional_integer(self, topic_key: str) -> int | None:
         """Return an integer that only a topic may have."""

@@ -32,7 +32,7 @@ class AppendRequest:
         self._results: list[AppendResult | None] = [None] * len(entries)
         self._open_count = len(entries)
         self._timer: asyncio.TimerHandle | None = None
-        self._queues: set[AppendQueue] = set()
+        self._queues: dict[AppendQueue, None] = {}
         if not entries:
             self.future.set_result([])
 
@@ -70,7 +70,7 @@ class AppendRequest:
 
     def stands_in(self, queue: AppendQueue) -> None:
         """Remember where an entry waits, to leave no trace there after a time-out."""
-        self._queues.add(queue)
+        self._queues[queue] = None
 
     def time_out_after(self, loop: asyncio.AbstractEventLoop, timeout_ms: int) -> None:
         """Settle what is still open with REQUEST_TIMED_OUT after this time."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -53,11 +53,12 @@ from jbodlab.image.broker_registration import BrokerRegistration
 from jbodlab.image.cluster_image import ClusterImage
 from jbodlab.image.metadata_image import MetadataImage
 from jbodlab.image.partition_registration import PartitionRegistration
-from jbodlab.image.settings_image import FeaturesImage
+from jbodlab.image.settings_image import ConfigsImage, FeaturesImage
 from jbodlab.image.topics_image import TopicImage, TopicsImage
 from jbodlab.log.producer_state import ProducerEntry
 from jbodlab.outside import real
 from jbodlab.records.cluster_records import BrokerEndpoint
+from jbodlab.requests import NewTopic
 
 DEADLINE_S = 10.0
 CLUSTER_ID = "JGpFIlgLQVmmBZ4FPbLkkg"
@@ -214,6 +215,56 @@ class RecordingController:
         return self.results[method]
 
 
+class RecordingGroups:
+    """Answers by the kind of the request what the test put into `results`; remembers the calls.
+
+    A `KafkaError` there is raised at once, one in `later` comes with the future. Of many groups
+    those in `elsewhere` are coordinated by another broker.
+    """
+
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+        self.results: dict[type, Any] = {}
+        self.later: dict[type, KafkaError] = {}
+        self.elsewhere: set[str] = set()
+        self.offline: set[int] = set()
+
+    def submit(self, group_id: str, request: Any) -> asyncio.Future[Any]:
+        self.calls.append(request)
+        if group_id in self.elsewhere:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        if type(request) in self.later:
+            future = asyncio.get_running_loop().create_future()
+            future.set_exception(self.later[type(request)])
+            return future
+        result = self.results[type(request)]
+        if isinstance(result, KafkaError):
+            raise result
+        return done(result(request) if callable(result) else result)
+
+    def submit_each(
+        self, group_ids: Iterable[str], request_for: Callable[[tuple[str, ...]], Any]
+    ) -> asyncio.Future[Any]:
+        here = tuple(group_id for group_id in group_ids if group_id not in self.elsewhere)
+        away = tuple(group_id for group_id in group_ids if group_id in self.elsewhere)
+        each: list[Any] = [(away, KafkaError(ErrorCode.NOT_COORDINATOR))] if away else []
+        if here:
+            request = request_for(here)
+            self.calls.append(request)
+            each.append((here, self.results[type(request)](request)))
+        return done(each)
+
+    def submit_to_all(self, request: Any) -> asyncio.Future[list[Any]]:
+        self.calls.append(request)
+        result = self.results[type(request)]
+        if isinstance(result, KafkaError):
+            raise result
+        return done(result)
+
+    def is_offline(self, partition: int) -> bool:
+        return partition in self.offline
+
+
 class RecordingRevival:
     """Answers with `revived`, or raises `error`."""
 
@@ -237,6 +288,7 @@ class Cluster:
     cache: MetadataCache = field(default_factory=lambda: MetadataCache(US, LISTENER))
     replicas: RecordingReplicas = field(default_factory=RecordingReplicas)
     controller: RecordingController = field(default_factory=RecordingController)
+    groups: RecordingGroups = field(default_factory=RecordingGroups)
     revival: RecordingRevival = field(default_factory=RecordingRevival)
     traffic: Traffic = field(default_factory=lambda: Traffic(time.monotonic))
     port: int = 0
@@ -265,6 +317,12 @@ class Cluster:
         """Finalize features; an underscore stands for each dot in a name."""
         named = {name.replace("_", "."): level for name, level in levels.items()}
         self._publish(replace(self.cache.image, features=FeaturesImage(levels=named)))
+
+    def publish_group_configs(self, group_id: str, **configs: str) -> None:
+        """Configure a group; an underscore stands for each dot in a name."""
+        named = {name.replace("_", "."): value for name, value in configs.items()}
+        resources = {**self.cache.image.configs.resources, (32, group_id): named}
+        self._publish(replace(self.cache.image, configs=ConfigsImage(resources=resources)))
 
     def publish_topic(
         self, name: str, *partitions: PartitionRegistration, topic_id: UUID | None = None
@@ -336,6 +394,8 @@ async def serving(cluster: Cluster, *, auto_create_topics: bool) -> AsyncIterato
             cluster_id=CLUSTER_ID,
             cache=cluster.cache,
             replicas=cluster.replicas,
+            groups=cluster.groups,
+            internal_topic=lambda name: NewTopic(name=name, num_partitions=50),
             controller=cluster.controller,
             revival=cluster.revival,
             broker_epoch=lambda: BrokerEpoch(77),

@@ -24,7 +24,7 @@ ALL = {
     "metadata.version": (7, 30),
     "kraft.version": (0, 1),
     "transaction.version": (0, 0),
-    "group.version": (0, 0),
+    "group.version": (0, 1),
     "eligible.leader.replicas.version": (0, 0),
     "share.version": (0, 0),
     "streams.version": (0, 0),

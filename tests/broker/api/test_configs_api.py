@@ -160,6 +160,33 @@ def test_what_this_broker_refuses_does_not_reach_the_controller(
     run(scenario)
 
 
+def test_groups_are_described_and_listed_that_have_configs(run: Callable[..., None]) -> None:
+    async def scenario(cluster: Cluster, connection: KafkaConnection) -> None:
+        cluster.publish_group_configs("g", consumer_session_timeout_ms="50000")
+
+        found = {}
+        for group_id in ("g", "h"):
+            answer = await describe(connection, 4, 32, group_id, include_synonyms=True)
+            found[group_id] = {each.name: each for each in answer.configs}
+
+        name = "consumer.session.timeout.ms"
+        assert [(each[name].value, each[name].config_source) for each in found.values()] == [
+            ("50000", 8),
+            ("45000", 5),
+        ]
+        assert [(s.name, s.value) for s in found["g"][name].synonyms] == [
+            (name, "50000"),
+            (f"group.{name}", "45000"),
+        ]
+        request_class = api_table.request_class(ApiKey.LIST_CONFIG_RESOURCES, 1)
+        listed = await connection.call(
+            ApiKey.LIST_CONFIG_RESOURCES, 1, request_class(resource_types=(32,))
+        )
+        assert [each.resource_name for each in listed.config_resources] == ["g"]
+
+    run(scenario)
+
+
 def test_topics_and_brokers_are_listed(run: Callable[..., None]) -> None:
     async def scenario(cluster: Cluster, connection: KafkaConnection) -> None:
         cluster.publish_topic("foo", cluster.partition(1))

@@ -74,6 +74,7 @@ def client_apis() -> ClientApis:
             cluster_id="cluster",
             cache=MetadataCache(BrokerId(1), "CLIENTS"),
             replicas=NoReplicas(),  # type: ignore[arg-type]
+            groups=NoReplicas(),  # type: ignore[arg-type]
             controller=NoReplicas(),  # type: ignore[arg-type]
             revival=NoReplicas(),  # type: ignore[arg-type]
             broker_epoch=lambda: BrokerEpoch(1),

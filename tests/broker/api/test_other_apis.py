@@ -1,4 +1,4 @@
-"""ApiVersions, offsets, log directories, producer ids and what groups there are."""
+"""ApiVersions, offsets, log directories and producer ids."""
 
 from __future__ import annotations
 
@@ -305,91 +305,6 @@ def test_transactional_producers_of_librdkafka_are_refused_so_that_they_end(
         # After any other code it would ask again, for ever.
         assert int(found.error_code) == 53
         assert "transactional producers are not served" in found.error_message
-
-    run(scenario)
-
-
-def test_this_broker_coordinates_every_group(run: Callable[..., None]) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        one = kio_request("find_coordinator", 2).FindCoordinatorRequest(key="g", key_type=0)
-        response = await client.call(10, 2, one)
-        assert (response.node_id, response.host, response.port) == (1, "host-1", 9091)
-
-        many = kio_request("find_coordinator", 6).FindCoordinatorRequest(
-            key_type=0, coordinator_keys=("g", "h")
-        )
-        response = await client.call(10, 6, many)
-        assert [(c.key, c.node_id, c.port) for c in response.coordinators] == [
-            ("g", 1, 9091),
-            ("h", 1, 9091),
-        ]
-
-        cluster.publish_brokers(1, 2, fenced=[1])
-        response = await client.call(10, 2, one)
-        assert response.node_id == 2
-
-        cluster.publish_brokers(1, 2, fenced=[1, 2])
-        response = await client.call(10, 2, one)
-        assert int(response.error_code) == 15
-
-    run(scenario)
-
-
-@pytest.mark.parametrize("version", [1, 5, 7, 8, 9])
-def test_no_offset_was_ever_committed(run: Callable[..., None], version: int) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        kio = kio_request("offset_fetch", version)
-        stable = {"require_stable": False} if version >= 7 else {}
-        if version >= 8:
-            topic = kio.OffsetFetchRequestTopics(name="t", partition_indexes=(0, 3))
-            group = kio.OffsetFetchRequestGroup(group_id="g", topics=(topic,))
-            every = kio.OffsetFetchRequestGroup(group_id="h", topics=None)
-            request = kio.OffsetFetchRequest(groups=(group, every), **stable)
-        else:
-            topic = kio.OffsetFetchRequestTopic(name="t", partition_indexes=(0, 3))
-            request = kio.OffsetFetchRequest(group_id="g", topics=(topic,), **stable)
-
-        response = await client.call(9, version, request)
-
-        if version >= 8:
-            g, h = response.groups
-            assert (g.group_id, int(g.error_code), h.group_id, h.topics) == ("g", 0, "h", ())
-            topics = g.topics
-        else:
-            topics = response.topics
-        assert [(p.partition_index, p.committed_offset, int(p.error_code), p.metadata)
-                for p in topics[0].partitions] == [(0, -1, 0, ""), (3, -1, 0, "")]  # fmt: skip
-
-    run(scenario)
-
-
-def test_joining_and_committing_are_refused(run: Callable[..., None]) -> None:
-    async def scenario(cluster: Any, client: Any) -> None:
-        join = kio_request("join_group", 9).JoinGroupRequest(
-            group_id="g",
-            session_timeout=datetime.timedelta(seconds=10),
-            rebalance_timeout=datetime.timedelta(seconds=10),
-            member_id="",
-            protocol_type="consumer",
-            protocols=(),
-        )
-        assert int((await client.call(11, 9, join)).error_code) == 35
-
-        commit = kio_request("offset_commit", 8)
-        partition = commit.OffsetCommitRequestPartition(
-            partition_index=4, committed_offset=1, committed_metadata=None
-        )
-        topic = commit.OffsetCommitRequestTopic(name="t", partitions=(partition,))
-        request = commit.OffsetCommitRequest(group_id="g", member_id="", topics=(topic,))
-        response = await client.call(8, 8, request)
-        assert [(p.partition_index, int(p.error_code)) for p in response.topics[0].partitions] == [
-            (4, 35)
-        ]
-
-        beat = kio_request("heartbeat", 4).HeartbeatRequest(
-            group_id="g", generation_id=1, member_id="m"
-        )
-        assert int((await client.call(12, 4, beat)).error_code) == 25
 
     run(scenario)
 

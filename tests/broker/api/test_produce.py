@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from broker.replica.client_requests import AppendEntry, AppendResult, LeaderHint
+from jbodlab.client import KafkaConnection
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import LogDirError
 from jbodlab.ids import BrokerId, LeaderEpoch, TopicPartition
@@ -142,6 +143,46 @@ def test_request_that_cannot_be_served_is_refused_before_the_replicas_see_it(
 
         assert [int(p.error_code) for p in partitions(response)] == [code, code]
         assert cluster.replicas.calls == []
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(("client_id", "code"), [("test", 17), ("__admin_client", 0)])
+def test_topic_of_coordinators_is_written_by_brokers_only(
+    run: Callable[..., None], client_id: str, code: int
+) -> None:
+    async def scenario(cluster: Any, client: Any) -> None:
+        kio = import_module("kio.schema.produce.v12.request")
+        topics = ("t", "__consumer_offsets", "u")
+        request = kio.ProduceRequest(
+            transactional_id=None,
+            acks=-1,
+            timeout=datetime.timedelta(milliseconds=1500),
+            topic_data=tuple(
+                kio.TopicProduceData(
+                    name=name, partition_data=(kio.PartitionProduceData(index=0, records=BATCH),)
+                )
+                for name in topics
+            ),
+        )
+        taken = [name for name in topics if not code or name != "__consumer_offsets"]
+        cluster.replicas.results["append"] = [
+            AppendResult(topic_partition=TopicPartition(name, 0), base_offset=7) for name in taken
+        ]
+        connection = await KafkaConnection.open(
+            "127.0.0.1", cluster.port, client_id=client_id, timeout_s=10
+        )
+
+        answer = await connection.call(PRODUCE, 12, request)
+
+        connection.close()
+        assert [
+            (topic.name, int(each.error_code), each.base_offset)
+            for topic in answer.responses
+            for each in topic.partition_responses
+        ] == [("t", 0, 7), ("__consumer_offsets", code, -1 if code else 7), ("u", 0, 7)]
+        (call,) = cluster.replicas.calls
+        assert [entry.topic_partition.topic for entry in call[1]] == taken
 
     run(scenario)
 

@@ -75,7 +75,8 @@ class Node:
                 cluster_id="test",
                 cache=self.cache,
                 replicas=self.host.manager,
-                controller=None,  # type: ignore[arg-type]  # no request here needs one
+                groups=None,  # type: ignore[arg-type]  # no request here needs one
+                controller=None,  # type: ignore[arg-type]
                 revival=None,  # type: ignore[arg-type]
                 broker_epoch=lambda: BrokerEpoch(7),
                 configs=None,  # type: ignore[arg-type]

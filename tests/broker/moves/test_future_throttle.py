@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 import time
 
-from broker.moves.future_throttle import CHUNK_BYTES, MoveThrottle, Pace
+from broker.moves.future_throttle import MoveThrottle
+from jbodlab.pace import CHUNK_BYTES, Pace
 
 
 def copied_in(pace: Pace, seconds: float, *, late_s: float = 0.0) -> int:

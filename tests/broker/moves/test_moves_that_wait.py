@@ -12,6 +12,7 @@ from broker.disk.disk_space import DiskSpace
 from broker.moves.copy_rounds import CopyRounds
 from broker.moves.move import Move
 from broker.moves.replica_move import MoveState
+from broker.replica import directory_writer
 from broker.replica.partition_log import PartitionLog
 from jbodlab.log.replica_copy import CopyPoint
 from jbodlab.protocol.record_batch import build_batch, iterate_headers, read_header
@@ -23,6 +24,11 @@ from tests.waiting import quiet, set_forward
 
 ROUNDS_MAX = 60
 """A round every twentieth of a second would make twenty; one after the other makes hundreds."""
+
+
+@pytest.fixture(autouse=True)
+def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(directory_writer, "TRY_AGAIN_S", 0.02)
 
 
 @pytest.fixture

@@ -434,7 +434,11 @@ def test_produce_times_out_and_leaves_nothing_behind(tmp_path: Path) -> None:
     run(tmp_path, test)
 
 
-def test_failing_write_answers_the_request_and_takes_the_directory_offline(tmp_path: Path) -> None:
+def test_failing_write_answers_the_request_and_takes_the_directory_offline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.replica.succession.WAIT_MAX_S", 0.01)
+
     async def test(cluster: Cluster) -> None:
         partition = await cluster.host.online()
         assert partition.log is not None

@@ -45,6 +45,16 @@ def test_compaction_and_append_time_are_recognised() -> None:
     assert found.limits.log_append_time
     assert found.log.compacts
     assert found.log.deletes
+    assert found.log.min_cleanable_dirty_ratio == 0.5
+
+
+def test_a_compacted_log_closes_segments_in_time_for_its_largest_lag() -> None:
+    configs = {"segment.ms": "9000", "max.compaction.lag.ms": "7000", "delete.retention.ms": "5"}
+    compacted = settings({}, {**configs, "cleanup.policy": "compact"}).log
+
+    assert (compacted.segment_ms, compacted.max_compaction_lag_ms) == (7_000, 7_000)
+    assert compacted.delete_retention_ms == 5
+    assert settings({}, configs).log.segment_ms == 9_000
 
 
 def test_setting_that_is_no_number_leaves_the_default() -> None:

@@ -5,6 +5,8 @@ import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import pytest
+
 from broker.replica.client_requests import (
     FetchEntry,
     FetchParams,
@@ -373,7 +375,11 @@ def test_first_batch_is_sent_however_small_the_limits(tmp_path: Path) -> None:
     run(tmp_path, test)
 
 
-def test_hanging_disk_does_not_hold_up_what_other_disks_have(tmp_path: Path) -> None:
+def test_hanging_disk_does_not_hold_up_what_other_disks_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.serving.fetching.READ_WAIT_MAX_S", 0.05)
+
     async def test(leader: Leader) -> None:
         await leader.append()
         await leader.append(topic_partition=OTHER)

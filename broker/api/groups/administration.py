@@ -1,0 +1,172 @@
+"""DescribeGroups, ListGroups and DeleteGroups: what administrators ask and do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from broker.api import authorized_operations
+from broker.api.answer import Later, RequestContext, Response
+from broker.api.groups.coordinators import Each, GroupCoordinators, in_order
+from broker.groups import requests, responses
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError
+
+if TYPE_CHECKING:
+    from kio.schema.delete_groups.v2.request import DeleteGroupsRequest
+    from kio.schema.describe_groups.v6.request import DescribeGroupsRequest
+    from kio.schema.list_groups.v5.request import ListGroupsRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedGroup:
+    """A classic group."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+    group_id: str
+    group_state: str = ""
+    protocol_type: str = ""
+    protocol_data: str = ""
+    members: tuple[responses.DescribedMember, ...] = ()
+    authorized_operations: int = authorized_operations.NOT_ASKED_FOR
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeGroupsResponse(Response):
+    """One entry for each group of the request."""
+
+    groups: tuple[DescribedGroup, ...]
+
+
+class DescribeGroupsApi:
+    """Describes classic groups."""
+
+    def __init__(self, groups: GroupCoordinators) -> None:
+        self._groups = groups
+
+    def answer(self, request: DescribeGroupsRequest, context: RequestContext) -> Later:
+        """Describe every group; what went wrong for one stands in its entry."""
+        operations = (
+            authorized_operations.ON_GROUP
+            if getattr(request, "include_authorized_operations", False)
+            else authorized_operations.NOT_ASKED_FOR
+        )
+
+        def request_for(group_ids: tuple[str, ...]) -> requests.Request:
+            return requests.DescribeGroups(version=context.version, groups=group_ids)
+
+        def finish(each: Each) -> DescribeGroupsResponse:
+            entries = partial(_described, operations=operations)
+            return DescribeGroupsResponse(groups=in_order(request.groups, each, entries))
+
+        return Later(self._groups.submit_each(request.groups, request_for), finish)
+
+    def failure(
+        self, request: DescribeGroupsRequest, context: RequestContext, error: KafkaError
+    ) -> DescribeGroupsResponse:
+        """Return the error for every group."""
+        described = _described(request.groups, error, authorized_operations.NOT_ASKED_FOR)
+        return DescribeGroupsResponse(groups=tuple(described))
+
+
+def _described(group_ids: Iterable[str], answer: Any, operations: int) -> Iterable[DescribedGroup]:
+    if isinstance(answer, KafkaError):
+        for group_id in group_ids:
+            yield DescribedGroup(
+                group_id=group_id, error_code=answer.code, error_message=answer.message or None
+            )
+        return
+    for group in answer.groups:
+        yield DescribedGroup(
+            error_code=group.error_code,
+            error_message=group.error_message,
+            group_id=group.group_id,
+            group_state=group.group_state,
+            protocol_type=group.protocol_type,
+            protocol_data=group.protocol_data,
+            members=group.members,
+            authorized_operations=operations,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListGroupsResponse(Response):
+    """The groups that this broker coordinates."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    groups: tuple[responses.ListedGroup, ...] = ()
+
+
+class ListGroupsApi:
+    """Lists groups of every kind."""
+
+    def __init__(self, groups: GroupCoordinators) -> None:
+        self._groups = groups
+
+    def answer(self, request: ListGroupsRequest, context: RequestContext) -> Later:
+        """List the groups of all shards that are here."""
+        asked = requests.ListGroups(
+            states_filter=tuple(getattr(request, "states_filter", ())),
+            types_filter=tuple(getattr(request, "types_filter", ())),
+        )
+
+        def finish(lists: list[responses.ListGroupsResponse]) -> ListGroupsResponse:
+            return ListGroupsResponse(
+                groups=tuple(group for each in lists for group in each.groups)
+            )
+
+        return Later(self._groups.submit_to_all(asked), finish)
+
+    def failure(
+        self, request: ListGroupsRequest, context: RequestContext, error: KafkaError
+    ) -> ListGroupsResponse:
+        """Return the error."""
+        return ListGroupsResponse(error_code=error.code)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteGroupsResponse(Response):
+    """One entry for each group of the request."""
+
+    results: tuple[responses.DeletableGroupResult, ...]
+
+
+class DeleteGroupsApi:
+    """Deletes groups with their offsets."""
+
+    def __init__(self, groups: GroupCoordinators) -> None:
+        self._groups = groups
+
+    def answer(self, request: DeleteGroupsRequest, context: RequestContext) -> Later:
+        """Delete every group that has no members."""
+
+        def request_for(group_ids: tuple[str, ...]) -> requests.Request:
+            return requests.DeleteGroups(groups_names=group_ids)
+
+        def finish(each: Each) -> DeleteGroupsResponse:
+            deleted = {
+                result.group_id: result
+                for group_ids, answer in each
+                for result in _deleted(group_ids, answer)
+            }
+            return DeleteGroupsResponse(
+                results=tuple(deleted[group_id] for group_id in request.groups_names)
+            )
+
+        return Later(self._groups.submit_each(request.groups_names, request_for), finish)
+
+    def failure(
+        self, request: DeleteGroupsRequest, context: RequestContext, error: KafkaError
+    ) -> DeleteGroupsResponse:
+        """Return the error for every group."""
+        return DeleteGroupsResponse(results=tuple(_deleted(request.groups_names, error)))
+
+
+def _deleted(group_ids: Iterable[str], answer: Any) -> Iterable[responses.DeletableGroupResult]:
+    if isinstance(answer, KafkaError):
+        return [responses.DeletableGroupResult(group_id, answer.code) for group_id in group_ids]
+    results: Iterable[responses.DeletableGroupResult] = answer.results
+    return results

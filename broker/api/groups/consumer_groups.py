@@ -1,0 +1,241 @@
+"""ConsumerGroupHeartbeat and ConsumerGroupDescribe: groups of KIP-848."""
+
+from __future__ import annotations
+
+import datetime
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import UUID
+
+from broker.api import authorized_operations
+from broker.api.answer import NO_TIME, Later, RequestContext, Response, milliseconds
+from broker.api.groups.coordinators import (
+    Each,
+    GroupCoordinators,
+    check_group_id,
+    client_host,
+    in_order,
+)
+from broker.groups import requests
+from broker.groups.consumer import responses
+from broker.metadata_cache import MetadataCache
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError
+from jbodlab.ids import TopicId, TopicIdPartition
+from jbodlab.kafka_uuid import ZERO_UUID
+from jbodlab.records.features import GROUP_VERSION
+
+if TYPE_CHECKING:
+    from kio.schema.consumer_group_describe.v1.request import ConsumerGroupDescribeRequest
+    from kio.schema.consumer_group_heartbeat.v1.request import ConsumerGroupHeartbeatRequest
+
+
+class TopicPartitions(NamedTuple):
+    """Partitions of one topic; a member itself is told no name."""
+
+    topic_id: UUID
+    partitions: tuple[int, ...]
+    topic_name: str = ""
+
+
+class Assignment(NamedTuple):
+    """What a member has, or shall have."""
+
+    topic_partitions: tuple[TopicPartitions, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupHeartbeatResponse(Response):
+    """What a member is told; an assignment of None is the one that it has."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+    member_id: str | None = None
+    member_epoch: int = 0
+    heartbeat_interval: datetime.timedelta = NO_TIME
+    assignment: Assignment | None = None
+
+
+class ConsumerGroupHeartbeatApi:
+    """Takes signs of life, with which members join, leave and confirm what they gave up."""
+
+    def __init__(self, groups: GroupCoordinators, cache: MetadataCache) -> None:
+        self._groups = groups
+        self._cache = cache
+
+    def answer(self, request: ConsumerGroupHeartbeatRequest, context: RequestContext) -> Later:
+        """Take a sign of life."""
+        if not self._cache.image.features.levels.get(GROUP_VERSION):
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"the consumer group protocol is not enabled: {GROUP_VERSION} is 0",
+            )
+        owned = request.topic_partitions
+        asked = requests.ConsumerGroupHeartbeat(
+            version=context.version,
+            group_id=request.group_id,
+            member_id=request.member_id,
+            member_epoch=request.member_epoch,
+            instance_id=request.instance_id,
+            rack_id=request.rack_id,
+            rebalance_timeout_ms=milliseconds(request.rebalance_timeout),
+            subscribed_topic_names=request.subscribed_topic_names,
+            subscribed_topic_regex=getattr(request, "subscribed_topic_regex", None),
+            server_assignor=request.server_assignor,
+            topic_partitions=(
+                None
+                if owned is None
+                else tuple(
+                    requests.OwnedPartitions(
+                        TopicId(each.topic_id or ZERO_UUID), tuple(each.partitions)
+                    )
+                    for each in owned
+                )
+            ),
+            client_id=context.header.client_id or "",
+            client_host=client_host(context.connection),
+        )
+        return Later(self._groups.submit(request.group_id, asked), _told)
+
+    def failure(
+        self, request: ConsumerGroupHeartbeatRequest, context: RequestContext, error: KafkaError
+    ) -> ConsumerGroupHeartbeatResponse:
+        """Return the error."""
+        return ConsumerGroupHeartbeatResponse(
+            error_code=error.code, error_message=error.message or None
+        )
+
+
+def _told(told: responses.ConsumerGroupHeartbeatResponse) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(
+        member_id=told.member_id,
+        member_epoch=told.member_epoch,
+        heartbeat_interval=datetime.timedelta(milliseconds=told.heartbeat_interval_ms),
+        assignment=None if told.assignment is None else Assignment(_by_topic(told.assignment)),
+    )
+
+
+def _by_topic(partitions: Iterable[TopicIdPartition]) -> tuple[TopicPartitions, ...]:
+    topics: defaultdict[TopicId, list[int]] = defaultdict(list)
+    for topic_id, partition in sorted(partitions):
+        topics[topic_id].append(partition)
+    return tuple(TopicPartitions(topic_id, tuple(each)) for topic_id, each in topics.items())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedMember:
+    """A member of a group."""
+
+    member_id: str
+    instance_id: str | None
+    rack_id: str | None
+    member_epoch: int
+    client_id: str
+    client_host: str
+    subscribed_topic_names: tuple[str, ...]
+    subscribed_topic_regex: str | None
+    assignment: Assignment
+    target_assignment: Assignment
+    member_type: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedGroup:
+    """A group; with an error the other fields say nothing."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+    group_id: str
+    group_state: str = ""
+    group_epoch: int = 0
+    assignment_epoch: int = 0
+    assignor_name: str = ""
+    members: tuple[DescribedMember, ...] = ()
+    authorized_operations: int = authorized_operations.NOT_ASKED_FOR
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupDescribeResponse(Response):
+    """One entry for each group of the request."""
+
+    groups: tuple[DescribedGroup, ...]
+
+
+class ConsumerGroupDescribeApi:
+    """Describes groups of KIP-848; to all others the answer is that there is no such group."""
+
+    def __init__(self, groups: GroupCoordinators) -> None:
+        self._groups = groups
+
+    def answer(self, request: ConsumerGroupDescribeRequest, context: RequestContext) -> Later:
+        """Describe every group; what went wrong for one stands in its entry."""
+        for group_id in request.group_ids:
+            check_group_id(group_id)
+        operations = (
+            authorized_operations.ON_GROUP
+            if request.include_authorized_operations
+            else authorized_operations.NOT_ASKED_FOR
+        )
+
+        def request_for(group_ids: tuple[str, ...]) -> requests.Request:
+            return requests.ConsumerGroupDescribe(group_ids=group_ids)
+
+        def finish(each: Each) -> ConsumerGroupDescribeResponse:
+            entries = partial(_described, operations=operations)
+            return ConsumerGroupDescribeResponse(groups=in_order(request.group_ids, each, entries))
+
+        return Later(self._groups.submit_each(request.group_ids, request_for), finish)
+
+    def failure(
+        self, request: ConsumerGroupDescribeRequest, context: RequestContext, error: KafkaError
+    ) -> ConsumerGroupDescribeResponse:
+        """Return the error for every group."""
+        described = _described(request.group_ids, error, authorized_operations.NOT_ASKED_FOR)
+        return ConsumerGroupDescribeResponse(groups=tuple(described))
+
+
+def _described(group_ids: Iterable[str], answer: Any, operations: int) -> Iterable[DescribedGroup]:
+    if isinstance(answer, KafkaError):
+        for group_id in group_ids:
+            yield DescribedGroup(
+                group_id=group_id, error_code=answer.code, error_message=answer.message or None
+            )
+        return
+    group: responses.DescribedConsumerGroup
+    for group in answer.groups:
+        yield DescribedGroup(
+            error_code=group.error_code,
+            error_message=group.error_message,
+            group_id=group.group_id,
+            group_state=group.group_state,
+            group_epoch=group.group_epoch,
+            assignment_epoch=group.assignment_epoch,
+            assignor_name=group.assignor_name,
+            members=tuple(map(_member, group.members)),
+            authorized_operations=operations,
+        )
+
+
+def _member(member: responses.DescribedConsumerMember) -> DescribedMember:
+    return DescribedMember(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=member.member_epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=member.subscribed_topic_names,
+        subscribed_topic_regex=member.subscribed_topic_regex,
+        assignment=_named(member.assignment),
+        target_assignment=_named(member.target_assignment),
+        member_type=member.member_type,
+    )
+
+
+def _named(topics: Iterable[responses.AssignedTopic]) -> Assignment:
+    return Assignment(
+        tuple(TopicPartitions(each.topic_id, each.partitions, each.topic_name) for each in topics)
+    )

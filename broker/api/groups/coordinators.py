@@ -1,0 +1,69 @@
+"""What the APIs of groups need: the coordinators of this broker, and checks that all make."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import fields
+from typing import Any, Protocol, TypeVar
+
+from broker.api.answer import Response
+from broker.api.request_handler import ConnectionInfo
+from broker.groups.requests import Request
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError
+
+R = TypeVar("R", bound=Response)
+
+
+class _OfGroup(Protocol):
+    @property
+    def group_id(self) -> str: ...
+
+
+G = TypeVar("G", bound=_OfGroup)
+
+Each = list[tuple[tuple[str, ...], Any]]
+"""Groups, and the answer for them: what their shard said, or a `KafkaError`."""
+
+
+class GroupCoordinators(Protocol):
+    """The coordinators of groups on this broker."""
+
+    def submit(self, group_id: str, request: Request) -> asyncio.Future[Any]:
+        """Ask the coordinator of a group; raises KafkaError, also in the future."""
+
+    def submit_each(
+        self, group_ids: Iterable[str], request_for: Callable[[tuple[str, ...]], Request]
+    ) -> asyncio.Future[Each]:
+        """Ask the coordinators of many groups, each for its own; errors stand in the result."""
+
+    def submit_to_all(self, request: Request) -> asyncio.Future[list[Any]]:
+        """Ask all coordinators; raises KafkaError while one of them is being loaded."""
+
+    def is_offline(self, partition: int) -> bool:
+        """Return whether a coordinator that the metadata has here cannot be."""
+
+
+def in_order(
+    group_ids: Iterable[str], each: Each, entries: Callable[[tuple[str, ...], Any], Iterable[G]]
+) -> tuple[G, ...]:
+    """Return one entry for each group, in the order in which they were asked for."""
+    found = {entry.group_id: entry for ids, answer in each for entry in entries(ids, answer)}
+    return tuple(found[group_id] for group_id in group_ids)
+
+
+def check_group_id(group_id: str) -> None:
+    """Refuse the empty group id where it means nothing; raises KafkaError."""
+    if not group_id:
+        raise KafkaError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
+
+
+def client_host(connection: ConnectionInfo) -> str:
+    """Return the address of a client as Kafka tells it, with a slash in front."""
+    return f"/{connection.peer.rpartition(':')[0]}"
+
+
+def as_response(response: type[R], found: Any) -> R:
+    """Return what a coordinator says as a response with the same fields."""
+    return response(**{field.name: getattr(found, field.name) for field in fields(found)})

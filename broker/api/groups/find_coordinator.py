@@ -1,0 +1,163 @@
+"""FindCoordinator: which broker leads the partition that a group belongs to.
+
+Every broker answers from its metadata. The first question after a coordinator has the topic of
+coordinators created. Two answers differ from Kafka's: why that failed stands in the answer and not
+in a broker's log only, and a broker whose own replica is offline does not name itself. A client
+would come here, be sent away at once, ask again, and so on until the controller has acted.
+
+Source: `kafka.server.KafkaApis.getCoordinator`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from broker.api.answer import RequestContext, Response
+from broker.api.groups.coordinators import GroupCoordinators
+from broker.api.topic_creator import TopicCreator
+from broker.metadata_cache import MetadataCache
+from broker.replica.client_requests import NO_TRANSACTIONS
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError
+from jbodlab.group_records.partitions import coordinator_partition
+from jbodlab.ids import GROUP_METADATA_TOPIC, BrokerId
+
+if TYPE_CHECKING:
+    from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest
+
+GROUP, TRANSACTION, SHARE = 0, 1, 2
+"""Key types; they exist from version 1, that of share groups from version 6."""
+
+SHARE_FROM = 6
+BATCHED_FROM = 4
+
+LIBRDKAFKA_VERSION = 2
+"""With which librdkafka asks for coordinators."""
+
+NO_SHARE_GROUPS = "share groups are not served by this broker"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coordinator:
+    """Where one key is coordinated; -1 and empty on an error."""
+
+    key: str = ""
+    node_id: int = -1
+    host: str = ""
+    port: int = -1
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindCoordinatorResponse(Response):
+    """One entry for each key; versions before 4 have one key and these fields themselves."""
+
+    error_code: ErrorCode
+    error_message: str | None
+    node_id: int
+    host: str
+    port: int
+    coordinators: tuple[Coordinator, ...]
+
+
+class FindCoordinatorApi:
+    """Names the leader of a group's partition.
+
+    Args:
+        cache: The committed metadata.
+        broker_id: Ours.
+        groups: The coordinators that are here.
+        creator: Creates the topic of coordinators.
+    """
+
+    def __init__(
+        self,
+        cache: MetadataCache,
+        broker_id: BrokerId,
+        groups: GroupCoordinators,
+        creator: TopicCreator,
+    ) -> None:
+        self._cache = cache
+        self._broker_id = broker_id
+        self._groups = groups
+        self._creator = creator
+
+    def answer(
+        self, request: FindCoordinatorRequest, context: RequestContext
+    ) -> FindCoordinatorResponse:
+        """Find the coordinator of every key."""
+        key_type = getattr(request, "key_type", GROUP)
+        if key_type == TRANSACTION:
+            raise KafkaError(_transactions_refusal(context.version), NO_TRANSACTIONS)
+        if key_type == SHARE and context.version >= SHARE_FROM:
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, NO_SHARE_GROUPS)
+        if key_type != GROUP:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"unknown key type {key_type}")
+        return _coordinators(
+            self._of_group(key, context.listener_name) for key in _keys(request, context.version)
+        )
+
+    def failure(
+        self, request: FindCoordinatorRequest, context: RequestContext, error: KafkaError
+    ) -> FindCoordinatorResponse:
+        """Return the error for every key."""
+        return _coordinators(_failed(key, error) for key in _keys(request, context.version))
+
+    def _of_group(self, group_id: str, listener_name: str) -> Coordinator:
+        topic = self._cache.image.topics.by_name.get(GROUP_METADATA_TOPIC)
+        if topic is None:
+            return _failed(group_id, self._created())
+        index = coordinator_partition(group_id, len(topic.partitions))
+        leader = topic.partitions[index].leader
+        broker = next((b for b in self._cache.live_brokers(listener_name) if b.id == leader), None)
+        if broker is None or (leader == self._broker_id and self._groups.is_offline(index)):
+            text = f"{GROUP_METADATA_TOPIC}-{index} has no leader that can be reached"
+            return _failed(group_id, KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, text))
+        return Coordinator(key=group_id, node_id=broker.id, host=broker.host, port=broker.port)
+
+    def _created(self) -> KafkaError:
+        """Have the topic created; returns what to say meanwhile, or why it failed before."""
+        error = self._creator.create(GROUP_METADATA_TOPIC)
+        if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            text = f"{GROUP_METADATA_TOPIC} is being created"
+        else:
+            text = f"{GROUP_METADATA_TOPIC} could not be created: {error}"
+        return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, text)
+
+
+def _transactions_refusal(version: int) -> ErrorCode:
+    """Return the code with which a client shows the words that come with it, at once.
+
+    librdkafka asks again without an end, and in silence, unless this is about rights; then it
+    shows code and words. The others show the words, or at least the code, of any other error.
+    """
+    if version == LIBRDKAFKA_VERSION:
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    return ErrorCode.UNSUPPORTED_VERSION
+
+
+def _keys(request: Any, version: int) -> tuple[str, ...]:
+    if version >= BATCHED_FROM:
+        keys: tuple[str, ...] = request.coordinator_keys
+        return keys
+    return (request.key,)
+
+
+def _failed(key: str, error: KafkaError) -> Coordinator:
+    return Coordinator(key=key, error_code=error.code, error_message=error.message or None)
+
+
+def _coordinators(found: Iterable[Coordinator]) -> FindCoordinatorResponse:
+    coordinators = tuple(found)
+    first = coordinators[0] if coordinators else Coordinator()
+    return FindCoordinatorResponse(
+        error_code=first.error_code,
+        error_message=first.error_message,
+        node_id=first.node_id,
+        host=first.host,
+        port=first.port,
+        coordinators=coordinators,
+    )

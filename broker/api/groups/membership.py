@@ -1,0 +1,228 @@
+"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup: members of classic groups.
+
+While a coordinator is being loaded, most of its clients are told so and come again. Java's consumer
+throws that error where it synchronizes or sends a heartbeat: SyncGroup then says that the group is
+about to rebalance, whereupon every client joins anew, and a heartbeat is taken for a good one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from broker.api.answer import Later, RequestContext, Response, milliseconds
+from broker.api.groups.coordinators import (
+    GroupCoordinators,
+    as_response,
+    check_group_id,
+    client_host,
+)
+from broker.groups import requests, responses
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError
+
+if TYPE_CHECKING:
+    from kio.schema.heartbeat.v4.request import HeartbeatRequest
+    from kio.schema.join_group.v9.request import JoinGroupRequest
+    from kio.schema.leave_group.v5.request import LeaveGroupRequest
+    from kio.schema.sync_group.v5.request import SyncGroupRequest
+
+PROTOCOL_NULL_FROM = 7
+"""Version of JoinGroup from which the protocol of a refused member may be null."""
+
+MANY_LEAVE_FROM = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinGroupResponse(Response):
+    """The generation that a member is in."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    generation_id: int = -1
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    leader: str = ""
+    skip_assignment: bool = False
+    member_id: str = ""
+    members: tuple[responses.JoinedMember, ...] = ()
+
+
+class JoinGroupApi:
+    """Answers when the generation of the member is there."""
+
+    def __init__(self, groups: GroupCoordinators) -> None:
+        self._groups = groups
+
+    def answer(self, request: JoinGroupRequest, context: RequestContext) -> Later:
+        """Join; a client that goes away meanwhile is a member no longer."""
+        check_group_id(request.group_id)
+        asked = requests.JoinGroup(
+            version=context.version,
+            group_id=request.group_id,
+            session_timeout_ms=milliseconds(request.session_timeout),
+            # Version 0 has none.
+            rebalance_timeout_ms=(
+                milliseconds(request.rebalance_timeout) if context.version > 0 else -1
+            ),
+            member_id=request.member_id,
+            group_instance_id=getattr(request, "group_instance_id", None),
+            protocol_type=request.protocol_type,
+            protocols=tuple(
+                requests.JoinProtocol(each.name, each.metadata) for each in request.protocols
+            ),
+            reason=getattr(request, "reason", None),
+            client_id=context.header.client_id or "",
+            client_host=client_host(context.connection),
+        )
+        future = self._groups.submit(request.group_id, asked)
+        return Later(future, lambda joined: _joined(joined, context.version))
+
+    def failure(
+        self, request: JoinGroupRequest, context: RequestContext, error: KafkaError
+    ) -> JoinGroupResponse:
+        """Return the error."""
+        refused = responses.JoinGroupResponse(error_code=error.code, member_id=request.member_id)
+        return _joined(refused, context.version)
+
+
+def _joined(joined: responses.JoinGroupResponse, version: int) -> JoinGroupResponse:
+    name = joined.protocol_name
+    return JoinGroupResponse(
+        error_code=joined.error_code,
+        generation_id=joined.generation_id,
+        protocol_type=joined.protocol_type,
+        protocol_name="" if name is None and version < PROTOCOL_NULL_FROM else name,
+        leader=joined.leader,
+        skip_assignment=joined.skip_assignment,
+        member_id=joined.member_id,
+        members=joined.members,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncGroupResponse(Response):
+    """What a member was assigned."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    assignment: bytes = b""
+
+
+class SyncGroupApi:
+    """Answers when the leader has sent the assignments."""
+
+    def __init__(self, groups: GroupCoordinators) -> None:
+        self._groups = groups
+
+    def answer(self, request: SyncGroupRequest, context: RequestContext) -> Later:
+        """Bring or ask for assignments."""
+        check_group_id(request.group_id)
+        asked = requests.SyncGroup(
+            version=context.version,
+            group_id=request.group_id,
+            generation_id=request.generation_id,
+            member_id=request.member_id,
+            group_instance_id=getattr(request, "group_instance_id", None),
+            protocol_type=getattr(request, "protocol_type", None),
+            protocol_name=getattr(request, "protocol_name", None),
+            assignments=tuple(
+                requests.SyncedAssignment(each.member_id, each.assignment)
+                for each in request.assignments
+            ),
+        )
+        return Later(
+            self._groups.submit(request.group_id, asked),
+            lambda found: as_response(SyncGroupResponse, found),
+        )
+
+    def failure(
+        self, request: SyncGroupRequest, context: RequestContext, error: KafkaError
+    ) -> SyncGroupResponse:
+        """Return the error; while loading, one after which clients join anew."""
+        code = error.code
+        if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            code = ErrorCode.REBALANCE_IN_PROGRESS
+        return SyncGroupResponse(error_code=code)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatResponse(Response):
+    """Whether the member is what it thinks."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+
+
+class HeartbeatApi:
+    """Takes signs of life."""
+
+    def __init__(self, groups: GroupCoordinators) -> None:
+        self._groups = groups
+
+    def answer(self, request: HeartbeatRequest, context: RequestContext) -> Later:
+        """Take a sign of life."""
+        check_group_id(request.group_id)
+        asked = requests.Heartbeat(
+            group_id=request.group_id,
+            generation_id=request.generation_id,
+            member_id=request.member_id,
+            group_instance_id=getattr(request, "group_instance_id", None),
+        )
+        return Later(
+            self._groups.submit(request.group_id, asked),
+            lambda found: as_response(HeartbeatResponse, found),
+        )
+
+    def failure(
+        self, request: HeartbeatRequest, context: RequestContext, error: KafkaError
+    ) -> HeartbeatResponse:
+        """Return the error; while loading the member is kept, and so is its heartbeat."""
+        code = error.code
+        if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            code = ErrorCode.NONE
+        return HeartbeatResponse(error_code=code)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaveGroupResponse(Response):
+    """One entry for each member; versions before 3 have the error alone."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    members: tuple[responses.MemberResponse, ...] = ()
+
+
+class LeaveGroupApi:
+    """Takes members out of their group."""
+
+    def __init__(self, groups: GroupCoordinators) -> None:
+        self._groups = groups
+
+    def answer(self, request: LeaveGroupRequest, context: RequestContext) -> Later:
+        """Let members leave."""
+        check_group_id(request.group_id)
+        asked = requests.LeaveGroup(
+            version=context.version,
+            group_id=request.group_id,
+            members=_leaving(request, context.version),
+        )
+        return Later(
+            self._groups.submit(request.group_id, asked),
+            lambda found: as_response(LeaveGroupResponse, found),
+        )
+
+    def failure(
+        self, request: LeaveGroupRequest, context: RequestContext, error: KafkaError
+    ) -> LeaveGroupResponse:
+        """Return the error."""
+        return LeaveGroupResponse(error_code=error.code)
+
+
+def _leaving(request: Any, version: int) -> tuple[requests.LeavingMember, ...]:
+    if version < MANY_LEAVE_FROM:
+        return (requests.LeavingMember(request.member_id),)
+    return tuple(
+        requests.LeavingMember(
+            each.member_id, each.group_instance_id, getattr(each, "reason", None)
+        )
+        for each in request.members
+    )

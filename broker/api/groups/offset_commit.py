@@ -1,0 +1,215 @@
+"""OffsetCommit and OffsetDelete: offsets of a group are kept, or taken away.
+
+Topics that this broker does not know are answered here; the coordinator gets the others. Version 10
+of OffsetCommit names them by their ids.
+
+Source: `kafka.server.KafkaApis.handleOffsetCommitRequest`, `handleDeleteGroupsRequest`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import UUID
+
+from broker.api.answer import Answer, Later, RequestContext, Response, milliseconds
+from broker.api.groups.coordinators import GroupCoordinators, check_group_id
+from broker.groups import requests
+from broker.metadata_cache import MetadataCache
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError
+from jbodlab.image.topics_image import TopicImage, TopicsImage
+
+if TYPE_CHECKING:
+    from kio.schema.offset_commit.v9.request import OffsetCommitRequest
+    from kio.schema.offset_delete.v0.request import OffsetDeleteRequest
+
+TOPIC_IDS_FROM = 10
+
+
+class PartitionResult(NamedTuple):
+    """What became of one partition."""
+
+    partition_index: int
+    error_code: ErrorCode
+
+
+class TopicResult(NamedTuple):
+    """The partitions of one topic, named as in the request."""
+
+    name: str
+    topic_id: UUID | None
+    partitions: tuple[PartitionResult, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetCommitResponse(Response):
+    """One entry for each partition of the request."""
+
+    topics: tuple[TopicResult, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetDeleteResponse(Response):
+    """One entry for each partition of the request; none if all is refused."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    topics: tuple[TopicResult, ...] = ()
+
+
+class _Asked:
+    """The topics of a request, and which partitions of them there are."""
+
+    def __init__(self, topics: Iterable[Any], known: TopicsImage) -> None:
+        self._topics = tuple(topics)
+        self._found = [_find(topic, known) for topic in self._topics]
+
+    def there(self) -> Iterable[tuple[Any, TopicImage, list[Any]]]:
+        """Return topics with the partitions of theirs that exist, where there are any."""
+        for topic, found in zip(self._topics, self._found, strict=True):
+            if isinstance(found, TopicImage):
+                there = [p for p in topic.partitions if p.partition_index in found.partitions]
+                if there:
+                    yield topic, found, there
+
+    def results(self, codes: Callable[[str, int], ErrorCode]) -> tuple[TopicResult, ...]:
+        """Return the result of everything asked for; `codes` knows that of what there is."""
+        return tuple(
+            TopicResult(
+                getattr(topic, "name", ""),
+                getattr(topic, "topic_id", None),
+                tuple(
+                    PartitionResult(each.partition_index, _code(found, each.partition_index, codes))
+                    for each in topic.partitions
+                ),
+            )
+            for topic, found in zip(self._topics, self._found, strict=True)
+        )
+
+
+class OffsetCommitApi:
+    """Has offsets kept."""
+
+    def __init__(self, groups: GroupCoordinators, cache: MetadataCache) -> None:
+        self._groups = groups
+        self._cache = cache
+
+    def answer(self, request: OffsetCommitRequest, context: RequestContext) -> Answer:
+        """Commit the offsets of partitions that exist."""
+        asked = _Asked(request.topics, self._cache.image.topics)
+        topics = tuple(
+            requests.CommitTopic(
+                found.name,
+                tuple(
+                    requests.CommitPartition(
+                        each.partition_index,
+                        each.committed_offset,
+                        getattr(each, "committed_leader_epoch", -1),
+                        each.committed_metadata,
+                    )
+                    for each in partitions
+                ),
+                found.topic_id,
+            )
+            for _, found, partitions in asked.there()
+        )
+        if not topics:
+            return OffsetCommitResponse(topics=asked.results(_none))
+        retention = getattr(request, "retention_time", None)
+        commit = requests.OffsetCommit(
+            version=context.version,
+            group_id=request.group_id,
+            generation_id_or_member_epoch=request.generation_id_or_member_epoch,
+            member_id=request.member_id,
+            group_instance_id=getattr(request, "group_instance_id", None),
+            retention_time_ms=-1 if retention is None else milliseconds(retention),
+            topics=topics,
+        )
+        return Later(
+            self._groups.submit(request.group_id, commit),
+            lambda done: OffsetCommitResponse(topics=asked.results(_codes(done))),
+        )
+
+    def failure(
+        self, request: OffsetCommitRequest, context: RequestContext, error: KafkaError
+    ) -> OffsetCommitResponse:
+        """Return the error for every partition."""
+        return OffsetCommitResponse(
+            topics=tuple(
+                TopicResult(
+                    getattr(topic, "name", ""),
+                    getattr(topic, "topic_id", None),
+                    tuple(
+                        PartitionResult(each.partition_index, error.code)
+                        for each in topic.partitions
+                    ),
+                )
+                for topic in request.topics
+            )
+        )
+
+
+class OffsetDeleteApi:
+    """Has offsets taken away."""
+
+    def __init__(self, groups: GroupCoordinators, cache: MetadataCache) -> None:
+        self._groups = groups
+        self._cache = cache
+
+    def answer(self, request: OffsetDeleteRequest, context: RequestContext) -> Later:
+        """Delete the offsets of partitions that exist; the group is looked at in any case."""
+        check_group_id(request.group_id)
+        asked = _Asked(request.topics, self._cache.image.topics)
+        delete = requests.OffsetDelete(
+            group_id=request.group_id,
+            topics=tuple(
+                requests.NamedPartitions(
+                    found.name, tuple(each.partition_index for each in partitions)
+                )
+                for _, found, partitions in asked.there()
+            ),
+        )
+
+        def finish(done: Any) -> OffsetDeleteResponse:
+            if done.error_code is not ErrorCode.NONE:
+                return OffsetDeleteResponse(error_code=done.error_code)
+            return OffsetDeleteResponse(topics=asked.results(_codes(done)))
+
+        return Later(self._groups.submit(request.group_id, delete), finish)
+
+    def failure(
+        self, request: OffsetDeleteRequest, context: RequestContext, error: KafkaError
+    ) -> OffsetDeleteResponse:
+        """Return the error."""
+        return OffsetDeleteResponse(error_code=error.code)
+
+
+def _find(topic: Any, known: TopicsImage) -> TopicImage | ErrorCode:
+    """Return a topic of a request; an error code where there is no such topic."""
+    if hasattr(topic, "name"):
+        return known.by_name.get(topic.name) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return known.by_id.get(topic.topic_id) or ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def _code(
+    found: TopicImage | ErrorCode, index: int, codes: Callable[[str, int], ErrorCode]
+) -> ErrorCode:
+    if not isinstance(found, TopicImage):
+        return found
+    if index not in found.partitions:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return codes(found.name, index)
+
+
+def _codes(done: Any) -> Callable[[str, int], ErrorCode]:
+    by_partition = {
+        (topic.name, each.partition_index): each.error_code
+        for topic in done.topics
+        for each in topic.partitions
+    }
+    return lambda topic, index: by_partition[topic, index]
+
+
+def _none(_topic: str, _index: int) -> ErrorCode:
+    return ErrorCode.NONE

@@ -1,0 +1,163 @@
+"""OffsetFetch: what groups have committed, those of many shards in one answer.
+
+Two Python clients end when they hear that a coordinator is not available; where that is meant they
+are told to look for the coordinator again. A partition that does not exist has no offset, and no
+error: Java's consumer would end on one.
+
+Source: `kafka.server.KafkaApis.handleOffsetFetchRequest`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import UUID
+
+from broker.api.answer import Later, RequestContext, Response
+from broker.api.groups.coordinators import GroupCoordinators
+from broker.groups import requests, responses
+from broker.metadata_cache import MetadataCache
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError
+from jbodlab.ids import TopicId
+
+if TYPE_CHECKING:
+    from kio.schema.offset_fetch.v9.request import OffsetFetchRequest
+
+BATCHED_FROM = 8
+TOPIC_IDS_FROM = 10
+
+
+class OffsetFetchTopic(NamedTuple):
+    """The partitions of one topic."""
+
+    name: str
+    topic_id: UUID | None
+    partitions: tuple[responses.FetchedOffset, ...]
+
+
+class OffsetFetchGroup(NamedTuple):
+    """The topics of one group."""
+
+    group_id: str
+    topics: tuple[OffsetFetchTopic, ...] = ()
+    error_code: ErrorCode = ErrorCode.NONE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetFetchResponse(Response):
+    """One entry for each group; versions before 8 have one group and its fields here."""
+
+    topics: tuple[OffsetFetchTopic, ...]
+    error_code: ErrorCode
+    groups: tuple[OffsetFetchGroup, ...]
+
+
+class OffsetFetchApi:
+    """Tells committed offsets."""
+
+    def __init__(self, groups: GroupCoordinators, cache: MetadataCache) -> None:
+        self._groups = groups
+        self._cache = cache
+
+    def answer(self, request: OffsetFetchRequest, context: RequestContext) -> Later:
+        """Ask the coordinator of every group."""
+        asked = _groups(request, context.version)
+        futures = [self._ask(group, request, context.version) for group in asked]
+
+        def finish(found: list[Any]) -> OffsetFetchResponse:
+            return _response(
+                self._told(group, each, context.version)
+                for group, each in zip(asked, found, strict=True)
+            )
+
+        return Later(asyncio.gather(*futures, return_exceptions=True), finish)
+
+    def failure(
+        self, request: OffsetFetchRequest, context: RequestContext, error: KafkaError
+    ) -> OffsetFetchResponse:
+        """Return the error for every group."""
+        return _response(
+            self._told(group, error, context.version) for group in _groups(request, context.version)
+        )
+
+    def _ask(self, group: Any, request: Any, version: int) -> asyncio.Future[Any]:
+        fetch = requests.OffsetFetch(
+            group_id=group.group_id,
+            member_id=getattr(group, "member_id", None),
+            member_epoch=getattr(group, "member_epoch", -1),
+            topics=None if group.topics is None else tuple(self._named(group.topics, version)),
+            require_stable=getattr(request, "require_stable", False),
+        )
+        try:
+            return self._groups.submit(group.group_id, fetch)
+        except KafkaError as error:
+            failed = asyncio.get_running_loop().create_future()
+            failed.set_exception(error)
+            return failed
+
+    def _named(self, topics: Iterable[Any], version: int) -> Iterable[requests.NamedPartitions]:
+        for topic in topics:
+            name = self._name(topic, version)
+            if name is not None:
+                yield requests.NamedPartitions(name, tuple(topic.partition_indexes))
+
+    def _name(self, topic: Any, version: int) -> str | None:
+        if version < TOPIC_IDS_FROM:
+            name: str = topic.name
+            return name
+        return None if topic.topic_id is None else self._cache.topic_name(TopicId(topic.topic_id))
+
+    def _told(self, group: Any, found: Any, version: int) -> OffsetFetchGroup:
+        """Return what is known of one group, its topics in the order of the request."""
+        if isinstance(found, KafkaError):
+            found = responses.OffsetFetchResponse(group_id=group.group_id, error_code=found.code)
+        elif isinstance(found, BaseException):
+            raise found
+        code = found.error_code
+        if code is ErrorCode.COORDINATOR_NOT_AVAILABLE:
+            code = ErrorCode.NOT_COORDINATOR
+        if group.topics is None:
+            topics = tuple(self._all_topics(found, version))
+        elif code is not ErrorCode.NONE and version >= BATCHED_FROM:
+            topics = ()
+        else:
+            known = {topic.name: topic for topic in found.topics}
+            topics = tuple(self._topic(each, known, code, version) for each in group.topics)
+        return OffsetFetchGroup(group.group_id, topics, code)
+
+    def _all_topics(
+        self, found: responses.OffsetFetchResponse, version: int
+    ) -> Iterable[OffsetFetchTopic]:
+        for topic in found.topics:
+            topic_id = self._cache.topic_id(topic.name)
+            if version < TOPIC_IDS_FROM or topic_id is not None:
+                yield OffsetFetchTopic(topic.name, topic_id, topic.partitions)
+
+    def _topic(
+        self, asked: Any, known: dict[str, Any], code: ErrorCode, version: int
+    ) -> OffsetFetchTopic:
+        name = self._name(asked, version)
+        found = None if name is None else known.get(name)
+        if name is None:
+            code = ErrorCode.UNKNOWN_TOPIC_ID
+        partitions = (
+            tuple(
+                responses.FetchedOffset(index, error_code=code) for index in asked.partition_indexes
+            )
+            if found is None
+            else found.partitions
+        )
+        return OffsetFetchTopic(name or "", getattr(asked, "topic_id", None), partitions)
+
+
+def _groups(request: Any, version: int) -> tuple[Any, ...]:
+    return tuple(request.groups) if version >= BATCHED_FROM else (request,)
+
+
+def _response(groups: Iterable[OffsetFetchGroup]) -> OffsetFetchResponse:
+    told = tuple(groups)
+    first = told[0] if told else OffsetFetchGroup("")
+    return OffsetFetchResponse(topics=first.topics, error_code=first.error_code, groups=told)

@@ -1,0 +1,123 @@
+"""What is left of a coordinator's log when each key has its last record only.
+
+A log has many records for each key, as compaction comes later. Most of them are dropped here while
+it is read, as bytes, before anything is made of them; the order of those that stay is that of the
+log. What lies above the high watermark is kept whole: it may become committed piece by piece.
+
+Records of a transaction count from its marker on, and an older one never replaces a newer.
+
+Used on a directory's thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from jbodlab.errors import DecodeError
+from jbodlab.log.transactions import COMMIT, read_marker
+from jbodlab.protocol.record_batch import (
+    BatchHeader,
+    crc_is_valid,
+    iterate_headers,
+    iterate_records,
+)
+
+
+class RawRecord(NamedTuple):
+    """One record, not decoded; a value of None is a tombstone."""
+
+    offset: int
+    key: bytes
+    value: bytes | None
+
+
+class RawBatch(NamedTuple):
+    """What one batch, or the marker that ends a transaction, makes count."""
+
+    end_offset: int
+    records: Sequence[RawRecord]
+
+
+class LogReduction:
+    """Takes a log in, piece by piece.
+
+    Args:
+        high_watermark: Above it nothing is reduced.
+    """
+
+    def __init__(self, high_watermark: int) -> None:
+        self._high_watermark = high_watermark
+        self._last: dict[bytes, RawRecord] = {}
+        self._open: dict[int, list[RawRecord]] = {}
+        """Records of transactions without a marker yet, by producer id."""
+        self.above: list[RawBatch] = []
+        """What lies above the high watermark, in the order of the log."""
+        self.record_count = 0
+
+    def take(self, data: bytes, offset: int) -> int:
+        """Take whole batches in.
+
+        Args:
+            data: The bytes read.
+            offset: The first offset wanted; a batch that ends below it is left out.
+
+        Returns:
+            Where the next piece begins.
+
+        Raises:
+            DecodeError: a batch is damaged, or cannot be read.
+        """
+        for position, header in iterate_headers(data):
+            if header.next_offset <= offset:
+                continue
+            if not crc_is_valid(data, position, header):
+                raise DecodeError(f"record batch at offset {header.base_offset} has a wrong CRC")
+            records = self._counting(data, position, header)
+            if header.next_offset > self._high_watermark:
+                self.above.append(RawBatch(header.next_offset, records))
+            else:
+                for record in records:
+                    # In the order of the last record of each key.
+                    self._last.pop(record.key, None)
+                    self._last[record.key] = record
+            offset = header.next_offset
+        return offset
+
+    def records(self) -> Iterator[RawRecord]:
+        """Return the last record of each key, tombstones left out, as nothing came before."""
+        return (record for record in self._last.values() if record.value is not None)
+
+    def open_records(self) -> Iterator[tuple[int, RawRecord]]:
+        """Return the records of transactions without a marker, with their producer ids."""
+        for producer_id, records in self._open.items():
+            for record in records:
+                yield producer_id, record
+
+    def _counting(self, data: bytes, position: int, header: BatchHeader) -> list[RawRecord]:
+        """Return the records that count from this batch on."""
+        if header.is_control:
+            marker = read_marker(data, position, header)
+            ended = self._open.pop(header.producer_id, []) if marker is not None else []
+            if marker is None or marker.type != COMMIT:
+                return []
+            return [each for each in ended if not self._has_newer(each)]
+        records = [
+            RawRecord(record.offset, _present(record.key, record.offset), record.value)
+            for record in iterate_records(data, position, header)
+        ]
+        self.record_count += len(records)
+        if header.is_transactional:
+            self._open.setdefault(header.producer_id, []).extend(records)
+            return []
+        return records
+
+    def _has_newer(self, record: RawRecord) -> bool:
+        last = self._last.get(record.key)
+        return last is not None and last.offset > record.offset
+
+
+def _present(key: bytes | None, offset: int) -> bytes:
+    if key is None:
+        raise DecodeError(f"record at offset {offset} has no key")
+    return key

@@ -1,0 +1,361 @@
+"""One coordinator: a replica that is led here, the state that its records give, who waits for it.
+
+    LOADING    the log is read; requests hear so and come again
+    ACTIVE     every event is decided; answers are sent when its records are committed
+    FAILED     the log could not be read; as if this broker were not the coordinator
+    CLOSED     the replica leads no more
+
+It lives as long as the replica leads in one epoch. When that ends, for whatever reason, everybody
+who waits is sent away in the same turn, and nothing is left: what was written and is not committed
+lives on in the log of the next leader, or has never been. So nothing is ever undone here.
+
+What is decided is pure (`broker.groups`). Between a decision and its append nothing else runs, and
+nothing is decided while the replica changes its directory: that waits, in order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from functools import partial
+from itertools import count
+from typing import Any
+
+from broker.coordinator.append_errors import group_error
+from broker.coordinator.loading import load
+from broker.coordinator.timers import Key, ShardTimers
+from broker.groups.decision import Answer, Decision, Ticket
+from broker.groups.requests import Request
+from broker.groups.shard import GroupShard
+from broker.replica.leader_appends import append_own
+from broker.replica.partition import Partition
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import JbodlabError, KafkaError
+from jbodlab.group_records import records
+from jbodlab.ids import LeaderEpoch
+from jbodlab.protocol.record_batch import build_batch
+
+logger = logging.getLogger(__name__)
+
+
+class ShardState(Enum):
+    """Where a shard is in its life."""
+
+    LOADING = auto()
+    ACTIVE = auto()
+    FAILED = auto()
+    CLOSED = auto()
+
+
+@dataclass(slots=True)
+class _Pending:
+    """What waits for the high watermark to pass a batch."""
+
+    end_offset: int
+    deadline_s: float
+    """On the loop's clock; until then the batch is to be committed."""
+    answers: list[Answer]
+    events: list[Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardContext:
+    """What all shards of a broker have in common."""
+
+    new_core: Callable[[], GroupShard]
+    wall_ms: Callable[[], int]
+    commit_timeout_ms: Callable[[], int]
+    """`offsets.commit.timeout.ms`"""
+
+
+class CoordinatorShard:
+    """The coordinator of the groups of one partition, during one leadership.
+
+    Args:
+        partition: The replica; it leads.
+        leader_epoch: In this epoch.
+        context: The broker's.
+    """
+
+    def __init__(
+        self, partition: Partition, leader_epoch: LeaderEpoch, context: ShardContext
+    ) -> None:
+        self.partition = partition
+        self._leader_epoch = leader_epoch
+        self.state = ShardState.LOADING
+        self._context = context
+        self._loop = asyncio.get_running_loop()
+        self._core = context.new_core()
+        self._timers = ShardTimers(self._loop, context.wall_ms, self._timer_fired)
+        self._tickets = count()
+        self._owed: dict[Ticket, asyncio.Future[Any]] = {}
+        """Whom an answer is owed, parked requests included."""
+        self._pending: deque[_Pending] = deque()
+        self._limit: asyncio.TimerHandle | None = None
+        self._held: deque[Callable[[], None]] = deque()
+        """Steps that wait until the replica is in its new directory."""
+        self._loading = self._loop.create_task(
+            self._load(), name=f"load {partition.topic_partition}"
+        )
+
+    @property
+    def waiting_count(self) -> int:
+        """How many requests wait for an answer."""
+        return len(self._owed)
+
+    def submit(self, request: Request) -> asyncio.Future[Any]:
+        """Decide a request.
+
+        Returns:
+            A future of the answer, with a `KafkaError` that group APIs know. Who cancels it is no
+            longer there: a member that only wanted to join is forgotten.
+
+        Raises:
+            KafkaError: COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR.
+        """
+        self.check_active()
+        future: asyncio.Future[Any] = self._loop.create_future()
+        ticket = Ticket(next(self._tickets))
+        self._owed[ticket] = future
+        future.add_done_callback(partial(self._answered, ticket))
+        self._in_order(partial(self._decide, request, ticket))
+        return future
+
+    def check_active(self) -> None:
+        """Raise the KafkaError that everybody hears who asks at this moment; none while ACTIVE."""
+        if self.state is ShardState.LOADING:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        if self.state is not ShardState.ACTIVE:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+
+    def run(self, decide: Callable[[GroupShard], Decision]) -> None:
+        """Have something decided that nobody asked for; one that is loading decides it later."""
+        if self.state is ShardState.ACTIVE:
+            self._in_order(lambda: self._run(decide))
+
+    def committed(self, high_watermark: int) -> None:
+        """Send what waited for the high watermark."""
+        if self.state is not ShardState.ACTIVE:
+            return
+        self._core.committed_up_to(high_watermark)
+        while self._pending and self._pending[0].end_offset <= high_watermark:
+            done = self._pending.popleft()
+            self._send(done.answers)
+            for event in done.events:
+                self._in_order(partial(self._happened, event))
+        self._arm_limit()
+
+    def close(self) -> None:
+        """End: the replica leads no more. Everybody is answered before this returns."""
+        self.state = ShardState.CLOSED
+        self._loading.cancel()
+        self._timers.clear()
+        self._held.clear()
+        self._pending.clear()
+        self._arm_limit()
+        owed, self._owed = self._owed, {}
+        for future in owed.values():
+            if not future.done():
+                future.set_exception(KafkaError(ErrorCode.NOT_COORDINATOR))
+
+    # Steps, each of them decided and carried out in one turn
+
+    def _in_order(self, step: Callable[[], None]) -> None:
+        """Take a step, or let it wait until the replica is in its new directory."""
+        if self._held or self.partition.is_held:
+            if not self._held:
+                self.partition.waiters.when_ready(self._released)
+            self._held.append(step)
+        else:
+            self._guarded(step)
+
+    def _released(self) -> None:
+        while self._held and not self.partition.is_held:
+            self._guarded(self._held.popleft())
+        if self._held:
+            self.partition.waiters.when_ready(self._released)
+
+    def _guarded(self, step: Callable[[], None]) -> None:
+        """Take a step; what nobody expected of it keeps none of the others from theirs."""
+        try:
+            step()
+        except Exception:
+            logger.exception(
+                "a step of the coordinator of %s failed", self.partition.topic_partition
+            )
+
+    def _decide(self, request: Request, ticket: Ticket) -> None:
+        if ticket not in self._owed:
+            return
+        try:
+            decision = self._core.decide(request, ticket, self._now_ms())
+            self._carry_out(decision)
+        except Exception as error:
+            self._answer(ticket, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, repr(error)))
+            raise
+
+    def _run(self, decide: Callable[[GroupShard], Decision]) -> None:
+        self._carry_out(decide(self._core))
+
+    def _happened(self, event: Any) -> None:
+        self._carry_out(self._core.committed(event, self._now_ms()))
+
+    def _tell_refused(self, event: Any, error: KafkaError) -> None:
+        self._carry_out(self._core.refused(event, error, self._now_ms()), at_once=True)
+
+    def _timer_fired(self, key: Key) -> None:
+        self._in_order(partial(self._timer_over, key))
+
+    def _timer_over(self, key: Key) -> None:
+        self._carry_out(self._core.timer(key, self._now_ms()))
+
+    def _client_left(self, ticket: Ticket) -> None:
+        self._carry_out(self._core.connection_closed(ticket, self._now_ms()))
+
+    # Carrying out
+
+    def _carry_out(self, decision: Decision, *, at_once: bool = False) -> None:
+        """Carry a decision out.
+
+        Args:
+            decision: What was decided.
+            at_once: Whether its answers wait for no batch but its own: they tell of errors.
+        """
+        end_offset = None
+        if decision.records:
+            try:
+                first, end_offset = self._append(decision.records)
+            except KafkaError as error:
+                self._refused(decision, error)
+                return
+            self._core.apply(decision, first)
+        else:
+            self._core.apply(decision)
+        self._timers.set(decision.timers)
+        events = [] if decision.event is None else [decision.event]
+        if end_offset is not None:
+            self._wait_for(end_offset, decision.answers, events)
+        elif self._pending and not (decision.at_once or at_once):
+            # Nobody hears of a state that may vanish.
+            self._wait_for(self._pending[-1].end_offset, decision.answers, events)
+        else:
+            self._send(decision.answers)
+            for event in events:
+                self._happened(event)
+
+    def _wait_for(
+        self, end_offset: int, answers: Iterable[Answer] = (), events: Iterable[Any] = ()
+    ) -> None:
+        deadline_s = self._loop.time() + self._context.commit_timeout_ms() / 1000
+        self._pending.append(_Pending(end_offset, deadline_s, list(answers), list(events)))
+        self._arm_limit()
+
+    def _append(self, written: Sequence[records.GroupRecord]) -> tuple[int, int]:
+        """Append records as one batch; returns the offsets of the first and behind the last."""
+        batch = build_batch(list(map(records.encode, written)), timestamp_ms=self._now_ms())
+        header = append_own(self.partition, batch)
+        return header.base_offset, header.next_offset
+
+    def _refused(self, decision: Decision, cause: KafkaError) -> None:
+        error = group_error(cause)
+        logger.log(
+            logging.WARNING if error.code is ErrorCode.UNKNOWN_SERVER_ERROR else logging.DEBUG,
+            "%s takes no records of its coordinator: %s",
+            self.partition.topic_partition,
+            cause,
+            extra=self.partition.topic_partition._asdict(),
+        )
+        self._send([Answer(answer.ticket, error) for answer in decision.answers])
+        if decision.event is not None:
+            self._tell_refused(decision.event, error)
+
+    def _send(self, answers: Sequence[Answer]) -> None:
+        for ticket, response in answers:
+            self._answer(ticket, response)
+
+    def _answer(self, ticket: Ticket, response: Any) -> None:
+        future = self._owed.pop(ticket, None)
+        if future is None or future.done():
+            return
+        if isinstance(response, KafkaError):
+            future.set_exception(response)
+        else:
+            future.set_result(response)
+
+    def _answered(self, ticket: Ticket, future: asyncio.Future[Any]) -> None:
+        if self._owed.pop(ticket, None) is not None and future.cancelled():
+            self._in_order(partial(self._client_left, ticket))
+
+    def _now_ms(self) -> int:
+        return self._context.wall_ms()
+
+    # What is not committed in time
+
+    def _arm_limit(self) -> None:
+        if self._limit is not None:
+            if self._pending and self._limit.when() <= self._pending[0].deadline_s:
+                return
+            self._limit.cancel()
+            self._limit = None
+        if self._pending:
+            self._limit = self._loop.call_at(self._pending[0].deadline_s, self._too_late)
+
+    def _too_late(self) -> None:
+        """Tell those who waited too long that nobody knows; their records stay where they are."""
+        self._limit = None
+        now_s = self._loop.time()
+        error = group_error(
+            KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the records are not replicated in time")
+        )
+        refused: list[Any] = []
+        next_s = None
+        for pending in self._pending:
+            if pending.deadline_s > now_s:
+                next_s = pending.deadline_s
+                break
+            answers, pending.answers = pending.answers, []
+            events, pending.events = pending.events, []
+            self._send([Answer(answer.ticket, error) for answer in answers])
+            refused += events
+        if next_s is not None:
+            self._limit = self._loop.call_at(next_s, self._too_late)
+        for event in refused:
+            self._in_order(partial(self._tell_refused, event, error))
+
+    # Loading
+
+    async def _load(self) -> None:
+        begun_s = self._loop.time()
+        try:
+            count_read = await load(self.partition, self._core)
+        except Exception as error:
+            self.state = ShardState.FAILED
+            logger.log(
+                logging.ERROR,
+                "the coordinator of %s could not be loaded: %s",
+                self.partition.topic_partition,
+                error,
+                exc_info=None if isinstance(error, JbodlabError) else error,
+                extra=self.partition.topic_partition._asdict(),
+            )
+            return
+        self.state = ShardState.ACTIVE
+        logger.info(
+            "coordinates the groups of %s in epoch %d: %d records read in %.0f ms",
+            self.partition.topic_partition,
+            self._leader_epoch,
+            count_read,
+            1000 * (self._loop.time() - begun_s),
+            extra=self.partition.topic_partition._asdict(),
+        )
+        high_watermark = self.partition.high_watermark
+        self._core.committed_up_to(high_watermark)
+        assert self.partition.log is not None
+        end_offset = self.partition.log.end_offset
+        if high_watermark < end_offset:
+            self._wait_for(end_offset)
+        self.run(lambda core: core.loaded(self._now_ms()))

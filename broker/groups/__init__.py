@@ -1,0 +1,1 @@
+"""Groups and committed offsets as pure decisions: what a coordinator answers, keeps and writes."""

@@ -1,0 +1,147 @@
+"""DescribeGroups, ListGroups and DeleteGroups.
+
+Readers hear of groups that are committed. What a classic group is in has no record between two
+generations; there its present state is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from broker.groups.classic.change import soft_key
+from broker.groups.classic.group import ClassicGroup, State
+from broker.groups.classic.groups import ClassicGroups, timers_of
+from broker.groups.consumer_port import ConsumerGroupsPort
+from broker.groups.decision import Answer, Decision, SoftChange, Ticket, Timer
+from broker.groups.requests import DeleteGroups, DescribeGroups, ListGroups
+from broker.groups.responses import (
+    DeletableGroupResult,
+    DeleteGroupsResponse,
+    DescribedGroup,
+    DescribedMember,
+    DescribeGroupsResponse,
+    ListedGroup,
+    ListGroupsResponse,
+)
+from broker.groups.state import GroupKind, GroupState, kind_of
+from broker.groups.tables import Row
+from broker.groups.tombstones import group_tombstones, offset_tombstones
+from jbodlab.error_code import ErrorCode
+from jbodlab.group_records.records import GroupRecord
+
+NOT_FOUND_FROM = 6
+"""Version of DescribeGroups from which an unknown group is an error."""
+
+DEAD = "Dead"
+CONSUMER_PROTOCOL_TYPE = "consumer"
+
+
+class GroupAdministration:
+    """Answers what tools ask about groups; changes nothing itself."""
+
+    def __init__(
+        self, state: GroupState, classic: ClassicGroups, consumer: ConsumerGroupsPort
+    ) -> None:
+        self._state = state
+        self._classic = classic
+        self._consumer = consumer
+
+    def describe(self, request: DescribeGroups, ticket: Ticket) -> Decision:
+        """Describe classic groups; others are as good as unknown."""
+        groups = tuple(self._described(each, request.version) for each in request.groups)
+        response = DescribeGroupsResponse(groups=groups)
+        return Decision(answers=(Answer(ticket, response),), at_once=True)
+
+    def list(self, request: ListGroups, ticket: Ticket, now_ms: int) -> Decision:
+        """List the groups that pass the filters, which know no upper and lower case."""
+        states = {state.lower() for state in request.states_filter}
+        types = {kind.lower() for kind in request.types_filter}
+        groups = tuple(
+            group
+            for group in self._listed(now_ms)
+            if (not states or group.group_state.lower() in states)
+            and (not types or group.group_type.lower() in types)
+        )
+        response = ListGroupsResponse(groups=groups)
+        return Decision(answers=(Answer(ticket, response),), at_once=True)
+
+    def delete(self, request: DeleteGroups, ticket: Ticket) -> Decision:
+        """Delete those groups that have no members."""
+        written = self._state.written
+        records: list[GroupRecord] = []
+        soft: list[SoftChange] = []
+        timers: list[Timer] = []
+        results = []
+        for group_id in dict.fromkeys(request.groups_names):
+            error = self._why_not_deleted(group_id)
+            results.append(DeletableGroupResult(group_id, error))
+            if error is ErrorCode.NONE:
+                records += offset_tombstones(written, group_id)
+                records += group_tombstones(written, group_id)
+                group = self._classic.find(group_id)
+                if group is not None:
+                    soft.append(SoftChange(soft_key(group_id), None))
+                    timers += (Timer(key, None) for key in timers_of(group))
+        return Decision(
+            records=tuple(records),
+            answers=(Answer(ticket, DeleteGroupsResponse(results=tuple(results))),),
+            soft=tuple(soft),
+            timers=tuple(timers),
+        )
+
+    def _described(self, group_id: str, version: int) -> DescribedGroup:
+        group = self._classic.described(group_id)
+        if group is not None:
+            return _description(group)
+        if version < NOT_FOUND_FROM:
+            return DescribedGroup(group_id=group_id, group_state=DEAD)
+        is_other = kind_of(self._state.committed, group_id) is GroupKind.CONSUMER
+        return DescribedGroup(
+            error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+            error_message=f"group {group_id} is {'no classic group' if is_other else 'not there'}",
+            group_id=group_id,
+            group_state=DEAD,
+        )
+
+    def _listed(self, now_ms: int) -> Iterator[ListedGroup]:
+        committed = self._state.committed
+        rows = (Row.CLASSIC, Row.EPOCH, Row.MEMBER, Row.OFFSET, Row.PENDING)
+        for group_id in dict.fromkeys(each for row in rows for each in committed.groups(row)):
+            group = self._classic.described(group_id)
+            if group is None:
+                state = self._consumer.committed_state(group_id, now_ms)
+                yield ListedGroup(group_id, CONSUMER_PROTOCOL_TYPE, state, GroupKind.CONSUMER.value)
+            else:
+                kind = GroupKind.CLASSIC.value
+                yield ListedGroup(group_id, group.protocol_type or "", group.state.value, kind)
+
+    def _why_not_deleted(self, group_id: str) -> ErrorCode:
+        if kind_of(self._state.written, group_id) is GroupKind.CONSUMER:
+            is_empty = self._consumer.is_empty(group_id)
+        else:
+            group = self._classic.find(group_id)
+            if group is None:
+                return ErrorCode.GROUP_ID_NOT_FOUND
+            is_empty = group.state is State.EMPTY
+        return ErrorCode.NONE if is_empty else ErrorCode.NON_EMPTY_GROUP
+
+
+def _description(group: ClassicGroup) -> DescribedGroup:
+    is_stable = group.state is State.STABLE
+    return DescribedGroup(
+        group_id=group.group_id,
+        group_state=group.state.value,
+        protocol_type=group.protocol_type or "",
+        protocol_data=(group.protocol or "") if is_stable else "",
+        members=tuple(
+            DescribedMember(
+                member.member_id,
+                member.group_instance_id,
+                member.client_id,
+                member.client_host,
+                member.metadata(group.protocol) if is_stable else b"",
+                member.assignment if is_stable else b"",
+            )
+            for member in group.members.values()
+        ),
+    )

@@ -1,0 +1,53 @@
+"""What an assignor is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from broker.groups.consumer.group import NO_TARGET, Target
+from jbodlab.ids import TopicId, TopicIdPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    """A topic to be handed out.
+
+    Attributes:
+        topic_id: Its id.
+        racks: For each partition the racks of its replicas, empty where brokers have none.
+    """
+
+    topic_id: TopicId
+    racks: tuple[frozenset[str], ...]
+
+    def partitions(self) -> tuple[TopicIdPartition, ...]:
+        """Return all partitions in order."""
+        return tuple(TopicIdPartition(self.topic_id, number) for number in range(len(self.racks)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscriber:
+    """A member to be given partitions.
+
+    Attributes:
+        member_id: Its id.
+        instance_id: Of a static member.
+        rack: Where it runs; None if it did not say.
+        topics: Ids of the topics it wants; empty if it wants none that exists.
+        previous: What it was to have until now.
+    """
+
+    member_id: str
+    instance_id: str | None = None
+    rack: str | None = None
+    topics: frozenset[TopicId] = frozenset()
+    previous: Target = NO_TARGET
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """Members, and all topics that any of them wants."""
+
+    subscribers: tuple[Subscriber, ...]
+    topics: Mapping[TopicId, Topic]

@@ -1,0 +1,242 @@
+"""The groups of KIP-848 of one shard: finds the group that an event is about, decides on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import replace
+from typing import cast
+
+from broker.groups.classic.groups import ClassicGroups
+from broker.groups.consumer import classic_members, offsets
+from broker.groups.consumer.checks import check_request
+from broker.groups.consumer.describe import describe, status_of
+from broker.groups.consumer.draft import Context, Draft, rebalance_timer, session_timer
+from broker.groups.consumer.group import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    STATIC_LEAVE_EPOCH,
+    ConsumerGroup,
+    Member,
+    MemberState,
+)
+from broker.groups.consumer.group_configs import settings_of_group
+from broker.groups.consumer.heartbeat import heartbeat, leave
+from broker.groups.consumer.members import rebalance_time_is_over, session_is_over
+from broker.groups.consumer.migration import downgrade, may_downgrade, upgrade
+from broker.groups.consumer.regexes import resolve
+from broker.groups.consumer.replay import GroupIndex
+from broker.groups.consumer.responses import ConsumerGroupDescribeResponse
+from broker.groups.decision import NOTHING, Decision, Ticket, Timer, TimerRefused
+from broker.groups.requests import (
+    ConsumerGroupDescribe,
+    ConsumerGroupHeartbeat,
+    Heartbeat,
+    JoinGroup,
+    LeaveGroup,
+    OffsetCommit,
+    OffsetFetch,
+    SyncGroup,
+)
+from broker.groups.settings import GroupSettings
+from broker.groups.state import GroupState
+from broker.groups.tables import Row
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError
+
+Configs = Mapping[str, str]
+
+
+class ConsumerGroups:
+    """Decides on what concerns groups of KIP-848; changes nothing itself.
+
+    Args:
+        state: Of the shard.
+        configs: Returns what a group sets for itself, resource type GROUP of the metadata.
+    """
+
+    def __init__(self, state: GroupState, configs: Callable[[str], Configs]) -> None:
+        self._state = state
+        self._configs = configs
+        self._index = GroupIndex(state.written)
+        self._classic = ClassicGroups(state)
+
+    def heartbeat(self, request: ConsumerGroupHeartbeat, ticket: Ticket, now_ms: int) -> Decision:
+        """Decide on everything that a member says, also for a group that is classic, or none.
+
+        Raises:
+            KafkaError: nothing is changed.
+        """
+        check_request(request, self._settings(request.group_id))
+        if not request.member_id:
+            request = replace(request, member_id=self._state.new_id())
+        draft = self._joined(request, now_ms)
+        if request.member_epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH):
+            draft.answer(ticket, leave(draft, request))
+            return _ended(draft)
+        draft.answer(ticket, heartbeat(draft, request))
+        return draft.decision()
+
+    def _joined(self, request: ConsumerGroupHeartbeat, now_ms: int) -> Draft:
+        """Return a draft of the group, which a join may make or make one of this kind."""
+        group_id = request.group_id
+        group = self._index.get(group_id)
+        if group is not None:
+            return self._draft(group, now_ms)
+        if request.member_epoch != JOIN_EPOCH:
+            raise _not_found(group_id)
+        draft = self._draft(ConsumerGroup(group_id=group_id), now_ms)
+        classic = self._classic.find(group_id)
+        if classic is not None:
+            upgrade(draft, classic, self._state.written.get(Row.CLASSIC, group_id))
+        return draft
+
+    def describe(self, request: ConsumerGroupDescribe) -> ConsumerGroupDescribeResponse:
+        """Return the response from what is committed."""
+        return ConsumerGroupDescribeResponse(
+            groups=tuple(
+                describe(self._state.committed, group_id, self._state.topics, self._state.settings)
+                for group_id in request.group_ids
+            )
+        )
+
+    def classic_join(self, request: JoinGroup, ticket: Ticket, now_ms: int) -> Decision:
+        """Decide on a join of a classic member to a group that has members."""
+        draft = self._known(request.group_id, now_ms)
+        classic_members.join(draft, request, ticket, self._state.new_id())
+        return draft.decision()
+
+    def classic_sync(self, request: SyncGroup, ticket: Ticket, now_ms: int) -> Decision:
+        """Decide on a classic member's request for its assignment.
+
+        Raises:
+            KafkaError: the member is not in this generation, or there is a newer one.
+        """
+        draft = self._known(request.group_id, now_ms)
+        draft.answer(ticket, classic_members.sync(draft, request))
+        return draft.decision()
+
+    def classic_heartbeat(self, request: Heartbeat, ticket: Ticket, now_ms: int) -> Decision:
+        """Decide on a classic member's sign of life.
+
+        Raises:
+            KafkaError: the member is not in this generation.
+        """
+        draft = self._known(request.group_id, now_ms)
+        draft.answer(ticket, classic_members.heartbeat(draft, request))
+        return draft.decision()
+
+    def classic_leave(self, request: LeaveGroup, ticket: Ticket, now_ms: int) -> Decision:
+        """Decide on members that leave."""
+        draft = self._known(request.group_id, now_ms)
+        classic_members.leave(draft, request, ticket)
+        return _ended(draft)
+
+    def refused_partitions(self, request: OffsetCommit) -> Mapping[tuple[str, int], ErrorCode]:
+        """Return those partitions of a commit that its member may not commit now.
+
+        Raises:
+            KafkaError: the member may commit nothing.
+        """
+        group = self._group(request.group_id)
+        return offsets.refused_partitions(group, request, self._state.topics)
+
+    def check_fetch(self, request: OffsetFetch) -> None:
+        """Refuse a fetch of somebody who is not the member that it says.
+
+        Raises:
+            KafkaError: it is not.
+        """
+        offsets.check_fetch(self._group(request.group_id), request)
+
+    def is_empty(self, group_id: str) -> bool:
+        """Return whether a group has no members."""
+        return not self._state.written.rows(Row.MEMBER, group_id)
+
+    def subscribed_topics(self, group_id: str) -> frozenset[str]:
+        """Return the names of all topics that members subscribed to."""
+        return self._group(group_id).subscribed_topics()
+
+    def committed_state(self, group_id: str, now_ms: int) -> str:
+        """Return the name of a group's state, from what is committed."""
+        return status_of(self._state.committed, group_id).value
+
+    def timer(self, key: tuple[Hashable, ...], now_ms: int) -> Decision:
+        """Decide on what happens when a time is over."""
+        _, kind, group_id, member_id = cast("tuple[str, str, str, str]", key)
+        group = self._index.get(group_id)
+        if group is None:
+            return NOTHING
+        draft = self._draft(group, now_ms)
+        match kind:
+            case "session":
+                session_is_over(draft, member_id)
+            case "rebalance":
+                rebalance_time_is_over(draft, member_id)
+            case "classic":
+                classic_members.wait_is_over(draft, member_id)
+            case "regex":
+                resolve(draft)
+            case _:
+                raise AssertionError(key)
+        decision = _ended(draft)
+        if not decision.records:
+            return decision
+        return replace(decision, event=TimerRefused(key=key))
+
+    def loaded(self, now_ms: int) -> Iterator[Decision]:
+        """Let sessions begin with their full timeouts, and times to give partitions up.
+
+        What has no record is looked for at the next heartbeats: changed topics, expressions that
+        are not resolved.
+        """
+        written = self._state.written
+        for group_id in written.groups(Row.MEMBER):
+            timeout_ms = self._settings(group_id).consumer_session_timeout_ms
+            current = written.rows(Row.CURRENT, group_id)
+            timers = []
+            for rest, value in written.rows(Row.MEMBER, group_id).items():
+                member = cast("Member", value)
+                classic, (member_id,) = member.classic_member_metadata, rest
+                session_ms = timeout_ms if classic is None else classic.session_timeout_ms
+                timers.append(Timer(session_timer(group_id, member_id), now_ms + session_ms))
+                has = current.get(rest)
+                if has is not None and has.state == MemberState.UNREVOKED:
+                    due_ms = now_ms + member.rebalance_timeout_ms
+                    timers.append(Timer(rebalance_timer(group_id, member_id), due_ms))
+            yield Decision(timers=tuple(timers))
+
+    def parked(self) -> tuple[Ticket, ...]:
+        """Return the tickets of all parked requests: none ever is."""
+        return ()
+
+    def _settings(self, group_id: str) -> GroupSettings:
+        return settings_of_group(self._state.settings, self._configs(group_id))
+
+    def _draft(self, group: ConsumerGroup, now_ms: int) -> Draft:
+        context = Context(
+            now_ms=now_ms,
+            topics=self._state.topics,
+            settings=self._settings(group.group_id),
+            soft=self._state.soft,
+        )
+        return Draft(context, group)
+
+    def _group(self, group_id: str) -> ConsumerGroup:
+        group = self._index.get(group_id)
+        if group is None:
+            raise _not_found(group_id)
+        return group
+
+    def _known(self, group_id: str, now_ms: int) -> Draft:
+        return self._draft(self._group(group_id), now_ms)
+
+
+def _ended(draft: Draft) -> Decision:
+    """Return a decision after which the group may be one of classic members alone."""
+    if may_downgrade(draft) and draft.has_records:
+        draft.add(downgrade(draft).decision())
+    return draft.decision()
+
+
+def _not_found(group_id: str) -> KafkaError:
+    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no consumer group {group_id}")

@@ -1,0 +1,79 @@
+"""What members and administrators are told of consumer groups, with Kafka's field names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from broker.groups.consumer.group import Target
+from jbodlab.error_code import ErrorCode
+from jbodlab.ids import TopicId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupHeartbeatResponse:
+    """What a member is told.
+
+    Attributes:
+        member_id: Its id.
+        member_epoch: Its epoch; -1 and -2 as in the request when it left.
+        heartbeat_interval_ms: When it is to come again; 0 when it left.
+        assignment: All that it may use, without what it is to give up; None if that is as before.
+    """
+
+    member_id: str
+    member_epoch: int
+    heartbeat_interval_ms: int = 0
+    assignment: Target | None = None
+
+
+class AssignedTopic(NamedTuple):
+    """Partitions of one topic."""
+
+    topic_id: TopicId
+    topic_name: str
+    partitions: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedConsumerMember:
+    """A member.
+
+    Attributes:
+        assignment: What it may use.
+        target_assignment: What it shall have.
+        member_type: 0 speaks the classic protocol, 1 the new one.
+    """
+
+    member_id: str
+    instance_id: str | None
+    rack_id: str | None
+    member_epoch: int
+    client_id: str
+    client_host: str
+    subscribed_topic_names: tuple[str, ...]
+    subscribed_topic_regex: str | None
+    assignment: tuple[AssignedTopic, ...] = ()
+    target_assignment: tuple[AssignedTopic, ...] = ()
+    member_type: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedConsumerGroup:
+    """A group; with an error the other fields say nothing."""
+
+    group_id: str
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+    group_state: str = ""
+    group_epoch: int = 0
+    assignment_epoch: int = 0
+    assignor_name: str = ""
+    members: tuple[DescribedConsumerMember, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupDescribeResponse:
+    """One entry for each group of the request."""
+
+    groups: tuple[DescribedConsumerGroup, ...]

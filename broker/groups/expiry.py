@@ -1,0 +1,183 @@
+"""Offsets that nobody needs any more: they expire (KIP-211), or their topic is gone.
+
+Offsets of a group expire `offsets.retention.minutes` after the group became empty; those of a
+simple group, and of topics to which a living group is not subscribed any more, after their commit.
+A retention time of the client's own counts from the commit, and takes the place of the broker's.
+Groups without members or offsets go, too.
+
+Source: `OffsetMetadataManager.cleanupExpiredOffsets`, `GroupMetadataManager.cleanupGroupMetadata`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+from broker.groups.classic.group import CONSUMER, ClassicGroup, State
+from broker.groups.classic.groups import ClassicGroups
+from broker.groups.classic.subscribed import subscribed_topics
+from broker.groups.consumer_port import ConsumerGroupsPort
+from broker.groups.decision import NOTHING, Decision, SoftChange, Timer, TimerRefused
+from broker.groups.replay import StoredOffset
+from broker.groups.requests import NO_TOPIC_ID
+from broker.groups.state import GroupKind, GroupState, kind_of
+from broker.groups.tables import Row
+from broker.groups.tombstones import group_tombstones, offset_tombstone
+from jbodlab.group_records.records import GroupRecord
+
+OFFSETS_TIMER = "offsets"
+_KEY = (OFFSETS_TIMER,)
+
+RECORDS_MAX = 1_000
+"""Most records of one step of a look: they are one batch."""
+
+SCANNED_MAX = 5_000
+"""Most groups and offsets of one step; nobody else is served meanwhile."""
+
+PAUSE_MS = 5
+_REFUSED = TimerRefused(key=_KEY, retry_ms=10_000)
+
+
+class OffsetExpiry:
+    """Looks for offsets that may go; changes nothing itself.
+
+    A look takes steps. The groups that are left for the next ones stand beside the tables.
+    """
+
+    def __init__(
+        self, state: GroupState, classic: ClassicGroups, consumer: ConsumerGroupsPort
+    ) -> None:
+        self._state = state
+        self._classic = classic
+        self._consumer = consumer
+
+    def first_look(self, now_ms: int) -> Decision:
+        """Look as soon as the shard is in service: topics may be gone since the last one."""
+        return Decision(timers=(Timer(_KEY, now_ms),))
+
+    def look(self, now_ms: int) -> Decision:
+        """Take a step: take away what expired, and what belongs to topics that are gone."""
+        groups: tuple[str, ...] = self._state.soft.get(_KEY) or self._all_groups()
+        records: list[GroupRecord] = []
+        scanned = done = 0
+        while done < len(groups) and len(records) < RECORDS_MAX and scanned < SCANNED_MAX:
+            records += self._outdated(groups[done], now_ms)
+            scanned += 1 + len(self._state.written.rows(Row.OFFSET, groups[done]))
+            done += 1
+        if len(records) > RECORDS_MAX:
+            # The rest of the last group is for the next step.
+            done -= 1
+        left = groups[done:]
+        interval = self._state.settings.offsets_retention_check_interval_ms
+        return Decision(
+            records=tuple(records[:RECORDS_MAX]),
+            soft=(SoftChange(_KEY, left or None),),
+            timers=(Timer(_KEY, now_ms + (PAUSE_MS if left else interval)),),
+            event=_REFUSED if records else None,
+        )
+
+    def topics_deleted(self, names: frozenset[str]) -> Decision:
+        """Take away the offsets of topics, also of those that were created again.
+
+        Where there are more than one batch holds, a look at once finds the others.
+        """
+        records = tuple(islice(self._of_deleted(names), RECORDS_MAX))
+        if not records:
+            return NOTHING
+        return Decision(records=records, timers=(Timer(_KEY, 0),), event=_REFUSED)
+
+    def _of_deleted(self, names: frozenset[str]) -> Iterator[GroupRecord]:
+        written = self._state.written
+        for row in (Row.OFFSET, Row.PENDING):
+            for group_id in written.groups(row):
+                for rest, stored in written.rows(row, group_id).items():
+                    topic, partition = rest[0], rest[1]
+                    if topic not in names:
+                        continue
+                    topic_id = stored.value.topic_id
+                    if topic_id == NO_TOPIC_ID or topic_id != self._state.topics.topic_id(topic):
+                        yield offset_tombstone(group_id, topic, partition)
+
+    def _all_groups(self) -> tuple[str, ...]:
+        written = self._state.written
+        rows = (Row.OFFSET, Row.PENDING, Row.CLASSIC, Row.EPOCH)
+        return tuple(dict.fromkeys(each for row in rows for each in written.groups(row)))
+
+    def _outdated(self, group_id: str, now_ms: int) -> Iterator[GroupRecord]:
+        written = self._state.written
+        if kind_of(written, group_id) is None:
+            return
+        expired = set(self._expired(group_id, now_ms))
+        gone = self._of_gone_topics(group_id)
+        partitions = self._partitions(group_id)
+        for topic, partition in partitions:
+            if (topic, partition) in expired or (topic, partition) in gone:
+                yield offset_tombstone(group_id, topic, partition)
+        if not partitions.keys() - expired - gone and self._may_go(group_id):
+            yield from group_tombstones(written, group_id)
+
+    def _expired(self, group_id: str, now_ms: int) -> Iterator[tuple[str, int]]:
+        """Return the partitions of a group whose offsets expired."""
+        written = self._state.written
+        since: int | None = None
+        in_use: frozenset[str] | None = frozenset()
+        if kind_of(written, group_id) is GroupKind.CONSUMER:
+            in_use = self._consumer.subscribed_topics(group_id)
+        else:
+            group = self._classic.find(group_id)
+            assert group is not None
+            since, in_use = _condition(group)
+        if in_use is None:
+            return
+        pending = {rest[:2] for rest in written.rows(Row.PENDING, group_id)}
+        retention = self._state.settings.offsets_retention_ms
+        stored: StoredOffset
+        for (topic, partition), stored in written.rows(Row.OFFSET, group_id).items():
+            value = stored.value
+            ends = (value.commit_timestamp if since is None else since) + retention
+            if value.expire_timestamp != -1:
+                ends = value.expire_timestamp
+            if ends <= now_ms and topic not in in_use and (topic, partition) not in pending:
+                yield topic, partition
+
+    def _of_gone_topics(self, group_id: str) -> set[tuple[str, int]]:
+        """Return the partitions whose topic is not the one that the offset was committed for."""
+        topics = self._state.topics
+        return {
+            (topic, partition)
+            for (topic, partition), topic_ids in self._partitions(group_id).items()
+            if any(
+                topics.topic_id(topic) is None or NO_TOPIC_ID != topic_id != topics.topic_id(topic)
+                for topic_id in topic_ids
+            )
+        }
+
+    def _may_go(self, group_id: str) -> bool:
+        if kind_of(self._state.written, group_id) is GroupKind.CONSUMER:
+            return self._consumer.is_empty(group_id)
+        group = self._classic.find(group_id)
+        return group is not None and not group.is_worth_keeping
+
+    def _partitions(self, group_id: str) -> dict[tuple[str, int], list[object]]:
+        """Return the ids of topics under which each partition has an offset, pending or not."""
+        found: dict[tuple[str, int], list[object]] = {}
+        for row in (Row.OFFSET, Row.PENDING):
+            for rest, stored in self._state.written.rows(row, group_id).items():
+                found.setdefault((rest[0], rest[1]), []).append(stored.value.topic_id)
+        return found
+
+
+def _condition(group: ClassicGroup) -> tuple[int | None, frozenset[str] | None]:
+    """Return from when the retention counts, and which topics are in use.
+
+    Returns:
+        The first is None where it counts from the commit; the second where nothing may expire.
+    """
+    if group.protocol_type is None:
+        return None, frozenset()
+    if group.state is State.EMPTY:
+        known = group.state_timestamp != -1
+        return (group.state_timestamp if known else None), frozenset()
+    if group.protocol_type == CONSUMER and group.state is State.STABLE:
+        return None, subscribed_topics(group)
+    return None, None

@@ -1,0 +1,107 @@
+"""What a record changes in the tables; the same at the load and after an append.
+
+Rows are named as the records are, so that whatever compaction leaves of a log gives the same rows:
+tombstones of what is not known change nothing, and no order among the records of a group matters.
+Two things go beyond that. A group is either a classic one or one of KIP-848: the newer kind of
+record takes away what the other kind has (a log may keep remains of both after a downgrade,
+KAFKA-21117). And offsets in a transaction are pending until its marker.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, assert_never, cast
+
+from broker.groups.tables import CONSUMER_ROWS, Change, Key, Row, Table
+from jbodlab.group_records import keys
+from jbodlab.group_records.records import GroupRecord
+from jbodlab.group_records.values import OffsetCommitValue
+
+
+class StoredOffset(NamedTuple):
+    """A committed offset, and the offset of the record that says so."""
+
+    value: OffsetCommitValue
+    record_offset: int
+
+
+def changes_of(
+    record: GroupRecord, offset: int, table: Table, producer_id: int | None = None
+) -> list[Change]:
+    """Return what a record changes.
+
+    Args:
+        record: As it stands in the log.
+        offset: Its offset there.
+        table: What is written up to it.
+        producer_id: Of the transaction that the record is part of; None for no transaction.
+    """
+    key, value = record
+    match key:
+        case keys.OffsetCommitKey() | keys.LegacyOffsetCommitKey():
+            return _offset_changes(key, value, offset, table, producer_id)
+        case keys.GroupMetadataKey(group=group):
+            changes = [Change(Key(Row.CLASSIC, group), value)]
+            if value is not None:
+                changes += _removals(table, group)
+            return changes
+        case keys.ConsumerGroupPartitionMetadataKey():
+            return []
+        case keys.ConsumerGroupMetadataKey(group_id=group):
+            change = Change(Key(Row.EPOCH, group), value)
+        case keys.ConsumerGroupTargetAssignmentMetadataKey(group_id=group):
+            change = Change(Key(Row.TARGET_EPOCH, group), value)
+        case keys.ConsumerGroupMemberMetadataKey(group_id=group, member_id=member):
+            change = Change(Key(Row.MEMBER, group, (member,)), value)
+        case keys.ConsumerGroupTargetAssignmentMemberKey(group_id=group, member_id=member):
+            change = Change(Key(Row.TARGET, group, (member,)), value)
+        case keys.ConsumerGroupCurrentMemberAssignmentKey(group_id=group, member_id=member):
+            change = Change(Key(Row.CURRENT, group, (member,)), value)
+        case keys.ConsumerGroupRegularExpressionKey(group_id=group, regular_expression=text):
+            change = Change(Key(Row.REGEX, group, (text,)), value)
+        case _:
+            assert_never(key)
+    if value is None or table.get(Row.CLASSIC, group) is None:
+        return [change]
+    return [change, Change(Key(Row.CLASSIC, group), None)]
+
+
+def marker_changes(producer_id: int, is_commit: bool, table: Table) -> list[Change]:
+    """Return what the end of a transaction changes.
+
+    A pending offset becomes the committed one unless that was written later (KIP-447).
+    """
+    changes: list[Change] = []
+    for group in table.groups(Row.PENDING):
+        for rest, pending in table.rows(Row.PENDING, group).items():
+            topic, partition, producer = rest
+            if producer != producer_id:
+                continue
+            changes.append(Change(Key(Row.PENDING, group, rest), None))
+            present = cast("StoredOffset | None", table.get(Row.OFFSET, group, topic, partition))
+            if is_commit and (present is None or pending.record_offset > present.record_offset):
+                changes.append(Change(Key(Row.OFFSET, group, (topic, partition)), pending))
+    return changes
+
+
+def _offset_changes(
+    key: keys.AnyOffsetKey, value: object, offset: int, table: Table, producer_id: int | None
+) -> list[Change]:
+    rest = (key.topic, key.partition)
+    if value is None:
+        pending = table.rows(Row.PENDING, key.group)
+        return [
+            Change(Key(Row.OFFSET, key.group, rest), None),
+            *(Change(Key(Row.PENDING, key.group, at), None) for at in pending if at[:2] == rest),
+        ]
+    stored = StoredOffset(cast("OffsetCommitValue", value), offset)
+    if producer_id is not None:
+        return [Change(Key(Row.PENDING, key.group, (*rest, producer_id)), stored)]
+    return [Change(Key(Row.OFFSET, key.group, rest), stored)]
+
+
+def _removals(table: Table, group: str) -> list[Change]:
+    return [
+        Change(Key(row, group, rest), None)
+        for row in CONSUMER_ROWS
+        for rest in table.rows(row, group)
+    ]

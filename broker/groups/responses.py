@@ -1,0 +1,185 @@
+"""What a shard answers: values with the field names of Kafka's messages.
+
+Errors that end a whole request are a `KafkaError` in the answer instead, unless the message says
+more beside the error; those have an `error_code` here. Versions leave out what they do not have.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from jbodlab.error_code import ErrorCode
+
+UNKNOWN_OFFSET = -1
+
+
+class JoinedMember(NamedTuple):
+    """A member as the leader sees it."""
+
+    member_id: str
+    group_instance_id: str | None
+    metadata: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinGroupResponse:
+    """The generation that a member is in; `members` are for the leader alone."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    generation_id: int = -1
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    leader: str = ""
+    skip_assignment: bool = False
+    member_id: str = ""
+    members: tuple[JoinedMember, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncGroupResponse:
+    """What a member was assigned."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    assignment: bytes = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatResponse:
+    """Whether the member is what it thinks."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+
+
+class MemberResponse(NamedTuple):
+    """What became of one member that leaves."""
+
+    member_id: str
+    group_instance_id: str | None
+    error_code: ErrorCode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaveGroupResponse:
+    """One entry for each member; versions before 3 have the error alone."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    members: tuple[MemberResponse, ...] = ()
+
+
+class PartitionResponse(NamedTuple):
+    """What became of one partition of a commit or a deletion."""
+
+    partition_index: int
+    error_code: ErrorCode
+
+
+class TopicResponse(NamedTuple):
+    """Partitions of one topic of a commit or a deletion, in the order of the request."""
+
+    name: str
+    partitions: tuple[PartitionResponse, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetCommitResponse:
+    """One entry for each partition of the request."""
+
+    topics: tuple[TopicResponse, ...]
+
+
+class FetchedOffset(NamedTuple):
+    """A committed offset; -1 where there is none."""
+
+    partition_index: int
+    committed_offset: int = UNKNOWN_OFFSET
+    committed_leader_epoch: int = -1
+    metadata: str = ""
+    error_code: ErrorCode = ErrorCode.NONE
+
+
+class FetchedTopic(NamedTuple):
+    """Partitions of one topic."""
+
+    name: str
+    partitions: tuple[FetchedOffset, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetFetchResponse:
+    """Offsets of one group."""
+
+    group_id: str
+    topics: tuple[FetchedTopic, ...] = ()
+    error_code: ErrorCode = ErrorCode.NONE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetDeleteResponse:
+    """One entry for each partition of the request."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    topics: tuple[TopicResponse, ...] = ()
+
+
+class DescribedMember(NamedTuple):
+    """A member of a classic group."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    member_metadata: bytes
+    member_assignment: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedGroup:
+    """A classic group; unknown ones are `Dead`."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+    group_id: str
+    group_state: str = ""
+    protocol_type: str = ""
+    protocol_data: str = ""
+    members: tuple[DescribedMember, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeGroupsResponse:
+    """One entry for each group of the request."""
+
+    groups: tuple[DescribedGroup, ...]
+
+
+class ListedGroup(NamedTuple):
+    """A group of any kind."""
+
+    group_id: str
+    protocol_type: str
+    group_state: str
+    group_type: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListGroupsResponse:
+    """The groups of one shard."""
+
+    groups: tuple[ListedGroup, ...]
+
+
+class DeletableGroupResult(NamedTuple):
+    """What became of one group."""
+
+    group_id: str
+    error_code: ErrorCode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteGroupsResponse:
+    """One entry for each group of the request."""
+
+    results: tuple[DeletableGroupResult, ...]

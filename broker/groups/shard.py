@@ -1,0 +1,255 @@
+"""The groups of one partition of `__consumer_offsets`, as pure decisions and what becomes of them.
+
+The shell asks `decide` and the other methods that return a `Decision`, carries it out as
+`broker.groups.decision` says, and tells the shard by `apply`. At the load it hands over what the
+log has with `replay` and `end_transaction`, and then calls `loaded`. The shard that stops to lead
+is thrown away, after the tickets of `parked` were answered with NOT_COORDINATOR.
+
+Nothing here waits, reads a clock or knows a socket. Only this class changes its state.
+
+Source: `org.apache.kafka.coordinator.group.GroupCoordinatorShard`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, assert_never
+
+from broker.groups.administration import GroupAdministration
+from broker.groups.classic.groups import CLASSIC_TIMERS, ClassicGroups
+from broker.groups.classic.joining import GroupCreated
+from broker.groups.classic.syncing import AssignmentsStored
+from broker.groups.consumer_port import ConsumerGroupsPort
+from broker.groups.decision import NOTHING, Answer, Decision, Ticket, Timer, TimerRefused
+from broker.groups.expiry import OFFSETS_TIMER, OffsetExpiry
+from broker.groups.offsets import GroupOffsets, StableFetch
+from broker.groups.replay import changes_of, marker_changes
+from broker.groups.requests import (
+    ConsumerGroupDescribe,
+    ConsumerGroupHeartbeat,
+    DeleteGroups,
+    DescribeGroups,
+    Heartbeat,
+    JoinGroup,
+    LeaveGroup,
+    ListGroups,
+    OffsetCommit,
+    OffsetDelete,
+    OffsetFetch,
+    Request,
+    SyncGroup,
+)
+from broker.groups.settings import GroupSettings
+from broker.groups.state import GroupKind, GroupState, kind_of
+from broker.groups.tables import Tables
+from broker.groups.tombstones import group_tombstones
+from broker.groups.topics import Topics
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError
+from jbodlab.group_records.records import GroupRecord
+
+_WITH_GROUP_ID = JoinGroup | SyncGroup | Heartbeat | LeaveGroup | OffsetDelete
+"""Requests for which an empty group id is none; offsets may be committed under it."""
+
+
+class GroupShard:
+    """Groups of every kind with their offsets.
+
+    Args:
+        settings: Of the broker.
+        topics: As the broker's metadata has them.
+        new_id: Makes a text that is in no other member id.
+        consumer: Makes the part that knows groups of KIP-848.
+    """
+
+    def __init__(
+        self,
+        settings: GroupSettings,
+        topics: Topics,
+        new_id: Callable[[], str],
+        consumer: Callable[[GroupState], ConsumerGroupsPort],
+    ) -> None:
+        self._state = GroupState(settings=settings, topics=topics, new_id=new_id)
+        self._classic = ClassicGroups(self._state)
+        self._consumer = consumer(self._state)
+        parts = (self._state, self._classic, self._consumer)
+        self._offsets = GroupOffsets(*parts)
+        self._expiry = OffsetExpiry(*parts)
+        self._administration = GroupAdministration(*parts)
+
+    @property
+    def tables(self) -> Tables:
+        """What is written, and what of it is committed."""
+        return self._state.tables
+
+    def decide(self, request: Request, ticket: Ticket, now_ms: int) -> Decision:
+        """Decide on a request; the answer to it may come with another decision."""
+        try:
+            return self._decide(request, ticket, now_ms)
+        except KafkaError as error:
+            return Decision(answers=(Answer(ticket, error),))
+
+    def timer(self, key: tuple[Hashable, ...], now_ms: int) -> Decision:
+        """Decide on what happens when a time is over."""
+        if key[0] == OFFSETS_TIMER:
+            return self._expiry.look(now_ms)
+        if key[0] in CLASSIC_TIMERS:
+            return self._classic.timer(key, now_ms)
+        return self._consumer.timer(key, now_ms)
+
+    def committed(self, event: Any, now_ms: int) -> Decision:
+        """Decide on what follows when the records of an event are committed."""
+        match event:
+            case StableFetch(request=request, ticket=ticket):
+                try:
+                    return self._offsets.fetch_now(request, ticket)
+                except KafkaError as error:
+                    return Decision(answers=(Answer(ticket, error),), at_once=True)
+            case GroupCreated() | AssignmentsStored():
+                return self._classic.committed(event, now_ms)
+            case TimerRefused():
+                return NOTHING
+            case _:
+                raise AssertionError(event)
+
+    def refused(self, event: Any, error: KafkaError, now_ms: int) -> Decision:
+        """Decide on what follows when records are not written, or not committed in time.
+
+        Args:
+            event: Of the decision that the records belong to.
+            error: What clients are told of it.
+            now_ms: Wall clock.
+        """
+        match event:
+            case StableFetch(ticket=ticket):
+                return Decision(answers=(Answer(ticket, error),))
+            case TimerRefused(key=key, retry_ms=retry_ms):
+                return Decision(timers=(Timer(key, now_ms + retry_ms),))
+            case GroupCreated() | AssignmentsStored():
+                return self._classic.refused(event, error, now_ms)
+            case _:
+                raise AssertionError(event)
+
+    def connection_closed(self, ticket: Ticket, now_ms: int) -> Decision:
+        """Decide on a client that hung up while its request was parked."""
+        return self._classic.connection_closed(ticket, now_ms)
+
+    def topics_deleted(self, names: Iterable[str]) -> Decision:
+        """Decide on offsets of topics that the metadata have no more, or have anew."""
+        return self._expiry.topics_deleted(frozenset(names))
+
+    def loaded(self, now_ms: int) -> Decision:
+        """Decide on what begins when the end of the log is reached.
+
+        Classic groups are as their records say, and Stable if they have members.
+        """
+        decisions = (
+            *self._classic.loaded(now_ms),
+            *self._consumer.loaded(now_ms),
+            self._expiry.first_look(now_ms),
+        )
+        return Decision(
+            records=tuple(record for each in decisions for record in each.records),
+            answers=tuple(answer for each in decisions for answer in each.answers),
+            soft=tuple(change for each in decisions for change in each.soft),
+            timers=tuple(timer for each in decisions for timer in each.timers),
+        )
+
+    def parked(self) -> tuple[Ticket, ...]:
+        """Return the tickets of requests that wait for other members."""
+        return self._classic.parked() + self._consumer.parked()
+
+    def apply(self, decision: Decision, base_offset: int = -1) -> None:
+        """Take over what a decision changes.
+
+        Args:
+            decision: Its records, if it has some, are in the log.
+            base_offset: Offset of the first of them there.
+        """
+        end_offset = base_offset + len(decision.records)
+        for offset, record in enumerate(decision.records, base_offset):
+            changes = changes_of(record, offset, self._state.written)
+            self._state.tables.write(end_offset, changes)
+        for key, value in decision.soft:
+            if value is None:
+                self._state.soft.pop(key, None)
+            else:
+                self._state.soft[key] = value
+
+    def replay(
+        self, record: GroupRecord, offset: int, end_offset: int, producer_id: int | None = None
+    ) -> None:
+        """Take over a record of the log.
+
+        Args:
+            record: Of a data batch.
+            offset: Its offset.
+            end_offset: Offset behind its batch.
+            producer_id: Of the transaction that the batch is part of; None for no transaction.
+        """
+        changes = changes_of(record, offset, self._state.written, producer_id)
+        self._state.tables.write(end_offset, changes)
+
+    def end_transaction(self, producer_id: int, end_offset: int, *, is_commit: bool) -> None:
+        """Take over a marker of the log.
+
+        Args:
+            producer_id: Whose transaction ends.
+            end_offset: Offset behind the marker.
+            is_commit: False for an abort.
+        """
+        changes = marker_changes(producer_id, is_commit, self._state.written)
+        self._state.tables.write(end_offset, changes)
+
+    def committed_up_to(self, offset: int) -> None:
+        """Take over how far the high watermark is; readers may hear of what is below."""
+        self._state.tables.committed_up_to(offset)
+
+    def _decide(self, request: Request, ticket: Ticket, now_ms: int) -> Decision:
+        if isinstance(request, _WITH_GROUP_ID) and not request.group_id:
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+        match request:
+            case JoinGroup():
+                return self._join(request, ticket, now_ms)
+            case SyncGroup():
+                if self._is_consumer(request.group_id):
+                    return self._consumer.classic_sync(request, ticket, now_ms)
+                return self._classic.sync(request, ticket, now_ms)
+            case Heartbeat():
+                if self._is_consumer(request.group_id):
+                    return self._consumer.classic_heartbeat(request, ticket, now_ms)
+                return self._classic.heartbeat(request, ticket, now_ms)
+            case LeaveGroup():
+                if self._is_consumer(request.group_id):
+                    return self._consumer.classic_leave(request, ticket, now_ms)
+                return self._classic.leave(request, ticket, now_ms)
+            case OffsetCommit():
+                return self._offsets.commit(request, ticket, now_ms)
+            case OffsetFetch():
+                return self._offsets.fetch(request, ticket)
+            case OffsetDelete():
+                return self._offsets.delete(request, ticket)
+            case DescribeGroups():
+                return self._administration.describe(request, ticket)
+            case ListGroups():
+                return self._administration.list(request, ticket, now_ms)
+            case DeleteGroups():
+                return self._administration.delete(request, ticket)
+            case ConsumerGroupHeartbeat():
+                return self._consumer.heartbeat(request, ticket, now_ms)
+            case ConsumerGroupDescribe():
+                response = self._consumer.describe(request)
+                return Decision(answers=(Answer(ticket, response),), at_once=True)
+            case _:
+                assert_never(request)
+
+    def _join(self, request: JoinGroup, ticket: Ticket, now_ms: int) -> Decision:
+        if not self._is_consumer(request.group_id):
+            return self._classic.join(request, ticket, now_ms)
+        if not self._consumer.is_empty(request.group_id):
+            return self._consumer.classic_join(request, ticket, now_ms)
+        before = tuple(group_tombstones(self._state.written, request.group_id))
+        return self._classic.join(request, ticket, now_ms, before)
+
+    def _is_consumer(self, group_id: str) -> bool:
+        return kind_of(self._state.written, group_id) is GroupKind.CONSUMER

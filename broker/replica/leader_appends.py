@@ -1,0 +1,94 @@
+"""Appends to a replica that leads: of clients, and of this broker itself.
+
+All that can speak against an append is checked before anything changes: a refused one leaves no
+trace. Nothing here waits; the log gives out the offsets at once and writes later.
+
+Source: `kafka.cluster.Partition.appendRecordsToLeader`.
+"""
+
+from __future__ import annotations
+
+from broker.replica import refusals
+from broker.replica.batch_checks import CheckedBatch
+from broker.replica.client_requests import AppendResult
+from broker.replica.leader_state import LeaderState
+from broker.replica.partition import Partition
+from broker.replica.partition_log import PartitionLog
+from broker.replica.waiting import AppendRequest, WaitingAppend
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError
+from jbodlab.protocol.record_batch import BatchHeader, read_header
+
+ALL_REPLICAS = -1
+"""acks=all"""
+
+
+def check_append(partition: Partition, acks: int) -> tuple[LeaderState, PartitionLog]:
+    """Return what a leader has; raises KafkaError if it may not append."""
+    leader, log = partition.leader_log()
+    if acks == ALL_REPLICAS:
+        refusals.check_isr(leader.isr, partition.min_isr, partition.topic_partition)
+    return leader, log
+
+
+def append_of_client(
+    partition: Partition, request: AppendRequest, index: int, acks: int, batch: CheckedBatch
+) -> None:
+    """Append a client's batch, and let the request wait for as much as `acks` asks.
+
+    Raises:
+        KafkaError: nothing was appended.
+    """
+    leader, log = check_append(partition, acks)
+    duplicate = log.producers.check(batch.header)
+    if duplicate is not None:
+        # It needs no room, and tells the producer what it could not know.
+        base_offset, required = duplicate.base_offset, duplicate.last_offset + 1
+    else:
+        log.check_room(batch.header.size)
+        stored = log.append_as_leader(batch.data, batch.header, leader.leader_epoch)
+        base_offset, required = stored.base_offset, stored.next_offset
+    success = AppendResult(
+        topic_partition=partition.topic_partition,
+        base_offset=base_offset,
+        log_append_time_ms=batch.append_time_ms,
+        log_start_offset=log.start_offset,
+    )
+    reached = partition.high_watermark if acks == ALL_REPLICAS else log.written_end
+    if reached >= required:
+        request.settle(index, success)
+        return
+    waiting = WaitingAppend(required, request, index, success)
+    partition.waiters.append_waits(waiting, for_all=acks == ALL_REPLICAS)
+
+
+def append_own(partition: Partition, data: bytes) -> BatchHeader:
+    """Append a batch that this broker has made; it is committed when the high watermark passes it.
+
+    Who leads is to be told of that, and of the end of the leadership, by a `LeadershipListener`.
+    The batch is taken as it is; a control batch is as good as any.
+
+    Returns:
+        Its header with the offsets that it got.
+
+    Raises:
+        KafkaError: nothing was appended: the replica does not lead, too few are in sync, or the
+            batch is too large for the topic or the directory.
+    """
+    assert not partition.is_held
+    leader, log = check_append(partition, ALL_REPLICAS)
+    header, limits = read_header(data), partition.settings.limits
+    if header.size > limits.max_message_bytes:
+        raise KafkaError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"{header.size} bytes of records for {partition.topic_partition}, at most "
+            f"{limits.max_message_bytes} are taken (max.message.bytes)",
+        )
+    if header.size > limits.segment_bytes:
+        raise KafkaError(
+            ErrorCode.RECORD_LIST_TOO_LARGE,
+            f"{header.size} bytes of records for {partition.topic_partition}, a segment has "
+            f"{limits.segment_bytes}",
+        )
+    log.check_room(header.size)
+    return log.append_as_leader(data, header, leader.leader_epoch)

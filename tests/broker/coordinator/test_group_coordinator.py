@@ -1,0 +1,502 @@
+"""Coordinators over real logs: what is answered when, and how their life hangs on the replica's."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.coordinator.group_coordinator import GroupCoordinator
+from broker.coordinator.shard import ShardContext, ShardState
+from broker.coordinator.topics_of_image import CachedTopics
+from broker.groups import requests, responses
+from broker.groups.consumer.groups import ConsumerGroups
+from broker.groups.settings import GroupSettings
+from broker.groups.shard import GroupShard
+from broker.metadata_cache import MetadataCache
+from broker.metadata_publisher import MetadataPublisher
+from broker.replica.partition import Partition
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError
+from jbodlab.ids import GROUP_METADATA_TOPIC, BrokerId, TopicId, TopicPartition
+from jbodlab.records.schema import Record
+from jbodlab.records.topic_records import RemoveTopicRecord
+from tests.broker.replicas import (
+    DEADLINE_S,
+    ME,
+    TOPIC_ID,
+    Host,
+    Metadata,
+    broker,
+    change,
+    config,
+    directory_id,
+    feature,
+    partition_record,
+    topic,
+    until,
+)
+from tests.builders import named_uuid
+from tests.waiting import run_adjustable, set_forward, turns
+
+TP = TopicPartition(GROUP_METADATA_TOPIC, 0)
+TWO = BrokerId(2)
+D2 = directory_id(20)
+ORDERS = TopicId(named_uuid("orders"))
+GROUP, SIMPLE = "g", "s"
+"""One with members, and one with offsets alone."""
+
+
+class Cluster:
+    """Broker 1 coordinates all groups; what follower 2 has is told by the test."""
+
+    def __init__(self, root: Path, settings: GroupSettings) -> None:
+        loop = asyncio.get_running_loop()
+        self.host = Host(root)
+        self.cache = MetadataCache(ME, "PLAINTEXT")
+        self.numbers = iter(range(1000))
+        self.coordinator = GroupCoordinator(
+            self.host.registry,
+            self.cache,
+            ShardContext(
+                new_core=partial(
+                    GroupShard,
+                    settings,
+                    CachedTopics(self.cache),
+                    lambda: f"id-{next(self.numbers)}",
+                    partial(ConsumerGroups, configs=lambda _group: {}),
+                ),
+                wall_ms=lambda: round(loop.time() * 1000),
+                commit_timeout_ms=lambda: settings.offsets_commit_timeout_ms,
+            ),
+        )
+        self.host.manager.leaderships[GROUP_METADATA_TOPIC] = self.coordinator
+        publisher = MetadataPublisher(self.cache)
+        publisher.publish_to(before=[self.host.manager.roles], after=[self.coordinator])
+        self.metadata = Metadata(publisher)
+
+    async def start(self, *, isr: tuple[int, ...] = (1, 2), leader: int = 1) -> None:
+        self.metadata.apply(
+            feature(),
+            broker(1, *self.host.directories),
+            broker(2, D2),
+            topic("orders", ORDERS),
+            partition_record((2,), (D2,), topic_id=ORDERS),
+            config("min.insync.replicas", "2", GROUP_METADATA_TOPIC),
+            topic(GROUP_METADATA_TOPIC),
+            partition_record((1, 2), (self.host.directory(0), D2), isr=isr, leader=leader),
+        )
+        await self.host.online(TP)
+
+    async def active(self) -> None:
+        await until(lambda: self.state is ShardState.ACTIVE)
+
+    @property
+    def partition(self) -> Partition:
+        found = self.host.registry.partition(TP)
+        assert found is not None
+        return found
+
+    @property
+    def end(self) -> int:
+        assert self.partition.log is not None
+        return self.partition.log.end_offset
+
+    @property
+    def state(self) -> ShardState | None:
+        counts = self.coordinator.shard_counts
+        return next((state for state, count in counts.items() if count), None)
+
+    def ask(self, request: Any) -> asyncio.Future[Any]:
+        """The future of an answer; what is raised at once is in it."""
+        try:
+            return self.coordinator.submit(request.group_id, request)
+        except KafkaError as error:
+            future = asyncio.get_running_loop().create_future()
+            future.set_exception(error)
+            return future
+
+    async def replicate(self) -> None:
+        """Let the follower have all that is in the log by now."""
+        end = self.end
+        assert self.partition.log is not None
+        await asyncio.wait_for(self.partition.log.written(), DEADLINE_S)
+        await turns()
+        self.partition.in_sync.follower_fetched(TWO, end, 7)
+
+    async def answered(self, request: Any) -> Any:
+        """The answer to a request, replicated if it was written."""
+        future = self.ask(request)
+        await self.replicate()
+        return await asyncio.wait_for(future, DEADLINE_S)
+
+    async def offset(self, *, require_stable: bool = False) -> int:
+        fetched = await asyncio.wait_for(self.ask(fetch(require_stable)), DEADLINE_S)
+        return int(fetched.topics[0].partitions[0].committed_offset)
+
+    async def joined(self, client: str = "a") -> str:
+        """A member whose JoinGroup is parked; returns its id."""
+        refused = await self.answered(join(client))
+        assert refused.error_code is ErrorCode.MEMBER_ID_REQUIRED
+        return str(refused.member_id)
+
+    def fail_directory(self) -> None:
+        assert self.partition.log is not None
+        self.host.log_dirs.fail(self.partition.log.log_dir, "test")
+
+
+def commit(offset: int = 5) -> requests.OffsetCommit:
+    partition = requests.CommitPartition(0, offset)
+    return requests.OffsetCommit(
+        group_id=SIMPLE, topics=(requests.CommitTopic("orders", (partition,), ORDERS),)
+    )
+
+
+def fetch(require_stable: bool = False) -> requests.OffsetFetch:
+    return requests.OffsetFetch(
+        group_id=SIMPLE,
+        topics=(requests.NamedPartitions("orders", (0,)),),
+        require_stable=require_stable,
+    )
+
+
+def join(client: str, member_id: str = "", metadata: bytes = b"m") -> requests.JoinGroup:
+    return requests.JoinGroup(
+        group_id=GROUP,
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=60_000,
+        member_id=member_id,
+        protocols=(requests.JoinProtocol("range", metadata),),
+        client_id=client,
+    )
+
+
+def sync(
+    member_id: str, generation: int, *assignments: requests.SyncedAssignment
+) -> requests.SyncGroup:
+    return requests.SyncGroup(
+        group_id=GROUP,
+        generation_id=generation,
+        member_id=member_id,
+        protocol_type="consumer",
+        protocol_name="range",
+        assignments=assignments,
+    )
+
+
+def heartbeat(member_id: str, generation: int) -> requests.Heartbeat:
+    return requests.Heartbeat(group_id=GROUP, generation_id=generation, member_id=member_id)
+
+
+async def stable(cluster: Cluster) -> str:
+    """A group of one member in generation 1; returns its id."""
+    member = await cluster.joined()
+    parked = cluster.ask(join("a", member))
+    set_forward(5)
+    joined = await asyncio.wait_for(parked, DEADLINE_S)
+    assert joined.generation_id == 1
+    assignment = requests.SyncedAssignment(member, b"mine")
+    assert (await cluster.answered(sync(member, 1, assignment))).assignment == b"mine"
+    return member
+
+
+def code(future: asyncio.Future[Any]) -> ErrorCode:
+    """What a request was answered; it must have been by now."""
+    assert future.done()
+    error = future.exception()
+    if error is None:
+        return ErrorCode(getattr(future.result(), "error_code", ErrorCode.NONE))
+    assert isinstance(error, KafkaError)
+    return error.code
+
+
+Test = Callable[[Cluster], Awaitable[None]]
+
+
+def run(tmp_path: Path, test: Test, isr: tuple[int, ...] = (1, 2), **settings: int) -> None:
+    async def main() -> None:
+        cluster = Cluster(tmp_path, GroupSettings(**{"initial_rebalance_delay_ms": 0, **settings}))
+        await cluster.start(isr=isr)
+        await cluster.active()
+        try:
+            await asyncio.wait_for(test(cluster), 30 * DEADLINE_S)
+        finally:
+            cluster.coordinator.stop()
+            await cluster.host.stop()
+
+    run_adjustable(main())
+
+
+# Writing and reading
+
+
+def test_commit_is_answered_when_the_follower_has_it_and_read_from_then_on(tmp_path: Path) -> None:
+    async def test(cluster: Cluster) -> None:
+        first = cluster.ask(commit(5))
+        assert not first.done()
+        assert await cluster.offset() == -1
+        stable_read = cluster.ask(fetch(require_stable=True))
+        await turns()
+        assert not stable_read.done()
+
+        await cluster.replicate()
+
+        committed = await first
+        assert committed.topics[0].partitions[0].error_code is ErrorCode.NONE
+        assert (await stable_read).topics[0].partitions[0].committed_offset == 5
+        assert await cluster.offset() == 5
+
+    run(tmp_path, test)
+
+
+def test_commit_below_the_minimal_isr_is_refused_and_leaves_no_trace(tmp_path: Path) -> None:
+    async def test(cluster: Cluster) -> None:
+        assert code(cluster.ask(commit())) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert cluster.end == 0
+        assert await cluster.offset() == -1
+
+    run(tmp_path, test, isr=(1,))
+
+
+def test_commit_that_is_not_replicated_in_time_is_unknown_and_may_still_become_true(
+    tmp_path: Path,
+) -> None:
+    async def test(cluster: Cluster) -> None:
+        futures = [cluster.ask(commit(5)), cluster.ask(fetch(require_stable=True))]
+        set_forward(4.9)
+        await turns()
+        assert not any(future.done() for future in futures)
+
+        set_forward(0.2)
+        await turns()
+
+        assert [code(each) for each in futures] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2
+        assert await cluster.offset() == -1
+        # Whoever comes later has as much time of its own.
+        later = cluster.ask(fetch(require_stable=True))
+        set_forward(4.9)
+        await turns()
+        assert not later.done()
+        set_forward(0.2)
+        await turns()
+        assert code(later) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        await cluster.replicate()
+        assert await cluster.offset() == 5
+
+    run(tmp_path, test)
+
+
+def test_what_is_too_large_for_the_log_fails_alone(tmp_path: Path) -> None:
+    async def test(cluster: Cluster) -> None:
+        member = await stable(cluster)
+        rejoin = await cluster.answered(join("a", member, b"other"))
+        assert rejoin.generation_id == 2
+        other = cluster.ask(commit(1))
+
+        big = requests.SyncedAssignment(member, bytes(2 << 20))
+        refused = cluster.ask(sync(member, 2, big))
+        await turns()
+
+        assert code(refused) is ErrorCode.UNKNOWN_SERVER_ERROR
+        await cluster.replicate()
+        assert code(other) is ErrorCode.NONE
+
+    run(tmp_path, test)
+
+
+# Life
+
+
+@pytest.mark.parametrize("how", ["other leader", "higher epoch", "directory", "deleted"])
+def test_everybody_is_sent_away_in_the_turn_in_which_the_leadership_ends(
+    tmp_path: Path, how: str
+) -> None:
+    async def test(cluster: Cluster) -> None:
+        members = [await cluster.joined(client) for client in "abcde"]
+        waiting = [cluster.ask(join("x", member)) for member in members]
+        waiting += [cluster.ask(commit()), cluster.ask(fetch(require_stable=True))]
+        await turns()
+        assert not any(future.done() for future in waiting)
+
+        match how:
+            case "other leader":
+                cluster.metadata.apply(change(leader=2))
+            case "higher epoch":
+                cluster.metadata.apply(change(leader=1))
+            case "directory":
+                cluster.fail_directory()
+            case "deleted":
+                cluster.metadata.apply(RemoveTopicRecord(topic_id=TOPIC_ID))
+
+        assert [code(future) for future in waiting] == [ErrorCode.NOT_COORDINATOR] * 7
+        later = cluster.ask(commit())
+        assert code(later) is (
+            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            if how == "higher epoch"
+            else ErrorCode.NOT_COORDINATOR
+        )
+        assert cluster.coordinator.waiting_count == 0
+        assert cluster.coordinator.is_offline(0) is (how in ("directory", "deleted"))
+
+    run(tmp_path, test, initial_rebalance_delay_ms=3_000)
+
+
+def test_next_leadership_goes_on_from_the_log(tmp_path: Path) -> None:
+    async def test(cluster: Cluster) -> None:
+        member = await stable(cluster)
+        await cluster.answered(commit(5))
+        await cluster.answered(commit(7))
+        cluster.metadata.apply(change(leader=2))
+        assert cluster.state is None
+        cluster.metadata.apply(change(leader=1))
+        assert code(cluster.ask(fetch())) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        await cluster.active()
+
+        assert await cluster.offset() == 7
+        beat = await asyncio.wait_for(cluster.ask(heartbeat(member, 1)), DEADLINE_S)
+        assert beat.error_code is ErrorCode.NONE
+        # The session of a member that is not heard of ends.
+        set_forward(11)
+        await turns()
+        await cluster.replicate()
+        gone = cluster.ask(heartbeat(member, 1))
+        await turns()
+        assert code(gone) is ErrorCode.UNKNOWN_MEMBER_ID
+
+    run(tmp_path, test)
+
+
+def test_what_a_new_leader_has_above_the_high_watermark_is_not_told_before_it_is_committed(
+    tmp_path: Path,
+) -> None:
+    async def test(cluster: Cluster) -> None:
+        await cluster.answered(commit(5))
+        lost = cluster.ask(commit(9))
+        cluster.metadata.apply(change(leader=1))
+        assert code(lost) is ErrorCode.NOT_COORDINATOR
+        await cluster.active()
+
+        assert await cluster.offset() == 5
+        waits = cluster.ask(fetch(require_stable=True))
+        await turns()
+        assert not waits.done()
+        await cluster.replicate()
+        assert (await waits).topics[0].partitions[0].committed_offset == 9
+
+    run(tmp_path, test)
+
+
+def test_damaged_log_is_no_empty_list_of_groups(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test(cluster: Cluster) -> None:
+        await cluster.answered(commit(5))
+        assert cluster.partition.log is not None
+        (segment,) = cluster.partition.log.files.directory.glob("*.log")
+        data = bytearray(segment.read_bytes())
+        data[80] ^= 1
+        segment.write_bytes(data)
+        cluster.partition.log.tail.clear()
+
+        cluster.metadata.apply(change(leader=1))
+        await until(lambda: cluster.state is ShardState.FAILED)
+
+        assert code(cluster.ask(fetch())) is ErrorCode.NOT_COORDINATOR
+        assert "could not be loaded: record batch at offset 0 has a wrong CRC" in caplog.text
+
+    run(tmp_path, test)
+
+
+def test_requests_wait_while_the_replica_changes_its_directory_and_nobody_hears_of_it(
+    tmp_path: Path,
+) -> None:
+    async def test(cluster: Cluster) -> None:
+        member = await stable(cluster)
+        end = cluster.end
+        await cluster.replicate()
+        cluster.partition.hold()
+
+        futures = [cluster.ask(commit(5)), cluster.ask(heartbeat(member, 1))]
+        cluster.ask(commit(6)).cancel()
+        await turns()
+        assert not any(future.done() for future in futures)
+        assert cluster.end == end
+        cluster.partition.release()
+        await cluster.replicate()
+
+        await turns()
+        assert [code(future) for future in futures] == [ErrorCode.NONE] * 2
+        assert await cluster.offset() == 5
+
+    run(tmp_path, test)
+
+
+def test_member_whose_client_hung_up_while_it_joined_is_forgotten(tmp_path: Path) -> None:
+    async def test(cluster: Cluster) -> None:
+        member = await cluster.joined()
+        parked = cluster.ask(join("a", member))
+        await turns()
+        assert not parked.done()
+
+        parked.cancel()
+        await turns()
+
+        assert cluster.coordinator.waiting_count == 0
+        again = await cluster.answered(join("a", member))
+        assert again.error_code is ErrorCode.UNKNOWN_MEMBER_ID
+
+    run(tmp_path, test, initial_rebalance_delay_ms=3_000)
+
+
+def test_offsets_of_a_deleted_topic_are_gone_also_when_the_coordinator_was_away(
+    tmp_path: Path,
+) -> None:
+    async def test(cluster: Cluster) -> None:
+        again = TopicId(named_uuid("orders again"))
+        await cluster.answered(commit(5))
+        recreated: list[Record] = [
+            RemoveTopicRecord(topic_id=ORDERS),
+            topic("orders", again),
+            partition_record((2,), (D2,), topic_id=again),
+        ]
+        cluster.metadata.apply(change(leader=2))
+        cluster.metadata.apply(*recreated)
+        cluster.metadata.apply(change(leader=1))
+        await cluster.active()
+        await turns()
+        await cluster.replicate()
+        assert await cluster.offset(require_stable=True) == -1
+
+    run(tmp_path, test)
+
+
+# Many groups
+
+
+def test_groups_are_asked_for_where_they_are(tmp_path: Path) -> None:
+    async def test(cluster: Cluster) -> None:
+        await stable(cluster)
+
+        def describe(groups: tuple[str, ...]) -> requests.Request:
+            return requests.DescribeGroups(groups=groups)
+
+        ((groups, described),) = await cluster.coordinator.submit_each([GROUP, "h"], describe)
+        assert groups == (GROUP, "h")
+        assert [group.group_state for group in described.groups] == ["Stable", "Dead"]
+        (listed,) = await cluster.coordinator.submit_to_all(requests.ListGroups())
+        assert listed.groups == (responses.ListedGroup(GROUP, "consumer", "Stable", "Classic"),)
+
+        cluster.metadata.apply(change(leader=1))
+        with pytest.raises(KafkaError) as refused:
+            cluster.coordinator.submit_to_all(requests.ListGroups())
+        assert refused.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        cluster.metadata.apply(change(leader=2))
+        ((_, error),) = await cluster.coordinator.submit_each([GROUP], describe)
+        assert error.code is ErrorCode.NOT_COORDINATOR
+        assert await cluster.coordinator.submit_to_all(requests.ListGroups()) == []
+
+    run(tmp_path, test)

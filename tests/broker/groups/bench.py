@@ -1,0 +1,386 @@
+"""A shard with a log, a clock and clients that are lists: carries decisions out as the shell does.
+
+After each step it checks what holds at all times (the written table is what a
+replay of the log gives; parked requests have one ticket each and are not answered yet).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from itertools import count
+from typing import Any
+
+from broker.groups.consumer_port import ConsumerGroupsPort
+from broker.groups.decision import Decision, Ticket
+from broker.groups.replay import changes_of
+from broker.groups.requests import (
+    CommitPartition,
+    CommitTopic,
+    Heartbeat,
+    JoinGroup,
+    JoinProtocol,
+    LeaveGroup,
+    LeavingMember,
+    OffsetCommit,
+    OffsetFetch,
+    Request,
+    SyncedAssignment,
+    SyncGroup,
+)
+from broker.groups.settings import GroupSettings
+from broker.groups.shard import GroupShard
+from broker.groups.state import GroupState
+from broker.groups.tables import Table, Tables
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError
+from jbodlab.group_records import records
+from jbodlab.group_records.records import GroupRecord
+from jbodlab.ids import TopicId
+from jbodlab.kafka_uuid import ZERO_UUID
+from tests.builders import named_uuid
+
+START_MS = 1_000_000
+SETTINGS = GroupSettings()
+
+
+class FixedTopics:
+    """Topics with a number of partitions each; their ids are made of their names."""
+
+    def __init__(self, **partitions: int) -> None:
+        self.partitions = partitions
+        self.ids = {name: TopicId(named_uuid(name)) for name in partitions}
+        self.version = 0
+
+    def names(self) -> Iterable[str]:
+        return self.ids
+
+    def topic_id(self, name: str) -> TopicId | None:
+        return self.ids.get(name)
+
+    def topic_name(self, topic_id: TopicId) -> str | None:
+        return next((name for name, each in self.ids.items() if each == topic_id), None)
+
+    def partition_count(self, name: str) -> int:
+        return self.partitions.get(name, 0)
+
+    def racks(self, name: str, partition: int) -> frozenset[str]:
+        return frozenset()
+
+    def delete(self, name: str) -> None:
+        del self.ids[name], self.partitions[name]
+
+    def create(self, name: str, partitions: int, topic_id: str) -> None:
+        self.partitions[name] = partitions
+        self.ids[name] = TopicId(named_uuid(topic_id))
+
+
+class NoConsumerGroups:
+    """A coordinator that serves classic groups alone."""
+
+    def __init__(self, state: GroupState) -> None:
+        pass
+
+    def heartbeat(self, request: object, ticket: Ticket, now_ms: int) -> Decision:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+
+    def is_empty(self, group_id: str) -> bool:
+        return True
+
+    def subscribed_topics(self, group_id: str) -> frozenset[str]:
+        return frozenset()
+
+    def refused_partitions(self, request: object) -> Mapping[tuple[str, int], ErrorCode]:
+        return {}
+
+    def check_fetch(self, request: object) -> None:
+        pass
+
+    def committed_state(self, group_id: str, now_ms: int) -> str:
+        return "Empty"
+
+    def loaded(self, now_ms: int) -> Iterable[Decision]:
+        return ()
+
+    def parked(self) -> tuple[Ticket, ...]:
+        return ()
+
+
+NO_CONSUMER_GROUPS: Callable[[GroupState], ConsumerGroupsPort] = NoConsumerGroups  # type: ignore[assignment]
+
+
+class Bench:
+    """One shard in one term of its leader.
+
+    Attributes:
+        log: Records with the end offset of their batch.
+        high_watermark: Follows the log unless `replicates` is false.
+        refusal: What the log says to the next batches; None takes them.
+        answers: What each ticket was answered.
+    """
+
+    def __init__(
+        self,
+        settings: GroupSettings = SETTINGS,
+        topics: FixedTopics | None = None,
+        log: list[tuple[GroupRecord, int]] | None = None,
+        now_ms: int = START_MS,
+    ) -> None:
+        self.settings = settings
+        self.topics = topics or FixedTopics(t=4, u=4)
+        ids = count(1)
+        self.shard = GroupShard(
+            settings, self.topics, lambda: f"{now_ms}-{next(ids)}", NO_CONSUMER_GROUPS
+        )
+        self.now_ms = now_ms
+        self.log: list[tuple[GroupRecord, int]] = []
+        self.high_watermark = 0
+        self.replicates = True
+        self.refusal: KafkaError | None = None
+        self.answers: dict[Ticket, Any] = {}
+        self.timers: dict[tuple[Hashable, ...], int] = {}
+        self._tickets = count(1)
+        self._waiting: deque[tuple[int, Decision]] = deque()
+        self._replay = Tables()
+        self._replayed = 0
+        for offset, (record, end_offset) in enumerate(log or ()):
+            self.shard.replay(record, offset, end_offset)
+            self.log.append((record, end_offset))
+        self.replicate()
+        self.carry_out(self.shard.loaded(now_ms))
+
+    def ask(self, request: Request) -> Ticket:
+        """Send a request; its answer is in `answers` now, or later."""
+        ticket = Ticket(next(self._tickets))
+        self.carry_out(self.shard.decide(request, ticket, self.now_ms), ticket)
+        return ticket
+
+    def answer(self, request: Request) -> Any:
+        """Send a request that is answered at once."""
+        return self.answers[self.ask(request)]
+
+    def carry_out(self, decision: Decision, ticket: Ticket | None = None) -> None:
+        """Do what a decision says."""
+        if decision.at_once:
+            assert not decision.records
+            assert decision.event is None
+            self._send(decision)
+            return
+        if decision.records and self.refusal is not None:
+            for each, _ in decision.answers:
+                if each == ticket:
+                    self.answers[each] = self.refusal
+            if decision.event is not None:
+                self.carry_out(self.shard.refused(decision.event, self.refusal, self.now_ms))
+            return
+        base_offset = len(self.log)
+        end_offset = base_offset + len(decision.records)
+        for record in decision.records:
+            assert records.decode(*records.encode(record)) == record
+            self.log.append((record, end_offset))
+        self.shard.apply(decision, base_offset)
+        for key, at_ms in decision.timers:
+            if at_ms is None:
+                self.timers.pop(key, None)
+            else:
+                self.timers[key] = at_ms
+        self._waiting.append((end_offset, decision))
+        self.check()
+        if self.replicates:
+            self.replicate()
+
+    def replicate(self) -> None:
+        """Let the high watermark reach the end of the log."""
+        self.high_watermark = len(self.log)
+        self.shard.committed_up_to(self.high_watermark)
+        while self._waiting and self._waiting[0][0] <= self.high_watermark:
+            _, decision = self._waiting.popleft()
+            self._send(decision)
+            if decision.event is not None:
+                self.carry_out(self.shard.committed(decision.event, self.now_ms))
+
+    def commit_in_time_failed(self, error: ErrorCode = ErrorCode.COORDINATOR_NOT_AVAILABLE) -> None:
+        """Let the time be over in which what waits should have been committed."""
+        while self._waiting:
+            _, decision = self._waiting.popleft()
+            for ticket, _ in decision.answers:
+                self.answers.setdefault(ticket, KafkaError(error))
+            if decision.event is not None:
+                self.carry_out(self.shard.refused(decision.event, KafkaError(error), self.now_ms))
+
+    def advance(self, delay_ms: int) -> None:
+        """Let time pass; timers fire in order."""
+        end_ms = self.now_ms + delay_ms
+        while self.timers:
+            key = min(self.timers, key=lambda each: self.timers[each])
+            if self.timers[key] > end_ms:
+                break
+            self.now_ms = max(self.now_ms, self.timers.pop(key))
+            self.carry_out(self.shard.timer(key, self.now_ms))
+        self.now_ms = end_ms
+
+    def hang_up(self, ticket: Ticket) -> None:
+        """Close the connection on which a request is parked."""
+        self.carry_out(self.shard.connection_closed(ticket, self.now_ms))
+
+    def fail_over(self, *, keeps: str = "written") -> Bench:
+        """Return the next leader's bench, with all that was written, or only what is committed."""
+        log = self.log if keeps == "written" else self.log[: self.high_watermark]
+        return Bench(self.settings, self.topics, log, self.now_ms)
+
+    def waiting(self) -> set[Ticket]:
+        """Return the tickets whose answers wait for the high watermark."""
+        return {each for _, decision in self._waiting for each, _ in decision.answers}
+
+    def check(self) -> None:
+        """Check what holds at all times."""
+        for record, end_offset in self.log[self._replayed :]:
+            changes = changes_of(record, self._replayed, self._replay.written)
+            self._replay.write(end_offset, changes)
+            self._replayed += 1
+        assert self.shard.tables.written == self._replay.written
+        parked = self.shard.parked()
+        assert len(set(parked)) == len(parked)
+        assert not set(parked) & (self.answers.keys() | self.waiting())
+
+    def _send(self, decision: Decision) -> None:
+        for ticket, response in decision.answers:
+            assert ticket not in self.answers
+            self.answers[ticket] = response
+
+
+def table_of(log: list[tuple[int, GroupRecord]]) -> Table:
+    """Return what a log says, record by record."""
+    tables = Tables()
+    for offset, record in log:
+        tables.write(offset + 1, changes_of(record, offset, tables.written))
+    return tables.written
+
+
+def compacted(log: list[tuple[int, GroupRecord]], below: int) -> list[tuple[int, GroupRecord]]:
+    """Return what is left of a log whose records below an offset were compacted."""
+    newest = {record.key: offset for offset, record in log if offset < below}
+    return [
+        (offset, record)
+        for offset, record in log
+        if offset >= below or newest[record.key] == offset
+    ]
+
+
+def subscription(*topics: str) -> bytes:
+    """Return a member's metadata, version 0."""
+    parts = [b"\0\0", len(topics).to_bytes(4, "big")]
+    for topic in topics:
+        parts += (len(topic).to_bytes(2, "big"), topic.encode())
+    return b"".join((*parts, b"\xff\xff\xff\xff"))
+
+
+RANGE = (JoinProtocol("range", subscription("t")),)
+
+
+def join(member_id: str = "", *, group: str = "g", **fields: Any) -> JoinGroup:
+    """Return a join of a consumer."""
+    values: dict[str, Any] = {
+        "version": 9,
+        "session_timeout_ms": 10_000,
+        "rebalance_timeout_ms": 60_000,
+        "protocols": RANGE,
+        "client_id": "c",
+        "client_host": "/127.0.0.1",
+    }
+    return JoinGroup(group_id=group, member_id=member_id, **values | fields)
+
+
+def sync(
+    member_id: str, generation: int, group: str = "g", *, version: int = 3, **given: bytes
+) -> SyncGroup:
+    """Return a request for an assignment; `given` is by the member ids' names in the test."""
+    return SyncGroup(
+        version=version,
+        group_id=group,
+        member_id=member_id,
+        generation_id=generation,
+        assignments=tuple(SyncedAssignment(*each) for each in given.items()),
+    )
+
+
+def lead(member_id: str, generation: int, given: Mapping[str, bytes], **fields: Any) -> SyncGroup:
+    """Return the leader's request for an assignment."""
+    return SyncGroup(
+        version=fields.pop("version", 3),
+        group_id="g",
+        member_id=member_id,
+        generation_id=generation,
+        assignments=tuple(SyncedAssignment(*each) for each in given.items()),
+        **fields,
+    )
+
+
+def beat(member_id: str, generation: int, instance: str | None = None) -> Heartbeat:
+    """Return a heartbeat."""
+    return Heartbeat(
+        group_id="g", member_id=member_id, generation_id=generation, group_instance_id=instance
+    )
+
+
+def leave(*members: str, version: int = 5, **fields: Any) -> LeaveGroup:
+    """Return a request to leave."""
+    leaving = tuple(LeavingMember(each, **fields) for each in members)
+    return LeaveGroup(version=version, group_id="g", members=leaving)
+
+
+def commit(
+    offset: int, *, topic: str = "t", partition: int = 0, group: str = "g", **fields: Any
+) -> OffsetCommit:
+    """Return a commit of one offset."""
+    metadata = fields.pop("metadata", "")
+    topic_id = fields.pop("topic_id", TopicId(named_uuid(topic)))
+    partitions = (CommitPartition(partition, offset, 3, metadata),)
+    return OffsetCommit(
+        group_id=group, topics=(CommitTopic(topic, partitions, topic_id),), **fields
+    )
+
+
+def fetched(bench: Bench, group: str = "g", **fields: Any) -> dict[tuple[str, int], int]:
+    """Return all offsets of a group that a client is told."""
+    response = bench.answer(OffsetFetch(group_id=group, **fields))
+    return {
+        (topic.name, partition.partition_index): partition.committed_offset
+        for topic in response.topics
+        for partition in topic.partitions
+    }
+
+
+def joined(bench: Bench, *names: str, group: str = "g", **fields: Any) -> list[str]:
+    """Let members join an empty group, and return their ids when the generation has begun."""
+    tickets = [bench.ask(join(group=group, version=3, client_id=name, **fields)) for name in names]
+    while any(ticket not in bench.answers for ticket in tickets):
+        bench.advance(bench.settings.initial_rebalance_delay_ms or 1)
+    return [bench.answers[ticket].member_id for ticket in tickets]
+
+
+def stable(bench: Bench, *names: str, group: str = "g", **fields: Any) -> list[str]:
+    """Let members join and get their assignments, which are their names."""
+    members = joined(bench, *names, group=group, **fields)
+    generation = 1
+    given = tuple(
+        SyncedAssignment(member, name.encode()) for member, name in zip(members, names, strict=True)
+    )
+    request = sync(members[0], generation, group)
+    for member in members[1:]:
+        bench.ask(sync(member, generation, group))
+    bench.ask(
+        SyncGroup(
+            version=3,
+            group_id=group,
+            generation_id=request.generation_id,
+            member_id=members[0],
+            assignments=given,
+        )
+    )
+    return members
+
+
+def zero_topic() -> TopicId:
+    """Return the id of a topic that has none."""
+    return TopicId(ZERO_UUID)

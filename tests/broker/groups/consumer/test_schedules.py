@@ -1,0 +1,279 @@
+"""Random schedules of clients that follow the protocol; what must hold is looked at each step."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from broker.groups.consumer.group import ConsumerGroup
+from broker.groups.consumer.replay import group_of
+from broker.groups.consumer.responses import ConsumerGroupHeartbeatResponse
+from broker.groups.state import GroupKind, kind_of
+from jbodlab.error_code import ErrorCode
+from jbodlab.group_records.keys import AnyKey
+from jbodlab.group_records.records import GroupRecord
+from jbodlab.group_records.values import ConsumerGroupCurrentMemberAssignmentValue
+from jbodlab.ids import TopicIdPartition
+from tests.broker.groups.consumer.rig import GROUP, FakeTopics, Rig
+
+NAMES = ("t", "u", "v")
+
+
+LOST = (
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.FENCED_MEMBER_EPOCH,
+    # It was removed, and the group is one of classic members now.
+    ErrorCode.GROUP_ID_NOT_FOUND,
+)
+
+
+class Client:
+    """A member that works on its partitions until it has confirmed that it does not."""
+
+    def __init__(self, member_id: str, instance_id: str | None, topics: tuple[str, ...]) -> None:
+        self.member_id = member_id
+        self.instance_id = instance_id
+        self.topics = topics
+        self.epoch = 0
+        self.owned: frozenset[TopicIdPartition] = frozenset()
+        """What it works on."""
+        self.told: frozenset[TopicIdPartition] = frozenset()
+        """What it was told last; it stops and begins work later."""
+        self.is_full = True
+
+    def beat(self, rig: Rig, random: Random) -> None:
+        fields = {"instance_id": self.instance_id}
+        if self.epoch == 0:
+            answer = rig.join(self.member_id, *self.topics, **fields)
+        elif self.is_full:
+            answer = rig.beat(
+                self.member_id,
+                self.epoch,
+                self.owned,
+                rebalance_timeout_ms=30_000,
+                subscribed_topic_names=self.topics,
+                **fields,
+            )
+        else:
+            owned = self.owned if random.random() < 0.5 else None
+            answer = rig.beat(self.member_id, self.epoch, owned, **fields)
+        if random.random() < 0.15:
+            self.is_full = True  # The answer is lost.
+        elif isinstance(answer, ConsumerGroupHeartbeatResponse):
+            assert answer.member_epoch >= self.epoch
+            self.epoch, self.is_full = answer.member_epoch, False
+            if answer.assignment is not None:
+                self.told = answer.assignment
+        elif answer in LOST:
+            self.epoch, self.owned, self.told = 0, frozenset(), frozenset()
+        else:
+            assert answer == ErrorCode.UNRELEASED_INSTANCE_ID, answer
+
+    def apply(self) -> None:
+        """Stop what it was told to give up, begin what is new.
+
+        A partition that a member was given and did not yet begin is taken back without a
+        confirmation. If the answer that does so is lost, a member that begins it meanwhile is
+        fenced by its next heartbeat, here and in Kafka; this one waits.
+        """
+        self.owned = self.owned & self.told if self.is_full else self.told
+
+
+def check_group(rig: Rig, epochs: dict[str, int]) -> None:
+    """I4: nobody holds what another holds, and epochs do not go back."""
+    if kind_of(rig.shard.tables.written, GROUP) is not GroupKind.CONSUMER:
+        epochs.clear()
+        return
+    group = rig.group()
+    held = Counter(p for current in group.current.values() for p in current.held())
+    assert not held or max(held.values()) == 1
+    assert group.holders == {
+        p: member_id for member_id, current in group.current.items() for p in current.held()
+    }
+    for member_id, current in group.current.items():
+        assert current.epoch <= group.assignment_epoch <= group.epoch
+        if current.epoch > 0:
+            assert current.epoch >= epochs.get(member_id, 0)
+            epochs[member_id] = current.epoch
+    assert group.targets.keys() >= group.members.keys() - {
+        member_id for member_id, c in group.current.items() if c.epoch < group.epoch
+    }
+
+
+def check_clients(rig: Rig, clients: list[Client]) -> None:
+    """I5: no two work on one partition. Who was removed does not know it until it asks."""
+    group = group_of(rig.shard.tables.written, GROUP)
+    members = group.members if group is not None else {}
+    owned = Counter(p for client in clients if client.member_id in members for p in client.owned)
+    assert not owned or max(owned.values()) == 1
+
+
+def check_replay(rig: Rig, random: Random) -> None:
+    """I8, I9: the log says the same, also without records that later ones replace."""
+    live = group_of(rig.shard.tables.written, GROUP)
+    known = rig.shard._consumer._index.get(GROUP)  # type: ignore[attr-defined]
+    assert known == live
+    for log in (rig.log, compacted(rig.log, random)):
+        other = Rig(rig.topics)
+        for offset, record in enumerate(log):
+            other.shard.replay(record, offset, offset + 1)
+        assert same(group_of(other.shard.tables.written, GROUP), live)
+
+
+def same(one: ConsumerGroup | None, other: ConsumerGroup | None) -> bool:
+    return one == other
+
+
+def compacted(log: list[GroupRecord], random: Random) -> list[GroupRecord]:
+    """Drop records below a point that a later record of the key replaces, tombstones as well."""
+    point = random.randrange(len(log) + 1)
+    newest: dict[AnyKey, int] = {record.key: offset for offset, record in enumerate(log[:point])}
+    kept = [
+        record
+        for offset, record in enumerate(log[:point])
+        if newest[record.key] == offset and (record.value is not None or random.random() < 0.5)
+    ]
+    return kept + log[point:]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_schedule_keeps_the_invariants(seed: int) -> None:
+    random = Random(seed)
+    topics = FakeTopics(t=5, u=3)
+    rig = Rig(
+        topics,
+        consumer_assignment_interval_ms=random.choice([0, 1_000]),
+        consumer_assignors=random.choice([("uniform", "range"), ("range",)]),
+    )
+    clients: list[Client] = []
+    epochs: dict[str, int] = {}
+    for step in range(150):
+        choice = random.random()
+        if choice < 0.08 and len(clients) < 6:
+            instance_id = random.choice([None, None, "i", "j"])
+            if instance_id not in {c.instance_id for c in clients} - {None}:
+                wanted = tuple(n for n in NAMES if random.random() < 0.7) or ("t",)
+                clients.append(Client(f"m{step}", instance_id, wanted))
+        elif choice < 0.11 and clients:
+            gone = clients.pop(random.randrange(len(clients)))
+            if gone.epoch > 0:
+                static = gone.instance_id is not None and random.random() < 0.7
+                epoch = -2 if static else -1
+                rig.beat(gone.member_id, epoch, instance_id=gone.instance_id)
+        elif choice < 0.12 and clients:
+            clients.pop(random.randrange(len(clients)))  # Dies without a word.
+        elif choice < 0.14:
+            rig.fail_over()
+        elif choice < 0.16:
+            topics.grow("t", topics.partition_count("t") + 1)
+        elif choice < 0.17:
+            topics.delete("v") if "v" in topics.names() else topics.create("v", 2)
+        elif choice < 0.2 and clients:
+            client = random.choice(clients)
+            client.topics, client.is_full = random.choice([("t",), ("t", "u"), NAMES]), True
+        elif choice < 0.3:
+            rig.pass_ms(random.choice([100, 1_000, 5_000, 20_000]))
+        elif clients:
+            client = random.choice(clients)
+            client.beat(rig, random) if random.random() < 0.6 else client.apply()
+        check_group(rig, epochs)
+        check_clients(rig, clients)
+    check_replay(rig, random)
+    _ends_with_everything_assigned(rig, clients, random)
+
+
+def _ends_with_everything_assigned(rig: Rig, clients: list[Client], random: Random) -> None:
+    """When nothing more happens, every wanted partition has a member within the time limits."""
+    for _ in range(60):
+        rig.pass_ms(3_000)
+        for client in clients:
+            client.beat(rig, random)
+            client.apply()
+    group = group_of(rig.shard.tables.written, GROUP)
+    members = [
+        client for client in clients if group is not None and client.member_id in group.members
+    ]
+    assert len(members) == len(clients)
+    wanted = {name for client in clients for name in client.topics}
+    every = {
+        p
+        for name in wanted
+        if name in rig.topics.names()
+        for p in rig.ids(*range(rig.topics.partition_count(name)), topic=name)
+    }
+    assert {p for client in clients for p in client.owned} == every
+
+
+def test_every_prefix_of_a_history_replays_to_the_group_of_then() -> None:
+    rig = Rig(FakeTopics(t=4))
+    states = []
+    for number in range(3):
+        rig.join(f"m{number}", instance_id=f"i{number}")
+        states.append((len(rig.log), rig.group()))
+        rig.settle()
+        states.append((len(rig.log), rig.group()))
+    rig.beat("m0", -1)
+    states.append((len(rig.log), rig.group()))
+
+    for length, expected in states:
+        other = Rig(rig.topics)
+        for offset, record in enumerate(rig.log[:length]):
+            other.shard.replay(record, offset, offset + 1)
+        assert other.group() == expected
+
+
+def test_records_of_a_group_may_come_in_any_order() -> None:
+    rig = Rig(FakeTopics(t=4))
+    rig.join("a", instance_id="i")
+    rig.join("b")
+    rig.settle()
+    newest = {record.key: record for record in rig.log}
+    expected = rig.group()
+
+    for seed in range(20):
+        log = list(newest.values())
+        Random(seed).shuffle(log)
+        other = Rig(rig.topics)
+        other.join("stranger", group_id="another")
+        for offset, record in enumerate(log):
+            other.shard.replay(record, offset + 100, offset + 101)
+        assert other.group() == expected
+
+
+def test_partition_of_two_members_belongs_to_the_later_one_until_the_other_lets_go() -> None:
+    """KAFKA-19862: compaction may take away the record in between."""
+    rig = Rig(FakeTopics(t=2))
+    rig.join("a")
+    rig.join("b")
+    first = [record for record in rig.log if record.key.RECORD_TYPE != 8]
+    had = next(r for r in rig.log if r.key.RECORD_TYPE == 8 and r.key.member_id == "a")  # type: ignore[union-attr]
+    rig.settle()
+    last = {r.key: r for r in rig.log if r.key.RECORD_TYPE == 8}
+    a, b = sorted(last.values(), key=lambda r: r.key.member_id)  # type: ignore[union-attr]
+    other = Rig(rig.topics)
+    for offset, record in enumerate((*first, had)):
+        other.shard.replay(record, offset, offset + 1)
+    assert other.shard._consumer._index.get(GROUP) is not None  # type: ignore[attr-defined]
+
+    for offset, record in enumerate((b, a), 100):
+        other.shard.replay(record, offset, offset + 1)
+
+    assert other.shard._consumer._index.get(GROUP) == rig.group()  # type: ignore[attr-defined]
+
+
+def test_partitions_without_epochs_have_that_of_the_member() -> None:
+    """A broker before KIP-1251 wrote none."""
+    rig = Rig(FakeTopics(t=2))
+    rig.join("a")
+    has = next(record for record in rig.log if record.key.RECORD_TYPE == 8)
+    value = has.value
+    assert isinstance(value, ConsumerGroupCurrentMemberAssignmentValue)
+    topics = tuple(replace(each, assignment_epochs=()) for each in value.assigned_partitions)
+    older = replace(value, member_epoch=7, assigned_partitions=topics)
+
+    rig.shard.replay(GroupRecord(has.key, older), 100, 101)
+
+    assert rig.current("a").assigned == dict.fromkeys(rig.ids(0, 1), 7)

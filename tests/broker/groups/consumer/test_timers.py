@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+from broker.groups.consumer.group import MemberState
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError
+from tests.broker.groups.consumer.rig import REBALANCE_MS, Rig
+
+
+def test_silent_member_is_removed_at_the_end_of_its_session() -> None:
+    rig = Rig()
+    rig.join("a")
+    rig.join("b")
+    rig.pass_ms(44_999)
+    rig.beat("b")
+    assert "a" in rig.group().members
+
+    rig.pass_ms(1)
+
+    assert rig.group().members.keys() == {"b"}
+    assert rig.beat("a", 1) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_heartbeats_begin_the_session_anew() -> None:
+    rig = Rig()
+    rig.join("a")
+    for _ in range(5):
+        rig.pass_ms(40_000)
+        rig.beat("a")
+
+    assert "a" in rig.group().members
+
+
+def test_static_member_that_is_away_is_removed_at_the_end_of_its_session() -> None:
+    rig = Rig()
+    rig.join("a", instance_id="i")
+    rig.beat("a", -2, instance_id="i")
+
+    rig.pass_ms(45_000)
+
+    assert not rig.group().members
+
+
+def test_member_that_confirms_nothing_is_removed_at_its_rebalance_timeout() -> None:
+    rig = Rig()
+    rig.join("a")
+    rig.join("b")
+    rig.beat("a")
+    rig.pass_ms(REBALANCE_MS - 1)
+    rig.beat("a")
+    rig.beat("b")
+    assert rig.current("b").state == MemberState.UNRELEASED
+
+    rig.pass_ms(1)
+
+    assert rig.group().members.keys() == {"b"}
+    assert rig.beat("b").assignment == rig.ids(*range(12))
+
+
+def test_confirmation_ends_the_rebalance_timer() -> None:
+    rig = Rig()
+    rig.join("a")
+    rig.join("b")
+    told = rig.beat("a").assignment
+    timer = ("consumer", "rebalance", "g", "a")
+    assert timer in rig.timers
+    rig.beat("a", owned=told)
+    assert timer not in rig.timers
+    assert not rig.shard.timer(timer, rig.now_ms).records
+
+    for _ in range(3):
+        rig.pass_ms(20_000)
+        rig.beat("a")
+        rig.beat("b")
+
+    assert rig.group().members.keys() == {"a", "b"}
+
+
+def test_second_order_to_give_up_begins_the_time_anew() -> None:
+    rig = Rig()
+    rig.join("a")
+    rig.join("b")
+    told = rig.beat("a").assignment
+    rig.pass_ms(20_000)
+    rig.join("c")
+    rig.beat("a", owned=told)
+    assert rig.current("a").state == MemberState.UNREVOKED
+
+    rig.pass_ms(20_000)
+    assert "a" in rig.group().members
+    rig.pass_ms(10_000)
+    assert "a" not in rig.group().members
+
+
+def test_sessions_begin_anew_after_a_load() -> None:
+    rig = Rig()
+    rig.join("a")
+    rig.pass_ms(40_000)
+
+    rig.fail_over()
+
+    rig.pass_ms(44_999)
+    assert "a" in rig.group().members
+    rig.pass_ms(1)
+    assert not rig.group().members
+
+
+def test_rebalance_timer_begins_anew_after_a_load() -> None:
+    rig = Rig()
+    rig.join("a")
+    rig.join("b")
+    rig.beat("a")
+
+    rig.fail_over()
+
+    rig.pass_ms(REBALANCE_MS)
+    assert rig.group().members.keys() == {"b"}
+
+
+def test_timer_that_could_not_be_written_is_tried_again() -> None:
+    rig = Rig()
+    rig.join("a")
+    key = ("consumer", "session", "g", "a")
+    decision = rig.shard.timer(key, rig.now_ms)
+
+    again = rig.shard.refused(
+        decision.event, KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE), rig.now_ms
+    )
+
+    assert [(timer.key, timer.at_ms) for timer in again.timers] == [(key, rig.now_ms + 500)]
+
+
+def test_session_timeout_and_interval_of_the_group_hold_within_the_bounds() -> None:
+    rig = Rig()
+    rig.configs["g"] = {
+        "consumer.session.timeout.ms": "50000",
+        "consumer.heartbeat.interval.ms": "99000",
+    }
+
+    assert rig.join("a").heartbeat_interval_ms == 15_000
+    rig.pass_ms(49_999)
+    assert rig.group().members
+    rig.pass_ms(1)
+    assert not rig.group().members
+
+
+def test_timers_of_groups_that_are_gone_do_nothing() -> None:
+    rig = Rig()
+
+    for kind in ("session", "rebalance", "classic", "regex"):
+        assert not rig.shard.timer(("consumer", kind, "g", "a"), 1).records

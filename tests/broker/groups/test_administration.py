@@ -1,0 +1,157 @@
+"""Describe, list and delete."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.groups.requests import DeleteGroups, DescribeGroups, ListGroups
+from broker.groups.responses import (
+    DeletableGroupResult,
+    DescribedGroup,
+    DescribedMember,
+    ListedGroup,
+)
+from jbodlab.error_code import ErrorCode
+from tests.broker.groups.bench import (
+    RANGE,
+    Bench,
+    beat,
+    commit,
+    fetched,
+    join,
+    joined,
+    leave,
+    stable,
+)
+
+
+def described(bench: Bench, version: int = 6) -> DescribedGroup:
+    (group,) = bench.answer(DescribeGroups(groups=("g",), version=version)).groups
+    assert isinstance(group, DescribedGroup)
+    return group
+
+
+def test_unknown_group_is_dead() -> None:
+    assert described(Bench(), 5) == DescribedGroup(group_id="g", group_state="Dead")
+    newest = described(Bench(), 6)
+    assert (newest.error_code, newest.group_state) == (ErrorCode.GROUP_ID_NOT_FOUND, "Dead")
+    assert newest.error_message == "group g is not there"
+
+
+def test_stable_group_is_described_with_metadata_and_assignments() -> None:
+    bench = Bench()
+    (a,) = stable(bench, "a")
+
+    assert described(bench) == DescribedGroup(
+        group_id="g",
+        group_state="Stable",
+        protocol_type="consumer",
+        protocol_data="range",
+        members=(DescribedMember(a, None, "a", "/127.0.0.1", RANGE[0].metadata, b"a"),),
+    )
+
+
+@pytest.mark.parametrize("phase", ["PreparingRebalance", "CompletingRebalance"])
+def test_group_in_a_rebalance_is_described_without_them(phase: str) -> None:
+    bench = Bench()
+    if phase == "CompletingRebalance":
+        members = joined(bench, "a")
+    else:
+        members = stable(bench, "a", "b")
+        bench.ask(join(version=3))
+
+    group = described(bench)
+
+    assert (group.group_state, group.protocol_data) == (phase, "")
+    assert [member.member_id for member in group.members][: len(members)] == members
+    assert {(member.member_metadata, member.member_assignment) for member in group.members} == {
+        (b"", b"")
+    }
+
+
+def test_what_is_not_committed_is_not_described_or_listed() -> None:
+    bench = Bench()
+    bench.replicates = False
+    bench.ask(join(version=3))
+    bench.ask(commit(1, group="h"))
+
+    assert described(bench, 5).group_state == "Dead"
+    assert bench.answer(ListGroups()).groups == ()
+    bench.replicate()
+    assert described(bench, 5).group_state == "PreparingRebalance"
+    assert len(bench.answer(ListGroups()).groups) == 2
+
+
+def test_groups_are_listed_with_state_and_type() -> None:
+    bench = Bench()
+    stable(bench, "a")
+    bench.ask(commit(1, group="simple"))
+
+    assert bench.answer(ListGroups()).groups == (
+        ListedGroup("g", "consumer", "Stable", "Classic"),
+        ListedGroup("simple", "", "Empty", "Classic"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("states", "types", "expected"),
+    [
+        (("stable",), (), ["g"]),
+        (("EMPTY", "Stable"), (), ["g", "simple"]),
+        (("nonsense",), (), []),
+        ((), ("classic",), ["g", "simple"]),
+        ((), ("consumer",), []),
+        ((), ("nonsense",), []),
+        (("empty",), ("Classic",), ["simple"]),
+    ],
+)
+def test_filters_know_no_upper_and_lower_case(
+    states: tuple[str, ...], types: tuple[str, ...], expected: list[str]
+) -> None:
+    bench = Bench()
+    stable(bench, "a")
+    bench.ask(commit(1, group="simple"))
+
+    groups = bench.answer(ListGroups(states_filter=states, types_filter=types)).groups
+
+    assert [group.group_id for group in groups] == expected
+
+
+def test_delete_group_live() -> None:
+    bench = Bench()
+    (a,) = stable(bench, "a")
+    bench.ask(commit(1, group="empty"))
+    bench.ask(commit(1, group="empty", topic="u"))
+
+    results = bench.answer(DeleteGroups(groups_names=("g", "empty", "unknown"))).results
+
+    assert results == (
+        DeletableGroupResult("g", ErrorCode.NON_EMPTY_GROUP),
+        DeletableGroupResult("empty", ErrorCode.NONE),
+        DeletableGroupResult("unknown", ErrorCode.GROUP_ID_NOT_FOUND),
+    )
+    assert fetched(bench, "empty") == {}
+    assert bench.answer(beat(a, 1)).error_code is ErrorCode.NONE
+
+
+def test_deleted_group_is_gone_after_a_failover_too() -> None:
+    bench = Bench()
+    (a,) = stable(bench, "a")
+    bench.ask(commit(1, member_id=a, generation_id_or_member_epoch=1))
+    bench.ask(leave(a))
+
+    bench.ask(DeleteGroups(groups_names=("g",)))
+
+    for each in (bench, bench.fail_over()):
+        assert each.answer(ListGroups()).groups == ()
+        assert each.shard.tables.written == Bench().shard.tables.written
+
+
+def test_pending_joiner_of_a_deleted_group_is_unknown() -> None:
+    bench = Bench()
+    member = bench.answer(join()).member_id
+
+    bench.ask(DeleteGroups(groups_names=("g",)))
+
+    assert bench.answer(join(member)).error_code is ErrorCode.UNKNOWN_MEMBER_ID
+    assert bench.timers.keys() == {("offsets",)}

@@ -1,0 +1,305 @@
+"""Committed offsets: who may commit, what is fetched, what is deleted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from broker.groups.decision import Ticket
+from broker.groups.requests import DescribeGroups, NamedPartitions, OffsetDelete, OffsetFetch
+from broker.groups.responses import FetchedOffset, PartitionResponse
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError
+from jbodlab.group_records.keys import OffsetCommitKey
+from jbodlab.group_records.records import GroupRecord
+from jbodlab.group_records.values import OffsetCommitValue
+from jbodlab.ids import TopicId
+from tests.broker.groups.bench import (
+    RANGE,
+    START_MS,
+    Bench,
+    FixedTopics,
+    commit,
+    fetched,
+    join,
+    joined,
+    leave,
+    stable,
+)
+from tests.builders import named_uuid
+
+T0 = (NamedPartitions("t", (0,)),)
+
+
+def error_of(answer: Any) -> ErrorCode:
+    if isinstance(answer, KafkaError):
+        return answer.code
+    return ErrorCode(answer.topics[0].partitions[0].error_code)
+
+
+def fetch(bench: Bench, **fields: Any) -> FetchedOffset:
+    (topic,) = bench.answer(OffsetFetch(group_id="g", topics=T0, **fields)).topics
+    (partition,) = topic.partitions
+    assert isinstance(partition, FetchedOffset)
+    return partition
+
+
+def test_commit_then_fetch() -> None:
+    bench = Bench()
+
+    assert error_of(bench.answer(commit(42, metadata="m"))) is ErrorCode.NONE
+
+    assert fetch(bench) == FetchedOffset(0, 42, 3, "m")
+    ((record, _),) = bench.log
+    assert record == GroupRecord(
+        OffsetCommitKey(group="g", topic="t", partition=0),
+        OffsetCommitValue(
+            offset=42,
+            leader_epoch=3,
+            metadata="m",
+            commit_timestamp=START_MS,
+            topic_id=TopicId(named_uuid("t")),
+        ),
+    )
+    assert record.value is not None
+    assert record.value.written_version == 4
+
+
+def test_commit_survives_a_failover() -> None:
+    bench = Bench()
+    bench.ask(commit(42))
+
+    assert fetch(bench.fail_over()).committed_offset == 42
+
+
+def test_commit_under_an_empty_group_id_is_kept() -> None:
+    bench = Bench()
+
+    assert error_of(bench.answer(commit(1, group=""))) is ErrorCode.NONE
+    assert fetched(bench, "") == {("t", 0): 1}
+
+
+def test_retention_time_of_the_client_is_stored_as_its_end() -> None:
+    bench = Bench()
+
+    bench.ask(commit(1, version=3, retention_time_ms=500))
+
+    value = bench.log[0][0].value
+    assert isinstance(value, OffsetCommitValue)
+    assert (value.expire_timestamp, value.written_version) == (START_MS + 500, 1)
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"generation_id_or_member_epoch": 1, "version": 8}, ErrorCode.ILLEGAL_GENERATION),
+        ({"generation_id_or_member_epoch": 1, "version": 9}, ErrorCode.GROUP_ID_NOT_FOUND),
+        ({"generation_id_or_member_epoch": -1}, ErrorCode.NONE),
+    ],
+)
+def test_commit_to_an_unknown_group(fields: dict[str, Any], error: ErrorCode) -> None:
+    bench = Bench()
+
+    assert error_of(bench.answer(commit(1, **fields))) is error
+    assert len(bench.log) == (error is ErrorCode.NONE)
+
+
+@pytest.mark.parametrize(
+    ("member", "generation", "instance", "error"),
+    [
+        ("", -1, None, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("who", 1, None, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("a", 1, "other", ErrorCode.UNKNOWN_MEMBER_ID),
+        ("who", 1, "i", ErrorCode.FENCED_INSTANCE_ID),
+        ("a", 0, None, ErrorCode.ILLEGAL_GENERATION),
+        ("a", -1, None, ErrorCode.ILLEGAL_GENERATION),
+        ("a", 1, "i", ErrorCode.NONE),
+        ("a", 1, None, ErrorCode.NONE),
+    ],
+)
+def test_commit_to_a_group_with_members(
+    member: str, generation: int, instance: str | None, error: ErrorCode
+) -> None:
+    bench = Bench()
+    (a,) = stable(bench, "a", group_instance_id="i")
+
+    answer = bench.answer(
+        commit(
+            1,
+            member_id=a if member == "a" else member,
+            generation_id_or_member_epoch=generation,
+            group_instance_id=instance,
+        )
+    )
+
+    assert error_of(answer) is error
+    assert len(fetched(bench)) == (error is ErrorCode.NONE)
+
+
+def test_commit_to_an_empty_group_needs_no_member() -> None:
+    bench = Bench()
+    (a,) = stable(bench, "a")
+    bench.ask(leave(a))
+
+    assert error_of(bench.answer(commit(1))) is ErrorCode.NONE
+    old = commit(2, member_id=a, generation_id_or_member_epoch=2)
+    assert error_of(bench.answer(old)) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_metadata_that_is_too_long_fails_its_partition_alone() -> None:
+    bench = Bench()
+
+    long = bench.answer(commit(1, metadata="x" * 4_097))
+    fits = bench.answer(commit(1, partition=1, metadata="x" * 4_096))
+
+    assert error_of(long) is ErrorCode.OFFSET_METADATA_TOO_LARGE
+    assert error_of(fits) is ErrorCode.NONE
+    assert fetched(bench) == {("t", 1): 1}
+
+
+def test_commit_waits_for_replica_and_fetch_sees_committed_only() -> None:
+    bench = Bench()
+    bench.ask(commit(1))
+    bench.replicates = False
+
+    waiting = bench.ask(commit(2))
+    assert waiting not in bench.answers
+    assert fetch(bench).committed_offset == 1
+    stable_one = bench.ask(OffsetFetch(group_id="g", topics=T0, require_stable=True))
+    assert stable_one not in bench.answers
+    bench.replicate()
+
+    assert error_of(bench.answers[waiting]) is ErrorCode.NONE
+    assert bench.answers[stable_one].topics[0].partitions[0].committed_offset == 2
+
+
+def test_commit_that_is_late_is_answered_so_and_may_still_become_committed() -> None:
+    bench = Bench()
+    bench.replicates = False
+    ticket = bench.ask(commit(1))
+
+    bench.commit_in_time_failed()
+    bench.replicate()
+
+    assert error_of(bench.answers[ticket]) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert fetch(bench).committed_offset == 1
+
+
+def test_commit_below_min_isr_is_refused_and_changes_nothing() -> None:
+    bench = Bench()
+    bench.refusal = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    assert error_of(bench.answer(commit(1))) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert fetched(bench) == {}
+    assert bench.log == []
+
+
+def test_what_has_no_offset_is_fetched_without_an_error() -> None:
+    bench = Bench()
+    assert fetch(bench) == FetchedOffset(0, -1, -1, "", ErrorCode.NONE)
+    assert fetched(bench) == {}
+
+    bench.ask(commit(1, partition=1))
+
+    assert fetch(bench) == FetchedOffset(0, -1, -1, "", ErrorCode.NONE)
+    assert fetched(bench) == {("t", 1): 1}
+
+
+def test_pending_offset_of_a_transaction_is_unstable() -> None:
+    shard = Bench().shard
+    key = OffsetCommitKey(group="g", topic="t", partition=0)
+    for offset, producer_id in ((0, None), (1, 7)):
+        value = OffsetCommitValue(offset=offset, commit_timestamp=START_MS)
+        shard.replay(GroupRecord(key, value), offset, offset + 1, producer_id)
+    shard.committed_up_to(2)
+
+    def fetch_now(*, require_stable: bool) -> FetchedOffset:
+        request = OffsetFetch(group_id="g", topics=T0, require_stable=require_stable)
+        decision = shard.decide(request, Ticket(1), START_MS)
+        if require_stable:
+            decision = shard.committed(decision.event, START_MS)
+        partition: FetchedOffset = decision.answers[0].response.topics[0].partitions[0]
+        return partition
+
+    assert fetch_now(require_stable=False).committed_offset == 0
+    unstable = fetch_now(require_stable=True)
+    assert unstable == FetchedOffset(0, -1, -1, "", ErrorCode.UNSTABLE_OFFSET_COMMIT)
+    shard.end_transaction(7, 3, is_commit=True)
+    shard.committed_up_to(3)
+    assert fetch_now(require_stable=True).committed_offset == 1
+
+
+def test_topic_created_anew_has_no_offset_of_the_old_one() -> None:
+    bench = Bench()
+    bench.ask(commit(1))
+
+    bench.topics.create("t", 4, "another t")
+
+    assert fetch(bench).committed_offset == -1
+    assert fetched(bench) == {}
+
+
+DELETE = OffsetDelete(group_id="g", topics=(NamedPartitions("t", (0, 1, 9)),))
+
+
+def test_delete_offsets_of_an_unknown_group() -> None:
+    assert Bench().answer(DELETE).code is ErrorCode.GROUP_ID_NOT_FOUND
+    assert Bench().answer(OffsetDelete(group_id="", topics=())).code is ErrorCode.INVALID_GROUP_ID
+
+
+def test_delete_offsets_of_a_simple_group() -> None:
+    bench = Bench()
+    bench.ask(commit(1))
+    bench.ask(commit(2, topic="u"))
+
+    (topic,) = bench.answer(DELETE).topics
+
+    assert topic.partitions == (
+        PartitionResponse(0, ErrorCode.NONE),
+        PartitionResponse(1, ErrorCode.NONE),
+        PartitionResponse(9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    )
+    assert fetched(bench) == {("u", 0): 2}
+    assert len(bench.log) == 3
+
+
+def test_delete_offsets_of_members_that_are_no_consumers() -> None:
+    bench = Bench()
+    stable(bench, "a", protocol_type="connect")
+
+    assert bench.answer(DELETE).code is ErrorCode.NON_EMPTY_GROUP
+
+
+@pytest.mark.parametrize("phase", ["Stable", "CompletingRebalance", "PreparingRebalance"])
+def test_delete_offsets_of_a_subscribed_topic(phase: str) -> None:
+    bench = Bench()
+    bench.ask(commit(1))
+    bench.ask(commit(1, topic="u"))
+    members = (joined if phase == "CompletingRebalance" else stable)(bench, "a")
+    if phase == "PreparingRebalance":
+        bench.ask(join(version=3))
+    assert members
+    (group,) = bench.answer(DescribeGroups(groups=("g",))).groups
+    assert group.group_state == phase
+
+    assert error_of(bench.answer(DELETE)) is ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+    other = OffsetDelete(group_id="g", topics=(NamedPartitions("u", (0,)),))
+    assert error_of(bench.answer(other)) is ErrorCode.NONE
+    assert fetched(bench) == {("t", 0): 1}
+
+
+def test_delete_offsets_where_subscriptions_cannot_be_read() -> None:
+    bench = Bench()
+    bench.ask(commit(1))
+    stable(bench, "a", protocols=(RANGE[0]._replace(metadata=b"?"),))
+
+    assert error_of(bench.answer(DELETE)) is ErrorCode.NONE
+
+
+def test_topics_are_looked_up_when_they_are_needed() -> None:
+    bench = Bench(topics=FixedTopics())
+    bench.topics.create("t", 1, "t")
+    bench.ask(commit(1))
+
+    assert fetch(bench).committed_offset == 1
