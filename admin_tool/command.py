@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from typing import TextIO
 
 from admin_tool.errors import AdminError, UsageError
 from admin_tool.options import Option, Parsed, parse, usage
+from jbodlab import lab_state
 from jbodlab.errors import ConfigError, FormatError
 
 INTERRUPTED = 130
@@ -62,13 +63,23 @@ def _run(tool: Tool, arguments: list[str]) -> int:
         print(metadata.version("jbodlab"))
         return 0
     try:
-        return tool.run(parse(arguments, tool.options))
+        return tool.run(_with_the_only_cluster(parse(arguments, tool.options)))
     except UsageError as error:
         return _refuse(tool, str(error))
     except AdminError as error:
         return _fail(tool, error)
     except (ConfigError, FormatError) as error:
         return _fail(tool, AdminError(str(error)))
+
+
+def _with_the_only_cluster(options: Parsed) -> Parsed:
+    """Fill in the address where none is given and a single cluster runs on this machine."""
+    if options.has("bootstrap-server") or options.has("bootstrap-controller"):
+        return options
+    found = lab_state.bootstrap_of_the_only_cluster(os.environ, os.geteuid())
+    if found is None:
+        return options
+    return replace(options, values={**options.values, "bootstrap-server": (found,)})
 
 
 def _refuse(tool: Tool, message: str) -> int:

@@ -172,7 +172,7 @@ def check(options: Parsed) -> Command:
 def _run(options: Parsed) -> int:
     chosen = check(options)
     # Loaded late, so that a wrong command line is answered at once.
-    module = import_module(f"admin_tool.log_dir_actions.{chosen.module}")
+    module = import_module(f"{__package__}.log_dir_actions.{chosen.module}")
     return int(module.run(options))
 
 

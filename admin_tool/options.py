@@ -19,12 +19,17 @@ NAME_WIDTH = 42
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """One option; without a name for its value it is a flag."""
+    """One option; without a name for its value it is a flag.
+
+    Attributes:
+        is_optional: Whether the value may be left out; then it is the empty text.
+    """
 
     name: str
     help: str
     value: str = ""
     repeatable: bool = False
+    is_optional: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,9 +118,12 @@ def parse(arguments: Sequence[str], options: Iterable[Option]) -> Parsed:
         if option is None:
             raise UsageError(f"{name} is not a recognized option")
         if option.value and not separator:
-            if not rest:
+            if option.is_optional and (not rest or rest[0].startswith("--")):
+                value = ""
+            elif not rest:
                 raise UsageError(f"Option {name} requires an argument")
-            value = rest.pop(0)
+            else:
+                value = rest.pop(0)
         elif separator and not option.value:
             raise UsageError(f"Option {name} takes no argument")
         if name in values and option.value and not option.repeatable:
@@ -130,7 +138,8 @@ def usage(options: Iterable[Option]) -> str:
     """Return a table of the options, in the order of their names."""
     lines = [f"{'Option':<{NAME_WIDTH}}Description", f"{'------':<{NAME_WIDTH}}-----------"]
     for option in sorted(options, key=lambda option: option.name):
-        head = f"--{option.name}" + (f" <{option.value}>" if option.value else "")
+        shown = f"[{option.value}]" if option.is_optional else f"<{option.value}>"
+        head = f"--{option.name}" + (f" {shown}" if option.value else "")
         text = textwrap.wrap(option.help, USAGE_WIDTH - NAME_WIDTH) or [""]
         if len(head) >= NAME_WIDTH:
             lines.append(head)
@@ -157,6 +166,20 @@ def broker_ids(text: str | None) -> list[int]:
             raise UsageError(f"{part!r} is not a broker id")
         found.append(int(part))
     return found
+
+
+DEFAULT_TIMEOUT_MS = 30_000
+"""How long tools try again what passes: groups that load, leaders that move."""
+
+
+def timeout_ms(options: Parsed) -> int:
+    """Return the value of `--timeout`.
+
+    Raises:
+        UsageError: it is no number.
+    """
+    given = options.number("timeout")
+    return DEFAULT_TIMEOUT_MS if given is None else given
 
 
 BOOTSTRAP_SERVER = Option(

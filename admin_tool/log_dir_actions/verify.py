@@ -164,11 +164,14 @@ def _verify_replica(
 ) -> VerifiedReplica | None:
     """Verify one replica; None if it has gone meanwhile."""
     topic_partition = names.parse_partition_dir(folder.name).topic_partition
-    circumstances = Circumstances(
-        in_use=in_use, clean=not in_use and fs.exists(folder.parent / names.CLEAN_SHUTDOWN_FILE)
-    )
     for _ in range(ATTEMPTS):
-        recovery_point = _recovery_points(fs, folder.parent).get(topic_partition, 0)
+        circumstances = Circumstances(
+            in_use=in_use,
+            clean=not in_use and fs.exists(folder.parent / names.CLEAN_SHUTDOWN_FILE),
+            has_gaps=topic_partition in _offsets(fs, folder.parent / names.CLEANER_OFFSET_FILE),
+        )
+        points = _offsets(fs, folder.parent / names.RECOVERY_POINT_FILE)
+        recovery_point = points.get(topic_partition, 0)
         try:
             return verify_replica(fs, folder, circumstances, recovery_point, pace, _forget_cached)
         except FileNotFoundError:
@@ -180,9 +183,9 @@ def _verify_replica(
     raise AdminError(f"{folder} changes faster than it can be read; raise --rate")
 
 
-def _recovery_points(fs: FileSystem, path: Path) -> Mapping[TopicPartition, int]:
+def _offsets(fs: FileSystem, path: Path) -> Mapping[TopicPartition, int]:
     try:
-        return read_offsets(fs, path / names.RECOVERY_POINT_FILE)
+        return read_offsets(fs, path)
     except CorruptRecordError:
         return {}
 

@@ -16,13 +16,20 @@ class ResourceType(IntEnum):
 
     TOPIC = 2
     BROKER = 4
+    GROUP = 32
 
 
 class Source(IntEnum):
     """Where a value comes from; the order has no meaning."""
 
+    DYNAMIC_TOPIC = 1
     DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
     DEFAULT = 5
+    DYNAMIC_BROKER_LOGGER = 6
+    DYNAMIC_CLIENT_METRICS = 7
+    DYNAMIC_GROUP = 8
 
 
 class Operation(IntEnum):
@@ -45,6 +52,9 @@ class ConfigEntry:
     value: str | None
     source: int
     synonyms: tuple[tuple[str | None, int], ...] = ()
+    is_sensitive: bool = False
+    synonym_names: tuple[str, ...] = ()
+    """Under which name each synonym is set; a topic's setting has another one on brokers."""
 
     @property
     def is_default(self) -> bool:
@@ -80,6 +90,28 @@ def describe_broker_config(connection: Connection, broker: int, key: str) -> Con
     return next((entry for entry in entries if entry.name == key), None)
 
 
+def describe_config(
+    connection: Connection, kind: ResourceType, name: str
+) -> tuple[ConfigEntry, ...]:
+    """Return all settings of a topic, a broker or a group; no name stands for all brokers.
+
+    Raises:
+        RequestError: the settings cannot be read.
+    """
+    return _describe(connection, kind, [name], _asked(kind, name), None, with_synonyms=True)[name]
+
+
+def alter_config(
+    connection: Connection, kind: ResourceType, name: str, changes: Iterable[Change]
+) -> None:
+    """Change settings of a topic, a broker or a group; no name stands for all brokers.
+
+    Raises:
+        RequestError: the cluster refuses a change.
+    """
+    _alter(connection, kind, {name: changes}, _asked(kind, name))
+
+
 def alter_topic_configs(connection: Connection, changes: Mapping[str, Iterable[Change]]) -> None:
     """Change settings of topics.
 
@@ -99,12 +131,19 @@ def alter_broker_config(connection: Connection, broker: int, changes: Iterable[C
     _alter(connection, ResourceType.BROKER, {str(broker): changes}, broker)
 
 
+def _asked(kind: ResourceType, name: str) -> int | None:
+    """Return the broker that has to answer; None for any."""
+    return int(name) if kind is ResourceType.BROKER and name else None
+
+
 def _describe(
     connection: Connection,
     kind: ResourceType,
     names: list[str],
     broker: int | None,
     keys: list[str] | None,
+    *,
+    with_synonyms: bool = False,
 ) -> dict[str, tuple[ConfigEntry, ...]]:
     from kafka.protocol.admin import DescribeConfigsRequest  # type: ignore[import-untyped]
 
@@ -112,7 +151,7 @@ def _describe(
         return {}
     request = DescribeConfigsRequest(
         resources=[(kind.value, name, keys) for name in names],
-        include_synonyms=kind is ResourceType.BROKER,
+        include_synonyms=with_synonyms or kind is ResourceType.BROKER,
     )
     found = {}
     for result in connection.call(request, broker).results:
@@ -128,6 +167,8 @@ def _entry(one: Any) -> ConfigEntry:
         value=one.value,
         source=one.config_source,
         synonyms=tuple((synonym.value, synonym.source) for synonym in one.synonyms or ()),
+        is_sensitive=bool(one.is_sensitive),
+        synonym_names=tuple(synonym.name for synonym in one.synonyms or ()),
     )
 
 

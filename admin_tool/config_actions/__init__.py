@@ -1,0 +1,1 @@
+"""What jbod-configs does, an action a module."""

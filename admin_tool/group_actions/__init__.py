@@ -1,0 +1,1 @@
+"""What jbod-consumer-groups does, an action a module."""
