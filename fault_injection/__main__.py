@@ -1,7 +1,9 @@
-"""jbod-fault: break log directories, heal them, list what is broken.
+"""jbod-fault: break log directories and brokers, heal them, list what is broken.
 
-    jbod-fault inject KIND PATH [--user UID|NAME]
-    jbod-fault inject KIND --broker N --dir K [--name CLUSTER]
+    jbod-fault inject KIND PATH [--user UID|NAME] [--for 20s] [--calls sync,write] ...
+    jbod-fault inject KIND --broker N [--dir K] [--name CLUSTER] ...
+    jbod-fault check KIND ...              can this be made here? changes nothing
+    jbod-fault kinds                       every kind, what makes it, what it may be told
     jbod-fault heal ID | --all | --under PATH
     jbod-fault list
 
@@ -16,11 +18,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fault_injection import faults, operations
-from fault_injection.journal import Fault, FaultError, Journal, open_journal, read_faults
+from fault_injection import kinds, operations, process_control, registry, targets, timer
+from fault_injection.errors import FaultError
+from fault_injection.journal import Fault, Journal, open_journal, read_faults
+from fault_injection.mechanism import Target
 from jbodlab import lab_state
 from jbodlab.command_line import Parser
-from jbodlab.errors import DecodeError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -30,6 +33,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         match options.command:
             case "inject":
                 return _inject(options)
+            case "check":
+                return _check(options)
+            case "kinds":
+                return _kinds()
             case "heal":
                 return _heal(options)
             case _:
@@ -43,28 +50,35 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog="jbod-fault", description="Break log directories and heal them.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     inject = commands.add_parser("inject", help="break a directory", allow_abbrev=False)
-    inject.add_argument(
-        "kind",
-        choices=faults.KINDS,
-        metavar="KIND",
-        help="chmod000; readonly: chmod -R a-w; file: replaced by a file; delete: moved aside",
-    )
-    inject.add_argument("path", nargs="?", metavar="PATH", help="the log directory")
-    inject.add_argument("--broker", type=int, metavar="N", help="broker of a `jbodlab up` cluster")
-    inject.add_argument(
-        "--dir", metavar="K", help="its log directory: its number in log.dirs from 1, or its path"
-    )
-    inject.add_argument("--name", default=lab_state.DEFAULT_NAME, help="name of that cluster")
-    inject.add_argument(
-        "--user", metavar="UID|NAME", help="user of the broker (default: the directory's owner)"
-    )
+    check = commands.add_parser("check", help="tell whether it can be broken", allow_abbrev=False)
+    for command in (inject, check):
+        command.add_argument("kind", metavar="KIND", help=", ".join(kinds.KINDS))
+        command.add_argument("path", nargs="?", metavar="PATH", help="the log directory")
+        command.add_argument(
+            "--broker", type=int, metavar="N", help="broker of a `jbodlab up` cluster"
+        )
+        command.add_argument(
+            "--dir",
+            metavar="K",
+            help="its log directory: its number in log.dirs from 1, or its path",
+        )
+        command.add_argument("--name", default=lab_state.DEFAULT_NAME, help="name of that cluster")
+        command.add_argument(
+            "--user", metavar="UID|NAME", help="user of the broker (default: the directory's owner)"
+        )
+        for name, (metavar, text) in kinds.PARAMETERS.items():
+            command.add_argument(f"--{name}", metavar=metavar, help=text, dest=f"word_{name}")
+    commands.add_parser("kinds", help="show all kinds", allow_abbrev=False)
     heal = commands.add_parser("heal", help="undo faults", allow_abbrev=False)
     which = heal.add_mutually_exclusive_group(required=True)
     which.add_argument("id", nargs="?", type=int, metavar="ID", help="number of the fault")
     which.add_argument("--all", action="store_true", help="every open fault")
     which.add_argument("--under", metavar="PATH", help="every open fault in PATH and below")
+    which.add_argument("--name", metavar="CLUSTER", help="every open fault of this cluster")
+    heal.add_argument("--at", type=int, help=argparse.SUPPRESS)
     listing = commands.add_parser("list", help="show open faults", allow_abbrev=False)
-    for command in (inject, heal, listing):
+    listing.add_argument("--name", metavar="CLUSTER", help="those of this cluster only")
+    for command in (inject, check, heal, listing):
         command.add_argument(
             "--journal", metavar="FILE", type=Path, help="journal file (default: in the state dir)"
         )
@@ -72,29 +86,77 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _inject(options: argparse.Namespace) -> int:
-    path = _named_directory(options)
+    spec, target = _wanted(options)
     with open_journal(_journal_path(options)) as journal:
-        fault = operations.inject(options.kind, path, options.user, journal)
+        fault = operations.inject(
+            spec, target, journal, start=process_control.start, set_timer=timer.spawn
+        )
+    until = "" if fault.length_s is None else f", heals by itself after {fault.length_s:g} s"
     print(
         f"fault {fault.fault_id} injected: {fault.kind} on {fault.path}, proved as uid {fault.uid}"
+        f"{until}"
     )
     return 0
 
 
+def _check(options: argparse.Namespace) -> int:
+    spec, target = _wanted(options)
+    print(f"{spec.kind} on {target.path}: made by {registry.choose(spec, target)}")
+    return 0
+
+
+def _kinds() -> int:
+    for kind in kinds.KINDS.values():
+        told = " ".join(f"--{name}" for name in ("for", *kind.parameters))
+        print(f"{kind.name:<15} {kind.meaning}")
+        print(f"{'':<15} {' '.join(kind.mechanisms)}; {told}")
+    return 0
+
+
+def _wanted(options: argparse.Namespace) -> tuple[kinds.FaultSpec, Target]:
+    words = {name: getattr(options, f"word_{name}") for name in kinds.PARAMETERS}
+    spec = kinds.spec(options.kind, words)
+    if options.path is not None:
+        if options.broker is not None or options.dir is not None:
+            raise FaultError("give either PATH or --broker and --dir")
+        patient = targets.patient_with(_state_dir(), options.path)
+        return spec, operations.directory_target(options.path, options.user, patient)
+    is_of_broker = kinds.KINDS[spec.kind].scope is kinds.Scope.BROKER
+    if options.broker is None or (options.dir is None) != is_of_broker:
+        raise FaultError(
+            "give --broker without --dir"
+            if is_of_broker
+            else "give PATH, or both --broker and --dir"
+        )
+    state = targets.cluster(_state_dir(), options.name)
+    node = targets.broker(state, options.broker)
+    patient = targets.patient(node)
+    if options.dir is None:
+        return spec, operations.broker_target(patient, state.uid, state.gid)
+    path = targets.log_dir(node, options.dir)
+    return spec, operations.directory_target(path, options.user, patient)
+
+
 def _heal(options: argparse.Namespace) -> int:
+    if options.at is not None:
+        timer.wait_until(options.at)
     with open_journal(_journal_path(options)) as journal:
         if options.id is not None:
-            print(operations.heal(options.id, journal))
+            healing = operations.heal(options.id, journal, start=process_control.start)
+            print(operations.healed_line(journal.faults[options.id], healing))
             return 0
-        wanted = _selected(journal, options.under)
+        under = options.under
+        if options.name is not None:
+            under = targets.cluster(_state_dir(), options.name).root
+        wanted = _selected(journal.open_faults(), under)
         if not wanted:
             print("no open faults")
         return max((_heal_one(fault, journal) for fault in wanted), default=0)
 
 
-def _selected(journal: Journal, under: str | None) -> list[Fault]:
+def _selected(found: Sequence[Fault], under: str | None) -> list[Fault]:
     """Return open faults, the newest first, so that they are undone in reverse order."""
-    newest_first = journal.open_faults()[::-1]
+    newest_first = list(found[::-1])
     if under is None:
         return newest_first
     top = Path(os.path.realpath(under))
@@ -103,7 +165,8 @@ def _selected(journal: Journal, under: str | None) -> list[Fault]:
 
 def _heal_one(fault: Fault, journal: Journal) -> int:
     try:
-        print(operations.heal(fault.fault_id, journal))
+        healing = operations.heal(fault.fault_id, journal, start=process_control.start)
+        print(operations.healed_line(fault, healing))
     except FaultError as error:
         print(f"jbod-fault: {error}", file=sys.stderr)
         return 1
@@ -112,11 +175,13 @@ def _heal_one(fault: Fault, journal: Journal) -> int:
 
 def _list(options: argparse.Namespace) -> int:
     found = read_faults(_journal_path(options))
+    if options.name is not None:
+        found = _selected(found, targets.cluster(_state_dir(), options.name).root)[::-1]
     if not found:
         print("no open faults")
     for fault in found:
         state = "" if fault.injected_ns else "  (interrupted; heal restores what was done)"
-        print(f"{fault.fault_id:>4}  {fault.kind:<9} {fault.since}  {fault.path}{state}")
+        print(f"{fault.fault_id:>4}  {fault.kind:<14} {fault.since}  {fault.path}{state}")
     return 0
 
 
@@ -128,43 +193,6 @@ def _journal_path(options: argparse.Namespace) -> Path:
 
 def _state_dir() -> Path:
     return lab_state.state_dir(os.environ, os.geteuid())
-
-
-def _named_directory(options: argparse.Namespace) -> str:
-    """Return the PATH, or the directory that --broker and --dir name."""
-    if options.path is not None:
-        if options.broker is not None or options.dir is not None:
-            raise FaultError("give either PATH or --broker and --dir")
-        return str(options.path)
-    if options.broker is None or options.dir is None:
-        raise FaultError("give PATH, or both --broker and --dir")
-    node = _broker(options.name, options.broker)
-    if options.dir.isdecimal():
-        number = int(options.dir)
-        if not 1 <= number <= len(node.log_dirs):
-            raise FaultError(
-                f"broker {node.node_id} has log directories 1 to {len(node.log_dirs)}, not {number}"
-            )
-        return node.log_dirs[number - 1]
-    wanted = str(Path(options.dir))
-    if wanted not in node.log_dirs:
-        raise FaultError(f"{wanted} is none of broker {node.node_id}'s: {', '.join(node.log_dirs)}")
-    return wanted
-
-
-def _broker(name: str, broker_id: int) -> lab_state.NodeState:
-    file = lab_state.cluster_file(_state_dir(), name)
-    try:
-        state = lab_state.from_json(file.read_text("utf-8"))
-    except FileNotFoundError:
-        raise FaultError(f"no cluster named {name} is up, {file} is not there") from None
-    except (OSError, DecodeError) as error:
-        raise FaultError(f"cannot read {file}: {error}") from error
-    for node in state.brokers:
-        if node.node_id == broker_id:
-            return node
-    known = ", ".join(str(node.node_id) for node in state.brokers)
-    raise FaultError(f"cluster {name} has the brokers {known}, not {broker_id}")
 
 
 if __name__ == "__main__":

@@ -10,14 +10,16 @@ from __future__ import annotations
 import errno
 import os
 import pwd
+import select
 import signal
 import struct
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from fault_injection.journal import FaultError
+from fault_injection.errors import FaultError
 
 DEADLINE_S = 10.0
 """Longest time a proof may take; a disk that hangs is no disk that answers."""
@@ -50,17 +52,55 @@ def user_for(path: Path, wanted: str | None) -> User:
     return user
 
 
-def create_error(path: Path, user: User) -> int:
-    """Create, sync and remove a file in a directory as that user.
+def create_error(path: Path, user: User, size_bytes: int = 1) -> int:
+    """Create, write, sync and remove a file in a directory as that user.
+
+    Args:
+        path: The directory.
+        user: Who tries.
+        size_bytes: How much is written.
 
     Returns:
         0 when all of it worked, else the `errno` of the call that failed; ETIMEDOUT when there
         was no answer within the deadline.
     """
+    return _ask(user, lambda: _try_create(path / f".jbod-fault-check-{os.getpid()}", size_bytes))
+
+
+def read_error(path: Path, user: User, expected: bytes) -> int:
+    """Read a whole file as that user; 0, or an `errno`: ENODATA where other bytes are in it."""
+
+    def read() -> None:
+        if path.read_bytes() != expected:
+            raise OSError(errno.ENODATA, os.strerror(errno.ENODATA))
+
+    return _ask(user, read)
+
+
+def hangs(path: Path, user: User, for_s: float) -> bool:
+    """Return whether a file that is created as that user has not come back after so long.
+
+    Who tries may be beyond all signals; it is left to whoever waits for orphans.
+    """
+    reader, writer = os.pipe()
+    middle = os.fork()
+    if middle == 0:
+        if os.fork() == 0:
+            _answer(writer, user, lambda: _try_create(path / f".jbod-fault-check-{os.getpid()}", 1))
+        os._exit(0)
+    os.close(writer)
+    os.waitpid(middle, 0)
+    try:
+        return not select.select([reader], [], [], for_s)[0]
+    finally:
+        os.close(reader)
+
+
+def _ask(user: User, act: Callable[[], None]) -> int:
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        _answer(writer, path, user)
+        _answer(writer, user, act)
     os.close(writer)
     try:
         return _await(child, reader)
@@ -68,12 +108,15 @@ def create_error(path: Path, user: User) -> int:
         os.close(reader)
 
 
-def _answer(writer: int, path: Path, user: User) -> None:
+def _answer(writer: int, user: User, act: Callable[[], None]) -> None:
     """Run in the child: become the user, try, tell, and end without any clean-up of the parent."""
     code = errno.EIO
     try:
+        # A child that never comes back must not hold the lock of the journal with its copy.
+        os.closerange(3, writer)
+        os.closerange(writer + 1, 1 << 20)
         _become(user)
-        _try_create(path / f".jbod-fault-check-{os.getpid()}")
+        act()
         code = 0
     except OSError as error:
         code = error.errno or errno.EIO
@@ -89,10 +132,12 @@ def _become(user: User) -> None:
         os.setuid(user.uid)
 
 
-def _try_create(file: Path) -> None:
+def _try_create(file: Path, size_bytes: int) -> None:
     fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        os.write(fd, b"x")
+        left = size_bytes
+        while left > 0:
+            left -= os.write(fd, bytes(min(left, 1 << 20)))
         os.fsync(fd)
     finally:
         os.close(fd)

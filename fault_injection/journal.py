@@ -1,11 +1,15 @@
 """What was injected and healed when: one JSON line each, on the disk before anything is touched.
 
-    {"event": "begin",    "id": 3, "kind": "chmod000", "path": "/mnt/d1/data", "undo": {...}, ...}
+    {"event": "begin",    "id": 3, "kind": "permission", "mechanism": "files", "path": ...,
+                          "undo": {...}, "length_s": null, ...}                        planned
     {"event": "more",     "id": 3, "modes": {"foo-0": 493}}      found while the fault was made
-    {"event": "injected", "id": 3, "monotonic_ns": ..., "wall": ...}      the moment it took effect
-    {"event": "undone",   "id": 3, "reason": ...}                it did not bite
+    {"event": "injected", "id": 3, "monotonic_ns": ..., "wall": ...}   armed: it took effect
+    {"event": "proved",   "id": 3}                               it bites
+    {"event": "timer",    "id": 3, "pid": ...}                   the process that will heal it
+    {"event": "undone",   "id": 3, "reason": ...}                unproved: it did not bite
     {"event": "healing",  "id": 3}
-    {"event": "healed",   "id": 3, "note": ...}
+    {"event": "heal-failed", "id": 3, "reason": ...}             it stays open
+    {"event": "healed",   "id": 3, "note": ..., "broken": {...}}
 
 Every line carries the wall clock (`wall`, ISO 8601 in UTC) and the system's monotonic clock
 (`monotonic_ns`), which all processes of the machine share. A fault is open from its `begin` line
@@ -26,45 +30,64 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from jbodlab.errors import JbodlabError
+from fault_injection.errors import FaultError
+from fault_injection.kinds import ALIASES
+from jbodlab.lab_state import ProcessState
 
-
-class FaultError(JbodlabError):
-    """The fault cannot be injected or healed; one line for the operator, exit code 1."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Undo:
-    """What a fault has to be undone with.
-
-    Attributes:
-        inode: Inode number of the directory, which tells it from a later one at the same path.
-        modes: Permission bits by path relative to the directory, `.` itself included.
-        aside: Where the directory was moved to; empty for the kinds that leave it in its place.
-        marker: Content of the file that was put in its place, if one was.
-    """
-
-    inode: int
-    modes: dict[str, int]
-    aside: str = ""
-    marker: str = ""
+_OF_EVERY_LINE = ("event", "id", "wall", "monotonic_ns")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One fault as the journal tells it."""
+    """One fault as the journal tells it.
+
+    Attributes:
+        kind: Name of the kind, never an alias.
+        mechanism: What made it.
+        path: The directory, or the folder of the broker whose process it struck.
+        patient: Name of the broker; empty where only the directory was known.
+        undo: What it has to be undone with, as its mechanism wrote it.
+        state: `planned`, `armed`, `proved`, `unproved`, `healing`, `heal-failed` or `healed`.
+        since: Wall clock of when it took effect; before that, of when it was planned.
+        length_s: After so long it heals by itself; None: it does not.
+        injected_ns: When it took effect, on the monotonic clock; None until it did.
+        proved_ns: When it was proved to bite.
+        healed_ns: When it was healed.
+        broken: What it broke until it was healed, as `Broken` has it; empty before.
+        timer: The process that will heal it after its length; None where none does.
+    """
 
     fault_id: int
     kind: str
+    mechanism: str
     path: Path
+    patient: str
     uid: int
-    undo: Undo
+    gid: int
+    undo: dict[str, Any]
+    state: str
     since: str
-    is_open: bool = True
+    length_s: float | None = None
     injected_ns: int | None = None
-    """When it took effect, on the monotonic clock; None until it did."""
-    fate: str = field(default="")
-    """How it ended; empty while it is open."""
+    proved_ns: int | None = None
+    healed_ns: int | None = None
+    broken: dict[str, Any] = field(default_factory=dict)
+    timer: ProcessState | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something may be broken."""
+        return self.state not in CLOSED
+
+    @property
+    def until_ns(self) -> int | None:
+        """When it heals by itself, on the monotonic clock; None if it does not, or not yet."""
+        if self.length_s is None or self.injected_ns is None:
+            return None
+        return self.injected_ns + round(self.length_s * 1e9)
+
+
+CLOSED = ("unproved", "healed")
 
 
 class Journal:
@@ -131,14 +154,23 @@ def read_faults(path: Path) -> list[Fault]:
     Raises:
         FaultError: the file cannot be read, or is damaged before its last line.
     """
+    return [fault for fault in read_all(path).values() if fault.is_open]
+
+
+def read_all(path: Path) -> dict[int, Fault]:
+    """Return all faults by their ids, without the right to write; none where no journal is.
+
+    Raises:
+        FaultError: the file cannot be read, or is damaged before its last line.
+    """
     try:
         data = path.read_bytes()
     except FileNotFoundError:
-        return []
+        return {}
     except OSError as error:
         raise FaultError(f"cannot read the journal {path}: {error.strerror}") from error
     lines = data[: data.rfind(b"\n") + 1].splitlines()
-    return [fault for fault in _replay(lines, path).values() if fault.is_open]
+    return _replay(lines, path)
 
 
 def _complete_lines(fd: int) -> list[bytes]:
@@ -168,26 +200,51 @@ def _apply(faults: dict[int, Fault], entry: dict[str, Any]) -> None:
     if entry["event"] == "begin":
         faults[fault_id] = Fault(
             fault_id=fault_id,
-            kind=entry["kind"],
+            kind=ALIASES.get(entry["kind"], entry["kind"]),
+            mechanism=entry.get("mechanism", "files"),
             path=Path(entry["path"]),
+            patient=entry.get("patient", ""),
             uid=entry["uid"],
-            undo=Undo(**entry["undo"]),
+            gid=entry.get("gid", entry["uid"]),
+            undo=entry["undo"],
+            state="planned",
             since=entry["wall"],
+            length_s=entry.get("length_s"),
         )
         return
     fault = faults[fault_id]
+    at_ns = entry["monotonic_ns"]
     match entry["event"]:
         case "more":
-            modes = {**fault.undo.modes, **entry["modes"]}
-            faults[fault_id] = replace(fault, undo=replace(fault.undo, modes=modes))
+            faults[fault_id] = replace(fault, undo=_merged(fault.undo, entry))
         case "injected":
+            faults[fault_id] = replace(fault, state="armed", injected_ns=at_ns, since=entry["wall"])
+        case "proved":
+            faults[fault_id] = replace(fault, state="proved", proved_ns=at_ns)
+        case "undone":
+            faults[fault_id] = replace(fault, state="unproved", healed_ns=at_ns)
+        case "healed":
             faults[fault_id] = replace(
-                fault, injected_ns=entry["monotonic_ns"], since=entry["wall"]
+                fault, state="healed", healed_ns=at_ns, broken=entry.get("broken", {})
             )
-        case "undone" | "healed":
-            faults[fault_id] = replace(fault, is_open=False, fate=entry["event"])
+        case "timer":
+            timer = ProcessState(pid=entry["pid"], start_ticks=entry["start_ticks"])
+            faults[fault_id] = replace(fault, timer=timer)
+        case "healing" | "heal-failed" as state:
+            faults[fault_id] = replace(fault, state=state)
         case _:
             pass
+
+
+def _merged(undo: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
+    more = {key: value for key, value in entry.items() if key not in _OF_EVERY_LINE}
+    return {
+        **undo,
+        **{
+            key: {**undo.get(key, {}), **value} if isinstance(value, dict) else value
+            for key, value in more.items()
+        },
+    }
 
 
 def _write_all(fd: int, data: bytes) -> None:

@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from fault_injection.journal import FaultError
+from fault_injection.errors import FaultError
 
 ROOT_CACHE_DIR = Path("/var/cache/jbodlab")
 

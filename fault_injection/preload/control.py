@@ -1,21 +1,24 @@
 """The control file of one or several patients, and whoever sets their rules.
 
-One writer at a time: two `Control`s of one file would overwrite each other's rules. If the writer
+`set` and `clear` replace all rules, for whoever is alone with the file. `impose` and `lift` change
+one and leave those of others: they lock the file and start from what is in force then. If a writer
 dies, the rules stay in force, hangs until their end; `Control.open` takes them over.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import mmap
 import os
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from fault_injection.journal import FaultError
+from fault_injection.errors import FaultError
 from fault_injection.preload import build, rules
-from fault_injection.preload.rules import ArmedRule, Counters, Rule
+from fault_injection.preload.rules import ArmedRule, CallClass, Counters, Rule
 
 RULES_VARIABLE = "JBODLAB_FAULT_RULES"
 
@@ -123,6 +126,95 @@ class Control:
         """Heal: no call is broken any more, what is held up goes on. Counters can still be read."""
         self._publish([])
 
+    def free_counter(self) -> int:
+        """Return the number of counters that no rule in force uses, those used last come last."""
+        taken = {armed.counter for armed in rules.decode_bank(self._bank(self._generation))}
+        first = self._generation
+        numbers = ((first + step) % rules.COUNTERS_MAX for step in range(rules.COUNTERS_MAX))
+        return next(number for number in numbers if number not in taken)
+
+    def impose(self, rule: Rule, counter: int | None = None, length_s: float | None = None) -> int:
+        """Put one more rule in force, behind those of others.
+
+        Args:
+            rule: What it does.
+            counter: Number of its counters, from `free_counter`; None: chosen here.
+            length_s: It ends by itself after so long.
+
+        Returns:
+            The number of its counters, by which it is lifted.
+
+        Raises:
+            FaultError: too many rules, counters in use, or a directory that cannot be broken.
+        """
+        with self._locked():
+            if counter is None:
+                counter = self.free_counter()
+            if counter in {armed.counter for armed in self._in_force}:
+                raise FaultError(f"somebody else has just taken the counters {counter}")
+            start = rules.counter_offset(counter)
+            self._page[start : start + rules.COUNTER_SIZE] = bytes(rules.COUNTER_SIZE)
+            resolved = replace(rule, directory=Path(os.path.realpath(rule.directory)))
+            armed = rules.arm(resolved, counter, time.monotonic_ns(), length_s)
+            self._publish([*self._in_force, armed])
+            return counter
+
+    def lift(self, counter: int, rule: Rule | None = None) -> None:
+        """Take one rule back and leave the others; harmless where it is not in force.
+
+        Args:
+            counter: Number of its counters.
+            rule: Only if it is this one; another may have been given the counters since.
+        """
+        with self._locked():
+            left = [
+                armed
+                for armed in self._in_force
+                if armed.counter != counter or (rule is not None and armed.rule != rule)
+            ]
+            if left != self._in_force:
+                self._publish(left)
+
+    def counters_of(self, counter: int) -> Counters:
+        """Return the counters with this number."""
+        start = rules.counter_offset(counter)
+        return rules.decode_counters(self._page[start : start + rules.COUNTER_SIZE])
+
+    def write_counters(self, counter: int, counted: Counters) -> None:
+        """Write counters down, for whoever carries the rules out."""
+        start = rules.counter_offset(counter)
+        data = rules.encode_counters(counted)
+        self._page[start : start + len(data)] = data
+
+    @property
+    def state(self) -> int:
+        """Generation and classes of the rules in force; every change of the rules changes it."""
+        return self._state[rules.STATE_OFFSET // 8]
+
+    @property
+    def in_force(self) -> list[ArmedRule]:
+        """All rules in force now, whoever set them."""
+        return rules.decode_bank(self._bank(self._generation))
+
+    @property
+    def trapped(self) -> CallClass:
+        """The classes of calls that are met at all."""
+        return CallClass(self._state[rules.TRAPPED_OFFSET // 8] or CallClass.ALL)
+
+    def traps(self, classes: CallClass) -> None:
+        """Write down which classes of calls are met at all."""
+        self._state[rules.TRAPPED_OFFSET // 8] = int(classes)
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        fd = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            self._in_force = self.in_force
+            yield
+        finally:
+            os.close(fd)
+
     def counters(self) -> list[Counters]:
         """Return what each of the rules met that were set last, in their order."""
         found = []
@@ -133,7 +225,7 @@ class Control:
 
     @property
     def _generation(self) -> int:
-        return rules.generation_of(self._state[rules.STATE_OFFSET // 8])
+        return rules.generation_of(self.state)
 
     def _bank(self, generation: int) -> bytes:
         start = rules.bank_offset(generation)

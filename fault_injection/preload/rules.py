@@ -2,17 +2,18 @@
 
 Little-endian as the machine, every field at its natural alignment; shim.c has the same structs:
 
-    header     64   magic 8 "JBODFLT1" | state 8 | attached 8 | unused 40
+    header     64   magic 8 "JBODFLT2" | state 8 | attached 8 | trapped 8 | unused 32
     counters   64 x 64   seen 8 | broken 8 | first_ns 8 | last_ns 8 | unused 32
     banks      2 x 16 x 512   rules; the first with calls = 0 ends a bank
 
     rule       calls 4 | errno 4 | delay_ns 8 | jitter_ns 8 | hang_until_ns 8 | hang_ns 8
                after 8 | limit 8 | seed 8 | every 4 | chance 4 | counter 4 | directory size 4
-               name 48 | directory 384
+               name 48 | until_ns 8 | directory 376
 
 `state` is `generation << 16 | classes`: the union of the classes of all rules, 0 when nothing is
 armed, and a generation that grows with every change; the rules in force are in bank
-`generation % 2`. `attached` counts the processes that ever loaded the library with this file.
+`generation % 2`. `attached` counts the processes that ever loaded the library with this file;
+`trapped` are the classes that are met at all, 0 for all of them. A rule ends at `until_ns`, if set.
 Times are CLOCK_MONOTONIC, which all processes of a machine share.
 """
 
@@ -23,11 +24,12 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
-from fault_injection.journal import FaultError
+from fault_injection.errors import FaultError
 
-MAGIC = b"JBODFLT1"
+MAGIC = b"JBODFLT2"
 STATE_OFFSET = 8
 ATTACHED_OFFSET = 16
+TRAPPED_OFFSET = 24
 COUNTERS_OFFSET = 64
 COUNTER_SIZE = 64
 COUNTERS_MAX = 64
@@ -36,11 +38,11 @@ BANK_COUNT = 2
 WAIT_S_MAX = 600
 """Longest that a call may be held up; the library keeps to it as well."""
 
-_RULE = struct.Struct("=IiQQQQQQQIIII48s384s")
+_RULE = struct.Struct("=IiQQQQQQQIIII48sQ376s")
 _COUNTER = struct.Struct("=4Q")
 _CLASS_BITS = 16
 _NAME_SIZE_MAX = 47
-_DIRECTORY_SIZE_MAX = 383
+_DIRECTORY_SIZE_MAX = 375
 _MILLION = 1_000_000
 _NS_PER_MS = 1_000_000
 _NS_PER_S = 1_000_000_000
@@ -145,11 +147,13 @@ class ArmedRule:
         rule: With the directory as the kernel names it.
         counter: Index of its counters.
         hang_until_ns: Monotonic; 0 if it does not hang.
+        until_ns: When the rule ends by itself, monotonic; 0 if it does not.
     """
 
     rule: Rule
     counter: int
     hang_until_ns: int
+    until_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,10 +173,11 @@ class Counters:
     last_ns: int | None
 
 
-def arm(rule: Rule, counter: int, now_ns: int) -> ArmedRule:
-    """Put a rule in force from now (monotonic nanoseconds) on."""
-    until_ns = now_ns + round(rule.hang_s * _NS_PER_S) if rule.hang_s else 0
-    return ArmedRule(rule=rule, counter=counter, hang_until_ns=until_ns)
+def arm(rule: Rule, counter: int, now_ns: int, length_s: float | None = None) -> ArmedRule:
+    """Put a rule in force from now (monotonic ns) on, for so long or until it is lifted."""
+    hang_until_ns = now_ns + round(rule.hang_s * _NS_PER_S) if rule.hang_s else 0
+    until_ns = 0 if length_s is None else now_ns + round(length_s * _NS_PER_S)
+    return ArmedRule(rule=rule, counter=counter, hang_until_ns=hang_until_ns, until_ns=until_ns)
 
 
 def encode_bank(armed: list[ArmedRule]) -> bytes:
@@ -225,6 +230,11 @@ def decode_counters(data: bytes) -> Counters:
     return Counters(seen=seen, broken=broken, first_ns=first_ns or None, last_ns=last_ns or None)
 
 
+def encode_counters(found: Counters) -> bytes:
+    """Return the bytes of one set of counters, as far as they mean something."""
+    return _COUNTER.pack(found.seen, found.broken, found.first_ns or 0, found.last_ns or 0)
+
+
 def _encode_rule(armed: ArmedRule) -> bytes:
     rule = armed.rule
     directory = bytes(rule.directory)
@@ -247,6 +257,7 @@ def _encode_rule(armed: ArmedRule) -> bytes:
         armed.counter,
         len(directory),
         rule.name.encode(),
+        armed.until_ns,
         directory,
     )
 
@@ -266,6 +277,7 @@ def _decode_rule(
     counter: int,
     directory_size: int,
     name: bytes,
+    until_ns: int,
     directory: bytes,
 ) -> ArmedRule:
     rule = Rule(
@@ -282,7 +294,7 @@ def _decode_rule(
         every=every,
         limit=limit or None,
     )
-    return ArmedRule(rule=rule, counter=counter, hang_until_ns=hang_until_ns)
+    return ArmedRule(rule=rule, counter=counter, hang_until_ns=hang_until_ns, until_ns=until_ns)
 
 
 def _check(name: str, value: float, low: int, high: int) -> None:

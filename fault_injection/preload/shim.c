@@ -51,14 +51,15 @@ struct rule {
     uint32_t every, chance;                           /* each n-th; so many of a million */
     uint32_t counter, directory_bytes;
     char name[48];                                    /* with * and ?; empty: any */
-    char directory[384];
+    uint64_t until_ns;                                /* monotonic, when the rule ends; 0: never */
+    char directory[376];
 };
 struct counter { _Atomic uint64_t seen, broken, first_ns, last_ns; uint64_t unused[4]; };
 struct control {
     char magic[8];
     _Atomic uint64_t state;                           /* generation << CLASS_BITS | classes of all rules */
     _Atomic uint64_t attached;
-    uint64_t unused[5];
+    uint64_t unused[5];                               /* the first: classes met, written by others */
     struct counter counters[COUNTERS];
     struct rule banks[BANKS][RULES];
 };
@@ -83,7 +84,7 @@ __attribute__((constructor)) static void attach(void)
         page = mmap(NULL, sizeof *control, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (fd >= 0)
         close(fd);
-    if (page == MAP_FAILED || memcmp(page, "JBODFLT1", 8) != 0) {
+    if (page == MAP_FAILED || memcmp(page, "JBODFLT2", 8) != 0) {
         dprintf(2, "jbodlab: no faults can be injected: %s is not a usable control file\n", path);
         return;
     }
@@ -259,6 +260,8 @@ again:;
             goto again;
         if (!rule.calls)
             break;
+        if (rule.until_ns && begun >= rule.until_ns)
+            continue;
         if (!concerns(&rule, &places[0]) && !(count > 1 && concerns(&rule, &places[1])))
             continue;
         uint64_t *number = &numbers[rule.counter % COUNTERS], bit = 1ull << rule.counter % COUNTERS;
@@ -268,6 +271,8 @@ again:;
         if (!(broken & bit))
             continue;
         uint64_t limit = begun + WAIT_MAX;
+        if (rule.until_ns && rule.until_ns < limit)
+            limit = rule.until_ns;
         uint64_t hang_until = rule.hang_until_ns < limit ? rule.hang_until_ns : limit;
         due += rule.delay_ns + (rule.jitter_ns ? mixed(~rule.seed, *number) % rule.jitter_ns : 0);
         if (!wait_until(hang_until, state) || !wait_until(due < limit ? due : limit, state))

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,9 +55,11 @@ class Call:
 class Patient:
     """One victim process in a folder."""
 
-    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+    def __init__(
+        self, folder: Path, environment: dict[str, str], launcher: Sequence[str] = ()
+    ) -> None:
         as_user = ["setpriv", f"--reuid={SERVER_UID}", f"--regid={SERVER_UID}", "--clear-groups"]
-        command = [sys.executable, "-c", VICTIM]
+        command = [*launcher, sys.executable, "-c", VICTIM]
         self._process = subprocess.Popen(
             [*as_user, *command] if os.geteuid() == 0 else command,
             cwd=folder,
@@ -64,6 +67,7 @@ class Patient:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
+        self.pid = self._process.pid
         self._folder = folder
         self._ids = itertools.count()
         self._calls: dict[int, Call] = {}

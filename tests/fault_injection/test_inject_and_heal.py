@@ -309,7 +309,13 @@ def test_every_step_is_in_the_journal_with_both_clocks(
     lines = (state_dir / "faults.jsonl").read_text().splitlines()
 
     entries = [json.loads(line) for line in lines]
-    assert [entry["event"] for entry in entries] == ["begin", "injected", "healing", "healed"]
+    assert [entry["event"] for entry in entries] == [
+        "begin",
+        "injected",
+        "proved",
+        "healing",
+        "healed",
+    ]
     assert {entry["id"] for entry in entries} == {1}
     clocks = [entry["monotonic_ns"] for entry in entries]
     assert clocks == sorted(clocks)

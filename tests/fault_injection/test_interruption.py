@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from fault_injection import faults, operations
+from fault_injection import operations, process_control
 from fault_injection.journal import Fault, FaultError, open_journal, read_faults
+from fault_injection.mechanisms import file_operations as faults
+
+KINDS = ("permission", "read-only-bits", "file-in-place", "deleted")
 
 
 class StoppedError(Exception):
@@ -25,12 +28,12 @@ def begin(journal_file: Path, kind: str, log_dir: Path) -> None:
 
 def heal(journal_file: Path) -> str:
     with open_journal(journal_file) as journal:
-        return operations.heal(1, journal)
+        return operations.heal(1, journal, start=process_control.start).note
 
 
 def make(journal_file: Path) -> None:
     with open_journal(journal_file) as journal:
-        faults.make(journal.faults[1], lambda modes: journal.write("more", 1, modes=modes))
+        faults.make(journal.faults[1], lambda more: journal.write("more", 1, **more))
 
 
 @pytest.fixture
@@ -38,7 +41,7 @@ def journal_file(tmp_path: Path) -> Path:
     return tmp_path / "faults.jsonl"
 
 
-@pytest.mark.parametrize("kind", faults.KINDS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_interrupted_before_anything_was_done(journal_file: Path, log_dir: Path, kind: str) -> None:
     inode = log_dir.stat().st_ino
     begin(journal_file, kind, log_dir)
@@ -50,7 +53,7 @@ def test_interrupted_before_anything_was_done(journal_file: Path, log_dir: Path,
     assert read_faults(journal_file) == []
 
 
-@pytest.mark.parametrize("kind", faults.KINDS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_interrupted_before_the_effect_was_written_down(
     journal_file: Path, log_dir: Path, kind: str
 ) -> None:
@@ -70,9 +73,9 @@ def test_interrupted_before_the_effect_was_written_down(
 def test_interrupted_between_moving_aside_and_putting_the_file(
     journal_file: Path, log_dir: Path
 ) -> None:
-    begin(journal_file, "file", log_dir)
+    begin(journal_file, "file-in-place", log_dir)
     (fault,) = read_faults(journal_file)
-    log_dir.rename(fault.undo.aside)
+    log_dir.rename(fault.undo["aside"])
 
     heal(journal_file)
 
@@ -82,9 +85,9 @@ def test_interrupted_between_moving_aside_and_putting_the_file(
 def test_an_empty_file_left_by_an_interruption_is_no_content_of_anybody(
     journal_file: Path, log_dir: Path
 ) -> None:
-    begin(journal_file, "file", log_dir)
+    begin(journal_file, "file-in-place", log_dir)
     (fault,) = read_faults(journal_file)
-    log_dir.rename(fault.undo.aside)
+    log_dir.rename(fault.undo["aside"])
     log_dir.touch()
 
     heal(journal_file)
@@ -93,7 +96,7 @@ def test_an_empty_file_left_by_an_interruption_is_no_content_of_anybody(
 
 
 def test_a_healing_that_was_interrupted_is_run_again(journal_file: Path, log_dir: Path) -> None:
-    begin(journal_file, "delete", log_dir)
+    begin(journal_file, "deleted", log_dir)
     make(journal_file)
     (fault,) = read_faults(journal_file)
     faults.undo(fault)  # ... and its `healed` line was never written.
@@ -107,7 +110,7 @@ def test_a_healing_that_was_interrupted_is_run_again(journal_file: Path, log_dir
 def test_files_that_appear_while_the_fault_is_made_are_restored_too(
     journal_file: Path, log_dir: Path
 ) -> None:
-    begin(journal_file, "readonly", log_dir)
+    begin(journal_file, "read-only-bits", log_dir)
     late = log_dir / "late"
     late.touch()
     late.chmod(0o664)
@@ -122,7 +125,7 @@ def test_files_that_appear_while_the_fault_is_made_are_restored_too(
 def test_a_file_is_written_down_before_its_permissions_change(
     journal_file: Path, log_dir: Path
 ) -> None:
-    begin(journal_file, "readonly", log_dir)
+    begin(journal_file, "read-only-bits", log_dir)
     (fault,) = read_faults(journal_file)
     (log_dir / "late").touch(mode=0o644)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fault_injection.journal import FaultError
+from fault_injection.errors import FaultError
 from fault_injection.preload import build
 
 pytestmark = pytest.mark.process

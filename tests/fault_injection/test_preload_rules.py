@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fault_injection.journal import FaultError
+from fault_injection.errors import FaultError
 from fault_injection.preload import CallClass, Control, Counters, Rule, rules
 from fault_injection.preload.rules import ArmedRule
 
@@ -18,7 +18,7 @@ D1 = Path("/disks/d1")
 
 any_rule = st.builds(
     Rule,
-    directory=st.sampled_from([D1, Path("/disks/ä"), Path("/" + "d" * 382)]),
+    directory=st.sampled_from([D1, Path("/disks/ä"), Path("/" + "d" * 374)]),
     calls=st.integers(1, 1023).map(CallClass),
     errno=st.sampled_from([errno.EIO, errno.ENOSPC, errno.EROFS]),
     delay_ms=st.integers(0, 600_000),
@@ -32,7 +32,11 @@ any_rule = st.builds(
     limit=st.none() | st.integers(1, 2**64 - 1),
 )
 any_armed = st.builds(
-    ArmedRule, rule=any_rule, counter=st.integers(0, 63), hang_until_ns=st.integers(0, 2**64 - 1)
+    ArmedRule,
+    rule=any_rule,
+    counter=st.integers(0, 63),
+    hang_until_ns=st.integers(0, 2**64 - 1),
+    until_ns=st.integers(0, 2**64 - 1),
 )
 
 
@@ -60,12 +64,13 @@ def test_the_bytes_of_a_rule() -> None:
         limit=7,
     )
 
-    data = rules.encode_bank([rules.arm(rule, 8, now_ns=1_000)])
+    data = rules.encode_bank([rules.arm(rule, 8, now_ns=1_000, length_s=4)])
 
     numbers = [24, 5, 1_500_000, 2_000_000, 3_000_001_000, 3_000_000_000, 5, 7, 4, 6, 250_000, 8, 9]
     assert list(struct.unpack_from("=IiQQQQQQQIIII", data)) == numbers
     assert data[80:128] == b"*.log".ljust(48, b"\0")
-    assert data[128:512] == b"/disks/d1".ljust(384, b"\0")
+    assert data[128:136] == (4_000_001_000).to_bytes(8, "little")
+    assert data[136:512] == b"/disks/d1".ljust(376, b"\0")
     assert data[512:] == bytes(rules.BANK_SIZE - 512)
 
 
@@ -126,7 +131,7 @@ def control(tmp_path: Path) -> Control:
             "/ is the root of the file system, it is never broken",
         ),
         ([Rule(directory=D1, errno=5, after=n) for n in range(17)], "17 rules at once, at most 16"),
-        ([Rule(directory=Path("/" + "d" * 383), errno=5)], "is longer than 383 bytes"),
+        ([Rule(directory=Path("/" + "d" * 375), errno=5)], "is longer than 375 bytes"),
     ],
 )
 def test_rules_that_cannot_be_set_change_nothing(

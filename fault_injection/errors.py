@@ -1,0 +1,9 @@
+"""What the fault injector tells its user in one line, with exit code 1."""
+
+from __future__ import annotations
+
+from jbodlab.errors import JbodlabError
+
+
+class FaultError(JbodlabError):
+    """A fault cannot be injected or healed; one line for the operator."""

@@ -1,0 +1,394 @@
+"""The words for faults: kinds, what each may be told, and how that is written.
+
+One vocabulary for the command line, plans, tests and pages. A wanted fault is a frozen value, made
+from the words that somebody wrote; every mistake in them is one sentence that names the word.
+"""
+
+from __future__ import annotations
+
+import enum
+import errno
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from fault_injection.errors import FaultError
+from fault_injection.preload.rules import CallClass
+
+HANG_S_DEFAULT = 60.0
+HANG_S_MAX = 600.0
+LENGTH_S_MAX = 86_400.0
+"""Longest length of any fault, one day."""
+
+CALL_CLASSES: Mapping[str, CallClass] = MappingProxyType(
+    {str(one.name).lower(): one for one in CallClass if one is not CallClass.ALL}
+)
+
+WRITING = (
+    CallClass.CREATE | CallClass.WRITE | CallClass.TRUNCATE | CallClass.RENAME | CallClass.REMOVE
+)
+"""What a file system that is mounted read-only refuses."""
+
+
+class Scope(enum.Enum):
+    """What a fault strikes."""
+
+    DIRECTORY = "directory"
+    BROKER = "broker"
+    EITHER = "directory or broker"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """One kind of fault.
+
+    Attributes:
+        name: The word for it.
+        meaning: What it does, in a few words.
+        mechanisms: Names of what can make it, the preferred one first.
+        parameters: The words it may be told, besides `for` and `mechanism`.
+        scope: What it strikes.
+    """
+
+    name: str
+    meaning: str
+    mechanisms: tuple[str, ...]
+    parameters: tuple[str, ...] = ()
+    scope: Scope = Scope.DIRECTORY
+
+
+_CALLS = ("calls", "percent", "files", "seed")
+
+KINDS: Mapping[str, Kind] = MappingProxyType(
+    {
+        kind.name: kind
+        for kind in (
+            Kind(
+                name="permission",
+                meaning="the directory loses all permissions (chmod 000)",
+                mechanisms=("files",),
+            ),
+            Kind(
+                name="read-only-bits",
+                meaning="nothing below may be written (chmod -R a-w)",
+                mechanisms=("files",),
+            ),
+            Kind(
+                name="file-in-place",
+                meaning="a regular file takes the directory's place",
+                mechanisms=("files",),
+            ),
+            Kind(name="deleted", meaning="the directory is moved away", mechanisms=("files",)),
+            Kind(
+                name="eio",
+                meaning="calls fail, those on open files too",
+                mechanisms=("preload", "notify", "loop"),
+                parameters=("errno", *_CALLS),
+            ),
+            Kind(
+                name="read-only",
+                meaning="every call that changes something fails with EROFS",
+                mechanisms=("preload", "notify"),
+            ),
+            Kind(
+                name="full",
+                meaning="there is no space left (ENOSPC)",
+                mechanisms=("balloon", "preload", "notify"),
+                parameters=("leave",),
+            ),
+            Kind(
+                name="slow",
+                meaning="calls take longer",
+                mechanisms=("preload", "notify"),
+                parameters=("delay", "jitter", *_CALLS),
+            ),
+            Kind(
+                name="hang",
+                meaning="calls do not return until it is healed",
+                mechanisms=("preload", "notify", "loop"),
+                parameters=_CALLS,
+            ),
+            Kind(
+                name="power-loss",
+                meaning="the broker is killed, and what was never synced is gone",
+                mechanisms=("loop",),
+                scope=Scope.EITHER,
+            ),
+            Kind(
+                name="swapped",
+                meaning="two directories of a broker are exchanged",
+                mechanisms=("directories",),
+                parameters=("with",),
+            ),
+            Kind(
+                name="emptied",
+                meaning="an empty directory takes the place, as a new disk does",
+                mechanisms=("directories",),
+            ),
+            Kind(
+                name="twin",
+                meaning="the directory carries the id of another one",
+                mechanisms=("directories",),
+                parameters=("with",),
+            ),
+            Kind(
+                name="kill",
+                meaning="the process is killed (SIGKILL)",
+                mechanisms=("process",),
+                scope=Scope.BROKER,
+            ),
+            Kind(
+                name="stop",
+                meaning="the process is asked to end (SIGTERM)",
+                mechanisms=("process",),
+                scope=Scope.BROKER,
+            ),
+            Kind(
+                name="restart",
+                meaning="the process is ended cleanly and started again at once",
+                mechanisms=("process",),
+                scope=Scope.BROKER,
+            ),
+        )
+    }
+)
+
+PARAMETERS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "for": ("LENGTH", "heals by itself after so long, such as 20s (default for hang: 60s)"),
+        "calls": ("LIST", f"which calls: {','.join(CALL_CLASSES)} (default: all)"),
+        "errno": ("NAME", "what calls fail with (default: EIO)"),
+        "percent": ("N", "how many of the calls (default: 100)"),
+        "files": ("GLOB", "only files whose own name matches"),
+        "seed": ("N", "which of the calls, where it is not all of them"),
+        "delay": ("TIME", "how much longer calls take (default: 100ms)"),
+        "jitter": ("TIME", "and up to so much more, at random"),
+        "leave": ("SIZE", "space that stays free (default: 0)"),
+        "with": ("DIR", "the other directory"),
+        "mechanism": ("NAME", "what is to make it (default: the first that can)"),
+    }
+)
+"""The words of faults, each with what its value is called and what it means."""
+
+ALIASES: Mapping[str, str] = MappingProxyType(
+    {
+        "chmod000": "permission",
+        "readonly": "read-only-bits",
+        "file": "file-in-place",
+        "delete": "deleted",
+    }
+)
+"""Names that kinds had before, or still have in journals."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultSpec:
+    """A fault that is wanted.
+
+    Attributes:
+        kind: Name of the kind, never an alias.
+        length_s: After so long it heals by itself; None: it stands until it is healed.
+        mechanism: What is to make it; empty: the first of the kind's that can.
+        calls: Classes of calls it is about; None: all that the mechanism sees.
+        errno: What calls fail with.
+        percent: How many of the calls.
+        files: Only files whose own name matches; `*` and `?` are wildcards.
+        seed: Which of the calls, where not all of them.
+        delay_ms, jitter_ms: How much longer calls take, and up to how much more at random.
+        leave_bytes: Space that stays free.
+        other: The second directory.
+    """
+
+    kind: str
+    length_s: float | None = None
+    mechanism: str = ""
+    calls: CallClass | None = None
+    errno: int = errno.EIO
+    percent: float = 100
+    files: str = "*"
+    seed: int = 0
+    delay_ms: float = 100
+    jitter_ms: float = 0
+    leave_bytes: int = 0
+    other: Path | None = None
+
+
+def kind_named(word: str) -> Kind:
+    """Return a kind by its name or alias.
+
+    Raises:
+        FaultError: there is none.
+    """
+    found = KINDS.get(ALIASES.get(word, word))
+    if found is None:
+        raise FaultError(f"no kind of fault is named {word!r}; there are {', '.join(KINDS)}")
+    return found
+
+
+def spec(word: str, parameters: Mapping[str, object] | None = None) -> FaultSpec:
+    """Return the wanted fault that words describe.
+
+    Args:
+        word: The kind, or an alias.
+        parameters: By their names as written: `for`, `mechanism` and those of the kind. Values
+            are texts (`80ms`, `sync,write`, `64KiB`) or what a YAML file has in their place:
+            numbers (of seconds, bytes, percent), and lists for `calls` and `from`.
+
+    Raises:
+        FaultError: no such kind, a word that it does not know, or a wrong value.
+    """
+    kind = kind_named(word)
+    given = {key: value for key, value in (parameters or {}).items() if value is not None}
+    allowed = ("for", "mechanism", *kind.parameters)
+    for key in given:
+        if key not in allowed:
+            raise FaultError(f"{kind.name} knows no {key!r}; it may be told {', '.join(allowed)}")
+    values: dict[str, object] = {}
+    for key, value in given.items():
+        name, parse = _PARSERS[key]
+        try:
+            values[name] = parse(value)
+        except ValueError as error:
+            raise FaultError(f"invalid {key} of {kind.name}: {error}") from None
+    if values.get("mechanism", "") not in ("", *kind.mechanisms):
+        raise FaultError(
+            f"invalid mechanism of {kind.name}: {values['mechanism']!r} is none of "
+            f"{', '.join(kind.mechanisms)}"
+        )
+    if kind.name in ("swapped", "twin") and "other" not in values:
+        raise FaultError(f"{kind.name} needs `with`, the other directory")
+    if kind.name == "restart" and "length_s" in values:
+        raise FaultError("restart has no length: the process is started again at once")
+    if kind.name == "hang":
+        length_s = values.setdefault("length_s", HANG_S_DEFAULT)
+        if isinstance(length_s, float) and length_s > HANG_S_MAX:
+            raise FaultError(
+                f"invalid for of hang: {given['for']!r} is longer than {HANG_S_MAX:g} s"
+            )
+    return FaultSpec(kind=kind.name, **values)  # type: ignore[arg-type]
+
+
+_DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?")
+_SIZE = re.compile(r"(\d+(?:\.\d+)?) ?(B|KB|MB|GB|KiB|MiB|GiB)?")
+_UNITS = {
+    "B": 1,
+    "KB": 1000,
+    "MB": 1000**2,
+    "GB": 1000**3,
+    "KiB": 1 << 10,
+    "MiB": 1 << 20,
+    "GiB": 1 << 30,
+}
+
+
+def duration_s(value: object) -> float:
+    """Return the seconds of a duration: `250ms`, `2s`, `1m30s`, `1h`, or a number of seconds.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if math.isfinite(value) and value >= 0:
+            return float(value)
+    elif isinstance(value, str) and value and (match := _DURATION.fullmatch(value)):
+        hours, minutes, seconds, ms = (float(part or 0) for part in match.groups())
+        return hours * 3600 + minutes * 60 + seconds + ms / 1000
+    raise ValueError(f"{value!r} is not a duration, such as 250ms, 20s or 1m30s")
+
+
+def size_bytes(value: object) -> int:
+    """Return the bytes of a size: `200B`, `64KiB`, `1MB`, or a number of bytes.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    if isinstance(value, str) and (match := _SIZE.fullmatch(value)):
+        return round(float(match[1]) * _UNITS[match[2] or "B"])
+    raise ValueError(f"{value!r} is not a size, such as 200B, 64KiB or 1MB")
+
+
+def _length(value: object) -> float:
+    length_s = duration_s(value)
+    if not 0 < length_s <= LENGTH_S_MAX:
+        raise ValueError(f"{value!r} is not between 0 and one day")
+    return length_s
+
+
+def _milliseconds(value: object) -> float:
+    found_s = duration_s(value)
+    if found_s > HANG_S_MAX:
+        raise ValueError(f"{value!r} is longer than {HANG_S_MAX:g} s")
+    return found_s * 1000
+
+
+def _words(value: object) -> list[str]:
+    words = value.split(",") if isinstance(value, str) else value
+    if not isinstance(words, list | tuple) or not words:
+        raise ValueError(f"{value!r} is no list of words")
+    return [str(word).strip() for word in words]
+
+
+def _calls(value: object) -> CallClass:
+    found = CallClass(0)
+    for word in _words(value):
+        if word not in CALL_CLASSES:
+            raise ValueError(f"{word!r} is none of {', '.join(CALL_CLASSES)}")
+        found |= CALL_CLASSES[word]
+    return found
+
+
+def _errno(value: object) -> int:
+    if isinstance(value, str) and isinstance(getattr(errno, value, None), int):
+        return int(getattr(errno, value))
+    number = int(value) if isinstance(value, int) or str(value).isdecimal() else 0  # type: ignore[call-overload]
+    if number in errno.errorcode:
+        return number
+    raise ValueError(f"{value!r} is no errno, such as EIO")
+
+
+def _percent(value: object) -> float:
+    try:
+        found = float(str(value).removesuffix("%"))
+    except ValueError:
+        found = -1
+    if not 0 < found <= 100:
+        raise ValueError(f"{value!r} is not above 0 and at most 100")
+    return found
+
+
+def _seed(value: object) -> int:
+    if not str(value).isdecimal():
+        raise ValueError(f"{value!r} is no number")
+    return int(str(value))
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{value!r} is no word")
+    return value
+
+
+def _path(value: object) -> Path:
+    if isinstance(value, Path):
+        return value
+    return Path(_text(value))
+
+
+_PARSERS = {
+    "for": ("length_s", _length),
+    "mechanism": ("mechanism", _text),
+    "calls": ("calls", _calls),
+    "errno": ("errno", _errno),
+    "percent": ("percent", _percent),
+    "files": ("files", _text),
+    "seed": ("seed", _seed),
+    "delay": ("delay_ms", _milliseconds),
+    "jitter": ("jitter_ms", _milliseconds),
+    "leave": ("leave_bytes", size_bytes),
+    "with": ("other", _path),
+}

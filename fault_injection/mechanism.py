@@ -1,0 +1,137 @@
+"""What makes faults, seen from outside, and what it is told about whom it strikes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from fault_injection.kinds import FaultSpec
+from jbodlab.lab_state import ProcessState
+
+if TYPE_CHECKING:
+    from fault_injection.journal import Fault
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patient:
+    """The broker that a fault is meant for.
+
+    Attributes:
+        name: As people call it, such as `broker-2`.
+        folder: What all its directories lie in; the journal knows faults of the process by it.
+        log_dirs: Its log directories.
+        process: Its process; None where it does not run.
+        rules: The file that holds the rules for its calls; None if it was not started with one.
+        rules_by: What follows these rules: `preload` or `notify`.
+    """
+
+    name: str
+    folder: Path
+    log_dirs: tuple[Path, ...] = ()
+    process: ProcessState | None = None
+    rules: Path | None = None
+    rules_by: str = "preload"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Where a fault shall strike.
+
+    Attributes:
+        directory: A log directory, links followed; None for faults of a broker.
+        patient: The broker; None where only the directory is known.
+        uid, gid: User that the broker runs as, who proves that the fault bites.
+    """
+
+    directory: Path | None
+    patient: Patient | None
+    uid: int
+    gid: int
+
+    @property
+    def path(self) -> Path:
+        """What the journal knows the fault by: the directory, or the folder of the broker."""
+        if self.directory is not None:
+            return self.directory
+        assert self.patient is not None
+        return self.patient.folder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broken:
+    """What a fault broke so far.
+
+    Attributes:
+        what: What is counted: `calls`, `replicas`, `files`, `bytes`, `processes`.
+        count: How many were broken.
+        seen: Of how many, where that is known.
+        first_ns, last_ns: When the first and the last one was broken, monotonic; None where none
+            was, or nobody saw it.
+    """
+
+    what: str
+    count: int
+    seen: int | None = None
+    first_ns: int | None = None
+    last_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Healing:
+    """What came of undoing a fault.
+
+    Attributes:
+        note: Something the operator should know; empty where there is nothing to tell.
+        to_do: What is still to be done by hand, one sentence; empty where nothing is.
+    """
+
+    note: str = ""
+    to_do: str = ""
+
+
+Tell = Callable[[Mapping[str, Any]], None]
+"""Writes into the journal what the undoing will need, before it is done."""
+
+Start = Callable[["Fault"], None]
+"""Starts the process that a fault has ended."""
+
+
+class Mechanism(Protocol):
+    """One way to make faults.
+
+    `prepare` only looks; what it returns is in the journal before `make` touches anything. `undo`
+    looks at what is there and does what is missing: it can be run after an interruption at any
+    point of `make` or of an earlier `undo`, and twice.
+    """
+
+    def refusal(self, spec: FaultSpec, target: Target) -> str:
+        """Return why it cannot make this here, as one sentence; empty if it can."""
+
+    def prepare(self, spec: FaultSpec, target: Target, fault_id: int) -> dict[str, Any]:
+        """Return what undoing will need, as JSON has it.
+
+        Raises:
+            FaultError, OSError: it cannot be made after all.
+        """
+
+    def make(self, fault: Fault, tell: Tell, start: Start) -> None:
+        """Break it.
+
+        Raises:
+            FaultError, OSError: a step failed; `undo` restores what was done until then.
+        """
+
+    def doubt(self, fault: Fault) -> str:
+        """Try, as the broker's user, whether it bites; returns why not, empty if it does."""
+
+    def undo(self, fault: Fault, start: Start) -> Healing:
+        """Bring everything back as it was.
+
+        Raises:
+            FaultError, OSError: a step failed; it may be run again.
+        """
+
+    def broken(self, fault: Fault) -> Broken:
+        """Return what the fault broke so far."""

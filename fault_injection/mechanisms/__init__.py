@@ -1,0 +1,1 @@
+"""What faults are made with: file operations, rules for calls, disks, processes."""

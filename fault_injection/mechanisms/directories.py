@@ -1,0 +1,200 @@
+"""What happens to disks while a broker is off: exchanged, replaced by an empty one, cloned.
+
+    swapped   two directories of the broker have changed places
+    emptied   an empty directory has taken the place, the full one lies aside
+    twin      `meta.properties` is a copy of another directory's, so two carry one id
+
+A broker that runs is stopped cleanly first and started again afterwards, both ways. Directories on
+one disk are renamed, those on disks of their own are mounted over each other.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from fault_injection import check, mounts, process_control
+from fault_injection.check import User
+from fault_injection.errors import FaultError
+from fault_injection.journal import Fault
+from fault_injection.kinds import FaultSpec
+from fault_injection.mechanism import Broken, Healing, Start, Target, Tell
+from fault_injection.mechanisms import file_operations
+from fault_injection.mechanisms.file_operations import META_PROPERTIES
+
+
+class Directories:
+    """The mechanism `directories`."""
+
+    def refusal(self, spec: FaultSpec, target: Target) -> str:
+        """Return why it cannot be made here."""
+        path, patient = target.path, target.patient
+        if patient is None:
+            return f"which broker has {path} is not known, name it with --broker and --dir"
+        if spec.kind == "emptied" and path.is_mount():
+            return f"{path} is a mount point; give a folder inside of it"
+        if spec.other is not None:
+            other = Path(os.path.realpath(spec.other))
+            if other == path:
+                return f"{path} is the same directory twice"
+            if not (other / META_PROPERTIES).is_file():
+                return f"{other} has no {META_PROPERTIES}"
+            if spec.kind == "swapped" and _must_mount(path, other) and os.geteuid() != 0:
+                return f"{path} and {other} are on two disks, which only root can exchange"
+        if not (path / META_PROPERTIES).is_file():
+            return f"{path} has no {META_PROPERTIES}"
+        return process_control.refusal(patient, must_run=False)
+
+    def prepare(self, spec: FaultSpec, target: Target, fault_id: int) -> dict[str, Any]:
+        """Return what lies where, and how the broker is started again."""
+        path, patient = target.path, target.patient
+        assert patient is not None
+        meta = path / META_PROPERTIES
+        found = meta.stat()
+        other = "" if spec.other is None else os.path.realpath(spec.other)
+        undo: dict[str, Any] = {
+            "inode": path.stat().st_ino,
+            "device": path.stat().st_dev,
+            "other": other,
+            "other_device": Path(other).stat().st_dev if other else None,
+            "other_inode": file_operations.inode(Path(other)) if other else None,
+            "replicas": sum("-" in entry.name and entry.is_dir() for entry in path.iterdir()),
+            "meta": meta.read_text("utf-8"),
+            "meta_mode": stat.S_IMODE(found.st_mode),
+            "meta_owner": [found.st_uid, found.st_gid],
+            "mode": stat.S_IMODE(path.stat().st_mode),
+            "owner": [path.stat().st_uid, path.stat().st_gid],
+            "was_running": patient.process is not None,
+        }
+        if spec.kind == "emptied":
+            undo["aside"] = _aside(path, fault_id)
+        if spec.kind == "swapped":
+            undo["by_mount"] = _must_mount(path, Path(other))
+            undo["aside"] = _aside(path, fault_id, mounted=undo["by_mount"])
+        if patient.process is not None:
+            undo["process"] = asdict(patient.process)
+            undo[process_control.RECIPE] = process_control.recipe(patient.process)
+        return undo
+
+    def make(self, fault: Fault, tell: Tell, start: Start) -> None:
+        """Stop the broker, change the directories, start it again."""
+        if fault.undo["was_running"]:
+            process_control.end(fault, cleanly=True)
+        path = fault.path
+        match fault.kind:
+            case "swapped":
+                _swap(path, Path(fault.undo["other"]), fault.undo)
+            case "emptied":
+                path.rename(fault.undo["aside"])
+                path.mkdir()
+                _give(path, fault.undo["mode"], fault.undo["owner"])
+            case _:
+                other = Path(fault.undo["other"]) / META_PROPERTIES
+                _write_meta(path, other.read_text("utf-8"), fault.undo)
+        if fault.undo["was_running"]:
+            start(fault)
+
+    def doubt(self, fault: Fault) -> str:
+        """Look at the directories as the broker's user."""
+        path, user = fault.path, User(fault.uid, fault.gid)
+        if fault.kind == "twin":
+            other = (Path(fault.undo["other"]) / META_PROPERTIES).read_bytes()
+            code = check.read_error(path / META_PROPERTIES, user, other)
+            return f"{path} does not carry the other's id ({os.strerror(code)})" if code else ""
+        expected = fault.undo["meta"].encode()
+        if check.read_error(path / META_PROPERTIES, user, expected) == 0:
+            return f"uid {user.uid} still finds the former {META_PROPERTIES} in {path}"
+        return ""
+
+    def undo(self, fault: Fault, start: Start) -> Healing:
+        """Stop the broker, bring all back to its place, start it again."""
+        running = process_control.running(fault)
+        if running is not None:
+            process_control.end_process(running, fault.patient, cleanly=True)
+        note = self._bring_back(fault)
+        if fault.undo["was_running"]:
+            start(fault)
+        return Healing(note=note)
+
+    def broken(self, fault: Fault) -> Broken:
+        """Return how many replicas lie in the directory."""
+        return Broken(what="replicas", count=fault.undo["replicas"])
+
+    def _bring_back(self, fault: Fault) -> str:
+        path, undo = fault.path, fault.undo
+        match fault.kind:
+            case "swapped":
+                _swap_back(path, Path(undo["other"]), undo)
+                return ""
+            case "emptied":
+                known = file_operations.Undo(inode=undo["inode"], modes={}, aside=undo["aside"])
+                return file_operations.move_back(fault, known)
+            case _:
+                _write_meta(path, undo["meta"], undo)
+                return ""
+
+
+def _must_mount(path: Path, other: Path) -> bool:
+    return path.stat().st_dev != other.stat().st_dev or path.is_mount() or other.is_mount()
+
+
+def _aside(path: Path, fault_id: int, *, mounted: bool = False) -> str:
+    folder = path.parent if mounted else file_operations.aside_folder(path)
+    aside = folder / f".{path.name}.jbod-fault-{fault_id}"
+    if os.path.lexists(aside):
+        raise FaultError(f"{aside}, where {path} would be moved, is there already")
+    return str(aside)
+
+
+def _swap(path: Path, other: Path, undo: dict[str, Any]) -> None:
+    aside = Path(undo["aside"])
+    if not undo["by_mount"]:
+        path.rename(aside)
+        other.rename(path)
+        aside.rename(other)
+        return
+    aside.mkdir()
+    for source, place in ((path, aside), (other, path), (aside, other)):
+        mounts.bind(source, place)
+
+
+def _swap_back(path: Path, other: Path, undo: dict[str, Any]) -> None:
+    aside = Path(undo["aside"])
+    if undo["by_mount"]:
+        for place, device in ((other, undo["other_device"]), (path, undo["device"])):
+            # Its own disk is seen again once what lies over it is gone.
+            if place.stat().st_dev != device:
+                mounts.unmount(place)
+        if aside.is_mount():
+            mounts.unmount(aside)
+        with suppress(FileNotFoundError):
+            aside.rmdir()
+        return
+    places = (path, other, aside)
+    found = {file_operations.inode(place): place for place in places}
+    if found.get(undo["inode"]) == other:
+        other.rename(aside)
+    if found.get(undo["other_inode"]) == path:
+        path.rename(other)
+    if file_operations.inode(aside) == undo["inode"]:
+        aside.rename(path)
+
+
+def _write_meta(directory: Path, text: str, undo: dict[str, Any]) -> None:
+    meta = directory / META_PROPERTIES
+    new = directory / f".{META_PROPERTIES}.jbod-fault"
+    new.unlink(missing_ok=True)
+    new.write_text(text, "utf-8")
+    _give(new, undo["meta_mode"], undo["meta_owner"])
+    new.rename(meta)
+
+
+def _give(path: Path, mode: int, owner: Sequence[int]) -> None:
+    if os.geteuid() == 0:
+        os.chown(path, owner[0], owner[1])
+    path.chmod(mode)

@@ -1,0 +1,279 @@
+"""Faults by ordinary file operations; files that are open already go on working.
+
+    permission       the directory keeps its place and loses all permissions
+    read-only-bits   chmod -R a-w: nothing below can be written, all can be read
+    file-in-place    the directory is moved aside, a regular file takes its place
+    deleted          the directory is moved aside, nothing takes its place
+
+A directory that is moved aside stays on its disk and keeps its inode; what was written to its path
+meanwhile is kept too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from fault_injection import check
+from fault_injection.check import User
+from fault_injection.errors import FaultError
+from fault_injection.journal import Fault
+from fault_injection.kinds import FaultSpec
+from fault_injection.mechanism import Broken, Healing, Start, Target, Tell
+
+WRITE_BITS = 0o222
+META_PROPERTIES = "meta.properties"
+_ATTEMPTS_MAX = 10
+"""How often the undoing clears a path that somebody keeps filling again."""
+_MOVING = ("file-in-place", "deleted")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undo:
+    """What such a fault has to be undone with.
+
+    Attributes:
+        inode: Inode number of the directory, which tells it from a later one at the same path.
+        modes: Permission bits by path relative to the directory, `.` itself included.
+        aside: Where the directory was moved to; empty for the kinds that leave it in its place.
+        marker: Content of the file that was put in its place, if one was.
+        replicas: How many replicas lay in it.
+    """
+
+    inode: int
+    modes: dict[str, int]
+    aside: str = ""
+    marker: str = ""
+    replicas: int = 0
+
+
+class FileOperations:
+    """The mechanism `files`."""
+
+    def refusal(self, spec: FaultSpec, target: Target) -> str:
+        """Return why it cannot be made here."""
+        path = target.path
+        if spec.kind in _MOVING and path.is_mount():
+            return (
+                f"{path} is a mount point, which can be neither renamed nor deleted; give a folder "
+                "inside of it"
+            )
+        user = User(target.uid, target.gid)
+        error = check.create_error(path, user)
+        if error:
+            return (
+                f"uid {user.uid} cannot create a file in {path} even before the fault "
+                f"({os.strerror(error)})"
+            )
+        return ""
+
+    def prepare(self, spec: FaultSpec, target: Target, fault_id: int) -> dict[str, Any]:
+        """Return what is needed to undo it."""
+        return asdict(prepare(spec.kind, target.path, fault_id))
+
+    def make(self, fault: Fault, tell: Tell, start: Start) -> None:
+        """Break the directory."""
+        make(fault, tell)
+
+    def doubt(self, fault: Fault) -> str:
+        """Try to create a file in it."""
+        if check.create_error(fault.path, User(fault.uid, fault.gid)):
+            return ""
+        return f"uid {fault.uid} can still create files in {fault.path}" + (
+            ", as root may everywhere" if fault.uid == 0 else ""
+        )
+
+    def undo(self, fault: Fault, start: Start) -> Healing:
+        """Bring the directory back as it was."""
+        return Healing(note=undo(fault))
+
+    def broken(self, fault: Fault) -> Broken:
+        """Return how many replicas or files it took."""
+        found = Undo(**fault.undo)
+        if fault.kind == "read-only-bits":
+            return Broken(what="files", count=len(found.modes))
+        return Broken(what="replicas", count=found.replicas)
+
+
+def prepare(kind: str, path: Path, fault_id: int) -> Undo:
+    """Return what is needed to undo a fault at `path`, changing nothing.
+
+    Raises:
+        FaultError: this kind cannot be made here.
+    """
+    found = path.stat()
+    modes = {".": stat.S_IMODE(found.st_mode)}
+    replicas = sum("-" in entry.name and entry.is_dir() for entry in path.iterdir())
+    if kind == "read-only-bits":
+        modes |= _modes_below(path)
+    if kind not in _MOVING:
+        return Undo(inode=found.st_ino, modes=modes, replicas=replicas)
+    aside = aside_folder(path) / f".{path.name}.jbod-fault-{fault_id}"
+    if os.path.lexists(aside):
+        raise FaultError(f"{aside}, where {path} would be moved, is there already")
+    marker = f"put here by jbod-fault {fault_id}\n" if kind == "file-in-place" else ""
+    return Undo(inode=found.st_ino, modes=modes, aside=str(aside), marker=marker, replicas=replicas)
+
+
+def make(fault: Fault, tell: Tell) -> None:
+    """Break the directory.
+
+    Raises:
+        OSError: a call failed; `undo` restores what was done until then.
+    """
+    known = Undo(**fault.undo)
+    match fault.kind:
+        case "permission":
+            fault.path.chmod(0)
+        case "read-only-bits":
+            _take_write_bits(fault.path, known.modes, tell)
+        case _:
+            Path(known.aside).parent.stat()
+            fault.path.rename(known.aside)
+            if known.marker:
+                _write_marker(fault.path, known)
+
+
+def undo(fault: Fault) -> str:
+    """Bring the directory back as it was.
+
+    Returns:
+        A note where there is something to tell, else an empty text.
+
+    Raises:
+        OSError: a call failed; `undo` may be run again.
+        FaultError: somebody keeps putting something in the directory's place.
+    """
+    known = Undo(**fault.undo)
+    if known.aside:
+        return move_back(fault, known)
+    if inode(fault.path) != known.inode:
+        shown = f"{known.modes['.']:04o}"
+        return f"{fault.path} is gone or another directory now, its mode had been {shown}"
+    _restore_modes(fault.path, known.modes)
+    return ""
+
+
+def _modes_below(path: Path) -> dict[str, int]:
+    return {str(entry.relative_to(path)): mode for entry, mode in _walk(path)}
+
+
+def _walk(path: Path) -> Iterator[tuple[Path, int]]:
+    """Yield files and directories below, each directory before its content; no links."""
+    for entry in sorted(path.iterdir()):
+        try:
+            mode = entry.lstat().st_mode
+            if stat.S_ISLNK(mode):
+                continue
+            yield entry, stat.S_IMODE(mode)
+            if stat.S_ISDIR(mode):
+                yield from _walk(entry)
+        except FileNotFoundError:
+            continue  # The broker goes on working, and removed it in between.
+
+
+def _take_write_bits(path: Path, known: dict[str, int], tell: Tell) -> None:
+    """Work from the top down: once a directory is read-only, its entries stay the same."""
+    path.chmod(known["."] & ~WRITE_BITS)
+    for entry, mode in _walk(path):
+        name = str(entry.relative_to(path))
+        if known.get(name) != mode:
+            tell({"modes": {name: mode}})
+        with contextlib.suppress(FileNotFoundError):
+            entry.chmod(mode & ~WRITE_BITS)
+
+
+def _restore_modes(path: Path, modes: dict[str, int]) -> None:
+    # The directory comes first: while it has no permissions, nothing below can be reached.
+    for name in sorted(modes, key=lambda name: (name != ".", name)):
+        with contextlib.suppress(FileNotFoundError):
+            (path / name).chmod(modes[name])
+
+
+def aside_folder(path: Path) -> Path:
+    """Return the nearest folder above on the same disk that is no log directory itself.
+
+    A server refuses to start when it finds an unknown folder in a log directory.
+    """
+    device = path.stat().st_dev
+    for folder in path.parents:
+        if folder.stat().st_dev != device:
+            break
+        if not (folder / META_PROPERTIES).exists():
+            return folder
+    raise FaultError(f"there is no folder on the same disk to move {path} to")
+
+
+def _write_marker(path: Path, known: Undo) -> None:
+    found = Path(known.aside).stat()
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+    try:
+        if os.geteuid() == 0:
+            os.fchown(fd, found.st_uid, found.st_gid)
+        os.write(fd, known.marker.encode())
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def move_back(fault: Fault, known: Undo) -> str:
+    """Bring a directory back that was moved aside; returns a note about what was in its place."""
+    aside = Path(known.aside)
+    if inode(aside) != known.inode:
+        if inode(fault.path) == known.inode:
+            return ""
+        return f"{fault.path} is gone, and so is {aside}, where it had been moved"
+    kept: list[str] = []
+    for _ in range(_ATTEMPTS_MAX):
+        _clear_place(fault, known, kept)
+        try:
+            aside.rename(fault.path)
+        except OSError as error:
+            # Somebody was faster and put something there again.
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                raise
+            continue
+        return f"what was written meanwhile is kept in {', '.join(kept)}" if kept else ""
+    raise FaultError(f"somebody keeps writing to {fault.path}; the directory is still in {aside}")
+
+
+def _clear_place(fault: Fault, known: Undo, kept: list[str]) -> None:
+    """Make room at the path; what is not ours is moved aside and never removed."""
+    if not os.path.lexists(fault.path) or _is_own_marker(fault.path, known):
+        fault.path.unlink(missing_ok=True)
+        return
+    with contextlib.suppress(OSError):
+        fault.path.rmdir()  # Only an empty directory lets itself be removed.
+        return
+    folder = Path(known.aside).parent
+    number = len(kept)
+    while True:
+        target = folder / f".{fault.path.name}.jbod-kept-{fault.fault_id}-{number}"
+        if not os.path.lexists(target):
+            break
+        number += 1
+    fault.path.rename(target)
+    kept.append(str(target))
+
+
+def _is_own_marker(path: Path, known: Undo) -> bool:
+    if not known.marker or path.is_symlink() or not path.is_file():
+        return False
+    # A marker may be torn when the injection was interrupted, even empty.
+    expected = known.marker.encode()
+    with path.open("rb") as file:
+        return expected.startswith(file.read(len(expected) + 1))
+
+
+def inode(path: Path) -> int | None:
+    """Return the inode number at a path; None where nothing is."""
+    try:
+        return path.lstat().st_ino
+    except (FileNotFoundError, NotADirectoryError):
+        return None

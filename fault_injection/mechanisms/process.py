@@ -1,0 +1,58 @@
+"""Faults of a broker's process: killed, stopped, restarted."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from fault_injection import process_control
+from fault_injection.journal import Fault
+from fault_injection.kinds import FaultSpec
+from fault_injection.mechanism import Broken, Healing, Start, Target, Tell
+
+
+class ProcessFaults:
+    """The mechanism `process`."""
+
+    def refusal(self, spec: FaultSpec, target: Target) -> str:
+        """Return why it cannot be made here."""
+        assert target.patient is not None
+        return process_control.refusal(target.patient, must_run=True)
+
+    def prepare(self, spec: FaultSpec, target: Target, fault_id: int) -> dict[str, Any]:
+        """Return the process and how it is started again."""
+        assert target.patient is not None
+        assert target.patient.process is not None
+        return {
+            "process": asdict(target.patient.process),
+            process_control.RECIPE: process_control.recipe(target.patient.process),
+        }
+
+    def make(self, fault: Fault, tell: Tell, start: Start) -> None:
+        """End the process."""
+        process_control.end(fault, cleanly=fault.kind != "kill")
+        if fault.kind == "restart":
+            start(fault)
+
+    def doubt(self, fault: Fault) -> str:
+        """Look whether the process is gone, and for `restart` whether there is another one."""
+        if process_control.is_struck_alive(fault):
+            return f"{fault.patient} still runs"
+        if fault.kind == "restart" and not process_control.runs_again(fault):
+            return f"{fault.patient} does not run again"
+        return ""
+
+    def undo(self, fault: Fault, start: Start) -> Healing:
+        """Start the broker unless it runs."""
+        if process_control.running(fault) is None:
+            start(fault)
+        return Healing()
+
+    def broken(self, fault: Fault) -> Broken:
+        """Return the one process."""
+        return Broken(
+            what="processes",
+            count=1,
+            first_ns=fault.injected_ns,
+            last_ns=fault.injected_ns,
+        )

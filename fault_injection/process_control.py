@@ -1,0 +1,112 @@
+"""Ends the broker that a fault strikes, and starts it again as it had been started before."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from dataclasses import asdict
+from typing import Any
+
+from fault_injection import processes
+from fault_injection.errors import FaultError
+from fault_injection.journal import Fault
+from fault_injection.mechanism import Patient
+from fault_injection.processes import Recipe
+from jbodlab.lab_state import ProcessState
+
+RECIPE = "recipe"
+"""Where a fault that ends a process keeps how it is started again."""
+
+STOP_DEADLINE_S = 30.0
+KILL_DEADLINE_S = 10.0
+START_DEADLINE_S = 10.0
+
+_KEPT = ("PATH", "HOME", "LANG", "TZ", "TMPDIR", "VIRTUAL_ENV", "LD_PRELOAD", "LD_LIBRARY_PATH")
+_KEPT_BEGINNINGS = ("LC_", "PYTHON", "JBODLAB_", "XDG_", "JAVA", "KAFKA", "LOG_DIR")
+
+
+def refusal(patient: Patient, *, must_run: bool) -> str:
+    """Return why the process of a broker cannot be ended and started again; empty if it can."""
+    if patient.process is None:
+        return f"{patient.name} does not run" if must_run else ""
+    try:
+        owner = processes.recipe(patient.process).uid
+    except OSError as error:
+        return f"the process of {patient.name} cannot be looked at ({error.strerror})"
+    if os.geteuid() not in (0, owner):
+        return f"{patient.name} runs as uid {owner}, and this is uid {os.geteuid()}"
+    return ""
+
+
+def recipe(process: ProcessState) -> dict[str, Any]:
+    """Return how a process is started again, as a journal keeps it.
+
+    A journal can be read by others: of the environment it has what servers need, no secrets that
+    somebody had in the shell.
+    """
+    found = processes.recipe(process)
+    kept = {
+        name: value
+        for name, value in found.environment.items()
+        if name in _KEPT or name.startswith(_KEPT_BEGINNINGS)
+    }
+    return {**asdict(found), "environment": kept}
+
+
+def end(fault: Fault, *, cleanly: bool) -> None:
+    """End the process that a fault names.
+
+    Raises:
+        FaultError: it has not ended within the deadline.
+    """
+    end_process(ProcessState(**fault.undo["process"]), fault.patient, cleanly=cleanly)
+
+
+def end_process(process: ProcessState, name: str, *, cleanly: bool) -> None:
+    """End a process, by SIGTERM or by SIGKILL.
+
+    Raises:
+        FaultError: it has not ended within the deadline.
+    """
+    deadline_s = STOP_DEADLINE_S if cleanly else KILL_DEADLINE_S
+    processes.send(process, signal.SIGTERM if cleanly else signal.SIGKILL)
+    if processes.wait_ended([process], deadline_s):
+        raise FaultError(f"{name} has not ended within {deadline_s:g} s")
+
+
+def is_struck_alive(fault: Fault) -> bool:
+    """Return whether the very process still runs that the fault has struck."""
+    return processes.is_alive(ProcessState(**fault.undo["process"]))
+
+
+def running(fault: Fault) -> ProcessState | None:
+    """Return the process that runs the broker now, whoever started it; None if none does."""
+    known = fault.undo.get(RECIPE)
+    return None if known is None else processes.with_command(known["command"])
+
+
+def runs_again(fault: Fault) -> bool:
+    """Wait until there is a process of the broker; returns whether there is."""
+    end_s = time.monotonic() + START_DEADLINE_S
+    while running(fault) is None:
+        if time.monotonic() > end_s:
+            return False
+        time.sleep(processes.POLL_S)
+    return True
+
+
+def start(fault: Fault) -> None:
+    """Start the broker again, unless it runs.
+
+    Raises:
+        FaultError: it is not known how, or that failed.
+    """
+    known = fault.undo.get(RECIPE)
+    if known is None:
+        raise FaultError(f"it is not known how {fault.patient or fault.path} was started")
+    try:
+        if running(fault) is None:
+            processes.start(Recipe(**known))
+    except OSError as error:
+        raise FaultError(f"{fault.patient} could not be started: {error}") from error

@@ -1,0 +1,96 @@
+"""Finds what a fault shall strike among the clusters that are written down on this machine."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from fault_injection import processes
+from fault_injection.errors import FaultError
+from fault_injection.mechanism import Patient
+from fault_injection.preload.control import RULES_VARIABLE
+from jbodlab import lab_state
+from jbodlab.errors import DecodeError
+from jbodlab.lab_state import ClusterState, NodeState, ProcessState
+
+RULES_BY_VARIABLE = "JBODLAB_FAULT_RULES_BY"
+"""Names who carries out the rules that a process follows, in its environment."""
+
+
+def cluster(state_dir: Path, name: str) -> ClusterState:
+    """Return what is written about a cluster.
+
+    Raises:
+        FaultError: nothing is, or it cannot be read.
+    """
+    file = lab_state.cluster_file(state_dir, name)
+    try:
+        return lab_state.from_json(file.read_text("utf-8"))
+    except FileNotFoundError:
+        raise FaultError(f"no cluster named {name} is up, {file} is not there") from None
+    except (OSError, DecodeError) as error:
+        raise FaultError(f"cannot read {file}: {error}") from error
+
+
+def broker(state: ClusterState, broker_id: int) -> NodeState:
+    """Return a broker of a cluster.
+
+    Raises:
+        FaultError: there is none with this id.
+    """
+    for node in state.brokers:
+        if node.node_id == broker_id:
+            return node
+    known = ", ".join(str(node.node_id) for node in state.brokers)
+    raise FaultError(f"cluster {state.name} has the brokers {known}, not {broker_id}")
+
+
+def log_dir(node: NodeState, wanted: str) -> str:
+    """Return a log directory of a broker by its number from 1, or by its path.
+
+    Raises:
+        FaultError: it has none such.
+    """
+    if wanted.isdecimal():
+        number = int(wanted)
+        if not 1 <= number <= len(node.log_dirs):
+            raise FaultError(
+                f"broker {node.node_id} has log directories 1 to {len(node.log_dirs)}, not {number}"
+            )
+        return node.log_dirs[number - 1]
+    path = str(Path(wanted))
+    if path not in node.log_dirs:
+        raise FaultError(f"{path} is none of broker {node.node_id}'s: {', '.join(node.log_dirs)}")
+    return path
+
+
+def patient(node: NodeState) -> Patient:
+    """Return a broker as faults know it, asking its process what rules it follows."""
+    process = running(node)
+    found = {} if process is None else processes.variables(process.pid)
+    rules = found.get(RULES_VARIABLE)
+    return Patient(
+        name=f"broker-{node.node_id}",
+        folder=Path(node.metadata_log_dir).parent.parent,
+        log_dirs=tuple(map(Path, node.log_dirs)),
+        process=process,
+        rules=Path(rules) if rules else None,
+        rules_by=found.get(RULES_BY_VARIABLE, "preload"),
+    )
+
+
+def patient_with(state_dir: Path, given: str) -> Patient | None:
+    """Return the broker that has a log directory; None where no known cluster has it."""
+    path = os.path.realpath(given)
+    for file in sorted((state_dir / "clusters").glob("*.json")):
+        for node in cluster(state_dir, file.stem).brokers:
+            if path in map(os.path.realpath, node.log_dirs):
+                return patient(node)
+    return None
+
+
+def running(node: NodeState) -> ProcessState | None:
+    """Return the process that runs a node, found anew where somebody else started it."""
+    if node.process is not None and processes.is_alive(node.process):
+        return node.process
+    return processes.with_argument(node.properties_file) if node.properties_file else None

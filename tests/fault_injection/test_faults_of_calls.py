@@ -1,0 +1,240 @@
+"""Faults below system calls, the same for whoever carries their rules out.
+
+The patient is a process that makes calls when told to; it stands for a broker with two directories.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fault_injection import kinds, notify, operations, process_control, processes, registry
+from fault_injection.errors import FaultError
+from fault_injection.journal import Fault, Journal, open_journal
+from fault_injection.mechanism import Patient as Broker
+from fault_injection.mechanism import Target
+from fault_injection.preload import Control
+from tests.fault_injection.patient import DEADLINE_S, REPOSITORY, SERVER_UID, Patient
+
+pytestmark = pytest.mark.process
+
+
+class Bed:
+    """A patient with two directories, and the journal of its faults."""
+
+    def __init__(self, mechanism: str, folder: Path, control: Control, patient: Patient) -> None:
+        self.mechanism = mechanism
+        self.patient = patient
+        self.control = control
+        self.journal = folder / "faults.jsonl"
+        self.d1, self.d2 = patient.directory(f"{folder}/d1"), patient.directory(f"{folder}/d2")
+        self.broker = Broker(
+            name="broker-1",
+            folder=folder,
+            log_dirs=(self.d1, self.d2),
+            process=processes.find(patient.pid),
+            rules=control.path,
+            rules_by=mechanism,
+        )
+
+    @property
+    def target(self) -> Target:
+        return operations.directory_target(str(self.d1), None, self.broker)
+
+    def inject(self, kind: str, **words: object) -> Fault:
+        spec = kinds.spec(kind, {key.removesuffix("_"): value for key, value in words.items()})
+        with open_journal(self.journal) as journal:
+            return operations.inject(
+                spec, self.target, journal, start=process_control.start, set_timer=no_timer
+            )
+
+    def heal(self, fault: Fault) -> Fault:
+        with open_journal(self.journal) as journal:
+            operations.heal(fault.fault_id, journal, start=process_control.start)
+            return journal.faults[fault.fault_id]
+
+
+def no_timer(fault: Fault, journal: Journal) -> None:
+    pass
+
+
+@pytest.fixture(params=["preload", "notify"])
+def bed(request: pytest.FixtureRequest) -> Iterator[Bed]:
+    if request.param == "preload" and shutil.which("cc") is None:
+        pytest.skip("there is no C compiler")
+    if request.param == "notify" and notify.refusal():
+        pytest.skip(notify.refusal())
+    folder = Path(tempfile.mkdtemp(prefix="jbod-fault-test-"))
+    folder.chmod(0o755)
+    if os.geteuid() == 0:
+        os.chown(folder, SERVER_UID, SERVER_UID)
+    control = Control.create(folder / "rules")
+    if request.param == "preload":
+        patient = Patient(folder, control.environment())
+    else:
+        variables = notify.environment(control, notify.CLASSES_MAX)
+        variables["PYTHONPATH"] = str(REPOSITORY)
+        patient = Patient(folder, variables, notify.launcher(notify.CLASSES_MAX))
+    try:
+        yield Bed(request.param, folder, control, patient)
+    finally:
+        control.clear()
+        patient.kill()
+        shutil.rmtree(folder)
+
+
+# Kind and words, a call that breaks in the mechanism's view and one that does not.
+BITES = [
+    pytest.param("eio", {}, {"create": 5, "fsync": 5, "pwrite": 5, "unlink": 5}, id="eio"),
+    pytest.param("eio", {"calls": "sync"}, {"fsync": 5, "create": 0, "pwrite": 0}, id="sync"),
+    pytest.param("eio", {"errno": "ESTALE", "calls": ["create"]}, {"create": 116}, id="errno"),
+    pytest.param(
+        "eio",
+        {"files": "*.index", "calls": "sync"},
+        {"fsync_index": 5, "fsync": 0},
+        id="files",
+    ),
+    pytest.param(
+        "read-only", {}, {"create": 30, "pwrite": 30, "rename": 30, "fsync": 0}, id="read-only"
+    ),
+    pytest.param("full", {}, {"create": 28, "pwrite": 28, "fsync": 0, "unlink": 0}, id="full"),
+]
+
+
+@pytest.mark.parametrize(("kind", "words", "calls"), BITES)
+def test_a_fault_breaks_its_calls_of_its_directory_and_heals(
+    bed: Bed, kind: str, words: dict[str, object], calls: dict[str, int]
+) -> None:
+    fault = bed.inject(kind, **words)
+
+    assert {call: bed.patient.error(call, bed.d1) for call in calls} == calls
+    assert {bed.patient.error(call, bed.d2) for call in calls} == {0}
+
+    healed = bed.heal(fault)
+    assert {bed.patient.error(call, bed.d1) for call in calls} == {0}
+    assert (fault.mechanism, fault.state, healed.state) == (bed.mechanism, "proved", "healed")
+
+
+def test_a_fault_counts_what_it_broke_in_the_patient_and_not_its_proof(bed: Bed) -> None:
+    fault = bed.inject("eio", calls="sync")
+    assert operations.broken(fault).count == 0
+    bed.patient.error("fsync", bed.d1)
+    bed.patient.error("fsync", bed.d1)
+
+    found = operations.broken(fault)
+    assert (found.what, found.count, found.seen) == ("calls", 2, 2)
+    assert found.first_ns is not None
+    assert fault.proved_ns is not None
+    assert fault.proved_ns <= found.first_ns
+
+    healed = bed.heal(fault)
+    other = bed.inject("eio", calls="sync")
+    assert operations.broken(healed) == found
+    assert operations.broken(other).count == 0
+
+
+def test_slow_calls_take_longer(bed: Bed) -> None:
+    fault = bed.inject("slow", delay="120ms", calls="sync")
+
+    slow = bed.patient.order("fsync", bed.d1).outcome()
+    fast = bed.patient.order("fsync", bed.d2).outcome()
+    bed.heal(fault)
+
+    assert slow.errno == 0
+    assert slow.ended_ns - slow.begun_ns >= 114e6
+    assert fast.ended_ns - fast.begun_ns < slow.ended_ns - slow.begun_ns
+
+
+def test_a_hang_ends_when_it_is_healed(bed: Bed) -> None:
+    fault = bed.inject("hang", for_="10m")
+    call = bed.patient.order("fsync", bed.d1)
+    end = time.monotonic() + DEADLINE_S
+    while operations.broken(fault).count == 0:
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+    assert call.answer.empty()
+    bed.heal(fault)
+    assert call.outcome().errno == 0
+
+
+@pytest.mark.parametrize("kind", ["eio", "hang"])
+def test_a_fault_ends_after_its_length_without_anybody(bed: Bed, kind: str) -> None:
+    fault = bed.inject(kind, for_="3s")
+    outcome = bed.patient.order("fsync", bed.d1).outcome()
+    assert outcome.errno == (5 if kind == "eio" else 0)
+
+    end = time.monotonic() + DEADLINE_S
+    while time.monotonic_ns() < (fault.until_ns or 0):
+        assert time.monotonic() < end
+        time.sleep(0.005)
+    assert bed.patient.error("fsync", bed.d1) == 0
+
+
+def test_several_faults_of_one_directory_are_healed_in_any_order(bed: Bed) -> None:
+    sync = bed.inject("eio", calls="sync")
+    create = bed.inject("eio", calls="create", errno="ENOSPC")
+
+    bed.heal(sync)
+
+    assert (bed.patient.error("fsync", bed.d1), bed.patient.error("create", bed.d1)) == (0, 28)
+    bed.heal(create)
+    assert bed.control.in_force == []
+
+
+def test_a_fault_whose_injector_died_is_healed_from_the_journal(bed: Bed) -> None:
+    fault = bed.inject("eio")
+    text = bed.journal.read_text().splitlines()
+    # As if the power had gone before its effect was written down.
+    bed.journal.write_text(text[0] + "\n")
+
+    bed.heal(fault)
+
+    assert bed.patient.error("fsync", bed.d1) == 0
+
+
+def test_what_a_mechanism_does_not_see_is_refused_before_anything_is_touched(bed: Bed) -> None:
+    if bed.mechanism == "preload":
+        pytest.skip("the library sees all calls")
+    bed.control.traps(notify.DEFAULT_CLASSES)
+
+    with pytest.raises(FaultError, match="does not see calls of read, write"):
+        bed.inject("eio", calls="read,write,sync", mechanism="notify")
+
+    assert bed.control.in_force == []
+    assert not bed.journal.read_text()
+
+
+def test_a_fault_that_does_not_bite_is_undone(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    mechanism = registry.MECHANISMS[bed.mechanism]
+    monkeypatch.setattr(type(mechanism), "doubt", lambda *_: "it does not")
+
+    with pytest.raises(FaultError, match="the fault does not bite and was undone: it does not"):
+        bed.inject("eio")
+
+    assert bed.control.in_force == []
+
+
+def test_a_broker_that_follows_no_rules_is_refused(bed: Bed) -> None:
+    other = Broker(name="broker-9", folder=bed.d2, log_dirs=(bed.d1,), process=None)
+    target = operations.directory_target(str(bed.d1), None, other)
+
+    found = registry.check(kinds.spec("slow"), target)
+
+    assert found == (
+        "preload: broker-9 was not started with faults by preload; "
+        "notify: broker-9 was not started with faults by notify"
+    )
+
+
+def test_errno_of_a_broken_call_is_the_one_that_was_asked_for(bed: Bed) -> None:
+    bed.inject("eio", calls="rename", errno=errno.EDQUOT)
+
+    assert bed.patient.error("rename", bed.d1) == errno.EDQUOT
