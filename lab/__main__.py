@@ -1,7 +1,13 @@
 """jbodlab: a whole cluster on this machine, to be used, broken, and thrown away.
 
     jbodlab demo [--keep] [--output DIR] [--no-spark]
-    jbodlab up | status | down [--name NAME]
+    jbodlab up [--brokers N] [--disks N] [--size MIB] [--kind folder|tmpfs|loop] [--port-base PORT]
+    jbodlab status | down [--name NAME]
+    jbodlab start | stop | kill | restart BROKER ...
+    jbodlab inject KIND broker-1/2 [--for 20s] ... | heal [--revive]
+    jbodlab list | logs [-f] | replay | completion bash
+    jbodlab run --fail broker-1/2 -- COMMAND
+    jbodlab rehearse PLAN [--output DIR] [--repeat N] [--against kafka] [--junit FILE]
 
 Exit codes: 0 done (`down` also where nothing ran); 1 failed, or for `status` not healthy; 130 after
 Ctrl-C.
@@ -11,28 +17,35 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from fault_injection import kinds
 from jbodlab import lab_state
 from jbodlab.command_line import Parser
 from jbodlab.lab_state import ClusterState
+from lab import commands
+from lab.cluster import disks
+from lab.commands import arguments
 from lab.errors import LabError
 from lab.interrupts import Interrupts
+from lab.rehearsal.arguments import add_arguments as add_rehearse_arguments
+from lab.state_files import StateFiles
 
 DEMO_NAME = "demo"
 INTERRUPTED = 130
 COUNT_MAX = 100_000
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,40}")
+PORT_MAX = 65_535
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     interrupts = Interrupts()
-    options = _parser().parse_args(argv)
+    parser = _parser()
+    options = parser.parse_args(argv)
+    options.parser = parser
     interrupts.install()
     # The servers' user must be able to enter the folders that are made here.
     os.umask(0o022)
@@ -44,6 +57,12 @@ def main(argv: Sequence[str] | None = None) -> int:
                 return _status(options)
             case "down":
                 return _down(options, interrupts)
+            case "rehearse":
+                from lab.rehearsal import command
+
+                return command.run(options, interrupts)
+            case command if command in commands.TABLE:
+                return commands.run(options, interrupts)
             case _:
                 from lab import demo
 
@@ -62,38 +81,63 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog="jbodlab", description="A Kafka-compatible cluster on this machine.")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    demo = commands.add_parser(
+    known = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    demo = known.add_parser(
         "demo", help="start a cluster, break a disk, show what happens, stop", allow_abbrev=False
     )
     demo.add_argument("--keep", action="store_true", help="leave the cluster running at the end")
     demo.add_argument("--output", metavar="DIR", type=Path, help="where results are kept")
     demo.add_argument("--no-spark", action="store_true", help="leave the replay with Spark out")
-    up = commands.add_parser("up", help="start a cluster and leave it running", allow_abbrev=False)
+    up = known.add_parser("up", help="start a cluster and leave it running", allow_abbrev=False)
     up.add_argument("--brokers", type=_count, default=3, metavar="N", help="default: 3")
-    up.add_argument("--log-dirs", type=_count, default=3, metavar="N", help="each (default: 3)")
-    status = commands.add_parser(
+    up.add_argument(
+        "--disks",
+        "--log-dirs",
+        type=_count,
+        default=3,
+        metavar="N",
+        help="of each broker, with a log directory each (default: 3)",
+    )
+    up.add_argument(
+        "--kind", choices=disks.KINDS, help="what disks are (default: tmpfs where root may mount)"
+    )
+    up.add_argument(
+        "--port-base", type=_port, metavar="PORT", help="the controller's; then brokers"
+    )
+    up.add_argument(
+        "--mechanism",
+        choices=("auto", "preload", "notify", "none"),
+        default="auto",
+        help="what can break single calls of the brokers (default: the first that can)",
+    )
+    status = known.add_parser(
         "status", help="show brokers, directories and leaders", allow_abbrev=False
     )
-    down = commands.add_parser("down", help="end a cluster and remove it", allow_abbrev=False)
+    down = known.add_parser("down", help="end a cluster and remove it", allow_abbrev=False)
+    down.add_argument("--yes", action="store_true", help="do not ask, though records are lost")
+    commands.add_commands(known)
+    rehearse = known.add_parser(
+        "rehearse", help="let a plan of faults happen under load, and judge it", allow_abbrev=False
+    )
+    add_rehearse_arguments(rehearse)
     for command in (up, demo):
         command.add_argument(
             "--uid", type=int, help="user of the servers, where this is root (default: 1500)"
         )
         command.add_argument(
-            "--disk-mb", type=_count, default=512, metavar="N", help="size of a disk (default: 512)"
+            "--size",
+            "--disk-mb",
+            type=_mebibytes,
+            dest="disk_mb",
+            default=512,
+            metavar="SIZE",
+            help="of a disk, such as 256MiB; a number is MiB (default: 512)",
         )
         command.add_argument(
             "--plain-folders", action="store_true", help="disks are folders, not mounts"
         )
     for command in (up, status, down):
-        command.add_argument(
-            "--name",
-            type=_name,
-            default=lab_state.DEFAULT_NAME,
-            help=f"name of the cluster (default: {lab_state.DEFAULT_NAME}; the demo's: "
-            f"{DEMO_NAME})",
-        )
+        arguments.common(command)
     return parser
 
 
@@ -103,62 +147,78 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _name(text: str) -> str:
-    if not _NAME.fullmatch(text):
-        raise argparse.ArgumentTypeError("letters, digits, - and _, at most 41 of them")
-    return text
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= PORT_MAX):
+        raise argparse.ArgumentTypeError(f"{text!r} is no port from 1 to {PORT_MAX}")
+    return int(text)
+
+
+def _mebibytes(text: str) -> int:
+    if text.isascii() and text.isdecimal():
+        return _count(text)
+    try:
+        return max(1, kinds.size_bytes(text) >> 20)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _up(options: argparse.Namespace, interrupts: Interrupts) -> int:
     from lab import up_and_down
     from lab.cluster import programs
-    from lab.state_files import StateFiles
 
     user = programs.server_user(options.uid)
     files = StateFiles.open()
     with files.lock(options.name):
-        up_and_down.make_room(options.name, files, print)
+        up_and_down.make_room(options.name, files, _tell_nobody if options.json else print)
         shape = up_and_down.Shape(
             brokers=options.brokers,
-            log_dirs=options.log_dirs,
+            log_dirs=options.disks,
             disk_mb=options.disk_mb,
-            mounts=not options.plain_folders,
+            kind=disks.FOLDER if options.plain_folders else options.kind,
+            port_base=options.port_base,
+            mechanism=options.mechanism,
         )
-        state = up_and_down.up(options.name, user, shape, files, interrupts, print)
+        tell = _tell_nobody if options.json else print
+        state = up_and_down.up(options.name, user, shape, files, interrupts, tell)
         with interrupts.deferred():
             state = replace(state, owner=None)
             files.write(state)
-    _print_hints(state)
+    if options.json:
+        print(lab_state.to_json(state))
+    else:
+        _print_hints(state)
     return 0
+
+
+def _tell_nobody(_line: str) -> None:
+    """Say nothing: what is printed shall be JSON alone."""
 
 
 def _print_hints(state: ClusterState) -> None:
     named = "" if state.name == lab_state.DEFAULT_NAME else f" --name {state.name}"
     print(f"\nbootstrap.servers={state.bootstrap}\n")
     print(f"look:   jbodlab status{named}")
-    print(f"break:  jbod-fault inject chmod000 --broker 1 --dir 1{named}")
-    print("heal:   jbod-fault heal --all")
+    print(f"break:  jbodlab inject permission broker-1/1{named}")
+    print(f"heal:   jbodlab heal --revive{named}")
     print(f"end:    jbodlab down{named}")
 
 
 def _status(options: argparse.Namespace) -> int:
     from lab import status
-    from lab.state_files import StateFiles
+    from lab.commands import clusters
 
-    state = StateFiles.open().read(options.name)
-    if state is None:
-        raise LabError(f"no cluster named {options.name} is up")
-    healthy, text = status.report(state)
-    print(text)
-    return 0 if healthy else 1
+    files = StateFiles.open()
+    found = status.look(clusters.read(files, options.name), lab_state.journal_file(files.directory))
+    clusters.show(options.json, found.to_json(), found.text())
+    return 0 if found.is_healthy else 1
 
 
 def _down(options: argparse.Namespace, interrupts: Interrupts) -> int:
     from lab import up_and_down
-    from lab.state_files import StateFiles
 
     files = StateFiles.open()
     problems: list[str] = []
+    _ask(options, files)
     with interrupts.deferred():
         with files.lock(options.name):
             if files.read(options.name) is None and not files.root(options.name).exists():
@@ -171,6 +231,24 @@ def _down(options: argparse.Namespace, interrupts: Interrupts) -> int:
     for problem in problems:
         print(f"jbodlab: {problem}", file=sys.stderr)
     return 1 if problems else 0
+
+
+def _ask(options: argparse.Namespace, files: StateFiles) -> None:
+    """Ask before records are deleted that nobody can make again; the demo's anybody can."""
+    from lab import up_and_down
+
+    state = files.read(options.name)
+    if state is None or options.yes or options.name == DEMO_NAME:
+        return
+    count, size = up_and_down.records_kept(state)
+    if not size:
+        return
+    question = f"{count} partitions with {size:,} bytes of records would be deleted"
+    if not sys.stdin.isatty():
+        raise LabError(f"{question}; say --yes to end cluster {options.name} all the same")
+    print(f"{question}. End cluster {options.name}? [y/N] ", end="", flush=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise LabError(f"cluster {options.name} goes on")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from jbodlab.lab_state import ClusterState
 from lab import replay, up_and_down
-from lab.cluster import processes, programs
+from lab.cluster import disks, processes, programs
 from lab.errors import LabError
 from lab.interrupts import Interrupts
 from lab.results import Results, keep_faults, keep_folders, keep_metadata, make_folder
@@ -26,7 +26,9 @@ def run(options: argparse.Namespace, name: str, interrupts: Interrupts) -> int:
     """
     _check_requirements(with_spark=not options.no_spark)
     user = programs.server_user(options.uid)
-    shape = up_and_down.Shape(disk_mb=options.disk_mb, mounts=not options.plain_folders)
+    shape = up_and_down.Shape(
+        disk_mb=options.disk_mb, kind=disks.FOLDER if options.plain_folders else None
+    )
     files = StateFiles.open()
     screen = Screen()
     began = time.monotonic()

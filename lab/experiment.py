@@ -12,15 +12,16 @@ from lab import failover, traffic, verdict
 from lab.errors import LabError
 from lab.failover import Failover
 from lab.screen import Screen, Tone
-from lab.traffic import Consumer, Producer
+from lab.traffic import ConsumerGroup, Producer
 from lab.verdict import Verdict
 from lab.watch import Target
 
 TOPIC = "demo"
 PARTITIONS, REPLICATION_FACTOR, MIN_ISR = 6, 3, 2
 RATE_PER_S = 500
+CONSUMERS = 2
 BEFORE_FAULT_S = 3.0
-WARM_UP_S = 10.0
+WARM_UP_S = 20.0
 """Longest wait for the first acknowledgements."""
 CONSUMER_PATIENCE_S = 10.0
 """Time without a message after which the consumer believes that no more will come."""
@@ -35,6 +36,11 @@ class Outcome:
     verdict: Verdict
     longest_gap_ms: float
     longest_partition_gap_ms: float
+    longest_consumed_gap_ms: float
+    """As the group of consumers saw it."""
+    seen_twice: int
+    """Messages that the group was given again, as they were not committed."""
+    rebalances: int
     new_leader_ms: float
     unacknowledged: int
 
@@ -68,6 +74,9 @@ class Outcome:
                 "first_ack_ms": {str(p): since_ms(a.at_ns) for p, a in seen.first_acks.items()},
                 "longest_gap_ms": round(self.longest_gap_ms, 3),
                 "longest_partition_gap_ms": round(self.longest_partition_gap_ms, 3),
+                "longest_consumed_gap_ms": round(self.longest_consumed_gap_ms, 3),
+                "seen_twice": self.seen_twice,
+                "rebalances": self.rebalances,
                 "unacknowledged": self.unacknowledged,
                 **asdict(self.verdict),
             },
@@ -94,14 +103,15 @@ def run(state: ClusterState, state_dir: Path, screen: Screen) -> Outcome:
         f"min.insync.replicas {MIN_ISR}"
     )
     producer = Producer(bootstrap, TOPIC, PARTITIONS, RATE_PER_S)
-    consumer = Consumer(bootstrap, TOPIC, PARTITIONS)
+    group = ConsumerGroup(bootstrap, TOPIC, CONSUMERS)
     producer.start()
-    consumer.start()
+    group.start()
     try:
         screen.detail(
-            f"idempotent producer with acks=all, {RATE_PER_S} messages/s; consumer by assignment"
+            f"idempotent producer with acks=all, {RATE_PER_S} messages/s; {CONSUMERS} consumers in "
+            "a group"
         )
-        _warm_up(producer)
+        warm_up(producer, group, PARTITIONS)
         time.sleep(BEFORE_FAULT_S)
         target = failover.choose_target(state, TOPIC)
         screen.detail(f"{len(producer.acks)} messages acknowledged so far")
@@ -109,25 +119,34 @@ def run(state: ClusterState, state_dir: Path, screen: Screen) -> Outcome:
         seen = failover.run(state, target, producer, state_dir, screen)
         producer.stop()
         producer.join()
-        consumer.finish(_ends(producer), CONSUMER_PATIENCE_S)
-        consumer.join()
+        group.finish(ends(producer), CONSUMER_PATIENCE_S)
+        group.join()
     finally:
         producer.abort()
-        consumer.stop()
-        for thread in (producer, consumer):
-            thread.join(JOIN_TIMEOUT_S)
-    outcome = _outcome(seen, producer, consumer)
+        group.stop()
+        for work in (producer, group):
+            work.join(JOIN_TIMEOUT_S)
+    outcome = _outcome(seen, producer, group)
     _print(outcome, producer, screen)
     return outcome
 
 
-def _warm_up(producer: Producer) -> None:
+def warm_up(producer: Producer, group: ConsumerGroup, partitions: int) -> None:
+    """Wait until every partition has acknowledged a message that the group was given.
+
+    Raises:
+        LabError: one has not in time.
+    """
     deadline = time.monotonic() + WARM_UP_S
-    while len({ack.partition for ack in producer.acks}) < PARTITIONS:
+    while any(
+        len({each.partition for each in seen}) < partitions
+        for seen in (list(producer.acks), list(group.messages))
+    ):
         if time.monotonic() > deadline:
             reasons = ", ".join(sorted(set(producer.failures))) or "no answer"
             raise LabError(
-                f"after {WARM_UP_S:.0f} s not every partition has acknowledged a message: {reasons}"
+                f"after {WARM_UP_S:.0f} s not every partition has acknowledged a message that the "
+                f"group was given: {reasons}"
             )
         time.sleep(0.05)
 
@@ -141,23 +160,26 @@ def _fault_heading(target: Target) -> str:
     )
 
 
-def _ends(producer: Producer) -> dict[int, int]:
+def ends(producer: Producer) -> dict[int, int]:
     """Return, for each partition, the offset after the last acknowledged message."""
-    ends: dict[int, int] = {}
+    found: dict[int, int] = {}
     for ack in producer.acks:
-        ends[ack.partition] = max(ends.get(ack.partition, 0), ack.offset + 1)
-    return ends
+        found[ack.partition] = max(found.get(ack.partition, 0), ack.offset + 1)
+    return found
 
 
-def _outcome(seen: Failover, producer: Producer, consumer: Consumer) -> Outcome:
+def _outcome(seen: Failover, producer: Producer, group: ConsumerGroup) -> Outcome:
     last_leader_ns = max(sighting.at_ns for sighting in seen.leader_seen.values())
     return Outcome(
         seen=seen,
-        verdict=verdict.judge(producer.acks, consumer.messages),
+        verdict=verdict.judge(producer.acks, group.messages),
         longest_gap_ms=verdict.longest_gap_ms(producer.acks, after_ns=seen.fault_ns),
         longest_partition_gap_ms=verdict.longest_partition_gap_ms(
             producer.acks, after_ns=seen.fault_ns
         ),
+        longest_consumed_gap_ms=verdict.longest_gap_ms(group.messages, after_ns=seen.fault_ns),
+        seen_twice=verdict.seen_twice(group.messages),
+        rebalances=group.rebalances(after_ns=seen.fault_ns),
         new_leader_ms=(last_leader_ns - seen.fault_ns) / 1e6,
         unacknowledged=len(producer.failures) + producer.unanswered,
     )
@@ -186,4 +208,12 @@ def _print(outcome: Outcome, producer: Producer, screen: Screen) -> None:
     screen.detail(
         f"the same within one partition                     "
         f"{outcome.longest_partition_gap_ms:>6.0f} ms"
+    )
+    screen.detail(
+        f"longest gap between messages of the consumer group "
+        f"{outcome.longest_consumed_gap_ms:>7.0f} ms"
+    )
+    screen.detail(
+        f"the group rebalanced {outcome.rebalances} times, and was given {outcome.seen_twice} "
+        "messages twice"
     )

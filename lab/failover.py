@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fault_injection.journal import FaultError
+from fault_injection.errors import FaultError
 from jbodlab import lab_state
 from jbodlab.ids import TopicPartition
 from jbodlab.lab_state import ClusterState, NodeState
 from lab import up_and_down, verdict
-from lab.cluster import questions
-from lab.cluster.faults import Faults
+from lab.cluster import Cluster, questions
 from lab.errors import LabError
 from lab.screen import Screen, Tone
 from lab.traffic import Producer
@@ -29,7 +28,7 @@ CALM_S = 2.0
 HOLD_BACK_NS = 60_000_000
 """How much later sightings are shown: they come from several sides, and are put in order first."""
 ASK_TIMEOUT_S = 5.0
-FAULT_KIND = "chmod000"
+FAULT_KIND = "permission"
 
 
 @dataclass(slots=True)
@@ -90,7 +89,7 @@ def run(
     watch = Watch(state, target)
     watch.start()
     try:
-        failover = Failover(target=target, fault_ns=_inject(target, state_dir))
+        failover = Failover(target=target, fault_ns=_inject(state, target, state_dir))
         screen.moment(0, f"fault injected: chmod 000 {target.path}", Tone.BAD)
         _show(failover, watch, producer, screen, lambda: _check_servers(state))
     finally:
@@ -121,14 +120,13 @@ def _target(
     return Target(broker=node, number=number, path=path, led=led, followed=followed)
 
 
-def _inject(target: Target, state_dir: Path) -> int:
+def _inject(state: ClusterState, target: Target, state_dir: Path) -> int:
     """Break the directory; returns the moment in which it took effect."""
     try:
-        return (
-            Faults(lab_state.journal_file(state_dir))
-            .inject(FAULT_KIND, Path(target.path))
-            .injected_ns
+        broker = Cluster(state, journal=lab_state.journal_file(state_dir), outlives_us=True).broker(
+            target.broker.node_id
         )
+        return broker.log_dir_at(Path(target.path)).fails(FAULT_KIND).injected_ns
     except FaultError as error:
         raise LabError(f"the fault could not be injected: {error}") from error
 

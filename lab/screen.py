@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from enum import Enum
+from typing import TextIO
 
 
 class Tone(Enum):
@@ -19,15 +20,16 @@ class Tone(Enum):
 class Screen:
     """The terminal, and a copy of everything that was printed."""
 
-    def __init__(self) -> None:
+    def __init__(self, stream: TextIO | None = None) -> None:
         self.lines: list[str] = []
-        self._colours = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+        self._stream = stream or sys.stdout
+        self._colours = self._stream.isatty() and "NO_COLOR" not in os.environ
 
     def line(self, text: str = "", tone: Tone = Tone.PLAIN) -> None:
         """Print one line."""
         self.lines.append(text)
         shown = f"{tone.value}{text}\033[0m" if self._colours and tone.value and text else text
-        print(shown, flush=True)
+        print(shown, flush=True, file=self._stream)
 
     def heading(self, text: str) -> None:
         """Print the heading of a section."""

@@ -1,47 +1,169 @@
-"""`jbodlab status`: brokers, their directories, and who leads what."""
+"""`jbodlab status`: brokers, their directories, what is wrong and why, and who leads what."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
+from fault_injection.journal import Fault, read_faults
+from jbodlab.admin_requests import describe_log_dir_states
+from jbodlab.ids import METADATA_TOPIC
 from jbodlab.lab_state import ClusterState, NodeState
+from jbodlab.protocol.describe_log_dir_states import LogDirStateEntry
 from lab import up_and_down
 from lab.cluster import processes, questions
-from lab.cluster.questions import ClusterView, LogDirView
+from lab.cluster.controllers_log import ControllersLog
+from lab.cluster.questions import NO_ANSWER, ClusterView, LogDirView
 
 TIMEOUT_S = 3.0
 
+States = Mapping[int, Sequence[LogDirStateEntry]]
 
-def report(state: ClusterState) -> tuple[bool, str]:
-    """Describe a cluster.
 
-    Returns:
-        Whether every node runs and every broker answers, and the text to print.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """What was found.
+
+    Attributes:
+        alive: Ids of the nodes that run.
+        log_dirs: What each broker tells clients of its directories; None without an answer.
+        states: What each broker says of them in its own words.
+        view: The cluster as a broker tells clients; None if none answers.
+        faults: What is broken on purpose.
+        metadata: The folder of the controller's metadata log, its bytes and its last offset.
     """
-    alive = {node.node_id for node in up_and_down.running(state)}
-    log_dirs, view = asyncio.run(_ask(state))
-    lines = [f"cluster {state.name} ({state.cluster_id}) at {state.bootstrap}", ""]
-    lines += _nodes(state, alive, log_dirs)
-    lines += ["", *_partitions(view)]
-    healthy = len(alive) == len(state.nodes) and None not in log_dirs.values()
-    return healthy, "\n".join(lines)
+
+    state: ClusterState
+    alive: frozenset[int]
+    log_dirs: Mapping[int, list[LogDirView] | None]
+    states: States
+    view: ClusterView | None
+    faults: Sequence[Fault]
+    metadata: tuple[Path, int, int]
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether every node runs and every broker answers."""
+        return len(self.alive) == len(self.state.nodes) and None not in self.log_dirs.values()
+
+    def text(self) -> str:
+        """Return it for people."""
+        state, (folder, size, offset) = self.state, self.metadata
+        lines = [f"cluster {state.name} ({state.cluster_id}) at {state.bootstrap}", ""]
+        lines += _nodes(state, self.alive, self.log_dirs, self.states)
+        lines += ["", f"metadata log: {folder}, {size:,} bytes, last offset {offset}"]
+        lines += [
+            f"open fault {fault.fault_id}: {fault.kind} on {fault.path} since {fault.since}"
+            for fault in self.faults
+        ]
+        return "\n".join([*lines, "", *_partitions(self.view)])
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it for programs."""
+        state, (folder, size, offset) = self.state, self.metadata
+        return {
+            "name": state.name,
+            "cluster_id": state.cluster_id,
+            "bootstrap": state.bootstrap,
+            "healthy": self.is_healthy,
+            "nodes": [
+                {
+                    "role": node.role,
+                    "id": node.node_id,
+                    "address": f"{node.host}:{node.port}",
+                    "pid": node.process.pid if node.process else None,
+                    "running": node.node_id in self.alive,
+                    "log_dirs": [
+                        {
+                            "path": entry.path,
+                            "state": entry.state,
+                            "conditions": list(entry.conditions),
+                            "cause": entry.cause,
+                        }
+                        for entry in self.states.get(node.node_id, ())
+                    ],
+                }
+                for node in state.nodes
+            ],
+            "metadata_log": {"path": str(folder), "bytes": size, "last_offset": offset},
+            "open_faults": [
+                {
+                    "id": fault.fault_id,
+                    "kind": fault.kind,
+                    "mechanism": fault.mechanism,
+                    "path": str(fault.path),
+                    "since": fault.since,
+                    "length_s": fault.length_s,
+                }
+                for fault in self.faults
+            ],
+            "partitions": [
+                {
+                    "topic": partition.topic,
+                    "partition": partition.partition,
+                    "leader": found.leader,
+                    "replicas": found.replicas,
+                    "isr": found.isr,
+                    "offline": found.offline,
+                }
+                for partition, found in sorted((self.view.partitions if self.view else {}).items())
+            ],
+        }
+
+
+def look(state: ClusterState, journal: Path) -> Status:
+    """Ask everybody."""
+    log_dirs, states, view = asyncio.run(_ask(state))
+    root = Path(state.root)
+    return Status(
+        state=state,
+        alive=frozenset(node.node_id for node in up_and_down.running(state)),
+        log_dirs=log_dirs,
+        states=states,
+        view=view,
+        faults=[fault for fault in read_faults(journal) if root in fault.path.parents],
+        metadata=_metadata_log(state),
+    )
 
 
 async def _ask(
     state: ClusterState,
-) -> tuple[dict[int, list[LogDirView] | None], ClusterView | None]:
+) -> tuple[dict[int, list[LogDirView] | None], States, ClusterView | None]:
     log_dirs = await questions.ask_all_log_dirs(state.brokers, TIMEOUT_S)
-    for node in state.brokers:
-        if log_dirs[node.node_id] is not None:
-            view = await questions.ask_cluster_view(node, TIMEOUT_S)
-            if view is not None:
-                return log_dirs, view
-    return log_dirs, None
+    answering = [node for node in state.brokers if log_dirs[node.node_id] is not None]
+    answers = await asyncio.gather(*map(_ask_states, answering))
+    states = {node.node_id: found for node, found in zip(answering, answers, strict=True)}
+    for node in answering:
+        view = await questions.ask_cluster_view(node, TIMEOUT_S)
+        if view is not None:
+            return log_dirs, states, view
+    return log_dirs, states, None
+
+
+async def _ask_states(node: NodeState) -> Sequence[LogDirStateEntry]:
+    try:
+        return (await describe_log_dir_states(node.host, node.port, TIMEOUT_S)).log_dirs
+    except NO_ANSWER:
+        return ()
+
+
+def _metadata_log(state: ClusterState) -> tuple[Path, int, int]:
+    folder = Path(state.controller.metadata_log_dir) / f"{METADATA_TOPIC}-0"
+    try:
+        size = sum(path.stat().st_size for path in folder.glob("*.log"))
+        return folder, size, int(ControllersLog(folder).image().offset)
+    except OSError:
+        return folder, 0, -1
 
 
 def _nodes(
-    state: ClusterState, alive: set[int], log_dirs: dict[int, list[LogDirView] | None]
+    state: ClusterState,
+    alive: frozenset[int],
+    log_dirs: Mapping[int, list[LogDirView] | None],
+    states: States,
 ) -> Iterator[str]:
     for node in state.nodes:
         yield (
@@ -50,9 +172,12 @@ def _nodes(
         )
         for number, path in enumerate(node.log_dirs if node.role == "broker" else (), start=1):
             yield f"    {number}  {_directory(path, log_dirs.get(node.node_id)):<30}  {path}"
+            for entry in states.get(node.node_id, ()):
+                if entry.path == path and (entry.cause or entry.conditions):
+                    yield f"       {' '.join((*entry.conditions, entry.cause or ''))}".rstrip()
 
 
-def _process(node: NodeState, alive: set[int]) -> str:
+def _process(node: NodeState, alive: frozenset[int]) -> str:
     if node.process is None:
         return "never started"
     if node.node_id not in alive:
@@ -60,7 +185,7 @@ def _process(node: NodeState, alive: set[int]) -> str:
     return f"pid {node.process.pid}, {processes.resident_mb(node.process) or 0} MiB"
 
 
-def _answers(node: NodeState, log_dirs: dict[int, list[LogDirView] | None]) -> str:
+def _answers(node: NodeState, log_dirs: Mapping[int, list[LogDirView] | None]) -> str:
     if node.role != "broker":
         return ""
     return ", does not answer" if log_dirs[node.node_id] is None else ", answers"

@@ -1,7 +1,7 @@
-"""A producer and a consumer on an unmodified client library, each on a thread of its own.
+"""A producer and a group of consumers on an unmodified client library, each on its own thread.
 
 The producer is idempotent and waits for all in-sync replicas; nothing else is changed from the
-library's defaults. The consumer is given its partitions and reads them from the beginning.
+library's defaults. The consumers share the partitions, and commit what they were given.
 """
 
 from __future__ import annotations
@@ -131,30 +131,56 @@ class Producer(threading.Thread):
                 return
 
 
-class Consumer(threading.Thread):
-    """Reads all partitions from the beginning until it has reached given offsets."""
+class Member(threading.Thread):
+    """One consumer of a group; commits what it was given, after each batch."""
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
-        super().__init__(name="consumer", daemon=True)
-        self.messages: list[Consumed] = []
-        self._ends: dict[int, int] | None = None
-        self._give_up_after_s = 0.0
-        self._stopping = threading.Event()
+    def __init__(self, number: int, group: ConsumerGroup, bootstrap: str, topic: str) -> None:
+        super().__init__(name=f"consumer-{number}", daemon=True)
+        self.assigned_ns: list[int] = []
+        """When it was given partitions, on the monotonic clock."""
+        self._group = group
         self._client = confluent_kafka.Consumer(
             {
                 "bootstrap.servers": bootstrap,
-                "group.id": "jbodlab-demo",
+                "group.id": f"{topic}-group",
+                "client.id": self.name,
+                "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
                 **_QUIET,
             }
         )
-        beginning = confluent_kafka.OFFSET_BEGINNING
-        self._client.assign(
-            [
-                confluent_kafka.TopicPartition(topic, partition, beginning)
-                for partition in range(partitions)
-            ]
-        )
+        self._client.subscribe([topic], on_assign=self._assigned)
+
+    def run(self) -> None:
+        """Read until the group has read all, or is stopped."""
+        while not self._group.is_done():
+            batch = [m for m in self._client.consume(500, timeout=0.1) if m.error() is None]
+            self._group.take(batch)
+            if batch:
+                self._client.commit(asynchronous=True)
+        self._client.close()
+
+    def _assigned(self, _client: object, _partitions: object) -> None:
+        self.assigned_ns.append(time.monotonic_ns())
+
+
+class ConsumerGroup:
+    """Consumers that share a topic, and read it from the beginning up to given offsets."""
+
+    def __init__(self, bootstrap: str, topic: str, members: int) -> None:
+        self.messages: list[Consumed] = []
+        """What its members were given, those messages included that they were given again."""
+        self._positions: dict[int, int] = defaultdict(int)
+        self._last_progress_s = time.monotonic()
+        self._ends: dict[int, int] | None = None
+        self._give_up_after_s = 0.0
+        self._stopping = threading.Event()
+        self._members = [Member(number, self, bootstrap, topic) for number in range(1, members + 1)]
+
+    def start(self) -> None:
+        """Let all of them join."""
+        for member in self._members:
+            member.start()
 
     def finish(self, ends: dict[int, int], give_up_after_s: float) -> None:
         """Stop when every partition was read up to its end, or when nothing comes any more.
@@ -164,29 +190,43 @@ class Consumer(threading.Thread):
             give_up_after_s: Time without any new message after which the rest counts as lost.
         """
         self._give_up_after_s = give_up_after_s
+        self._last_progress_s = time.monotonic()
         self._ends = ends
 
     def stop(self) -> None:
         """Stop at once."""
         self._stopping.set()
 
-    def run(self) -> None:
-        """Read until finished or stopped."""
-        positions: dict[int, int] = defaultdict(int)
-        last_progress = time.monotonic()
-        while not self._stopping.is_set():
-            for message in self._client.consume(500, timeout=0.1):
-                if message.error() is None:
-                    found = _consumed(message)
-                    self.messages.append(found)
-                    positions[found.partition] = found.offset + 1
-                    last_progress = time.monotonic()
-            if self._ends is not None:
-                if all(positions[partition] >= end for partition, end in self._ends.items()):
-                    break
-                if time.monotonic() - last_progress > self._give_up_after_s:
-                    break
-        self._client.close()
+    def join(self, timeout: float | None = None) -> None:
+        """Wait until all of them have ended."""
+        for member in self._members:
+            member.join(timeout)
+
+    def rebalances(self, *, after_ns: int) -> int:
+        """Return how often partitions were given out anew after a time."""
+        return max(
+            sum(at_ns > after_ns for at_ns in member.assigned_ns) for member in self._members
+        )
+
+    def take(self, batch: list[Any]) -> None:
+        """Note what a member was given; called on its thread."""
+        for message in batch:
+            found = _consumed(message)
+            self.messages.append(found)
+            self._positions[found.partition] = max(
+                found.offset + 1, self._positions[found.partition]
+            )
+            self._last_progress_s = time.monotonic()
+
+    def is_done(self) -> bool:
+        """Return whether nothing more is to be read."""
+        if self._stopping.is_set():
+            return True
+        if self._ends is None:
+            return False
+        if all(self._positions[partition] >= end for partition, end in self._ends.items()):
+            return True
+        return time.monotonic() - self._last_progress_s > self._give_up_after_s
 
 
 def _consumed(message: Any) -> Consumed:
@@ -195,4 +235,5 @@ def _consumed(message: Any) -> Consumed:
         sequence=int(message.value().split(b" ", 1)[0]),
         partition=message.partition(),
         offset=message.offset(),
+        at_ns=time.monotonic_ns(),
     )

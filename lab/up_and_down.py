@@ -8,6 +8,7 @@ the same whether the cluster is whole, half made, or what a killed process left.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import time
@@ -15,10 +16,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fault_injection.journal import FaultError
+from fault_injection.errors import FaultError
 from jbodlab import lab_state
 from jbodlab.lab_state import ClusterState, NodeState
-from lab.cluster import Cluster, NotInTimeError, disks, layout, processes, programs
+from lab.cluster import (
+    Broker,
+    Cluster,
+    NotInTimeError,
+    disks,
+    layout,
+    leftovers,
+    limits,
+    processes,
+    programs,
+)
 from lab.cluster.faults import Faults
 from lab.cluster.processes import ServerUser
 from lab.errors import LabError
@@ -38,13 +49,18 @@ class Shape:
 
     Attributes:
         disk_mb: Most that one disk holds, in MiB.
-        mounts: Whether disks shall be mounts where that is possible.
+        kind: What disks are, one of `disks.KINDS`; None: `tmpfs` where that is possible.
+        port_base: Port of the controller, the brokers' follow; None: any that are free.
+        mechanism: What can break calls of the brokers: `preload`, `notify`, `auto` for the first
+            that this machine has, `none`.
     """
 
     brokers: int = 3
     log_dirs: int = 3
     disk_mb: int = 512
-    mounts: bool = True
+    kind: str | None = None
+    port_base: int | None = None
+    mechanism: str = "none"
 
 
 def up(
@@ -68,6 +84,16 @@ def up(
     Raises:
         LabError: it could not be made; the text tells why.
     """
+    reason = limits.refusal(
+        limits.this_machine(files.root(name)),
+        brokers=shape.brokers,
+        disks=shape.log_dirs,
+        size_mb=shape.disk_mb,
+        kind=shape.kind or disks.TMPFS,
+        port_base=shape.port_base,
+    )
+    if reason:
+        raise LabError(reason)
     own = processes.find(os.getpid())
     cluster = Cluster.plan(
         files.root(name),
@@ -75,6 +101,7 @@ def up(
         log_dirs=shape.log_dirs,
         name=name,
         user=user,
+        port_base=shape.port_base,
         state_dir=files.directory,
         journal=lab_state.journal_file(files.directory),
         record=lambda state: files.write(replace(state, owner=own)),
@@ -85,7 +112,8 @@ def up(
         files.write(replace(cluster.state, owner=own))
         cluster.make_folders()
         programs.check(user, cluster.root, cluster.environment())
-        _make_disks(cluster, shape, interrupts, tell)
+        make_disks(cluster, shape, interrupts, tell)
+        make_breakable(cluster, shape.mechanism, tell)
         cluster.format()
         count = len(layout.directories(cluster.state))
         tell(f"{count} directories formatted for cluster {cluster.id}")
@@ -115,13 +143,17 @@ def down(name: str, files: StateFiles) -> list[str]:
     """
     root = files.root(name)
     state = files.read(name)
+    # What hangs below a system call does not even die of SIGKILL before it is healed, and whoever
+    # would heal a fault later ends with it.
+    problems = _heal(root, files)
     if state is not None:
         stop(state)
     processes.end(processes.of_cluster(root), deadline_s=STOP_DEADLINE_S)
-    problems = _heal(root, files)
     problems += [f"{path} could not be unmounted" for path in disks.unmount_below(root)]
     if not problems:
         problems = _remove(root)
+    if not problems:
+        problems = leftovers.of(root)
     if not problems:
         files.remove(name)
     return problems
@@ -167,6 +199,23 @@ def running(state: ClusterState) -> list[NodeState]:
     ]
 
 
+def records_kept(state: ClusterState) -> tuple[int, int]:
+    """Return how many replicas have records, topics of the cluster's own left out, and the bytes.
+
+    A directory that cannot be looked into counts as empty.
+    """
+    count = size = 0
+    for node in state.brokers:
+        for path in map(Path, node.log_dirs):
+            with contextlib.suppress(OSError):
+                for replica in path.iterdir():
+                    if "-" not in replica.name or replica.name.startswith(("__", ".")):
+                        continue
+                    found = sum(log.stat().st_size for log in replica.glob("*.log"))
+                    count, size = count + (found > 0), size + found
+    return count, size
+
+
 def log_tail(node: NodeState) -> str:
     """Return the last lines of a node's output, indented."""
     try:
@@ -176,27 +225,59 @@ def log_tail(node: NodeState) -> str:
     return "".join(f"\n    {line}" for line in lines[-LOG_TAIL_LINES:])
 
 
-def _make_disks(cluster: Cluster, shape: Shape, interrupts: Interrupts, tell: Tell) -> None:
+def make_disks(cluster: Cluster, shape: Shape, interrupts: Interrupts, tell: Tell) -> None:
+    """Make the disks of a cluster whose folders are there, with the directories in them.
+
+    Raises:
+        LabError: that failed, or disks of this kind cannot be made here.
+    """
     directories = layout.directories(cluster.state)
     try:
-        if shape.mounts:
-            why_plain = disks.make(directories, cluster.user, shape.disk_mb, interrupts)
-        else:
+        if shape.kind == disks.FOLDER:
             disks.make_plain(directories, cluster.user)
             why_plain = "as asked for"
+        else:
+            why_plain = disks.make(
+                directories, cluster.user, shape.disk_mb, interrupts, shape.kind or disks.TMPFS
+            )
     except OSError as error:
         raise LabError(f"cannot make the disks of the cluster: {error}") from error
+    if why_plain and shape.kind not in (None, disks.FOLDER):
+        raise LabError(f"disks of kind {shape.kind} cannot be made: {why_plain}")
     if why_plain:
         tell(f"disks: plain folders ({why_plain})")
         return
-    tell(f"disks: {len(directories)} tmpfs mounts, up to {shape.disk_mb} MiB each")
+    kind = shape.kind or disks.TMPFS
+    tell(f"disks: {len(directories)} {kind} mounts, up to {shape.disk_mb} MiB each")
     cluster.use_disks([path.parent for path in directories])
+
+
+def make_breakable(cluster: Cluster, mechanism: str, tell: Tell) -> None:
+    """Let the brokers be started so that their calls can be broken."""
+    ways = {"preload": Broker.preload, "notify": Broker.supervise}
+    wanted = tuple(ways) if mechanism == "auto" else (mechanism,)
+    reasons = []
+    for name in wanted if mechanism != "none" else ():
+        try:
+            for broker in cluster.brokers:
+                ways[name](broker)
+        except FaultError as error:
+            reasons.append(str(error))
+            continue
+        tell(f"calls of the brokers can be broken by {name}")
+        return
+    if mechanism not in ("auto", "none"):
+        raise LabError(f"calls of the brokers cannot be broken by {mechanism}: {reasons[0]}")
+    if reasons:
+        tell(f"calls of the brokers cannot be broken: {'; '.join(reasons)}")
 
 
 def _heal(root: Path, files: StateFiles) -> list[str]:
     """Undo the faults below a folder; those would keep it from being removed."""
     try:
-        Faults(lab_state.journal_file(files.directory)).heal_all(under=root)
+        # What a fault has ended is not started again: it would be ended at once.
+        journal = lab_state.journal_file(files.directory)
+        Faults(journal, start=lambda _: None).heal_all(under=root)
     except FaultError as error:
         return [f"faults below {root} could not be healed: {error}"]
     return []

@@ -25,12 +25,13 @@ class Ack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consumed:
-    """A message that the consumer was given."""
+    """A message that a consumer was given, and when, on the monotonic clock."""
 
     key: str
     sequence: int
     partition: int
     offset: int
+    at_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,12 +76,17 @@ def judge(acks: Sequence[Ack], consumed: Sequence[Consumed]) -> Verdict:
     )
 
 
-def longest_gap_ms(acks: Iterable[Ack], *, after_ns: int) -> float:
-    """Return the longest time between two acknowledgements of which the second came after a time.
+def seen_twice(consumed: Sequence[Consumed]) -> int:
+    """Return how many messages a group was given again, from the same offset."""
+    return len(consumed) - len({(message.partition, message.offset) for message in consumed})
+
+
+def longest_gap_ms(events: Iterable[Ack | Consumed], *, after_ns: int) -> float:
+    """Return the longest time between two events of which the second came after a time.
 
     0 if there are no two.
     """
-    times = sorted(ack.at_ns for ack in acks)
+    times = sorted(event.at_ns for event in events)
     gaps = (late - early for early, late in pairwise(times) if late > after_ns)
     return max(gaps, default=0) / 1e6
 

@@ -4,7 +4,7 @@
 
     with Cluster.running(folder, brokers=3, log_dirs=2) as cluster:
         cluster.create_topic("orders", partitions=6, replicas=3)
-        with cluster.leader("orders", 0).log_dir_of("orders", 0).fails("chmod000"):
+        with cluster.leader("orders", 0).log_dir_of("orders", 0).fails("permission"):
             cluster.wait_leaders("orders")
         cluster.broker(2).kill()
         cluster.broker(2).start()

@@ -15,14 +15,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
+from fault_injection.errors import FaultError
+from fault_injection.journal import Fault as InjectedFault
 from jbodlab import kafka_uuid
 from jbodlab.errors import FormatError
 from jbodlab.image.metadata_image import MetadataImage
 from jbodlab.lab_state import ClusterState, NodeState
 from jbodlab.log.names import META_PROPERTIES_FILE, METADATA_DIR_NAME
-from lab.cluster import disks, layout, programs, questions
+from lab.cluster import disks, layout, leftovers, programs, questions
 from lab.cluster.controllers_log import ControllersLog
 from lab.cluster.faults import Faults
+from lab.cluster.log_dir import LogDir
 from lab.cluster.node import Broker, Node, Servers, Surroundings
 from lab.cluster.ports import HeldPorts
 from lab.cluster.processes import ServerUser
@@ -106,7 +109,9 @@ class Cluster:
         """
         self.root = Path(state.root)
         self.user = ServerUser(uid=state.uid, gid=state.gid)
-        self.faults = Faults(journal or self.root / "faults.jsonl")
+        self.faults = Faults(
+            journal or self.root / "faults.jsonl", start=self._revive, outlives_us=outlives_us
+        )
         self.disks: dict[Path, Disk] = {}
         self._state = state
         self._record = record
@@ -116,6 +121,7 @@ class Cluster:
         self._servers: Servers = servers or OwnServers()
         self._ports = [] if ports is None else [ports]
         self._admin: AdminClient | None = None
+        self._closing = False
         around = Surroundings(
             user=self.user,
             servers=self._servers,
@@ -140,6 +146,7 @@ class Cluster:
         log_dirs: int = 3,
         name: str = "cluster",
         user: ServerUser | None = None,
+        port_base: int | None = None,
         **options: Any,
     ) -> Self:
         """Plan a cluster that does not exist; its ports are held from now on.
@@ -149,13 +156,17 @@ class Cluster:
             brokers: How many.
             log_dirs: How many of each broker.
             name: Its name.
+            port_base: Port of the controller, the brokers' follow; None: any that are free.
             user: Who the servers run as; an unprivileged user where this is root, else this user.
             options: As for the constructor.
 
         Raises:
             LabError: there are no free ports.
         """
-        ports = HeldPorts.hold(brokers + 1)
+        if port_base is None:
+            ports = HeldPorts.hold(brokers + 1)
+        else:
+            ports = HeldPorts.hold_from(port_base, brokers + 1)
         state = layout.plan(
             name,
             root,
@@ -224,6 +235,13 @@ class Cluster:
     def broker(self, broker_id: int) -> Broker:
         """Return a broker; the first is broker 1."""
         return self.brokers[broker_id - 1]
+
+    def log_dir_at(self, path: Path) -> LogDir:
+        """Return the log directory of one of the brokers with this path."""
+        for broker in self.brokers:
+            if broker.folder in path.parents or path in broker.paths:
+                return broker.log_dir_at(path)
+        raise LabError(f"no broker of {self} has the directory {path}")
 
     def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return the environment of what belongs to this cluster."""
@@ -378,10 +396,20 @@ class Cluster:
         self.controller.thaw()
         self.faults.heal_all()
 
+    def _revive(self, fault: InjectedFault) -> None:
+        """Start the broker that a fault has ended."""
+        for broker in self.brokers:
+            if broker.folder == fault.path or broker.folder in fault.path.parents:
+                if not broker.is_running and not self._closing:
+                    broker.start()
+                return
+        raise FaultError(f"there is no {fault.patient or fault.path} to start in {self}")
+
     def close(self) -> None:
         """End everything at once and remove it: faults, processes, disks, files, ports."""
         witnesses.discard(self)
         self._admin = None
+        self._closing = True
         try:
             # What hangs below a system call does not even die of SIGKILL before it is healed.
             self.heal()
@@ -394,6 +422,8 @@ class Cluster:
             shutil.rmtree(self.root, ignore_errors=True)
             for held in self._ports:
                 held.close()
+        if left := leftovers.of(self.root):
+            raise LabError(f"something is left of {self}: {'; '.join(left)}")
 
     # What it tells
 

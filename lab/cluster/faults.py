@@ -1,13 +1,19 @@
-"""Faults of log directories, made and healed by the injector's own code and journal."""
+"""Faults of a cluster's directories and brokers, made and healed by the injector's own code."""
 
 from __future__ import annotations
 
+import threading
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from fault_injection import journal, operations
-from fault_injection.journal import FaultError
+from fault_injection import journal, operations, registry
+from fault_injection import timer as process_timer
+from fault_injection.errors import FaultError
+from fault_injection.journal import Journal
+from fault_injection.kinds import FaultSpec
+from fault_injection.mechanism import Broken, Healing, Start, Target
 
 
 class Fault:
@@ -15,18 +21,47 @@ class Fault:
 
     Attributes:
         id: Its number in the journal.
-        kind: One of the injector's kinds.
-        path: The directory that it broke.
+        kind: Name of its kind.
+        mechanism: What made it.
+        path: The directory that it broke, or the folder of the broker that it struck.
+        patient: Name of that broker.
         injected_ns: When it took effect, on the monotonic clock.
+        proved_ns: When it was proved to bite.
+        healing: What came of healing it; None while it is open, or where somebody else healed it.
     """
 
     def __init__(self, faults: Faults, made: journal.Fault) -> None:
         assert made.injected_ns is not None
+        assert made.proved_ns is not None
         self._faults = faults
         self.id = made.fault_id
         self.kind = made.kind
+        self.mechanism = made.mechanism
         self.path = made.path
+        self.patient = made.patient
         self.injected_ns = made.injected_ns
+        self.proved_ns = made.proved_ns
+        self.healing: Healing | None = None
+
+    @property
+    def entry(self) -> journal.Fault:
+        """The fault as the journal tells it now."""
+        return journal.read_all(self._faults.journal)[self.id]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it may still break something."""
+        return self.entry.is_open
+
+    @property
+    def healed_ns(self) -> int | None:
+        """When it was healed, by whomever; None while it is open."""
+        return self.entry.healed_ns
+
+    @property
+    def broken(self) -> Broken:
+        """What it broke so far, or until it was healed."""
+        return operations.broken(self.entry)
 
     def heal(self) -> None:
         """Undo it exactly; harmless when it is healed already.
@@ -34,10 +69,7 @@ class Fault:
         Raises:
             FaultError: it could not be undone, and stays open.
         """
-        with journal.open_journal(self._faults.journal) as opened:
-            fault = opened.faults.get(self.id)
-            if fault is not None and fault.is_open:
-                operations.heal(self.id, opened)
+        self.healing = self._faults.heal(self.id) or self.healing
 
     def __enter__(self) -> Self:
         return self
@@ -52,35 +84,88 @@ class Fault:
 
 
 class Faults:
-    """All faults of a cluster, in one journal."""
+    """All faults of a cluster, in one journal.
 
-    def __init__(self, journal: Path) -> None:
+    Args:
+        journal: The file.
+        start: Starts the broker that a fault had ended, given the fault.
+        outlives_us: Whether the cluster goes on when this process ends; what heals its faults
+            after their length is then a process of its own, else a thread of this one.
+    """
+
+    def __init__(
+        self,
+        journal: Path,
+        *,
+        start: Start | None = None,
+        outlives_us: bool = False,
+    ) -> None:
         self.journal = journal
+        self._start: Start = start or _nobody_to_start
+        self._outlives_us = outlives_us
 
-    def inject(self, kind: str, path: Path) -> Fault:
-        """Break a directory so that it bites its owner, or change nothing.
+    def check(self, spec: FaultSpec, target: Target) -> str:
+        """Return why a fault cannot be made there, as one sentence; empty if it can."""
+        return registry.check(spec, target)
+
+    def inject(self, spec: FaultSpec, target: Target) -> Fault:
+        """Break something so that it bites, or change nothing.
 
         Raises:
             FaultError: refused, or it did not bite and was undone.
         """
         with journal.open_journal(self.journal) as opened:
-            return Fault(self, operations.inject(kind, str(path), None, opened))
+            made = operations.inject(
+                spec, target, opened, start=self._start, set_timer=self._set_timer
+            )
+        return Fault(self, made)
 
-    def heal_all(self, *, under: Path | None = None) -> None:
+    def heal(self, fault_id: int) -> Healing | None:
+        """Undo a fault; None where it is healed already.
+
+        Raises:
+            FaultError: it could not be undone, and stays open.
+        """
+        with journal.open_journal(self.journal) as opened:
+            fault = opened.faults.get(fault_id)
+            if fault is None or not fault.is_open:
+                return None
+            return operations.heal(fault_id, opened, start=self._start)
+
+    def heal_all(self, *, under: Path | None = None) -> list[tuple[journal.Fault, Healing]]:
         """Undo what is open, in one folder or everywhere, the newest first.
+
+        Returns:
+            What was healed.
 
         Raises:
             FaultError: one could not be undone; the others were tried all the same.
         """
         if not journal.read_faults(self.journal):
-            return
-        problems = []
+            return []
+        healed, problems = [], []
         with journal.open_journal(self.journal) as opened:
             for fault in opened.open_faults()[::-1]:
                 if under is None or under == fault.path or under in fault.path.parents:
                     try:
-                        operations.heal(fault.fault_id, opened)
+                        healing = operations.heal(fault.fault_id, opened, start=self._start)
+                        healed.append((fault, healing))
                     except FaultError as error:
                         problems.append(str(error))
         if problems:
             raise FaultError("; ".join(problems))
+        return healed
+
+    def _set_timer(self, fault: journal.Fault, opened: Journal) -> None:
+        assert fault.until_ns is not None
+        if self._outlives_us:
+            process_timer.spawn(fault, opened)
+            return
+        left_s = max(0.0, (fault.until_ns - time.monotonic_ns()) / 1e9)
+        timer = threading.Timer(left_s, self.heal, [fault.fault_id])
+        timer.daemon = True
+        timer.start()
+
+
+def _nobody_to_start(fault: journal.Fault) -> None:
+    raise FaultError(f"nobody here can start {fault.patient}")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from fault_injection import kinds, operations
+from fault_injection.mechanism import Patient, Target
 from fault_injection.preload import CallClass, Rule
 from jbodlab.ids import DirectoryId, TopicPartition
 from jbodlab.log import meta_properties, names
@@ -24,10 +27,11 @@ class LogDir:
         preload: The rules that its broker's calls follow; None unless it was started with them.
     """
 
-    def __init__(self, path: Path, faults: Faults) -> None:
+    def __init__(self, path: Path, faults: Faults, patient: Callable[[], Patient]) -> None:
         self.path = path
         self.preload: Preload | None = None
         self._faults = faults
+        self._patient = patient
 
     def __repr__(self) -> str:
         return f"log directory {self.path}"
@@ -58,13 +62,27 @@ class LogDir:
                 found[parsed.topic_partition] = path
         return found
 
-    def fails(self, kind: str = "chmod000") -> Fault:
-        """Break it; the fault heals at the end of a `with` block, or by `heal`.
+    def fails(self, kind: str = "permission", **parameters: Any) -> Fault:
+        """Break it; the fault heals at the end of a `with` block, by `heal`, or after its length.
+
+        Args:
+            kind: One of the injector's kinds.
+            parameters: What the kind may be told, as `fault_injection.kinds` has it; a Python
+                keyword such as `for` is written with a `_` behind it.
 
         Raises:
             FaultError: refused, or it did not bite and was undone.
         """
-        return self._faults.inject(kind, self.path)
+        words = {key.removesuffix("_"): value for key, value in parameters.items()}
+        return self._faults.inject(kinds.spec(kind, words), self.target())
+
+    def target(self) -> Target:
+        """Return it as what a fault can strike.
+
+        Raises:
+            FaultError: only root could prove a fault as the servers' user.
+        """
+        return operations.directory_target(str(self.path), None, self._patient())
 
     def errs(
         self, code: int = errno.EIO, calls: CallClass = CallClass.ALL, **rule: Any

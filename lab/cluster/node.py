@@ -9,17 +9,23 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
+from fault_injection import kinds, notify, operations
+from fault_injection.errors import FaultError
+from fault_injection.mechanism import Patient, Target
 from jbodlab import properties
 from jbodlab.lab_state import NodeState
-from lab.cluster import processes
-from lab.cluster.faults import Faults
+from lab.cluster import processes, programs
+from lab.cluster.faults import Fault, Faults
 from lab.cluster.log_dir import LogDir
 from lab.cluster.preload import Preload
 from lab.cluster.processes import ServerUser
 from lab.cluster.waiting import wait_for
 from lab.errors import LabError
+
+PRELOADED, SUPERVISED = "preloaded-faults", "supervised-faults"
+"""Names of the files with rules for calls, in a broker's folder."""
 
 STOP_DEADLINE_S = 30.0
 KILL_DEADLINE_S = 10.0
@@ -69,11 +75,13 @@ class Node:
     Attributes:
         state: Where everything of it lies, and the process that runs it.
         variables: What its next start adds to the environment, such as a preloaded library.
+        launcher: What its next start puts before its command, such as a supervisor.
     """
 
     def __init__(self, state: NodeState, around: Surroundings) -> None:
         self.state = state
         self.variables: dict[str, str] = {}
+        self.launcher: list[str] = []
         self._around = around
         self._child: subprocess.Popen[bytes] | None = None
 
@@ -141,7 +149,7 @@ class Node:
         around = self._around
         with around.guard():
             try:
-                command = around.servers.command(self.state)
+                command = [*self.launcher, *around.servers.command(self.state)]
                 self._child = processes.start(
                     command if around.outlives_us else processes.ending_with_us(command),
                     user=around.user,
@@ -236,7 +244,7 @@ class Broker(Node):
         super().__init__(state, around)
         self._faults = faults
         self._preload: Preload | None = None
-        self.log_dirs = [LogDir(Path(path), faults) for path in state.log_dirs]
+        self.log_dirs = [LogDir(Path(path), faults, self.patient) for path in state.log_dirs]
 
     def log_dir(self, number: int) -> LogDir:
         """Return a log directory; the first is number 1."""
@@ -249,11 +257,35 @@ class Broker(Node):
             FaultError: the library cannot be built, for want of a C compiler.
         """
         if self._preload is None:
-            self._preload = Preload(self.folder / "preloaded-faults")
-            self.variables.update(self._preload.variables)
-            for one in self.log_dirs:
-                one.preload = self._preload
+            self._preload = Preload(self.folder / PRELOADED)
+            self._follow(self._preload)
         return self._preload
+
+    def supervise(self) -> Preload:
+        """Start it, from its next start on, under a supervisor of its calls; returns the rules.
+
+        Raises:
+            FaultError: this machine has no such supervisors.
+        """
+        if reason := notify.refusal():
+            raise FaultError(reason)
+        if self._preload is None:
+            self._preload = Preload(self.folder / SUPERVISED, by="notify")
+            self._follow(self._preload)
+            self.launcher = notify.launcher(python=programs.python())
+        return self._preload
+
+    def follow_again(self) -> None:
+        """Go on following the rules that a broker of this folder was started with before."""
+        if (self.folder / PRELOADED).exists():
+            self.preload()
+        elif (self.folder / SUPERVISED).exists():
+            self.supervise()
+
+    def _follow(self, rules: Preload) -> None:
+        self.variables.update(rules.variables)
+        for one in self.log_dirs:
+            one.preload = rules
 
     def heal(self) -> None:
         """Take back all that was preloaded, and let it go on if it was frozen."""
@@ -264,8 +296,29 @@ class Broker(Node):
     def log_dir_at(self, path: Path) -> LogDir:
         """Return the log directory with this path."""
         return next((one for one in self.log_dirs if one.path == path), None) or LogDir(
-            path, self._faults
+            path, self._faults, self.patient
         )
+
+    def patient(self) -> Patient:
+        """Return it as faults know it, with the process that runs it now."""
+        return Patient(
+            name=f"broker-{self.id}",
+            folder=self.folder,
+            log_dirs=tuple(self.paths),
+            process=self.state.process if self.is_running else None,
+            rules=None if self._preload is None else self._preload.path,
+            rules_by="preload" if self._preload is None else self._preload.by,
+        )
+
+    def target(self) -> Target:
+        """Return it as what a fault can strike."""
+        user = self._around.user
+        return operations.broker_target(self.patient(), user.uid, user.gid)
+
+    def fails(self, kind: str = "kill", **parameters: Any) -> Fault:
+        """Strike the process or its connections; otherwise as `LogDir.fails`."""
+        words = {key.removesuffix("_"): value for key, value in parameters.items()}
+        return self._faults.inject(kinds.spec(kind, words), self.target())
 
     @property
     def paths(self) -> list[Path]:

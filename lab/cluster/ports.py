@@ -44,6 +44,32 @@ class HeldPorts:
             raise LabError(f"no {count} free ports on {HOST}: {error}") from error
         return cls(sockets)
 
+    @classmethod
+    def hold_from(cls, first: int, count: int) -> HeldPorts:
+        """Hold so many ports in a row.
+
+        Raises:
+            LabError: one of them is taken, or may not be used.
+        """
+        sockets: list[socket.socket] = []
+        for port in range(first, first + count):
+            one = socket.socket()
+            sockets.append(one)
+            try:
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                one.bind((HOST, port))
+                # Somebody who listens there allows others to bind, but not to listen.
+                one.listen(1)
+            except OSError as error:
+                for held in sockets:
+                    held.close()
+                raise LabError(f"port {port} on {HOST} cannot be used: {error.strerror}") from error
+            one.close()
+            sockets[-1] = socket.socket()
+            sockets[-1].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sockets[-1].bind((HOST, port))
+        return cls(sockets)
+
     @property
     def descriptors(self) -> tuple[int, ...]:
         """What a node has to inherit to hold the ports too; empty after `close`."""

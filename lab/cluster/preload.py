@@ -6,24 +6,26 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from fault_injection import notify
 from fault_injection.preload import Control, Counters, Rule
 
 
 class CallFault:
     """Calls that fail, drag or hang; heals at the end of a `with` block, or by `heal`."""
 
-    def __init__(self, preload: Preload, rule: Rule) -> None:
-        self._preload = preload
+    def __init__(self, control: Control, rule: Rule) -> None:
+        self._control = control
+        self._counter = control.impose(rule)
         self.rule = rule
 
     @property
     def bites(self) -> Counters:
         """How many calls it met and broke, and when the first one was broken."""
-        return self._preload.counters(self.rule)
+        return self._control.counters_of(self._counter)
 
     def heal(self) -> None:
         """Let the calls through again, those included that hang; harmless when it is healed."""
-        self._preload.lift(self.rule)
+        self._control.lift(self._counter)
 
     def __enter__(self) -> Self:
         return self
@@ -41,15 +43,20 @@ class Preload:
     """The rules of one broker, of which there may be several at a time.
 
     Attributes:
+        path: The file that holds them.
+        by: Who carries them out: `preload` or `notify`.
         variables: What a process needs in its environment to follow them.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, by: str = "preload") -> None:
+        self.path = path
+        self.by = by
         path.parent.mkdir(mode=0o755, exist_ok=True)
-        self._control = Control.create(path)
-        self._in_force: list[Rule] = []
-        self._set: list[Rule] = []
-        self.variables = self._control.environment()
+        self._control = Control.open(path) if path.exists() else Control.create(path)
+        if by == "preload":
+            self.variables = self._control.environment()
+        else:
+            self.variables = notify.environment(self._control)
 
     def impose(self, rule: Rule) -> CallFault:
         """Put one more rule in force.
@@ -57,32 +64,13 @@ class Preload:
         Raises:
             FaultError: there are too many, or its directory cannot be broken.
         """
-        self._control.set([*self._in_force, rule])
-        self._in_force.append(rule)
-        self._set = [*self._in_force]
-        return CallFault(self, rule)
-
-    def lift(self, rule: Rule) -> None:
-        """Take a rule back; the others stay."""
-        if rule in self._in_force:
-            self._in_force.remove(rule)
-            if self._in_force:
-                self._control.set(self._in_force)
-                self._set = [*self._in_force]
-            else:
-                # Unlike after setting none, counters can still be read.
-                self._control.clear()
+        return CallFault(self._control, rule)
 
     def clear(self) -> None:
         """Take all rules back."""
-        self._in_force.clear()
         self._control.clear()
 
     @property
     def attached(self) -> int:
         """How many processes have started with it."""
         return self._control.attached
-
-    def counters(self, rule: Rule) -> Counters:
-        """Return what a rule met so far, or until it was the last to be taken back."""
-        return self._control.counters()[self._set.index(rule)]

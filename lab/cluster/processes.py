@@ -14,25 +14,49 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from fault_injection.processes import (
+    SESSION,
+    START_TICKS,
+    everybody,
+    find,
+    is_alive,
+    send,
+    variables,
+    wait_ended,
+)
 from jbodlab.lab_state import ProcessState
+
+__all__ = [
+    "ServerUser",
+    "below",
+    "end",
+    "ending_with_us",
+    "find",
+    "in_session",
+    "is_alive",
+    "of_cluster",
+    "own_user",
+    "resident_mb",
+    "run",
+    "send",
+    "start",
+    "wait_ended",
+]
 
 T = TypeVar("T")
 
 CLUSTER_VARIABLE = "JBODLAB_CLUSTER"
-_CLUSTER_PREFIX = f"{CLUSTER_VARIABLE}=".encode()
-POLL_S = 0.02
 KILL_DEADLINE_S = 5.0
 
-# Fields of /proc/PID/stat behind the name in parentheses.
-_STATE, _SESSION, _START_TICKS = 0, 3, 19
-_ENDED = ("Z", "X")
+_starter = ThreadPoolExecutor(1, thread_name_prefix="starter")
+"""Starts all processes: for the kernel a process ends with the thread that started it, and this one
+lives as long as we do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +117,8 @@ def start(
         OSError: the program cannot be executed by that user.
     """
     fd = os.open(log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-    try:
+
+    def begin() -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -108,6 +133,9 @@ def start(
             group=user.gid if user.is_other else None,
             extra_groups=[] if user.is_other else None,
         )
+
+    try:
+        return _starter.submit(begin).result()
     finally:
         os.close(fd)
 
@@ -151,22 +179,6 @@ def run(
     )
 
 
-def find(pid: int) -> ProcessState | None:
-    """Return a process that exists, ended but not waited for included."""
-    fields = _stat(pid)
-    return None if fields is None else ProcessState(pid=pid, start_ticks=int(fields[_START_TICKS]))
-
-
-def is_alive(process: ProcessState) -> bool:
-    """Return whether this very process still runs; one that nobody waited for yet does not."""
-    fields = _stat(process.pid)
-    return (
-        fields is not None
-        and int(fields[_START_TICKS]) == process.start_ticks
-        and fields[_STATE] not in _ENDED
-    )
-
-
 def end(processes: Iterable[ProcessState], *, deadline_s: float) -> list[ProcessState]:
     """Ask processes to stop, and kill those that have not within the deadline.
 
@@ -174,17 +186,17 @@ def end(processes: Iterable[ProcessState], *, deadline_s: float) -> list[Process
         The processes that had to be killed.
     """
     asked = [process for process in processes if send(process, signal.SIGTERM)]
-    killed = [process for process in _wait(asked, deadline_s) if send(process, signal.SIGKILL)]
-    _wait(killed, KILL_DEADLINE_S)
+    killed = [process for process in wait_ended(asked, deadline_s) if send(process, signal.SIGKILL)]
+    wait_ended(killed, KILL_DEADLINE_S)
     return killed
 
 
 def in_session(session: int) -> list[ProcessState]:
     """Return the processes of a session that have not ended, its leader included."""
     return [
-        ProcessState(pid=pid, start_ticks=int(fields[_START_TICKS]))
-        for pid, fields in _all()
-        if int(fields[_SESSION]) == session
+        ProcessState(pid=pid, start_ticks=int(fields[START_TICKS]))
+        for pid, fields in everybody()
+        if int(fields[SESSION]) == session
     ]
 
 
@@ -201,13 +213,10 @@ def below(folder: Path) -> list[ProcessState]:
 def _started_for(is_meant: Callable[[Path], bool]) -> list[ProcessState]:
     own = os.getpid()
     found = []
-    for pid, fields in _all():
-        with contextlib.suppress(OSError):
-            variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-            named = [value for value in variables if value.startswith(_CLUSTER_PREFIX)]
-            roots = [Path(os.fsdecode(value.removeprefix(_CLUSTER_PREFIX))) for value in named]
-            if pid != own and any(map(is_meant, roots)):
-                found.append(ProcessState(pid=pid, start_ticks=int(fields[_START_TICKS])))
+    for pid, fields in everybody():
+        root = variables(pid).get(CLUSTER_VARIABLE)
+        if pid != own and root is not None and is_meant(Path(root)):
+            found.append(ProcessState(pid=pid, start_ticks=int(fields[START_TICKS])))
     return found
 
 
@@ -218,47 +227,3 @@ def resident_mb(process: ProcessState) -> int | None:
             if line.startswith("VmRSS:"):
                 return int(line.split()[1]) // 1024
     return None
-
-
-def send(process: ProcessState, number: signal.Signals) -> bool:
-    """Signal a process if it is still the one we mean; returns whether it was."""
-    try:
-        pidfd = os.pidfd_open(process.pid)
-    except OSError:
-        return False
-    try:
-        if not is_alive(process):
-            return False
-        signal.pidfd_send_signal(pidfd, number)
-    except ProcessLookupError:
-        return False
-    finally:
-        os.close(pidfd)
-    return True
-
-
-def _wait(processes: Sequence[ProcessState], deadline_s: float) -> list[ProcessState]:
-    """Wait for processes to end; returns those that have not."""
-    deadline = time.monotonic() + deadline_s
-    left = [process for process in processes if is_alive(process)]
-    while left and time.monotonic() < deadline:
-        time.sleep(POLL_S)
-        left = [process for process in left if is_alive(process)]
-    return left
-
-
-def _stat(pid: int) -> list[str] | None:
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return None
-    # The name may hold blanks and parentheses; the last one closes it.
-    return text[text.rindex(")") + 2 :].split()
-
-
-def _all() -> Iterable[tuple[int, list[str]]]:
-    """Yield pid and fields of every process that has not ended."""
-    for entry in os.listdir("/proc"):  # noqa: PTH208 - names only
-        fields = _stat(int(entry)) if entry.isdecimal() else None
-        if fields is not None and fields[_STATE] not in _ENDED:
-            yield int(entry), fields

@@ -11,7 +11,7 @@ import sysconfig
 from collections.abc import Mapping
 from pathlib import Path
 
-import jbodlab
+from jbodlab.program_names import PROGRAMS, ROOT, name_of
 from lab.cluster import processes
 from lab.cluster.processes import CLUSTER_VARIABLE, ServerUser
 from lab.errors import LabError
@@ -29,7 +29,7 @@ PACKAGES = (
     "pyspark_kraft_metadata",
     "fault_injection",
 )
-"""What servers and tools are made of."""
+"""What servers and tools are made of; in a wheel the first has all but one of the others."""
 
 
 def command(module: str) -> list[str]:
@@ -37,7 +37,7 @@ def command(module: str) -> list[str]:
 
     The environment may be reached through a link in a folder that the servers' user cannot enter.
     """
-    return [python(), "-m", module]
+    return [python(), "-m", name_of(module)]
 
 
 def python() -> str:
@@ -52,13 +52,13 @@ def sources(user: ServerUser, root: Path) -> Path:
     Where the servers' user cannot read them, as in a clone in somebody's home, a copy is made in
     the folder of the cluster.
     """
-    tree = Path(jbodlab.__file__).resolve().parents[1]
-    if _may_read(tree / "broker" / "__main__.py", user):
-        return tree
+    if _may_read(PROGRAMS / "broker" / "__main__.py", user):
+        return ROOT
     copy = root / "sources"
     if not copy.exists():
         for package in PACKAGES:
-            shutil.copytree(tree / package, copy / package)
+            if (ROOT / package).is_dir():
+                shutil.copytree(ROOT / package, copy / package)
         _open_to_all(copy)
     return copy
 
@@ -113,7 +113,8 @@ def check(user: ServerUser, root: Path, variables: Mapping[str, str]) -> None:
     Raises:
         LabError: they cannot, with the reason.
     """
-    look = "import os, sys, broker, controller; os.listdir(sys.argv[1])"
+    servers = ", ".join(map(name_of, ("broker", "controller")))
+    look = f"import os, sys, {servers}; os.listdir(sys.argv[1])"
     attempt = [python(), "-c", look, str(root)]
     try:
         done = processes.run(attempt, user=user, environment=variables)

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -152,3 +153,21 @@ def test_signals_reach_only_who_is_meant(log_file: Path, root: Path) -> None:
 
     assert processes.is_alive(second)
     os.kill(second.pid, signal.SIGKILL)
+
+
+def test_a_process_that_ends_with_us_outlives_the_thread_that_asked_for_it(
+    log_file: Path, root: Path
+) -> None:
+    def ask() -> None:
+        start(processes.ending_with_us(SAY_READY), log_file, root)
+        # Now the kernel has been told with whom it ends.
+        wait_for_text(log_file, "ready")
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    thread.join()
+    own = Path(f"/proc/self/task/{thread.native_id}")
+    wait_for("the end of the thread", lambda: not own.exists(), last_seen=lambda: own)
+
+    with pytest.raises(subprocess.TimeoutExpired):
+        children[-1].wait(0.2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lab.verdict import Ack, Consumed, Verdict, first_ack, judge, longest_gap_ms
+from lab.verdict import Ack, Consumed, Verdict, first_ack, judge, longest_gap_ms, seen_twice
 
 
 def ack(key: str, sequence: int, *, offset: int = 0, partition: int = 0, ms: float = 0) -> Ack:
@@ -65,6 +65,13 @@ def test_keys_do_not_disturb_each_other() -> None:
     messages = [consumed("a", 5, 0), consumed("b", 0, 1), consumed("a", 6, 2)]
 
     assert judge([], messages).is_clean
+
+
+def test_a_message_that_a_group_is_given_again_is_no_second_one() -> None:
+    again = [consumed("a", 0, offset=0), consumed("a", 1, offset=1), consumed("a", 1, offset=1)]
+
+    assert seen_twice(again) == 1
+    assert judge([], again).duplicated == 0
 
 
 def test_the_longest_gap_counts_from_the_last_acknowledgement_before_the_fault() -> None:

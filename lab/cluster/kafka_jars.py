@@ -1,0 +1,114 @@
+"""Apache Kafka's released jars: fetched with Maven once, for all processes of this user.
+
+All is in one folder, by release. Readers need no lock: a folder has its name only when it is whole.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from lab.errors import LabError
+
+RELEASE = "4.3.1"
+"""The release whose servers are compared with ours."""
+ARTIFACTS = ("kafka_2.13", "kafka-tools")
+CACHE = Path(tempfile.gettempdir()) / f"jbodlab-kafka-{os.getuid()}"
+"""Where the servers' user can read it, unlike a cache in root's home."""
+
+FETCH_DEADLINE_S = 600
+DEPENDENCY = (
+    "<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
+    "<version>{version}</version></dependency>"
+)
+POM = """<project><modelVersion>4.0.0</modelVersion>
+<groupId>jbodlab</groupId><artifactId>jars</artifactId><version>1</version>
+<dependencies>{dependencies}</dependencies></project>
+"""
+
+
+class NoKafkaError(LabError):
+    """Apache Kafka's jars cannot be had or used on this machine."""
+
+
+def fetched(
+    release: str = RELEASE, cache: Path = CACHE, artifacts: Sequence[str] = ARTIFACTS
+) -> Path:
+    """Return the folder of a release's jars; Maven fetches them where they are not there.
+
+    Raises:
+        NoKafkaError: they cannot be fetched, with the reason.
+    """
+    require("java")
+    return once(cache, f"jars-{release}", lambda folder: _fetch(release, artifacts, folder))
+
+
+def once(cache: Path, name: str, make: Callable[[Path], None]) -> Path:
+    """Return a folder of the cache that is made whole, by one process, if it is not there."""
+    folder = cache / name
+    if not folder.exists():
+        with _locked(cache):
+            if not folder.exists():
+                unfinished = cache / f"{name}.unfinished"
+                shutil.rmtree(unfinished, ignore_errors=True)
+                unfinished.mkdir()
+                make(unfinished)
+                unfinished.rename(folder)
+    return folder
+
+
+def require(program: str) -> None:
+    """Raise NoKafkaError where a program is not installed."""
+    if shutil.which(program) is None:
+        raise NoKafkaError(f"{program} is not installed")
+
+
+def run(failure: str, *command: str, deadline_s: float) -> None:
+    """Run a command that has to succeed; NoKafkaError begins with `failure` if it does not."""
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=deadline_s, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NoKafkaError(f"{failure}: {error}") from error
+    if done.returncode:
+        raise NoKafkaError(f"{failure}: {(done.stdout + done.stderr).strip()[-500:]}")
+
+
+@contextmanager
+def _locked(cache: Path) -> Iterator[None]:
+    """One process at a time; the others wait for as long as it may take, which has an end."""
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise NoKafkaError(f"no folder for Apache Kafka's jars: {error}") from error
+    if cache.stat().st_uid != os.getuid():
+        raise NoKafkaError(f"{cache} belongs to another user")
+    cache.chmod(0o755)
+    with (cache / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _fetch(release: str, artifacts: Sequence[str], folder: Path) -> None:
+    require("mvn")
+    wanted = [("org.apache.kafka", artifact, release) for artifact in artifacts]
+    wanted.append(("org.slf4j", "slf4j-nop", "1.7.36"))
+    dependencies = "".join(
+        DEPENDENCY.format(group=group, artifact=artifact, version=version)
+        for group, artifact, version in wanted
+    )
+    pom = folder / "pom.xml"
+    pom.write_text(POM.format(dependencies=dependencies))
+    run(
+        f"Maven cannot fetch Apache Kafka {release}",
+        *("mvn", "-q", "-B", "-f", str(pom)),
+        *("dependency:copy-dependencies", f"-DoutputDirectory={folder}"),
+        deadline_s=FETCH_DEADLINE_S,
+    )

@@ -1,0 +1,110 @@
+"""The cluster that a command is about, and the words for its brokers and directories."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from fault_injection import targets
+from jbodlab import lab_state
+from jbodlab.lab_state import ClusterState
+from lab.cluster import Broker, Cluster, LogDir, Node
+from lab.errors import LabError
+from lab.interrupts import Interrupts
+from lab.state_files import StateFiles
+
+_TARGET = re.compile(r"(?:broker-)?(\d+)(?:/(?:dir-)?(\d+))?")
+
+
+def read(files: StateFiles, name: str) -> ClusterState:
+    """Return a cluster with the processes that run its nodes now, whoever started them.
+
+    Raises:
+        LabError: there is none of this name.
+    """
+    state = files.read(name)
+    if state is None:
+        raise LabError(f"no cluster named {name} is up")
+    nodes = tuple(
+        replace(node, process=targets.running(node) or node.process) for node in state.nodes
+    )
+    return replace(state, nodes=nodes)
+
+
+def opened(files: StateFiles, name: str, interrupts: Interrupts) -> Cluster:
+    """Take hold of a cluster that is up.
+
+    Raises:
+        LabError: there is none of this name.
+    """
+    cluster = Cluster(
+        read(files, name),
+        state_dir=files.directory,
+        journal=lab_state.journal_file(files.directory),
+        record=files.write,
+        guard=interrupts.deferred,
+        outlives_us=True,
+    )
+    for broker in cluster.brokers:
+        broker.follow_again()
+    return cluster
+
+
+def nodes(cluster: Cluster, words: Sequence[str]) -> list[Node]:
+    """Return the nodes that words name, the controller first.
+
+    Raises:
+        LabError: a word names none.
+    """
+    if not words or "all" in words:
+        return list(cluster.nodes.values())
+    return [_node(cluster, word) for word in dict.fromkeys(words)]
+
+
+def target(cluster: Cluster, word: str) -> tuple[Broker, LogDir | None]:
+    """Return the broker, and the directory if one is named.
+
+    Raises:
+        LabError: there is none such.
+    """
+    match = _TARGET.fullmatch(word)
+    if match is None:
+        raise LabError(f"{word!r} is no target, such as broker-1 or broker-1/2")
+    broker = _broker(cluster, int(match[1]))
+    if match[2] is None:
+        return broker, None
+    number = int(match[2])
+    if not 1 <= number <= len(broker.log_dirs):
+        raise LabError(
+            f"broker-{broker.id} has the directories 1 to {len(broker.log_dirs)}, not {number}"
+        )
+    return broker, broker.log_dir(number)
+
+
+def show(as_json: bool, data: Any, text: str) -> None:
+    """Print what a command found, as JSON or as text."""
+    print(json.dumps(data, indent=1, default=_plain) if as_json else text, flush=True)
+
+
+def _plain(value: object) -> object:
+    return str(value) if isinstance(value, Path) else repr(value)
+
+
+def _node(cluster: Cluster, word: str) -> Node:
+    if word in ("controller", f"controller-{cluster.controller.id}"):
+        return cluster.controller
+    broker, directory = target(cluster, word)
+    if directory is not None:
+        raise LabError(f"{word!r} is a directory, and a broker is wanted")
+    return broker
+
+
+def _broker(cluster: Cluster, broker_id: int) -> Broker:
+    if broker_id not in cluster.broker_ids:
+        known = ", ".join(f"broker-{known}" for known in cluster.broker_ids)
+        raise LabError(f"there is no broker-{broker_id}, only {known}")
+    return cluster.broker(broker_id)

@@ -1,0 +1,68 @@
+"""`jbodlab logs`: what the servers printed, each line with the name of its server."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+from jbodlab.lab_state import NodeState
+from lab.cluster import Cluster
+from lab.commands import clusters
+from lab.errors import LabError
+from lab.interrupts import Interrupts
+from lab.state_files import StateFiles
+
+POLL_S = 0.1
+
+
+def run(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    """Print them, until Ctrl-C with `--follow`; returns the exit code."""
+    if options.lines < 0:
+        raise LabError(f"{options.lines} is no number of lines")
+    cluster = Cluster(clusters.read(StateFiles.open(), options.name))
+    tails = [_Tail(node.state) for node in clusters.nodes(cluster, options.nodes)]
+    for tail in tails:
+        for line in tail.last(options.lines):
+            _print(options, tail.name, line)
+    while options.follow:
+        grown = [(tail.name, line) for tail in tails for line in tail.more()]
+        for name, line in grown:
+            _print(options, name, line)
+        if not grown:
+            time.sleep(POLL_S)
+    return 0
+
+
+class _Tail:
+    """A file that grows."""
+
+    def __init__(self, node: NodeState) -> None:
+        self.name = f"{node.role}-{node.node_id}"
+        self._path = Path(node.log_file)
+        self._read = 0
+        self._rest = b""
+
+    def last(self, count: int) -> list[str]:
+        lines = self.more()
+        return lines[len(lines) - count :] if count < len(lines) else lines
+
+    def more(self) -> list[str]:
+        """Return the whole lines that came since."""
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._read)
+                data = file.read()
+        except FileNotFoundError:
+            return []
+        self._read += len(data)
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        return [line.decode("utf-8", "replace") for line in lines]
+
+
+def _print(options: argparse.Namespace, name: str, line: str) -> None:
+    if options.json:
+        print(json.dumps({"server": name, "line": line}), flush=True)
+    else:
+        print(f"{name:<14} | {line}", flush=True)

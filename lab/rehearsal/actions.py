@@ -1,0 +1,207 @@
+"""What a plan does beside faults, with the tools and clients that an operator would use."""
+
+from __future__ import annotations
+
+import json
+import random
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jbodlab.ids import TopicPartition
+from lab.cluster import Cluster, processes, programs, wait_for
+from lab.errors import LabError
+from lab.rehearsal import targets
+from lab.rehearsal.observer import Observer
+from lab.rehearsal.patient import Patient
+from lab.rehearsal.plan import Entry, Topic
+from lab.rehearsal.targets import Place
+
+DEADLINE_S = 60.0
+MOVE_DEADLINE_S = 300.0
+
+
+def create_topic(cluster: Cluster, topic: Topic) -> None:
+    """Create a topic and wait until every partition has a leader and all its replicas.
+
+    Raises:
+        LabError: the cluster refused, or did not answer.
+    """
+    settings = {key.replace(".", "_"): value for key, value in topic.config.items()}
+    _asked(
+        f"topic {topic.name} could not be created",
+        lambda: cluster.create_topic(topic.name, topic.partitions, topic.replicas, **settings),
+    )
+    cluster.wait_isr(topic.name)
+
+
+def carry_out(entry: Entry, patient: Patient, observer: Observer, chance: random.Random) -> str:
+    """Carry out an action and wait for its end; returns what was done.
+
+    Raises:
+        LabError: it was refused, or did not end in time.
+        ValueError: its target is not there now.
+    """
+    cluster, told = patient.cluster, entry.details
+    match entry.do:
+        case "note":
+            return told["text"]
+        case "create-topic":
+            topic = Topic(
+                name=told["topic"],
+                partitions=int(told["partitions"]),
+                replicas=int(told["replicas"]),
+            )
+            create_topic(cluster, topic)
+            return f"topic {topic.name} is created"
+        case "delete-topic":
+            name = told["topic"]
+            _asked(
+                f"{name} could not be deleted", lambda: _done(cluster.admin().delete_topics([name]))
+            )
+            return f"topic {name} is deleted"
+        case "elect":
+            return _elect(cluster, _partition(entry))
+        case "revive":
+            return _revive(entry, patient, observer, chance)
+        case "set-config":
+            return _set_config(entry, cluster, observer, chance)
+        case "move":
+            return _move(entry, patient, observer, chance)
+        case _:
+            return _reassign(entry, patient, observer)
+
+
+def _partition(entry: Entry) -> TopicPartition:
+    assert entry.partition is not None
+    return entry.partition
+
+
+def _elect(cluster: Cluster, partition: TopicPartition) -> str:
+    import confluent_kafka
+    from confluent_kafka import ElectionType
+
+    wanted = confluent_kafka.TopicPartition(partition.topic, partition.partition)
+    _asked(
+        f"no election of {partition}",
+        lambda: cluster.admin().elect_leaders(ElectionType.PREFERRED, [wanted]).result(DEADLINE_S),
+    )
+    return f"the preferred leader of {partition} is asked for"
+
+
+def _revive(entry: Entry, patient: Patient, observer: Observer, chance: random.Random) -> str:
+    assert entry.where is not None
+    places = targets.resolve(entry.where, observer.picture, chance, directories=True)
+    return "; ".join(filter(None, map(patient.revive, places)))
+
+
+def _set_config(entry: Entry, cluster: Cluster, observer: Observer, chance: random.Random) -> str:
+    from confluent_kafka.admin import (  # type: ignore[attr-defined]
+        AlterConfigOpType,
+        ConfigEntry,
+        ConfigResource,
+        ResourceType,
+    )
+
+    assert entry.where is not None
+    place = targets.resolve(entry.where, observer.picture, chance, directories=False)[0]
+    entries = [
+        ConfigEntry(
+            name.removeprefix("config."), value, incremental_operation=AlterConfigOpType.SET
+        )
+        for name, value in entry.details.items()
+    ]
+    resource = ConfigResource(ResourceType.BROKER, str(place.broker), incremental_configs=entries)
+    _asked(
+        f"settings of {place} could not be changed",
+        lambda: _done(cluster.admin().incremental_alter_configs([resource])),
+    )
+    shown = ", ".join(f"{one.name}={one.value}" for one in entries)
+    return f"{place} has {shown}"
+
+
+def _move(entry: Entry, patient: Patient, observer: Observer, chance: random.Random) -> str:
+    """Move a replica to another directory of its broker (KIP-113)."""
+    partition, picture = _partition(entry), observer.picture
+    target = targets.resolve(entry.targets["to"], picture, chance, directories=True)[0]
+    replicas = picture.replicas.get(partition, ())
+    if target.broker not in replicas:
+        raise LabError(f"{partition} has no replica on broker-{target.broker}")
+    log_dirs = [
+        str(patient.path(target)) if replica == target.broker else "any" for replica in replicas
+    ]
+    _execute(patient, partition, replicas, log_dirs)
+    _wait_until(
+        f"{partition} in {target}",
+        lambda: partition in observer.picture.contents.get(target, {}),
+    )
+    return f"the replica of {partition} has moved to {target}"
+
+
+def _reassign(entry: Entry, patient: Patient, observer: Observer) -> str:
+    """Give a partition other replicas, each in a directory where one is named."""
+    partition = _partition(entry)
+    replicas, log_dirs = [], []
+    for word in entry.details["replicas"].split(","):
+        broker, _, directory = word.partition("/dir-")
+        replicas.append(int(broker))
+        place = Place(int(broker), int(directory or 0))
+        log_dirs.append(str(patient.path(place)) if directory else "any")
+    _execute(patient, partition, replicas, log_dirs)
+
+    def is_done() -> bool:
+        now = observer.picture.replicas.get(partition, ())
+        return set(now) == set(replicas) and observer.isr_is_full(partition)
+
+    _wait_until(f"{partition} on brokers {replicas}", is_done)
+    return f"{partition} has the replicas {entry.details['replicas']}"
+
+
+def _execute(
+    patient: Patient, partition: TopicPartition, replicas: Sequence[int], log_dirs: Sequence[str]
+) -> None:
+    """Have a reassignment carried out by the administration tool, as an operator would."""
+    plan = {
+        "version": 1,
+        "partitions": [
+            {
+                "topic": partition.topic,
+                "partition": partition.partition,
+                "replicas": list(replicas),
+                "log_dirs": list(log_dirs),
+            }
+        ],
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "reassignment.json"
+        file.write_text(json.dumps(plan), "utf-8")
+        done = processes.run(
+            [
+                *programs.command("admin_tool.reassign_partitions"),
+                *("--bootstrap-server", patient.cluster.bootstrap),
+                *("--reassignment-json-file", str(file), "--execute"),
+            ],
+            user=processes.own_user(),
+            environment=patient.cluster.environment(),
+        )
+    if done.returncode:
+        raise LabError(" ".join((done.stderr or done.stdout).split())[-300:])
+
+
+def _wait_until(what: str, condition: Any) -> None:
+    wait_for(what, condition, MOVE_DEADLINE_S)
+
+
+def _done(futures: Mapping[Any, Any]) -> None:
+    for future in futures.values():
+        future.result(DEADLINE_S)
+
+
+def _asked(failure: str, question: Any) -> None:
+    from confluent_kafka import KafkaException
+
+    try:
+        question()
+    except (KafkaException, TimeoutError) as error:
+        raise LabError(f"{failure}: {error}") from error

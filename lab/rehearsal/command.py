@@ -1,0 +1,181 @@
+"""`jbodlab rehearse`: run a plan, judge it, keep one page and one file of figures.
+
+    jbodlab rehearse PLAN.yaml [--output DIR] [--repeat N] [--against kafka] [--junit FILE]
+    jbodlab rehearse --compare A.json B.json [--output DIR]
+    jbodlab rehearse --list
+
+Exit codes: 0 PASS, 1 FAIL, 2 INCONCLUSIVE (also where a plan cannot be run here), 64 a wrong plan,
+130 interrupted, after everything was healed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from fault_injection.kinds import KINDS
+from lab.errors import LabError
+from lab.interrupts import Interrupts
+from lab.rehearsal import plans, reader
+from lab.rehearsal.arguments import KAFKA
+from lab.rehearsal.judgement import Outcome
+from lab.rehearsal.plan import Plan
+from lab.report import junit, page
+from lab.screen import Screen, Tone
+
+WRONG_PLAN = 64
+OURS = "jbodlab"
+_TONES = {"PASS": Tone.GOOD, "FAIL": Tone.BAD, "INCONCLUSIVE": Tone.HEADING}
+
+
+def run(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    """Run the command; returns the exit code."""
+    if options.list:
+        for name, text in plans.shipped().items():
+            plan = reader.read(text, name)
+            kinds = ", ".join(dict.fromkeys(entry.do for entry in plan.timeline))
+            made_by = dict.fromkeys(" or ".join(KINDS[each.do].mechanisms) for each in plan.faults)
+            print(f"{name:<40} {kinds:<22} {', then '.join(made_by)}".rstrip())
+        return 0
+    try:
+        if options.compare is not None:
+            return _compare(options)
+        if options.plan is None:
+            raise LabError("name a plan, or --list shows those that are shipped")
+        plan = _read(options.plan)
+        if options.check:
+            print(f"{options.plan}: {len(plan.timeline)} entries, no mistake")
+            return 0
+        return _rehearse(plan, options, interrupts)
+    except reader.PlanError as error:
+        print(error, file=sys.stderr)
+        return WRONG_PLAN
+    except LabError as error:
+        print(f"jbodlab rehearse: INCONCLUSIVE: {error}", file=sys.stderr)
+        return Outcome.INCONCLUSIVE.value
+
+
+def _read(name: str) -> Plan:
+    """Return the plan of a file, or a shipped one by its name."""
+    file = Path(name)
+    if not file.exists() and (text := plans.shipped().get(name.removesuffix(".yaml"))):
+        return reader.read(text, name)
+    try:
+        return reader.read(file.read_text("utf-8"), name)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise reader.PlanError(f"{name}: cannot be read: {reason}") from error
+
+
+def _rehearse(plan: Plan, options: argparse.Namespace, interrupts: Interrupts) -> int:
+    from lab.rehearsal.run import run as run_once
+
+    folder = _folder(options.output)
+    screen = Screen(sys.stderr if options.json else sys.stdout)
+    patients = (OURS, KAFKA) if options.against else (OURS,)
+    runs: dict[str, list[dict[str, Any]]] = {name: [] for name in patients}
+    for patient in patients:
+        for number in range(1, options.repeat + 1):
+            parts = [patient] if options.against else []
+            parts += [f"run-{number}"] if options.repeat > 1 else []
+            screen.heading(" ".join([plan.name, *(f"[{part}]" for part in parts)]))
+            done = run_once(
+                plan,
+                folder.joinpath(*parts),
+                lambda since_ns, text: screen.moment(since_ns, text),
+                kafka=patient == KAFKA,
+                is_mine=options.is_mine,
+                interrupts=interrupts,
+            )
+            runs[patient].append(done.json)
+            _print(done.json, screen)
+    _keep(folder, runs, options, screen)
+    everything = [one for each in runs.values() for one in each]
+    # Against Kafka the verdict is about ours; the other one stands beside it.
+    judged = runs[OURS]
+    if options.json:
+        print(json.dumps(everything if len(everything) > 1 else everything[0], indent=1))
+    return _worst([one["verdict"] for one in judged])
+
+
+def _worst(verdicts: Sequence[str]) -> int:
+    for word in ("FAIL", "INCONCLUSIVE"):
+        if word in verdicts:
+            return Outcome[word].value
+    return Outcome.PASS.value
+
+
+def _keep(
+    folder: Path,
+    runs: dict[str, list[dict[str, Any]]],
+    options: argparse.Namespace,
+    screen: Screen,
+) -> None:
+    report = folder / "report.html"
+    if options.against:
+        left, right = runs[OURS][0], runs[KAFKA][0]
+        names = (OURS, right["surroundings"]["cluster"])
+        report.write_text(page.comparison(left, right, names), "utf-8")
+        screen.line()
+        screen.block("\n".join(page.compared_lines(left, right, names)))
+    else:
+        report.write_text(page.page(runs[OURS]), "utf-8")
+    if options.repeat > 1:
+        spread = {name: page.distribution(found) for name, found in runs.items()}
+        (folder / "distribution.json").write_text(json.dumps(spread, indent=1) + "\n", "utf-8")
+        for found in runs.values():
+            screen.line()
+            screen.block("\n".join(page.spread_lines(found)))
+    if options.junit is not None:
+        options.junit.write_text(junit.xml(runs[OURS]), "utf-8")
+    screen.line()
+    screen.detail(str(report))
+
+
+def _print(found: dict[str, Any], screen: Screen) -> None:
+    screen.line()
+    for held in found["objectives"]:
+        word = {True: "met", False: "missed", None: "not known"}[held["holds"]]
+        tone = Tone.GOOD if held["holds"] else Tone.BAD
+        screen.line(f"  {held['text']:<44} {held['measured']:>12}  {word}", tone)
+    for reason in [*found["missed"], *found["doubts"], *found["warnings"]]:
+        screen.detail(reason)
+    screen.line(found["sentence"], _TONES[found["verdict"]])
+
+
+def _compare(options: argparse.Namespace) -> int:
+    left, right = (_result(file) for file in options.compare)
+    names = (str(options.compare[0]), str(options.compare[1]))
+    print("\n".join(page.compared_lines(left, right, names)))
+    if options.output is not None:
+        folder = _folder(options.output)
+        (folder / "report.html").write_text(page.comparison(left, right, names), "utf-8")
+        print(folder / "report.html")
+    return 0
+
+
+def _result(file: Path) -> dict[str, Any]:
+    from lab.rehearsal.result import SCHEMA
+
+    try:
+        found: dict[str, Any] = json.loads(file.read_text("utf-8"))
+        if found["schema"] != SCHEMA:
+            raise LabError(f"{file} has schema {found['schema']}, expected {SCHEMA}")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise LabError(f"{file} is no result of a rehearsal: {error}") from error
+    return found
+
+
+def _folder(wanted: Path | None) -> Path:
+    stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    folder = (wanted or Path("rehearsals") / stamp).absolute()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LabError(f"cannot create {folder}: {error.strerror}") from error
+    return folder

@@ -1,0 +1,213 @@
+"""What a run leaves behind: events on one clock, what clients saw, what became of each fault.
+
+All times are nanoseconds of the monotonic clock, which every process of a machine shares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from jbodlab.ids import TopicPartition
+from lab.rehearsal.targets import Place
+from lab.verdict import Verdict
+
+NOT_ANSWERED = -1
+"""`done_ns` of a message without any answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that happened.
+
+    Attributes:
+        source: `fault`, `client`, `broker`, `controller`, `metadata`, `metric` or `action`.
+        kind: What it was, such as `offline`, `leader`, `isr`, `fenced`, `injected`.
+        text: The same for people.
+        place: The directory or node that it is about.
+        partition: The partition that it is about.
+        ref: The entry of the timeline that it belongs to.
+        err_ns: How far off `t_ns` may be; order within that is unknown.
+        data: Values by name, as JSON has them.
+    """
+
+    t_ns: int
+    source: str
+    kind: str
+    text: str = ""
+    place: Place | None = None
+    partition: TopicPartition | None = None
+    ref: str = ""
+    err_ns: int = 0
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+def join(*streams: Iterable[Event]) -> list[Event]:
+    """Return the events of all sources as one timeline."""
+    return sorted((event for stream in streams for event in stream), key=lambda event: event.t_ns)
+
+
+class Clock:
+    """What wall clocks in logs mean on the monotonic clock: an offset, and how sure it is.
+
+    The offset is sampled again and again, since the wall clock may be set while a run lasts.
+    """
+
+    def __init__(self) -> None:
+        self._offsets: list[tuple[int, int]] = []
+
+    def sample(self, monotonic_ns: int, wall_ns: int) -> None:
+        """Take notice of both clocks at one moment."""
+        self._offsets.append((wall_ns, monotonic_ns - wall_ns))
+
+    def monotonic(self, wall_ns: int) -> int:
+        """Return a wall time on the monotonic clock, by the sample that is nearest to it."""
+        return wall_ns + min(self._offsets, key=lambda one: abs(one[0] - wall_ns))[1]
+
+    @property
+    def spread_ns(self) -> int:
+        """How far the samples lie apart: no time of a log is surer than that."""
+        offsets = [offset for _, offset in self._offsets]
+        return max(offsets, default=0) - min(offsets, default=0)
+
+
+class Sent(NamedTuple):
+    """A message of a producer; `due_ns` is its time by the schedule, whenever it was sent."""
+
+    due_ns: int
+    sent_ns: int
+    done_ns: int
+    sequence: int
+    offset: int
+    partition: int
+    key: int
+    error: int
+
+    @property
+    def is_acked(self) -> bool:
+        """Whether the cluster has acknowledged it."""
+        return self.done_ns != NOT_ANSWERED and self.error == 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriterFacts:
+    """What a producer did.
+
+    Attributes:
+        due: How many messages its schedule had.
+        sent: Those that it handed to the client library, with what became of them.
+        errors: What the numbers in `Sent.error` mean.
+        verdict: Acknowledged against read, after the run; None while it lasts.
+        failure: Why the process ended by itself; empty if it did not.
+    """
+
+    topic: str
+    due: int
+    sent: Sequence[Sent]
+    errors: Mapping[int, str] = field(default_factory=dict)
+    verdict: Verdict | None = None
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReaderFacts:
+    """What a consumer got: when each message came, its partition, and its errors."""
+
+    topic: str
+    received: Sequence[tuple[int, int]] = ()
+    errors: Sequence[str] = ()
+    failure: str = ""
+
+
+class Probe(NamedTuple):
+    """One question to the user's application."""
+
+    due_ns: int
+    done_ns: int
+    is_good: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandFacts:
+    """What the user's own application did; `exit_code` is None while it runs."""
+
+    probes: Sequence[Probe] = ()
+    exit_code: int | None = None
+    ended_early: bool = False
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultFacts:
+    """What became of one fault.
+
+    Attributes:
+        places: What it struck, as its target was resolved in that moment.
+        mechanism: What made it.
+        injected_ns: When it took effect; None if it was not made.
+        healed_ns: When it was undone; None while it stands.
+        problem: Why it was not made or not proved; empty if it was.
+        counts: Whether the mechanism tells how many calls of the patient it broke.
+        bites: So many; None where nobody counts.
+        first_bite_ns: When it broke the first one.
+        touched: Partitions of the load with a replica in what it struck.
+        led: Those that were led from there.
+        growth: Bytes that came to the touched partitions while it stood, from whomever; None if
+            nobody looked.
+    """
+
+    name: str
+    kind: str
+    places: tuple[Place, ...] = ()
+    mechanism: str = ""
+    injected_ns: int | None = None
+    healed_ns: int | None = None
+    problem: str = ""
+    counts: bool = False
+    bites: int | None = None
+    first_bite_ns: int | None = None
+    touched: tuple[TopicPartition, ...] = ()
+    led: tuple[TopicPartition, ...] = ()
+    growth: int | None = None
+
+    @property
+    def begin_ns(self) -> int | None:
+        """From when on its effects are counted: its first bite, where that is known."""
+        return self.first_bite_ns or self.injected_ns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """The cluster as it was polled in a moment."""
+
+    t_ns: int
+    isr_full: float
+    online_dirs: int
+    offline_partitions: int
+    under_replicated: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """A whole run.
+
+    Attributes:
+        begin_ns: End of the steady state.
+        end_ns: End of the load.
+        noise_ns: Longest delay of a tick in this process: what is shorter was not seen for sure.
+        not_measured: What nobody could look at here, with the reason, by the metric's field.
+        broken_off: Why the run did not go as planned: reasons to doubt it, one sentence each.
+    """
+
+    begin_ns: int
+    end_ns: int
+    faults: Mapping[str, FaultFacts] = field(default_factory=dict)
+    writers: Mapping[str, WriterFacts] = field(default_factory=dict)
+    readers: Mapping[str, ReaderFacts] = field(default_factory=dict)
+    commands: Mapping[str, CommandFacts] = field(default_factory=dict)
+    events: Sequence[Event] = ()
+    samples: Sequence[Sample] = ()
+    noise_ns: int = 0
+    not_measured: Mapping[str, str] = field(default_factory=dict)
+    broken_off: Sequence[str] = ()

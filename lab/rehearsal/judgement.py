@@ -1,0 +1,198 @@
+"""PASS, FAIL or INCONCLUSIVE: what was measured against what was wanted.
+
+A rehearsal proves something only if its fault bit, the cluster was well before, and somebody sent
+messages to what was struck; else it is inconclusive, whatever its figures say. One thing is never
+softened by that: an acknowledged message that is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+
+from jbodlab.ids import TopicPartition
+from lab.rehearsal.expressions import Comparison, Lookup, Metric
+from lab.rehearsal.facts import Facts, FaultFacts
+from lab.rehearsal.metrics import Measured
+from lab.rehearsal.plan import Command, Objective, Plan
+from lab.rehearsal.values import show
+
+BEHIND_MAX = 0.05
+"""Share of its schedule that a client may leave out."""
+NOISE_MAX_NS = 200_000_000
+
+
+class Outcome(Enum):
+    """The verdict, and the exit code of the command."""
+
+    PASS = 0
+    FAIL = 1
+    INCONCLUSIVE = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """One comparison of an objective.
+
+    Attributes:
+        holds: None where the metric has no value.
+        measured: As a person reads it.
+    """
+
+    text: str
+    holds: bool | None
+    value: float | None
+    measured: str
+    is_warning: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """The verdict with its reasons, one sentence each."""
+
+    outcome: Outcome
+    objectives: tuple[Held, ...]
+    missed: tuple[str, ...]
+    doubts: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in one sentence."""
+        if self.outcome is Outcome.PASS:
+            return f"PASS: all {len(self.objectives)} objectives are met"
+        reasons = self.missed if self.outcome is Outcome.FAIL else self.doubts
+        more = f", and {len(reasons) - 1} more" if len(reasons) > 1 else ""
+        return f"{self.outcome.name}: {reasons[0]}{more}"
+
+
+def judge(plan: Plan, facts: Facts) -> Judgement:
+    """Judge a run."""
+    lookup = Measured(facts)
+    objectives = tuple(
+        _held(comparison, objective, lookup)
+        for objective in plan.objectives
+        for comparison in objective.that.comparisons
+    )
+    lost = tuple(_lost(plan, facts))
+    missed = tuple(
+        f"{held.text} was wanted, and it is {held.measured}"
+        for held in objectives
+        if held.holds is False and not held.is_warning
+    )
+    doubts = (*_doubts(plan, facts), *_not_measured(objectives, facts))
+    warnings = [
+        f"{held.text}: {held.measured}" for held in objectives if held.is_warning and not held.holds
+    ]
+    if facts.noise_ns > NOISE_MAX_NS:
+        warnings.append(
+            f"this machine was busy: a tick of 10 ms came {facts.noise_ns / 1e6:.0f} ms late"
+        )
+    if lost:
+        outcome = Outcome.FAIL
+        missed = (*lost, *(text for text in missed if ".lost" not in text))
+    elif doubts:
+        outcome = Outcome.INCONCLUSIVE
+    else:
+        outcome = Outcome.FAIL if missed else Outcome.PASS
+    return Judgement(
+        outcome=outcome,
+        objectives=objectives,
+        missed=missed,
+        doubts=doubts,
+        warnings=tuple(warnings),
+    )
+
+
+def _held(comparison: Comparison, objective: Objective, lookup: Lookup) -> Held:
+    value = lookup(comparison.metric)
+    return Held(
+        text=str(comparison),
+        holds=None if value is None else comparison.holds(lookup),
+        value=value,
+        measured="not known" if value is None else show(value, comparison.wanted.unit),
+        is_warning=objective.is_warning,
+    )
+
+
+def _lost(plan: Plan, facts: Facts) -> Iterator[str]:
+    """Name the producers of which more messages are gone than the plan says may be."""
+    for name, writer in facts.writers.items():
+        count = 0 if writer.verdict is None else writer.verdict.lost
+        if not count:
+            continue
+        allowed = [
+            comparison
+            for objective in plan.objectives
+            if not objective.is_warning
+            for comparison in objective.that.comparisons
+            if comparison.metric == Metric(name, "lost")
+        ]
+        lookup = partial(_always, float(count))
+        if not allowed or not all(each.holds(lookup) for each in allowed):
+            yield f"{count} of the acknowledged messages of {name} are lost"
+
+
+def _always(value: float, _: Metric) -> float:
+    return value
+
+
+def _doubts(plan: Plan, facts: Facts) -> Iterator[str]:
+    yield from facts.broken_off
+    for name, writer in facts.writers.items():
+        if writer.failure:
+            yield f"{name} ended before the end of the run: {writer.failure}"
+        elif writer.due and 1 - len(writer.sent) / writer.due > BEHIND_MAX:
+            yield (
+                f"{name} fell behind its own schedule: {len(writer.sent)} of {writer.due} messages "
+                "were sent"
+            )
+        elif not any(one.is_acked for one in writer.sent):
+            yield f"{name}: no message was acknowledged"
+    for name, reader in facts.readers.items():
+        if reader.failure:
+            yield f"{name} ended before the end of the run: {reader.failure}"
+    for name, command in facts.commands.items():
+        if command.failure:
+            yield f"{name}: {command.failure}"
+    for entry in plan.faults:
+        fault = facts.faults.get(entry.name)
+        if fault is None:
+            yield f"{entry.name} was never made"
+        else:
+            yield from _doubts_of(fault, plan, facts)
+
+
+def _doubts_of(fault: FaultFacts, plan: Plan, facts: Facts) -> Iterator[str]:
+    if fault.problem:
+        yield f"{fault.name}: {fault.problem}"
+        return
+    if fault.counts and not fault.bites:
+        yield f"{fault.name} broke nothing: no call of the patient met it"
+    where = ", ".join(map(str, fault.places))
+    if not fault.touched:
+        yield f"{fault.name} proves nothing: {where} had no partition of this plan's topics"
+    elif not _sent_meanwhile(fault, plan, facts):
+        yield f"nothing was sent to the partitions of {where} while {fault.name} stood"
+
+
+def _sent_meanwhile(fault: FaultFacts, plan: Plan, facts: Facts) -> bool:
+    begin, end = fault.injected_ns or 0, fault.healed_ns or facts.end_ns
+    touched = set(fault.touched)
+    if any(isinstance(load, Command) for load in plan.load) and fault.growth:
+        return True
+    return any(
+        begin <= one.sent_ns <= end and TopicPartition(writer.topic, one.partition) in touched
+        for writer in facts.writers.values()
+        for one in writer.sent
+    )
+
+
+def _not_measured(objectives: Sequence[Held], facts: Facts) -> Iterator[str]:
+    for held in objectives:
+        if held.holds is None and not held.is_warning:
+            field = held.text.split(" ", 1)[0].rpartition(".")[2].partition("(")[0]
+            why = facts.not_measured.get(field, "there was nothing of it to measure")
+            yield f"{held.text} cannot be judged: {why}"

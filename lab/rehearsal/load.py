@@ -1,0 +1,366 @@
+"""The load of a rehearsal: clients in processes of their own, and what they have written so far."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from lab import verdict
+from lab.cluster import processes, programs, wait_for
+from lab.rehearsal.facts import CommandFacts, ReaderFacts, Sent, WriterFacts
+from lab.rehearsal.plan import Command, Plan, Readers, Writers
+from lab.rehearsal.probes import Prober
+from lab.rehearsal.series import RECEIVED, SENT, GrowingSeries, Received
+from lab.verdict import Ack, Consumed, Verdict
+
+KEYS_OF_ONE = 10_000_000
+"""Keys of the n-th producer begin with n times this, so that no two share one."""
+STOP_DEADLINE_S = 90.0
+DRAIN_DEADLINE_S = 120.0
+COMMAND_DEADLINE_S = 10.0
+GONE_BY_US = (0, -signal.SIGTERM, 128 + signal.SIGTERM)
+"""Exit codes of an application that ended because it was asked to."""
+_QUIET = {"log_level": "0"}
+
+
+class Process:
+    """One process of the load, with its files; it runs where this one does."""
+
+    def __init__(
+        self, name: str, folder: Path, command: Sequence[str], environment: Mapping[str, str]
+    ) -> None:
+        self.name = name
+        self.log = folder / f"{name}.log"
+        with self.log.open("ab") as log:
+            self._child = subprocess.Popen(
+                processes.ending_with_us(command),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=environment,
+                start_new_session=True,
+            )
+
+    @property
+    def exit_code(self) -> int | None:
+        """Its exit code; None while it runs."""
+        return self._child.poll()
+
+    def ask_to_end(self) -> None:
+        """Ask it, and all that it has started, to end."""
+        self._signal(signal.SIGTERM)
+
+    def end(self, deadline_s: float) -> int:
+        """Wait until it has ended, and kill it if it does not; returns its exit code."""
+        try:
+            return self._child.wait(deadline_s)
+        except subprocess.TimeoutExpired:
+            self._signal(signal.SIGKILL)
+            return self._child.wait(deadline_s)
+
+    @property
+    def last_line(self) -> str:
+        """What it printed last."""
+        lines = [line for line in self.log.read_text("utf-8", "replace").splitlines() if line]
+        return lines[-1] if lines else "nothing was printed"
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._child.poll() is None:
+            os.killpg(self._child.pid, number)
+
+
+class Client:
+    """One client of ours: what it was told, and where it writes."""
+
+    def __init__(
+        self, name: str, folder: Path, config: dict[str, Any], environment: Mapping[str, str]
+    ) -> None:
+        self.config = {
+            **config,
+            "output": str(folder / f"{name}.bin"),
+            "status": str(folder / f"{name}.json"),
+        }
+        file = folder / f"{name}.config.json"
+        file.write_text(json.dumps(self.config), "utf-8")
+        command = [*programs.command("lab.rehearsal.client"), str(file)]
+        self.process = Process(name, folder, command, environment)
+
+    @property
+    def output(self) -> Path:
+        """Its series."""
+        return Path(self.config["output"])
+
+    def status(self) -> dict[str, Any]:
+        """Return what it said at its end; empty while it runs, or if it could not say anything."""
+        try:
+            found: dict[str, Any] = json.loads(Path(self.config["status"]).read_text("utf-8"))
+        except FileNotFoundError:
+            return {}
+        return found
+
+
+class Load:
+    """All clients of a plan.
+
+    Args:
+        plan: Who they are.
+        partitions: Number of partitions by topic.
+        bootstrap: Addresses of the brokers.
+        folder: Where their files go.
+        environment: Of their processes.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        partitions: Mapping[str, int],
+        bootstrap: str,
+        folder: Path,
+        environment: Mapping[str, str],
+    ) -> None:
+        self._plan = plan
+        self._partitions = partitions
+        self._bootstrap = bootstrap
+        self._folder = folder
+        self._environment = dict(environment)
+        self._clients: dict[str, Client] = {}
+        self._commands: dict[str, Process] = {}
+        self._probers: dict[str, Prober] = {}
+        self._sent: dict[str, GrowingSeries[Sent]] = {}
+        self._received: dict[str, GrowingSeries[Received]] = {}
+        self._verdicts: dict[str, Verdict] = {}
+        self._exit_codes: dict[str, int] = {}
+        self._ended_early: dict[str, str] = {}
+        self.unread: dict[str, list[int]] = {}
+
+    def start(self) -> None:
+        """Start all of them.
+
+        Raises:
+            OSError: a command cannot be executed.
+        """
+        for load in self._plan.load:
+            if isinstance(load, Command) and shutil.which(load.command[0]) is None:
+                raise FileNotFoundError(f"{load.command[0]} is no program here")
+        for number, load in enumerate(self._plan.load):
+            match load:
+                case Writers():
+                    client = self._client(load.name, self._writer(load, number * KEYS_OF_ONE))
+                    self._sent[load.name] = GrowingSeries(client.output, Sent, SENT)
+                case Readers():
+                    client = self._client(load.name, self._reader(load))
+                    series = GrowingSeries(client.output, Received, RECEIVED)
+                    self._received[load.name] = series
+                case Command():
+                    self._start_command(load)
+
+    def check(self) -> dict[str, str]:
+        """Return who has ended by itself, with the last thing it said."""
+        for name, process in self._processes():
+            code = process.exit_code
+            if code is not None and name not in self._ended_early:
+                said = self._clients[name].status().get("failure") if name in self._clients else ""
+                why = said or f"exit code {code}; {process.last_line}"
+                self._ended_early[name] = why
+                self._exit_codes[name] = code
+        return self._ended_early
+
+    def stop(self) -> None:
+        """Ask all to end and wait for it: producers wait for their last answers."""
+        self.check()
+        for prober in self._probers.values():
+            prober.stop()
+        for _, process in self._processes():
+            process.ask_to_end()
+        for name, process in self._processes():
+            deadline_s = COMMAND_DEADLINE_S if name in self._commands else STOP_DEADLINE_S
+            code = process.end(deadline_s)
+            self._exit_codes.setdefault(name, 0 if code in GONE_BY_US else code)
+
+    def kill(self) -> None:
+        """End all at once."""
+        for prober in self._probers.values():
+            prober.stop()
+        for _, process in self._processes():
+            process.ask_to_end()
+        for _, process in self._processes():
+            process.end(1.0)
+
+    def judge(self) -> None:
+        """Read all topics of producers to their ends, and compare with what was acknowledged."""
+        topics = list(dict.fromkeys(writer.topic for writer in self._plan.writers))
+        isolation = {r.topic: r.isolation for r in self._plan.load if isinstance(r, Readers)}
+        for topic in topics:
+            read = self._drain(topic, isolation.get(topic, "read_uncommitted"))
+            for number, load in enumerate(self._plan.load):
+                if isinstance(load, Writers) and load.topic == topic:
+                    first = number * KEYS_OF_ONE
+                    mine = [
+                        Consumed(
+                            key=str(one.key),
+                            sequence=one.sequence,
+                            partition=one.partition,
+                            offset=one.offset,
+                        )
+                        for one in read
+                        if first <= one.key < first + KEYS_OF_ONE
+                    ]
+                    acks = [_ack(one) for one in self._sent[load.name].read() if one.is_acked]
+                    self._verdicts[load.name] = verdict.judge(acks, mine)
+
+    # What they have done so far
+
+    def writers(self, begin_ns: int, end_ns: int) -> dict[str, WriterFacts]:
+        """Return what producers did with the messages that were due in a span of time."""
+        found = {}
+        for load in self._plan.writers:
+            sent = [one for one in self._sent[load.name].read() if begin_ns <= one.due_ns]
+            status = self._clients[load.name].status()
+            last_ns = min(end_ns, status.get("end_ns", end_ns))
+            found[load.name] = WriterFacts(
+                topic=load.topic,
+                due=max(0, int((last_ns - begin_ns) / 1e9 * load.rate)),
+                sent=sent,
+                errors=_names({one.error for one in sent}),
+                verdict=self._verdicts.get(load.name),
+                failure=self._ended_early.get(load.name, ""),
+            )
+        return found
+
+    def readers(self, begin_ns: int) -> dict[str, ReaderFacts]:
+        """Return what consumers got since a time."""
+        found = {}
+        for load in self._plan.load:
+            if isinstance(load, Readers):
+                status = self._clients[load.name].status()
+                found[load.name] = ReaderFacts(
+                    topic=load.topic,
+                    received=[
+                        (one.at_ns, one.partition)
+                        for one in self._received[load.name].read()
+                        if one.at_ns >= begin_ns
+                    ],
+                    errors=status.get("errors", []),
+                    failure=self._ended_early.get(load.name, ""),
+                )
+        return found
+
+    def commands(self, begin_ns: int) -> dict[str, CommandFacts]:
+        """Return what the user's applications did since a time."""
+        found = {}
+        for load in self._plan.load:
+            if isinstance(load, Command):
+                prober = self._probers.get(load.name)
+                probes = [] if prober is None else list(prober.probes)
+                found[load.name] = CommandFacts(
+                    probes=[one for one in probes if one.due_ns >= begin_ns],
+                    exit_code=self._exit_codes.get(load.name),
+                    ended_early=load.name in self._ended_early,
+                )
+        return found
+
+    # Processes
+
+    def _processes(self) -> list[tuple[str, Process]]:
+        ours = [(name, client.process) for name, client in self._clients.items()]
+        return [*ours, *self._commands.items()]
+
+    def _client(self, name: str, config: dict[str, Any]) -> Client:
+        client = Client(name, self._folder, config, self._environment)
+        self._clients[name] = client
+        return client
+
+    def _writer(self, load: Writers, first_key: int) -> dict[str, Any]:
+        return {
+            "role": "write",
+            "topic": load.topic,
+            "partitions": self._partitions[load.topic],
+            "rate": load.rate,
+            "size": load.size_bytes,
+            "keys": load.keys,
+            "first_key": first_key,
+            "client": {
+                "bootstrap.servers": self._bootstrap,
+                "acks": load.acks,
+                "enable.idempotence": load.idempotent,
+                # What waits for a partition without leader must not hold up the others.
+                "queue.buffering.max.messages": 1_000_000,
+                **_QUIET,
+                **load.client,
+            },
+        }
+
+    def _reader(self, load: Readers) -> dict[str, Any]:
+        return {
+            "role": "read",
+            "topic": load.topic,
+            "partitions": self._partitions[load.topic],
+            "group": load.group,
+            "client": {
+                "bootstrap.servers": self._bootstrap,
+                "group.id": load.group or f"jbodlab-rehearsal-{load.name}",
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": bool(load.group),
+                "isolation.level": load.isolation,
+                **_QUIET,
+                **load.client,
+            },
+        }
+
+    def _drain(self, topic: str, isolation: str) -> list[Received]:
+        name = f"drain-{topic}"
+        reader = Readers(name=name, topic=topic, isolation=isolation)
+        config = {**self._reader(reader), "role": "drain"}
+        client = Client(name, self._folder, config, self._environment)
+        try:
+            wait_for(
+                f"a full read of {topic}",
+                lambda: client.process.exit_code is not None,
+                DRAIN_DEADLINE_S,
+            )
+        finally:
+            client.process.ask_to_end()
+            client.process.end(1.0)
+        if unread := client.status().get("unread", []):
+            self.unread[topic] = unread
+        return GrowingSeries(client.output, Received, RECEIVED).read()
+
+    def _start_command(self, load: Command) -> None:
+        filled = [self._fill(word) for word in load.command]
+        # As it runs elsewhere: with nothing of ours in its path.
+        variables = {
+            **os.environ,
+            processes.CLUSTER_VARIABLE: self._environment[processes.CLUSTER_VARIABLE],
+            "JBODLAB_BOOTSTRAP": self._bootstrap,
+        }
+        self._commands[load.name] = Process(load.name, self._folder, filled, variables)
+        if load.probe:
+            self._probers[load.name] = Prober(
+                self._fill(load.probe), every_s=load.every_s, timeout_s=load.timeout_s
+            )
+            self._probers[load.name].start()
+
+    def _fill(self, word: str) -> str:
+        return word.replace("{bootstrap}", self._bootstrap)
+
+
+def _ack(one: Sent) -> Ack:
+    return Ack(
+        key=str(one.key),
+        sequence=one.sequence,
+        partition=one.partition,
+        offset=one.offset,
+        at_ns=one.done_ns,
+    )
+
+
+def _names(codes: set[int]) -> dict[int, str]:
+    from confluent_kafka import KafkaError
+
+    return {code: KafkaError(code).name() for code in codes if code}

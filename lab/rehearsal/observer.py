@@ -1,0 +1,240 @@
+"""Watches a cluster from all sides while a rehearsal lasts, on a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from pathlib import Path
+
+from jbodlab.ids import DirectoryId, TopicPartition
+from jbodlab.lab_state import NodeState
+from lab.cluster import questions
+from lab.cluster.growing import GrowingLog, GrowingOutput
+from lab.rehearsal.facts import Clock, Event, Sample
+from lab.rehearsal.sightings import MetadataNews, PolledNews, offline_in
+from lab.rehearsal.targets import Picture, Place
+
+POLL_PERIOD_S = 0.2
+READ_PERIOD_S = 0.02
+TICK_S = 0.01
+CLOCK_PERIOD_S = 1.0
+ANSWER_DEADLINE_S = 1.0
+MS = 1_000_000
+_STAMP = re.compile(r"\[?(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})")
+
+
+class Observer(threading.Thread):
+    """Asks brokers, reads what servers write, and keeps the events.
+
+    Args:
+        brokers: Whom to ask; those with a `log_file` are read as well.
+        places: The directories by their ids.
+        metadata_log: Folder that holds the controller's log; None if it cannot be read.
+        topics: The topics that samples are about.
+    """
+
+    def __init__(
+        self,
+        brokers: Iterable[NodeState],
+        places: Mapping[DirectoryId, Place],
+        metadata_log: Path | None,
+        topics: Iterable[str],
+    ) -> None:
+        super().__init__(name="observer", daemon=True)
+        self.events: list[Event] = []
+        """It only ever grows; not sorted."""
+        self.samples: list[Sample] = []
+        self.noise_ns = 0
+        self._brokers = list(brokers)
+        self._paths = {
+            node.node_id: {path: number for number, path in enumerate(node.log_dirs, start=1)}
+            for node in self._brokers
+        }
+        self._topics = frozenset(topics)
+        self._polled = PolledNews()
+        self._metadata = MetadataNews(places)
+        self._log = None if metadata_log is None else GrowingLog(metadata_log)
+        self._outputs = {
+            node.node_id: GrowingOutput(Path(node.log_file))
+            for node in self._brokers
+            if node.log_file
+        }
+        self._clock = Clock()
+        self._stopping = threading.Event()
+
+    def begin(self) -> None:
+        """Start, and wait until what lay in the files before has been read."""
+        self._clock.sample(time.monotonic_ns(), time.time_ns())
+        for output in self._outputs.values():
+            output.read()  # What was printed before is no news.
+        self.start()
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._stopping.set()
+        self.join(10 * ANSWER_DEADLINE_S)
+
+    def forget_noise(self) -> None:
+        """Measure delays from now on."""
+        self.noise_ns = 0
+
+    @property
+    def picture(self) -> Picture:
+        """The cluster as it was told last."""
+        partitions = dict(self._polled.partitions)
+        return Picture(
+            leaders={partition: view.leader for partition, view in partitions.items()},
+            replicas={partition: view.replicas for partition, view in partitions.items()},
+            contents=dict(self._polled.contents),
+        )
+
+    @property
+    def offline(self) -> frozenset[Place]:
+        """Directories that their brokers call offline."""
+        return frozenset(self._polled.offline)
+
+    def isr_is_full(self, partition: TopicPartition) -> bool:
+        """Return whether all replicas of a partition are in sync, as clients are told."""
+        view = self._polled.partitions.get(partition)
+        return view is not None and len(view.isr) == len(view.replicas)
+
+    def bytes_of(self, partitions: Iterable[TopicPartition]) -> int:
+        """Return how many bytes all replicas of some partitions have that can be seen."""
+        wanted = set(partitions)
+        return sum(
+            size
+            for sizes in list(self._polled.contents.values())
+            for partition, size in sizes.items()
+            if partition in wanted
+        )
+
+    def run(self) -> None:
+        """Watch until stopped."""
+        asyncio.run(self._watch())
+
+    async def _watch(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._poll_metadata())
+            for node in self._brokers:
+                group.create_task(self._poll_log_dirs(node))
+            group.create_task(self._read_files())
+            group.create_task(self._tick())
+
+    async def _poll_metadata(self) -> None:
+        turn, connection = 0, None
+        while not self._stopping.is_set():
+            try:
+                if connection is None:
+                    node = self._brokers[turn % len(self._brokers)]
+                    connection = await questions.connect(node, ANSWER_DEADLINE_S)
+                view = await questions.cluster_view(connection, ANSWER_DEADLINE_S)
+            except questions.NO_ANSWER:
+                if connection is not None:
+                    connection.close()
+                # The next one is asked at once: which broker answers is not what is measured.
+                turn, connection = turn + 1, None
+                if turn % len(self._brokers):
+                    continue
+            else:
+                now = time.monotonic_ns()
+                ours = {
+                    partition: found
+                    for partition, found in view.partitions.items()
+                    if partition.topic in self._topics
+                }
+                self.events += self._polled.partitions_are(ours, now, self._error_ns)
+                self.samples.append(self._sample(now))
+            await asyncio.sleep(POLL_PERIOD_S)
+        if connection is not None:
+            connection.close()
+
+    async def _poll_log_dirs(self, node: NodeState) -> None:
+        connection, paths = None, self._paths[node.node_id]
+        while not self._stopping.is_set():
+            found = None
+            try:
+                if connection is None:
+                    connection = await questions.connect(node, ANSWER_DEADLINE_S)
+                found = await questions.log_dirs(connection, ANSWER_DEADLINE_S)
+            except questions.NO_ANSWER:
+                if connection is not None:
+                    connection.close()
+                connection = None
+            if not paths and found:
+                # Nobody has said where they lie, so the broker's own order has to do.
+                paths.update({view.path: number for number, view in enumerate(found, start=1)})
+            now = time.monotonic_ns()
+            self.events += self._polled.log_dirs_are(
+                node.node_id, paths, found, now, self._error_ns
+            )
+            await asyncio.sleep(POLL_PERIOD_S)
+        if connection is not None:
+            connection.close()
+
+    @property
+    def _error_ns(self) -> int:
+        return int(POLL_PERIOD_S * 1e9)
+
+    def _sample(self, now: int) -> Sample:
+        views = self._polled.partitions.values()
+        full = sum(len(view.isr) == len(view.replicas) for view in views)
+        return Sample(
+            t_ns=now,
+            isr_full=full / len(views) if views else 0.0,
+            online_dirs=len(self._polled.contents),
+            offline_partitions=sum(view.leader < 0 for view in views),
+            under_replicated=len(views) - full,
+        )
+
+    async def _read_files(self) -> None:
+        while not self._stopping.is_set():
+            for broker, output in self._outputs.items():
+                with contextlib.suppress(OSError):
+                    for line in output.read():
+                        self._look_at(broker, line)
+            if self._log is not None:
+                with contextlib.suppress(OSError):
+                    for batch in self._log.read():
+                        at_ns = self._clock.monotonic(batch.timestamp_ms * MS)
+                        err_ns = MS + self._clock.spread_ns
+                        self.events += self._metadata.read(batch, at_ns, err_ns)
+            await asyncio.sleep(READ_PERIOD_S)
+
+    def _look_at(self, broker: int, line: str) -> None:
+        found = offline_in(line)
+        number = None if found is None else self._paths[broker].get(found[0])
+        if found is None or number is None:
+            return
+        stamp = _STAMP.match(line)
+        t_ns, err_ns = time.monotonic_ns(), int(READ_PERIOD_S * 1e9)
+        if stamp:
+            at = datetime.strptime(stamp[1], "%Y-%m-%d %H:%M:%S,%f").astimezone()
+            t_ns = self._clock.monotonic(int(at.timestamp() * 1000) * MS)
+            err_ns = MS + self._clock.spread_ns
+        place = Place(broker, number)
+        self.events.append(
+            Event(
+                t_ns=t_ns,
+                source="broker",
+                kind="offline",
+                text=f"{place} is offline at its broker: {found[1]}",
+                place=place,
+                err_ns=err_ns,
+            )
+        )
+
+    async def _tick(self) -> None:
+        sampled = time.monotonic()
+        while not self._stopping.is_set():
+            before = time.monotonic_ns()
+            await asyncio.sleep(TICK_S)
+            late_ns = time.monotonic_ns() - before - int(TICK_S * 1e9)
+            self.noise_ns = max(self.noise_ns, late_ns)
+            if time.monotonic() - sampled > CLOCK_PERIOD_S:
+                self._clock.sample(time.monotonic_ns(), time.time_ns())
+                sampled = time.monotonic()

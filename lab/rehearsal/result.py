@@ -1,0 +1,258 @@
+"""What is kept of a run, as JSON: everything that a report shows, and nothing that it has to guess.
+
+Times are seconds from the end of the steady state. `docs/rehearsals.md` describes each field.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from lab.rehearsal.expressions import Metric
+from lab.rehearsal.facts import Event, Facts, FaultFacts, Sent
+from lab.rehearsal.judgement import Judgement
+from lab.rehearsal.metrics import NEVER, Measured
+from lab.rehearsal.plan import Command, Plan, Readers, Writers
+from lab.rehearsal.targets import CONTROLLER, Place
+from lab.rehearsal.values import Unit
+from lab.rehearsal.vocabulary import (
+    OF_CLUSTER,
+    OF_COMMAND,
+    OF_FAULT,
+    OF_READERS,
+    OF_WRITERS,
+    WINDOW,
+)
+
+SCHEMA = 1
+BUCKET_S = 0.1
+EVENTS_MAX = 3000
+EXAMPLE_WINDOW = "1s"
+
+
+def to_json(
+    plan: Plan, facts: Facts, judgement: Judgement, surroundings: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return a run as JSON values."""
+    measured = Measured(facts)
+
+    def at(t_ns: int | None) -> float | None:
+        return None if t_ns is None else round((t_ns - facts.begin_ns) / 1e9, 4)
+
+    shown = [event for event in facts.events if _is_shown(event, facts)]
+    return {
+        "schema": SCHEMA,
+        "name": plan.name,
+        "hypothesis": plan.hypothesis,
+        "source": plan.source,
+        "plan": plan.text,
+        "verdict": judgement.outcome.name,
+        "sentence": judgement.sentence,
+        "missed": list(judgement.missed),
+        "doubts": list(judgement.doubts),
+        "warnings": list(judgement.warnings),
+        "objectives": [
+            {
+                "text": held.text,
+                "holds": held.holds,
+                "value": _number(held.value),
+                "measured": held.measured,
+                "severity": "warn" if held.is_warning else "fail",
+            }
+            for held in judgement.objectives
+        ],
+        "length": at(facts.end_ns),
+        "metrics": metrics(plan, measured),
+        "faults": [_fault(fault, at) for fault in facts.faults.values()],
+        "clients": _clients(plan, facts),
+        "directories": _directories(facts, at),
+        "partitions": _partitions(facts, at),
+        "events": [_event(event, at) for event in _thinned(shown)],
+        "not_measured": dict(facts.not_measured),
+        "surroundings": {"seed": plan.seed, **surroundings},
+    }
+
+
+def metrics(plan: Plan, measured: Measured) -> dict[str, dict[str, Any]]:
+    """Return every metric of a run by its name; null for what is not known, -1 for never."""
+    wanted: dict[Metric, Unit] = {}
+    for name, unit in OF_CLUSTER.items():
+        wanted[Metric("", name)] = unit
+    for load in plan.load:
+        fields = {Writers: OF_WRITERS, Readers: OF_READERS, Command: OF_COMMAND}[type(load)]
+        for name, unit in fields.items():
+            is_windowed = isinstance(load, Writers) and name in WINDOW
+            wanted[Metric(load.name, name, EXAMPLE_WINDOW if is_windowed else "")] = unit
+    for entry in plan.faults:
+        for name, unit in OF_FAULT.items():
+            wanted[Metric(entry.name, name)] = unit
+    for objective in plan.objectives:
+        for comparison in objective.that.comparisons:
+            wanted[comparison.metric] = comparison.wanted.unit
+    return {
+        str(metric): {"value": _number(measured(metric)), "unit": unit.name.lower()}
+        for metric, unit in wanted.items()
+    }
+
+
+def _number(value: float | None) -> float | None:
+    if value is None:
+        return None
+    return -1 if value == NEVER else round(value, 6)
+
+
+def _fault(fault: FaultFacts, at: Any) -> dict[str, Any]:
+    return {
+        "name": fault.name,
+        "kind": fault.kind,
+        "places": list(map(str, fault.places)),
+        "mechanism": fault.mechanism,
+        "injected": at(fault.injected_ns),
+        "healed": at(fault.healed_ns),
+        "first_bite": at(fault.first_bite_ns),
+        "bites": fault.bites,
+        "problem": fault.problem,
+        "touched": list(map(str, fault.touched)),
+        "led": list(map(str, fault.led)),
+    }
+
+
+def _clients(plan: Plan, facts: Facts) -> list[dict[str, Any]]:
+    """Counts of each tenth of a second: what went well, and what did not."""
+    length = max(0.0, (facts.end_ns - facts.begin_ns) / 1e9)
+    count = math.ceil(length / BUCKET_S) + 1
+
+    def buckets(times: Iterable[int]) -> list[int]:
+        found = Counter(int((t_ns - facts.begin_ns) / 1e9 / BUCKET_S) for t_ns in times)
+        return [found.get(number, 0) for number in range(count)]
+
+    def failed(sent: Sequence[Sent]) -> list[int]:
+        return [one.done_ns if one.done_ns > 0 else one.due_ns for one in sent if not one.is_acked]
+
+    found = []
+    for name, writer in facts.writers.items():
+        good = [one.done_ns for one in writer.sent if one.is_acked]
+        errors = Counter(writer.errors.get(one.error, "") for one in writer.sent if one.error)
+        found.append(
+            {
+                "name": name,
+                "kind": "writers",
+                "topic": writer.topic,
+                "per": BUCKET_S,
+                "good": buckets(good),
+                "bad": buckets(failed(writer.sent)),
+                "errors": dict(errors),
+            }
+        )
+    for name, reader in facts.readers.items():
+        found.append(
+            {
+                "name": name,
+                "kind": "readers",
+                "topic": reader.topic,
+                "per": BUCKET_S,
+                "good": buckets(t_ns for t_ns, _ in reader.received),
+                "bad": [],
+                "errors": dict(Counter(reader.errors)),
+            }
+        )
+    for name, command in facts.commands.items():
+        found.append(
+            {
+                "name": name,
+                "kind": "command",
+                "topic": "",
+                "per": BUCKET_S,
+                "good": buckets(one.done_ns for one in command.probes if one.is_good),
+                "bad": buckets(one.done_ns for one in command.probes if not one.is_good),
+                "errors": {},
+            }
+        )
+    del plan
+    return found
+
+
+def _directories(facts: Facts, at: Any) -> dict[str, list[list[Any]]]:
+    """By directory, from when on it was in which state."""
+    found: dict[str, list[list[Any]]] = {}
+    for event in facts.events:
+        is_state = event.kind in ("offline", "online") and event.source in ("broker", "metric")
+        if is_state and event.place is not None and event.place.directory:
+            states = found.setdefault(str(event.place), [])
+            # The broker's own line and what clients are told are the same state.
+            if not states or states[-1][1] != event.kind:
+                states.append([max(0.0, at(event.t_ns)), event.kind])
+    return dict(sorted(found.items()))
+
+
+def _partitions(facts: Facts, at: Any) -> dict[str, list[list[Any]]]:
+    """By partition that a fault touched, its leader and the size of its ISR from when on."""
+    touched = {partition for fault in facts.faults.values() for partition in fault.touched}
+    source = "metric" if "elected" in facts.not_measured else "metadata"
+    found: dict[str, list[list[Any]]] = {str(partition): [] for partition in sorted(touched)}
+    for event in facts.events:
+        if (
+            event.source == source
+            and event.kind in ("leader", "isr")
+            and event.partition in touched
+        ):
+            states = found[str(event.partition)]
+            leader, isr, replicas = states[-1][1:] if states else (-1, 0, 0)
+            if event.kind == "leader":
+                leader = event.data["leader"]
+            else:
+                isr, replicas = event.data["isr"], event.data["replicas"]
+            moment = max(0.0, at(event.t_ns))
+            if states and states[-1][0] == moment:
+                states.pop()
+            states.append([moment, leader, isr, replicas])
+    return found
+
+
+def _is_shown(event: Event, facts: Facts) -> bool:
+    """Return whether an event belongs to the time of the run, and is no second view of another."""
+    if event.t_ns < facts.begin_ns:
+        return False
+    has_metadata = "elected" not in facts.not_measured
+    return not (has_metadata and event.source == "metric" and event.kind in ("leader", "isr"))
+
+
+def _thinned(events: Sequence[Event]) -> Sequence[Event]:
+    """Leave out the changes of ISRs first, which are many and stand in the lanes as well."""
+    if len(events) > EVENTS_MAX:
+        events = [event for event in events if event.kind != "isr"]
+    return events[:EVENTS_MAX]
+
+
+def _event(event: Event, at: Any) -> dict[str, Any]:
+    return {
+        "t": at(event.t_ns),
+        "err": round(event.err_ns / 1e9, 4),
+        "source": event.source,
+        "kind": event.kind,
+        "text": event.text,
+        "place": "" if event.place is None else str(event.place),
+        "partition": "" if event.partition is None else str(event.partition),
+        "ref": event.ref,
+    }
+
+
+def event_lines(facts: Facts, wall_offset_ns: int) -> Iterable[dict[str, Any]]:
+    """Return all events of a run, one JSON value each, for `events.jsonl`."""
+    for event in facts.events:
+        place: Place | None = event.place
+        yield {
+            "t_ns": event.t_ns,
+            "wall_ms": (event.t_ns + wall_offset_ns) // 1_000_000,
+            "err_ns": event.err_ns,
+            "source": event.source,
+            "kind": event.kind,
+            "broker": None if place is None or place.broker == CONTROLLER else place.broker,
+            "dir": (place.directory or None) if place else None,
+            "partition": None if event.partition is None else str(event.partition),
+            "ref": event.ref,
+            "text": event.text,
+            "data": dict(event.data),
+        }

@@ -1,0 +1,250 @@
+"""What servers write and say, as events: metadata records, log lines, and polled answers.
+
+Each class here is fed with what was read and keeps only what it needs to tell news from old.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from jbodlab import kafka_uuid
+from jbodlab.ids import BrokerId, DirectoryId, TopicId, TopicPartition
+from jbodlab.metadata_log.batches import MetadataBatch
+from jbodlab.records.cluster_records import (
+    BrokerRegistrationChangeRecord,
+    FenceBrokerRecord,
+    RegisterBrokerRecord,
+    UnfenceBrokerRecord,
+)
+from jbodlab.records.topic_records import PartitionChangeRecord, PartitionRecord, TopicRecord
+from lab.cluster.questions import LogDirView, PartitionView
+from lab.rehearsal.facts import Event
+from lab.rehearsal.targets import Place
+
+LINES = (
+    # Ours, then Apache Kafka's LogManager and ReplicaManager.
+    re.compile(r"log directory (?P<path>\S+) \(\S+\) went offline: (?P<cause>.*)"),
+    re.compile(r"log directory (?P<path>\S+) went offline: (?P<cause>.*)"),
+    re.compile(r"Stopping serving logs in dir (?P<path>\S+?)(?: \(|$)(?P<cause>.*)"),
+    re.compile(r"Stopping serving replicas in dir (?P<path>\S+?)(?: with|$)(?P<cause>.*)"),
+)
+
+
+def offline_in(line: str) -> tuple[str, str] | None:
+    """Return the directory that a log line says went offline, and why; None for other lines."""
+    for pattern in LINES:
+        if match := pattern.search(line):
+            return match["path"], match["cause"].strip()
+    return None
+
+
+class MetadataNews:
+    """Reads metadata records for what they change.
+
+    Args:
+        places: The directories by their ids, as far as they are known.
+    """
+
+    def __init__(self, places: Mapping[DirectoryId, Place]) -> None:
+        self._places = places
+        self._topics: dict[TopicId, str] = {}
+        self._partitions: dict[TopicPartition, tuple[int, int, int]] = {}
+        """Leader, number of replicas, size of the ISR."""
+        self._log_dirs: dict[BrokerId, frozenset[DirectoryId]] = {}
+        self._fenced: dict[BrokerId, bool] = {}
+
+    def read(self, batch: MetadataBatch, t_ns: int, err_ns: int) -> Iterator[Event]:
+        """Yield what a batch changes, all at its one time."""
+        for offset, (record, _) in batch.data_records:
+            for event in self._read(record):
+                text = f"{event.text} (offset {offset})"
+                yield replace(event, t_ns=t_ns, err_ns=err_ns, text=text)
+
+    def _read(self, record: object) -> Iterator[Event]:
+        match record:
+            case TopicRecord():
+                self._topics[record.topic_id] = record.name
+            case PartitionRecord():
+                yield from self._changed(
+                    record.topic_id,
+                    record.partition_id,
+                    record.leader,
+                    len(record.replicas),
+                    len(record.isr),
+                )
+            case PartitionChangeRecord():
+                yield from self._changed(
+                    record.topic_id,
+                    record.partition_id,
+                    None if record.leader < -1 else record.leader,
+                    None if record.replicas is None else len(record.replicas),
+                    None if record.isr is None else len(record.isr),
+                )
+            case RegisterBrokerRecord():
+                yield from self._registered(record.broker_id, record.log_dirs)
+                yield from self._fence(record.broker_id, is_fenced=record.fenced)
+            case BrokerRegistrationChangeRecord():
+                if record.log_dirs:
+                    yield from self._registered(record.broker_id, record.log_dirs)
+                if record.fenced:
+                    yield from self._fence(record.broker_id, is_fenced=record.fenced > 0)
+            case FenceBrokerRecord():
+                yield from self._fence(record.id, is_fenced=True)
+            case UnfenceBrokerRecord():
+                yield from self._fence(record.id, is_fenced=False)
+
+    def _changed(
+        self,
+        topic_id: TopicId,
+        index: int,
+        leader: int | None,
+        replicas: int | None,
+        isr: int | None,
+    ) -> Iterator[Event]:
+        name = self._topics.get(topic_id)
+        if name is None:
+            return
+        partition = TopicPartition(name, index)
+        before = self._partitions.get(partition, (-1, 0, 0))
+        now = (
+            before[0] if leader is None else leader,
+            before[1] if replicas is None else replicas,
+            before[2] if isr is None else isr,
+        )
+        self._partitions[partition] = now
+        if now[0] != before[0]:
+            yield leader_event("metadata", partition, now[0])
+        if now[1:] != before[1:]:
+            yield isr_event("metadata", partition, now[2], now[1])
+
+    def _registered(self, broker: BrokerId, log_dirs: tuple[DirectoryId, ...]) -> Iterator[Event]:
+        before, now = self._log_dirs.get(broker, frozenset()), frozenset(log_dirs)
+        self._log_dirs[broker] = now
+        for kind, changed in (("offline", before - now), ("online", now - before)):
+            for one in sorted(changed):
+                place = self._places.get(one)
+                text = f"broker {broker} is registered {'without' if kind == 'offline' else 'with'}"
+                yield Event(
+                    t_ns=0,
+                    source="metadata",
+                    kind=kind,
+                    text=f"{text} {place or kafka_uuid.to_text(one)}",
+                    place=place,
+                )
+
+    def _fence(self, broker: BrokerId, *, is_fenced: bool) -> Iterator[Event]:
+        if self._fenced.get(broker) == is_fenced:
+            return
+        self._fenced[broker] = is_fenced
+        kind = "fenced" if is_fenced else "unfenced"
+        text = f"broker {broker} is {kind}"
+        yield Event(t_ns=0, source="metadata", kind=kind, text=text, place=Place(int(broker)))
+
+
+class PolledNews:
+    """Compares answers of brokers with those before."""
+
+    def __init__(self) -> None:
+        self.partitions: dict[TopicPartition, PartitionView] = {}
+        self.contents: dict[Place, Mapping[TopicPartition, int]] = {}
+        """Bytes by replica, of directories that are online."""
+        self.offline: set[Place] = set()
+        self.answers: dict[int, bool] = {}
+
+    def partitions_are(
+        self, found: Mapping[TopicPartition, PartitionView], t_ns: int, err_ns: int
+    ) -> Iterator[Event]:
+        """Yield changes of leaders and ISRs."""
+        for partition, now in found.items():
+            before = self.partitions.get(partition)
+            if before is None or before.leader != now.leader:
+                yield _at(leader_event("metric", partition, now.leader), t_ns, err_ns)
+            if before is None or len(before.isr) != len(now.isr):
+                event = isr_event("metric", partition, len(now.isr), len(now.replicas))
+                yield _at(event, t_ns, err_ns)
+        self.partitions = dict(found)
+
+    def log_dirs_are(
+        self,
+        broker: int,
+        paths: Mapping[str, int],
+        found: list[LogDirView] | None,
+        t_ns: int,
+        err_ns: int,
+    ) -> Iterator[Event]:
+        """Yield directories that a broker says went off or on line; and brokers that are silent.
+
+        Args:
+            broker: Who answered.
+            paths: Numbers of its directories by their paths.
+            found: The answer; None if there was none.
+            t_ns: When it came.
+            err_ns: Time between two questions.
+        """
+        answers = found is not None
+        if self.answers.get(broker, True) != answers:
+            kind = "answers" if answers else "silent"
+            said = "answers again" if answers else "does not answer"
+            event = Event(
+                t_ns=t_ns,
+                source="metric",
+                kind=kind,
+                text=f"broker {broker} {said}",
+                place=Place(broker),
+                err_ns=err_ns,
+            )
+            yield event
+        self.answers[broker] = answers
+        if found is None:
+            return
+        named = {paths[view.path]: view for view in found if view.path in paths}
+        for number in paths.values():
+            place, view = Place(broker, number), named.get(number)
+            is_offline = view is None or bool(view.error)
+            if is_offline != (place in self.offline):
+                kind = "offline" if is_offline else "online"
+                yield Event(
+                    t_ns=t_ns,
+                    source="metric",
+                    kind=kind,
+                    text=f"clients see {place} {kind}",
+                    place=place,
+                    err_ns=err_ns,
+                )
+            if is_offline or view is None:
+                self.offline.add(place)
+                self.contents.pop(place, None)
+            else:
+                self.offline.discard(place)
+                self.contents[place] = view.sizes
+
+
+def leader_event(source: str, partition: TopicPartition, leader: int) -> Event:
+    """Return the news of a leader, -1 for none."""
+    said = f"{partition} is led by broker {leader}" if leader >= 0 else f"{partition} has no leader"
+    return Event(
+        t_ns=0,
+        source=source,
+        kind="leader",
+        text=said,
+        partition=partition,
+        data={"leader": int(leader)},
+    )
+
+
+def isr_event(source: str, partition: TopicPartition, isr: int, replicas: int) -> Event:
+    """Return the news of an ISR's size."""
+    return Event(
+        t_ns=0,
+        source=source,
+        kind="isr",
+        text=f"{isr} of {replicas} replicas of {partition} are in sync",
+        partition=partition,
+        data={"isr": isr, "replicas": replicas},
+    )
+
+
+def _at(event: Event, t_ns: int, err_ns: int) -> Event:
+    return replace(event, t_ns=t_ns, err_ns=err_ns)

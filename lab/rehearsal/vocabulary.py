@@ -1,0 +1,138 @@
+"""The metrics and actions there are, and what each is measured in or told."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+
+from fault_injection.kinds import duration_s
+from lab.rehearsal.expressions import Metric
+from lab.rehearsal.values import Unit
+
+OF_CLUSTER: Mapping[str, Unit] = {
+    "isr_full": Unit.SHARE,
+    "online_dirs": Unit.COUNT,
+    "offline_partitions": Unit.COUNT,
+    "under_replicated": Unit.COUNT,
+    "noise": Unit.DURATION,
+}
+OF_FAULT: Mapping[str, Unit] = {
+    "gap": Unit.DURATION,
+    "detected": Unit.DURATION,
+    "reported": Unit.DURATION,
+    "elected": Unit.DURATION,
+    "leader_seen": Unit.DURATION,
+    "first_ack": Unit.DURATION,
+    "isr_back": Unit.DURATION,
+    "bites": Unit.COUNT,
+}
+OF_WRITERS: Mapping[str, Unit] = {
+    "sent": Unit.COUNT,
+    "acked": Unit.COUNT,
+    "lost": Unit.COUNT,
+    "duplicated": Unit.COUNT,
+    "reordered": Unit.COUNT,
+    "unknown": Unit.COUNT,
+    "errors": Unit.COUNT,
+    "availability": Unit.SHARE,
+    "windows": Unit.SHARE,
+    "behind": Unit.SHARE,
+    "gap": Unit.DURATION,
+    "p50": Unit.DURATION,
+    "p99": Unit.DURATION,
+    "max": Unit.DURATION,
+}
+OF_READERS: Mapping[str, Unit] = {
+    "consumed": Unit.COUNT,
+    "errors": Unit.COUNT,
+    "gap": Unit.DURATION,
+}
+OF_COMMAND: Mapping[str, Unit] = {
+    "exit": Unit.COUNT,
+    "probes": Unit.COUNT,
+    "errors": Unit.COUNT,
+    "availability": Unit.SHARE,
+    "gap": Unit.DURATION,
+    "p50": Unit.DURATION,
+    "p99": Unit.DURATION,
+    "max": Unit.DURATION,
+}
+ALL = "all"
+"""Owner of what is about all partitions: `all.gap`."""
+OF_ALL: Mapping[str, Unit] = {"gap": Unit.DURATION}
+
+AT_THE_END = frozenset({"lost", "duplicated", "reordered"})
+"""What only a full read after the load tells; nothing that is asked meanwhile may name it."""
+
+WINDOW = frozenset({"availability", "windows"})
+"""Metrics of writers that need a duration as their argument."""
+SIDES = ("inside", "outside")
+"""Arguments of latencies: while a fault stood, or while none did."""
+LATENCIES = frozenset({"p50", "p99", "max"})
+
+ACTIONS: Mapping[str, tuple[str, ...]] = {
+    "move": ("topic", "partition", "to"),
+    "reassign": ("topic", "partition", "replicas"),
+    "create-topic": ("topic", "partitions", "replicas"),
+    "delete-topic": ("topic",),
+    "elect": ("topic", "partition"),
+    "revive": ("where",),
+    "set-config": ("where", "config"),
+    "note": ("text",),
+}
+"""What is done beside faults, and what each has to be told."""
+
+
+class Owners:
+    """Who has metrics in a plan, and which.
+
+    Args:
+        known: Names to what each of them can be asked for.
+    """
+
+    def __init__(self, known: Mapping[str, Mapping[str, Unit]]) -> None:
+        self.known = {**known, ALL: OF_ALL}
+
+    def live_unit_of(self, metric: Metric) -> Unit:
+        """Return the unit of a metric that is asked for while the load runs; else as `unit_of`."""
+        unit = self.unit_of(metric)
+        if metric.field in AT_THE_END:
+            raise ValueError(f'"{metric}" is known at the end only')
+        return unit
+
+    def unit_of(self, metric: Metric) -> Unit:
+        """Return what a metric is measured in.
+
+        Raises:
+            ValueError: there is no such metric here; the text tells what there is.
+        """
+        if not metric.owner:
+            if metric.field not in OF_CLUSTER:
+                raise ValueError(_no("metric", metric.field, OF_CLUSTER))
+            fields = OF_CLUSTER
+        else:
+            if metric.owner not in self.known:
+                raise ValueError(_no("load or entry", metric.owner, self.known))
+            fields = self.known[metric.owner]
+            if metric.field not in fields:
+                raise ValueError(_no(f"metric of {metric.owner}", metric.field, fields))
+        _check_argument(metric, is_writers=fields is OF_WRITERS, is_command=fields is OF_COMMAND)
+        return fields[metric.field]
+
+
+def _check_argument(metric: Metric, *, is_writers: bool, is_command: bool) -> None:
+    if is_writers and metric.field in WINDOW:
+        if not metric.argument:
+            raise ValueError(f'"{metric}" needs a duration: {metric}(1s)')
+        duration_s(metric.argument)
+    elif (is_writers or is_command) and metric.field in LATENCIES:
+        if metric.argument and metric.argument not in SIDES:
+            raise ValueError(f'"{metric.argument}" in "{metric}" is neither inside nor outside')
+    elif metric.argument:
+        raise ValueError(f'"{metric}" takes no argument')
+
+
+def _no(what: str, name: str, known: Mapping[str, object]) -> str:
+    near = difflib.get_close_matches(name, known, 1)
+    hint = f", is {near[0]!r} meant?" if near else f"; there are {', '.join(known)}"
+    return f"there is no {what} {name!r}{hint}"

@@ -1,0 +1,1 @@
+"""Clusters for other people's tests: `jbodlab.testing` is the name by which they are imported."""

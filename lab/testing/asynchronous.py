@@ -1,0 +1,145 @@
+"""The same cluster for tests that run on an event loop, whichever library drives it.
+
+All that waits is done on one thread, which lives as long as the clusters: servers are killed by
+the kernel when the thread that started them ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
+from typing import Any, ParamSpec, TypeVar
+
+from lab.testing.clusters import Broker, Cluster, Fault, LogDir
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@cache
+def _thread() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, thread_name_prefix="jbodlab-testing")
+
+
+async def _away(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(_thread(), partial(work, *args, **kwargs))
+
+
+class AsyncFault:
+    """A fault; heals at the end of an `async with` block."""
+
+    def __init__(self, inner: Fault) -> None:
+        self.inner = inner
+
+    async def heal(self) -> None:
+        """As `Fault.heal`."""
+        await _away(self.inner.heal)
+
+    async def wait_detected(self, timeout: float = 10.0) -> None:  # noqa: ASYNC109 - the name of the sync one
+        """As `Fault.wait_detected`."""
+        await _away(self.inner.wait_detected, timeout)
+
+    async def wait_bitten(self, timeout: float = 10.0) -> None:  # noqa: ASYNC109 - the name of the sync one
+        """As `Fault.wait_bitten`."""
+        await _away(self.inner.wait_bitten, timeout)
+
+    async def __aenter__(self) -> AsyncFault:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.heal()
+
+
+class AsyncLogDir:
+    """One log directory of a broker."""
+
+    def __init__(self, inner: LogDir) -> None:
+        self.inner = inner
+        self.path = inner.path
+
+    async def state(self) -> str:
+        """As `LogDir.state`."""
+        return await _away(lambda: self.inner.state)
+
+    async def fails(self, kind: str = "permission", **parameters: Any) -> AsyncFault:
+        """As `LogDir.fails`."""
+        return AsyncFault(await _away(self.inner.fails, kind, **parameters))
+
+
+class AsyncBroker:
+    """One broker."""
+
+    def __init__(self, inner: Broker) -> None:
+        self.inner = inner
+        self.id = inner.id
+        self.address = inner.address
+
+    def log_dir(self, number: int = 1) -> AsyncLogDir:
+        """As `Broker.log_dir`."""
+        return AsyncLogDir(self.inner.log_dir(number))
+
+    async def log_dir_of(self, topic: str, partition: int = 0) -> AsyncLogDir:
+        """As `Broker.log_dir_of`."""
+        return AsyncLogDir(await _away(self.inner.log_dir_of, topic, partition))
+
+    async def kill(self) -> None:
+        """As `Broker.kill`."""
+        await _away(self.inner.kill)
+
+    async def start(self) -> None:
+        """As `Broker.start`."""
+        await _away(self.inner.start)
+
+    async def fails(self, kind: str = "kill", **parameters: Any) -> AsyncFault:
+        """As `Broker.fails`."""
+        return AsyncFault(await _away(self.inner.fails, kind, **parameters))
+
+
+class AsyncCluster:
+    """A cluster whose waiting is awaited; `sync` is the one below, for what is not here."""
+
+    def __init__(self, sync: Cluster) -> None:
+        self.sync = sync
+        self.bootstrap = sync.bootstrap
+
+    @classmethod
+    async def started(cls, **need: Any) -> AsyncCluster:
+        """Start one, as `Cluster` does."""
+        return cls(await _away(Cluster, **need))
+
+    def broker(self, number: int) -> AsyncBroker:
+        """As `Cluster.broker`."""
+        return AsyncBroker(self.sync.broker(number))
+
+    async def new_topic(self, partitions: int = 1, replicas: int = 3, **config: str) -> str:
+        """As `Cluster.new_topic`."""
+        return await _away(self.sync.new_topic, partitions, replicas, **config)
+
+    async def leader(self, topic: str, partition: int = 0) -> AsyncBroker:
+        """As `Cluster.leader`."""
+        return AsyncBroker(await _away(self.sync.leader, topic, partition))
+
+    async def wait_leaders(self, topic: str, timeout: float = 30.0) -> None:  # noqa: ASYNC109 - the name of the sync one
+        """As `Cluster.wait_leaders`."""
+        await _away(self.sync.wait_leaders, topic, timeout)
+
+    async def wait_isr(self, topic: str, timeout: float = 60.0) -> None:  # noqa: ASYNC109 - the name of the sync one
+        """As `Cluster.wait_isr`."""
+        await _away(self.sync.wait_isr, topic, timeout)
+
+    async def heal(self) -> None:
+        """As `Cluster.heal`."""
+        await _away(self.sync.heal)
+
+    async def close(self) -> None:
+        """As `Cluster.close`."""
+        await _away(self.sync.close)
+
+    async def __aenter__(self) -> AsyncCluster:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()

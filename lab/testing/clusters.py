@@ -1,0 +1,487 @@
+"""A cluster as a test sees it, over the lab's own one: names, waits, and nothing to clean up.
+
+Whatever a test does to it is undone by `heal`, and whatever it made is gone with `close`. A process
+that is killed leaves nothing either: servers end with it, and a keeper removes the rest.
+"""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from jbodlab.ids import DirectoryId, TopicPartition
+from lab import cluster as library
+from lab.cluster import NotInTimeError, folders, programs, wait_for
+from lab.errors import LabError
+from lab.testing import keeper
+
+DETECTED_DEADLINE_S = 10.0
+LEADERS_DEADLINE_S = 30.0
+ISR_DEADLINE_S = 60.0
+BITTEN_DEADLINE_S = 10.0
+SETTINGS = {
+    # A dead broker is noticed soon, and topics are made by who wants them.
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "300",
+    "auto.create.topics.enable": "false",
+    "offsets.topic.num.partitions": "3",
+    "group.initial.rebalance.delay.ms": "0",
+}
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """What a test needs: brokers, log directories of each, Kafka's settings, faults of calls.
+
+    Attributes:
+        calls: Whether brokers are started so that single calls can be broken (`eio`, `slow`,
+            `hang`): that needs a C compiler once.
+    """
+
+    brokers: int = 3
+    disks: int = 2
+    config: tuple[tuple[str, str], ...] = ()
+    calls: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        brokers: int = 3,
+        disks: int = 2,
+        config: Mapping[str, object] | None = None,
+        calls: bool = False,
+    ) -> Self:
+        """Return a need as a mark or a caller words it."""
+        for name, value, most in (("brokers", brokers, 20), ("disks", disks, 64)):
+            if not isinstance(value, int) or not 1 <= value <= most:
+                raise ValueError(f"{name}={value!r} is no number from 1 to {most}")
+        settings = tuple(sorted((key, str(value)) for key, value in (config or {}).items()))
+        return cls(brokers=brokers, disks=disks, config=settings, calls=bool(calls))
+
+
+class Fault:
+    """A fault that was made and proved to bite; heals at the end of a `with` block."""
+
+    def __init__(self, broker: Broker, made: library.Fault, log_dir: LogDir | None) -> None:
+        self._broker = broker
+        self._made = made
+        self._log_dir = log_dir
+
+    @property
+    def name(self) -> str:
+        """Its kind and its number in the journal."""
+        return f"{self._made.kind} {self._made.id}"
+
+    @property
+    def injected_at(self) -> float:
+        """When it took effect, in seconds of `time.monotonic()`."""
+        return self._made.injected_ns / 1e9
+
+    @property
+    def first_bite(self) -> float | None:
+        """When the patient met it first, likewise; None while it has not, or nobody counts."""
+        found = self._made.broken.first_ns
+        return None if found is None else found / 1e9
+
+    @property
+    def bites(self) -> int:
+        """How many calls, files or processes it broke."""
+        return self._made.broken.count
+
+    @property
+    def is_proved(self) -> bool:
+        """Whether it was proved to bite, as the broker's user; without that it is not made."""
+        return self._made.proved_ns is not None
+
+    def heal(self) -> None:
+        """Undo it, and bring back what it took away; harmless when it is healed already."""
+        self._made.heal()
+        self._broker.bring_back(self._log_dir)
+
+    def wait_detected(self, timeout: float = DETECTED_DEADLINE_S) -> None:
+        """Wait until clients are told that the directory is offline, or the broker is gone."""
+        wait_for(f"{self.name} being detected", self._is_detected, timeout)
+
+    def wait_bitten(self, timeout: float = BITTEN_DEADLINE_S) -> None:
+        """Wait until the patient has met it."""
+        wait_for(f"{self.name} biting", lambda: self.bites > 0, timeout)
+
+    def _is_detected(self) -> bool:
+        if self._log_dir is None:
+            return self._broker.is_fenced
+        return self._log_dir.state == "offline"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.heal()
+
+
+class LogDir:
+    """One log directory of a broker."""
+
+    def __init__(self, broker: Broker, inner: library.LogDir) -> None:
+        self._broker = broker
+        self._inner = inner
+
+    def __repr__(self) -> str:
+        return repr(self._inner)
+
+    @property
+    def path(self) -> Path:
+        """Where it lies."""
+        return self._inner.path
+
+    @property
+    def id(self) -> DirectoryId:
+        """The id in its `meta.properties`."""
+        return self._inner.id
+
+    @property
+    def state(self) -> str:
+        """`online`, `offline`, or `unknown` where its broker does not answer."""
+        return self._broker.state_of(self.path)
+
+    def replicas(self) -> list[TopicPartition]:
+        """Return the partitions of which a replica lies in it."""
+        return sorted(self._inner.replicas())
+
+    def fails(self, kind: str = "permission", **parameters: Any) -> Fault:
+        """Break it, by a kind of `jbod-fault` and what that may be told.
+
+        Raises:
+            FaultError: refused, or it did not bite and was undone.
+        """
+        return Fault(self._broker, self._inner.fails(kind, **parameters), self)
+
+    def hangs(self, **parameters: Any) -> Fault:
+        """Let its calls not return until it is healed."""
+        return self.fails("hang", **parameters)
+
+    def slows(self, delay: str = "100ms", **parameters: Any) -> Fault:
+        """Let its calls take so much longer."""
+        return self.fails("slow", delay=delay, **parameters)
+
+    def fills(self, **parameters: Any) -> Fault:
+        """Let it be full."""
+        return self.fails("full", **parameters)
+
+
+class Broker:
+    """One broker."""
+
+    def __init__(self, cluster: Cluster, inner: library.Broker) -> None:
+        self._cluster = cluster
+        self._inner = inner
+
+    def __repr__(self) -> str:
+        return repr(self._inner)
+
+    @property
+    def id(self) -> int:
+        """Its `node.id`; the first is 1."""
+        return self._inner.id
+
+    @property
+    def address(self) -> str:
+        """Host and port."""
+        return self._inner.address
+
+    @property
+    def log_dirs(self) -> list[LogDir]:
+        """Its log directories."""
+        return [LogDir(self, one) for one in self._inner.log_dirs]
+
+    def log_dir(self, number: int = 1) -> LogDir:
+        """Return a log directory; the first is number 1."""
+        return LogDir(self, self._inner.log_dir(number))
+
+    def log_dir_of(self, topic: str, partition: int = 0) -> LogDir:
+        """Return the log directory that holds a replica."""
+        return LogDir(self, self._inner.log_dir_of(topic, partition))
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its process runs."""
+        return self._inner.is_running
+
+    @property
+    def is_fenced(self) -> bool:
+        """Whether clients are not told of it, since the controller does not hear from it."""
+        try:
+            return self.id not in self._cluster.inner.view().broker_ids
+        except LabError:
+            return True
+
+    def kill(self) -> None:
+        """As a power switch: SIGKILL."""
+        self._inner.kill()
+
+    def stop(self) -> None:
+        """End it cleanly."""
+        self._inner.stop()
+
+    def start(self) -> None:
+        """Start it again, and wait until it serves."""
+        self._inner.start()
+        self._cluster.inner.wait_served()
+
+    def freeze(self) -> None:
+        """Let it stand still: SIGSTOP."""
+        self._inner.freeze()
+
+    def thaw(self) -> None:
+        """Let it go on."""
+        self._inner.thaw()
+
+    def log_lines(self, count: int = 20) -> list[str]:
+        """Return what it printed last."""
+        return self._inner.log_lines(count)
+
+    def fails(self, kind: str = "kill", **parameters: Any) -> Fault:
+        """Strike its process; otherwise as `LogDir.fails`."""
+        return Fault(self, self._inner.fails(kind, **parameters), None)
+
+    def state_of(self, path: Path) -> str:
+        """Return the state of one of its log directories, as clients are told."""
+        found = self._cluster.log_dirs(self._inner)
+        if found is None:
+            return "unknown"
+        errors = {view.path: view.error for view in found}
+        return "online" if errors.get(str(path)) == "" else "offline"
+
+    def bring_back(self, log_dir: LogDir | None) -> None:
+        """Start it if it has ended, and revive a directory that it calls offline."""
+        if not self._inner.is_running:
+            self.start()
+        elif log_dir is not None and log_dir.state == "offline":
+            self._cluster.revive(self._inner, log_dir.path)
+
+
+@dataclass(slots=True)
+class _Made:
+    """What tests have made of a cluster since it was healed last."""
+
+    topics: list[str] = field(default_factory=list)
+
+
+class Cluster:
+    """A controller and brokers of their own, on ports that nobody else is given.
+
+    Usable without pytest:
+
+        with Cluster(brokers=3) as cluster:
+            topic = cluster.new_topic(partitions=6, replicas=3)
+    """
+
+    def __init__(
+        self,
+        *,
+        brokers: int = 3,
+        disks: int = 2,
+        config: Mapping[str, object] | None = None,
+        calls: bool = False,
+        need: Need | None = None,
+    ) -> None:
+        """Start it, and wait until every broker serves.
+
+        Args:
+            brokers: How many.
+            disks: Log directories of each.
+            config: Kafka's settings for all nodes.
+            calls: Whether single calls shall be breakable: `eio`, `slow`, `hang`.
+            need: All of these at once.
+
+        Raises:
+            LabError: it cannot be started.
+            ValueError: there are no such numbers.
+        """
+        self.need = need or Need.of(brokers, disks, config, calls)
+        self._folder = folders.make_folder()
+        self._made = _Made()
+        self.inner = library.Cluster.plan(
+            self._folder / "cluster",
+            brokers=self.need.brokers,
+            log_dirs=self.need.disks,
+            user=programs.server_user(None),
+        )
+        self._keeper: subprocess.Popen[bytes] | None = keeper.start(self._folder)
+        try:
+            self.inner.make({**SETTINGS, **dict(self.need.config)})
+            if self.need.calls:
+                for broker in self.inner.brokers:
+                    broker.preload()
+            self.inner.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def __repr__(self) -> str:
+        return f"cluster at {self.bootstrap}"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # What it is
+
+    @property
+    def bootstrap(self) -> str:
+        """Addresses of all brokers, as clients want them."""
+        return self.inner.bootstrap
+
+    @property
+    def work_dir(self) -> Path:
+        """Where its files are."""
+        return self.inner.root
+
+    @property
+    def brokers(self) -> list[Broker]:
+        """All brokers, by rising id."""
+        return [Broker(self, one) for one in self.inner.brokers]
+
+    def broker(self, number: int) -> Broker:
+        """Return a broker; the first is 1."""
+        return Broker(self, self.inner.broker(number))
+
+    @property
+    def controller(self) -> library.Node:
+        """The controller."""
+        return self.inner.controller
+
+    def leader(self, topic: str, partition: int = 0) -> Broker:
+        """Return the broker that leads a partition, waiting until there is one."""
+        return Broker(self, self.inner.leader(topic, partition))
+
+    def leader_log_dir(self, topic: str, partition: int = 0) -> LogDir:
+        """Return the log directory from which a partition is led."""
+        return self.leader(topic, partition).log_dir_of(topic, partition)
+
+    def followers(self, topic: str, partition: int = 0) -> list[Broker]:
+        """Return the brokers that follow a partition."""
+        return [Broker(self, one) for one in self.inner.followers(topic, partition)]
+
+    def events(self, count: int = 20) -> list[str]:
+        """Return what was injected and healed, and what each node printed last."""
+        journal = self.inner.faults.journal
+        lines = journal.read_text("utf-8").splitlines() if journal.exists() else []
+        return [*lines[-count:], *self.inner.last_words().splitlines()]
+
+    # Topics
+
+    def new_topic(
+        self, partitions: int = 1, replicas: int = 3, name: str = "", **config: str
+    ) -> str:
+        """Create a topic that is gone at the end of the test; returns its name.
+
+        Args:
+            partitions: How many.
+            replicas: Of each partition, at most one for each broker.
+            name: Its name; one that nobody else has by default.
+            config: Settings, with `_` for each dot.
+        """
+        name = name or f"test-{next(_numbers)}"
+        self.inner.create_topic(name, partitions, min(replicas, self.need.brokers), **config)
+        self._made.topics.append(name)
+        return name
+
+    def wait_leaders(self, topic: str, timeout: float = LEADERS_DEADLINE_S) -> None:
+        """Wait until every partition of a topic has a leader."""
+        self.inner.wait_leaders(topic, timeout)
+
+    def wait_isr(self, topic: str, timeout: float = ISR_DEADLINE_S) -> None:
+        """Wait until every replica of a topic is in sync."""
+        self.inner.wait_isr(topic, timeout)
+
+    def wait_settled(self, timeout: float = ISR_DEADLINE_S) -> None:
+        """Wait until all brokers serve, all directories are online, and all replicas in sync."""
+        self.inner.wait_served(deadline_s=timeout)
+        wait_for("all directories online", self._all_online, timeout)
+        for topic in {partition.topic for partition in self.inner.view().partitions}:
+            self.inner.wait_isr(topic, timeout)
+
+    # Between tests
+
+    def heal(self, timeout: float = ISR_DEADLINE_S) -> None:
+        """Undo every fault, start what has ended, bring back what is offline, and settle."""
+        self.inner.heal()
+        if not self.inner.controller.is_running:
+            self.inner.controller.start()
+        for broker in self.inner.brokers:
+            if not broker.is_running:
+                broker.start()
+        self.inner.wait_served(deadline_s=timeout)
+        for one in self.brokers:
+            for log_dir in one.log_dirs:
+                one.bring_back(log_dir)
+        self.wait_settled(timeout)
+
+    def forget_topics(self) -> None:
+        """Delete the topics that were made since the last time."""
+        if self._made.topics:
+            for future in self.inner.admin().delete_topics(self._made.topics).values():
+                future.result(LEADERS_DEADLINE_S)
+            self._made.topics.clear()
+
+    def stop_cleanly(self) -> None:
+        """End all nodes as an operator would, brokers first; the files stay until `close`."""
+        self.inner.stop()
+
+    def close(self) -> None:
+        """End it and remove it: faults, processes, files, ports. Harmless a second time."""
+        if self._keeper is None:
+            return
+        try:
+            self.inner.close()
+        finally:
+            folders.remove_folder(self._folder)
+            keeper.end(self._keeper)
+            self._keeper = None
+
+    # For the parts
+
+    def log_dirs(self, broker: library.Broker) -> Sequence[Any] | None:
+        """Ask a broker for its log directories; None if it does not answer."""
+        import asyncio
+
+        from lab.cluster import questions
+
+        return asyncio.run(questions.ask_log_dirs(broker.state, 2.0))
+
+    def revive(self, broker: library.Broker, path: Path) -> None:
+        """Ask a broker to bring a directory back; starts it anew where that does not help.
+
+        Raises:
+            NotInTimeError: neither helps.
+        """
+        import asyncio
+
+        from jbodlab.admin_requests import revive_log_dir
+        from jbodlab.errors import DecodeError
+
+        try:
+            answer = asyncio.run(
+                revive_log_dir(broker.state.host, broker.port, str(path), ISR_DEADLINE_S)
+            )
+            if not answer.error_code:
+                return
+        except (OSError, TimeoutError, DecodeError):
+            pass
+        broker.stop()
+        broker.start()
+        self.inner.wait_served()
+
+    def _all_online(self) -> bool:
+        states = [log_dir.state for broker in self.brokers for log_dir in broker.log_dirs]
+        return all(state == "online" for state in states)
+
+
+__all__ = ["Broker", "Cluster", "Fault", "LogDir", "Need", "NotInTimeError"]

@@ -1,0 +1,93 @@
+"""Runs made of plain values: seconds become nanoseconds, partition 0 is the one that is struck."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jbodlab.ids import TopicPartition
+from lab.rehearsal.facts import Event, Facts, FaultFacts, Sent, WriterFacts
+from lab.rehearsal.targets import Place
+from lab.verdict import Verdict
+
+P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
+STRUCK = Place(1, 1)
+CLEAN = Verdict(acknowledged=0, consumed=0, lost=0, duplicated=0, out_of_order=0)
+
+
+def ns(seconds: float) -> int:
+    return round(seconds * 1e9)
+
+
+def sent(
+    due: float, done: float | None = None, *, partition: int = 0, error: int = 0, late: float = 0
+) -> Sent:
+    """A message that is due at a second; acknowledged, failed, or without any answer."""
+    return Sent(
+        due_ns=ns(due),
+        sent_ns=ns(due + late),
+        done_ns=-1 if done is None else ns(done),
+        sequence=0,
+        offset=0,
+        partition=partition,
+        key=0,
+        error=error,
+    )
+
+
+def steady(begin: float, end: float, every: float = 0.1, partition: int = 0) -> list[Sent]:
+    """Messages that are acknowledged 1 ms after they were due."""
+    count = round((end - begin) / every)
+    return [
+        sent(begin + n * every, begin + n * every + 0.001, partition=partition)
+        for n in range(count)
+    ]
+
+
+def writer(messages: Sequence[Sent], **more: Any) -> WriterFacts:
+    values = {"topic": "orders", "due": len(messages), "verdict": CLEAN, **more}
+    return WriterFacts(sent=messages, **values)
+
+
+def fault(injected: float = 1, healed: float | None = 3, **more: Any) -> FaultFacts:
+    values = {
+        "name": "first",
+        "kind": "eio",
+        "places": (STRUCK,),
+        "touched": (P0,),
+        "led": (P0,),
+        "mechanism": "preload",
+        **more,
+    }
+    return FaultFacts(
+        injected_ns=ns(injected), healed_ns=None if healed is None else ns(healed), **values
+    )
+
+
+def event(at: float, source: str, kind: str, **more: Any) -> Event:
+    return Event(t_ns=ns(at), source=source, kind=kind, **more)
+
+
+def leader(at: float, broker: int, source: str = "metadata", partition: Any = P0) -> Event:
+    return event(at, source, "leader", partition=partition, data={"leader": broker})
+
+
+def isr(at: float, size: int, of: int = 3, source: str = "metadata") -> Event:
+    return event(at, source, "isr", partition=P0, data={"isr": size, "replicas": of})
+
+
+def facts(
+    messages: Sequence[Sent] | None = None,
+    *events: Event,
+    faults: Sequence[FaultFacts] = (),
+    **more: Any,
+) -> Facts:
+    values: dict[str, Any] = {
+        "begin_ns": 0,
+        "end_ns": ns(10),
+        "faults": {one.name: one for one in faults},
+        "writers": {} if messages is None else {"writers": writer(messages)},
+        "events": events,
+        **more,
+    }
+    return Facts(**values)

@@ -1,0 +1,175 @@
+"""PASS, FAIL and INCONCLUSIVE: what outweighs what."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lab.rehearsal.facts import CommandFacts, Facts
+from lab.rehearsal.judgement import Judgement, Outcome, judge
+from lab.rehearsal.reader import read
+from lab.verdict import Verdict
+from tests.lab.rehearsal.runs import facts, fault, ns, steady, writer
+
+PLAN = """\
+rehearsal: 1
+name: a disk dies
+topics: {orders: {partitions: 2, replicas: 3}}
+load: [{name: writers, topic: orders, rate: 10/s}]
+timeline: [{at: 1s, do: permission, where: broker-1/dir-1, as: first, for: 2s}]
+objectives: [OBJECTIVES]
+"""
+MESSAGES = steady(0, 10)
+
+
+def judged(found: Facts, *objectives: str) -> Judgement:
+    wanted = objectives or ("writers.lost == 0", "first.gap < 2s")
+    return judge(read(PLAN.replace("OBJECTIVES", ", ".join(wanted)), "p.yaml"), found)
+
+
+def lost(count: int, **more: Any) -> Facts:
+    verdict = Verdict(acknowledged=100, consumed=100, lost=count, duplicated=0, out_of_order=0)
+    writers = {"writers": writer(MESSAGES, verdict=verdict)}
+    return facts(faults=[fault()], writers=writers, **more)
+
+
+GOOD = facts(MESSAGES, faults=[fault()])
+
+
+def test_objectives_that_are_met_pass() -> None:
+    found = judged(GOOD)
+
+    assert found.outcome is Outcome.PASS
+    assert found.sentence == "PASS: all 2 objectives are met"
+
+
+def test_an_objective_that_is_missed_fails() -> None:
+    found = judged(GOOD, "first.gap < 50ms")
+
+    assert found.outcome is Outcome.FAIL
+    assert found.sentence == "FAIL: first.gap < 50ms was wanted, and it is 100 ms"
+
+
+def test_an_objective_that_only_warns_does_not_fail() -> None:
+    found = judged(GOOD, '{that: "first.gap < 50ms", severity: warn}')
+
+    assert found.outcome is Outcome.PASS
+    assert found.warnings == ("first.gap < 50ms: 100 ms",)
+
+
+def test_what_never_came_is_missed() -> None:
+    found = judged(GOOD, "first.detected < 5s")
+
+    assert found.outcome is Outcome.FAIL
+    assert found.missed == ("first.detected < 5s was wanted, and it is never",)
+
+
+INCONCLUSIVE = {
+    "no steady state": (
+        facts(MESSAGES, faults=[fault()], broken_off=["no steady state within 10 s"]),
+        "no steady state within 10 s",
+    ),
+    "a fault that was not made": (facts(MESSAGES), "first was never made"),
+    "a fault that was not proved": (
+        facts(MESSAGES, faults=[fault(problem="it could not be made: no room")]),
+        "first: it could not be made: no room",
+    ),
+    "a fault that does not bite": (
+        facts(MESSAGES, faults=[fault(counts=True, bites=0)]),
+        "first broke nothing: no call of the patient met it",
+    ),
+    "a place that holds nothing": (
+        facts(MESSAGES, faults=[fault(touched=(), led=())]),
+        "first proves nothing: broker-1/dir-1 had no partition of this plan's topics",
+    ),
+    "nothing sent to what was struck": (
+        facts(steady(0, 10, partition=1), faults=[fault()]),
+        "nothing was sent to the partitions of broker-1/dir-1 while first stood",
+    ),
+    "nothing sent meanwhile": (
+        facts([*steady(0, 0.9), *steady(3.5, 10)], faults=[fault()]),
+        "nothing was sent to the partitions of broker-1/dir-1 while first stood",
+    ),
+    "a client that sends nothing": (
+        facts([], faults=[fault()]),
+        "writers: no message was acknowledged",
+    ),
+    "a client that falls behind": (
+        facts(writers={"writers": writer(MESSAGES, due=120)}, faults=[fault()]),
+        "writers fell behind its own schedule: 100 of 120 messages were sent",
+    ),
+    "a client that ended": (
+        facts(writers={"writers": writer(MESSAGES, failure="exit code 1")}, faults=[fault()]),
+        "writers ended before the end of the run: exit code 1",
+    ),
+    "an application that did not begin": (
+        facts(MESSAGES, faults=[fault()], commands={"app": CommandFacts(failure="no answer")}),
+        "app: no answer",
+    ),
+}
+
+
+@pytest.mark.parametrize(("found", "why"), INCONCLUSIVE.values(), ids=INCONCLUSIVE)
+def test_a_run_that_proves_nothing_is_inconclusive(found: Facts, why: str) -> None:
+    judgement = judged(found, "writers.errors == 0")
+
+    assert judgement.outcome is Outcome.INCONCLUSIVE
+    assert why in judgement.doubts
+
+
+def test_what_cannot_be_known_here_is_inconclusive_with_the_reason() -> None:
+    found = replace(GOOD, not_measured={"elected": "the log is not to be read here"})
+
+    judgement = judged(found, "first.elected < 1s")
+
+    assert judgement.outcome is Outcome.INCONCLUSIVE
+    assert judgement.doubts == (
+        "first.elected < 1s cannot be judged: the log is not to be read here",
+    )
+
+
+def test_a_doubt_outweighs_an_objective_that_is_missed() -> None:
+    found = facts(MESSAGES, faults=[fault()], broken_off=["a condition never came"])
+
+    assert judged(found, "first.gap < 50ms").outcome is Outcome.INCONCLUSIVE
+
+
+def test_a_lost_message_outweighs_every_doubt() -> None:
+    found = judged(lost(3, broken_off=["no steady state"]))
+
+    assert found.outcome is Outcome.FAIL
+    assert found.sentence == "FAIL: 3 of the acknowledged messages of writers are lost"
+
+
+def test_a_lost_message_fails_where_no_objective_is_about_it() -> None:
+    assert judged(lost(1), "first.gap < 2s").outcome is Outcome.FAIL
+
+
+def test_losses_that_a_plan_expects_do_not_fail() -> None:
+    assert judged(lost(5), "writers.lost < 10").outcome is Outcome.PASS
+    assert judged(lost(15), "writers.lost < 10").outcome is Outcome.FAIL
+
+
+def test_an_application_of_the_users_own_proves_by_the_bytes_that_came() -> None:
+    plan = read(
+        PLAN.replace(
+            "{name: writers, topic: orders, rate: 10/s}", "{name: app, command: [x]}"
+        ).replace("OBJECTIVES", "app.exit == 0"),
+        "p.yaml",
+    )
+    app = {"app": CommandFacts(exit_code=0)}
+
+    silent = judge(plan, facts(faults=[fault(growth=0)], commands=app))
+    busy = judge(plan, facts(faults=[fault(growth=4096)], commands=app))
+
+    assert silent.outcome is Outcome.INCONCLUSIVE
+    assert busy.outcome is Outcome.PASS
+
+
+def test_a_busy_machine_is_a_warning() -> None:
+    found = judged(replace(GOOD, noise_ns=ns(0.4)))
+
+    assert found.outcome is Outcome.PASS
+    assert found.warnings == ("this machine was busy: a tick of 10 ms came 400 ms late",)

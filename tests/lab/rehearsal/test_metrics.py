@@ -1,0 +1,236 @@
+"""The value of each metric, from events and messages with known answers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from lab.rehearsal.expressions import Metric
+from lab.rehearsal.facts import Clock, CommandFacts, Facts, Probe, ReaderFacts, Sample, join
+from lab.rehearsal.metrics import NEVER, Measured, percentile
+from lab.rehearsal.targets import Place
+from tests.lab.rehearsal.runs import (
+    STRUCK,
+    event,
+    facts,
+    fault,
+    isr,
+    leader,
+    ns,
+    sent,
+    steady,
+    writer,
+)
+
+
+def value(found: Facts, name: str) -> float | None:
+    owner, _, field = name.rpartition(".")
+    field, _, argument = field.partition("(")
+    return Measured(found)(Metric(owner, field, argument.removesuffix(")")))
+
+
+HOLE = [*steady(0, 1), sent(1.0, 2.5), *steady(5.0, 6)]
+
+
+def test_a_gap_is_the_longest_stretch_between_two_acknowledgements_of_a_struck_partition() -> None:
+    calm = steady(0, 6, partition=1)
+    found = facts([*HOLE, *calm], faults=[fault(0.95, 2)])
+
+    # From 0.901 to 2.5; the longer one, from 2.5 to 5.001, begins after the healing.
+    assert value(found, "first.gap") == pytest.approx(1.599)
+    assert value(found, "all.gap") == pytest.approx(2.501)
+    assert value(found, "writers.gap") == pytest.approx(2.501)
+
+
+def test_a_gap_outside_of_a_fault_is_not_its_own() -> None:
+    found = facts(HOLE, faults=[fault(5.2, 5.8)])
+
+    assert value(found, "first.gap") == pytest.approx(0.1)
+
+
+def test_a_gap_is_open_at_the_end_as_long_as_messages_were_due() -> None:
+    found = facts([*steady(0, 1), sent(5.0), sent(7.0)], faults=[fault(1, None)])
+
+    assert value(found, "first.gap") == pytest.approx(7.0 - 0.901)
+
+
+def test_a_partition_without_any_acknowledgement_is_one_gap() -> None:
+    found = facts([sent(1), sent(2)], faults=[fault(0.5, None)])
+
+    assert value(found, "first.gap") == pytest.approx(9)
+
+
+def test_a_client_that_is_held_up_hides_nothing() -> None:
+    """Coordinated omission: the messages that were due meanwhile were late, all of them."""
+    held_up = [*steady(0, 1), *[sent(1 + n / 10, 2.0, late=1 - n / 10) for n in range(10)]]
+    found = facts(held_up)
+
+    assert value(found, "writers.max") == pytest.approx(1.0)
+    assert value(found, "writers.availability(500ms)") == pytest.approx(15 / 20)
+    assert value(found, "writers.windows(500ms)") == pytest.approx(2 / 3)
+
+
+def test_latencies_inside_and_outside_of_faults_are_told_apart() -> None:
+    messages = [sent(0.5, 0.51), sent(1.5, 2.0), sent(3.5, 3.51)]
+    found = facts(messages, faults=[fault(1, 3)])
+
+    assert value(found, "writers.max(inside)") == pytest.approx(0.5)
+    assert value(found, "writers.max(outside)") == pytest.approx(0.01)
+
+
+def test_a_percentile_is_a_value_that_was_measured() -> None:
+    assert percentile([1, 2, 3, 4], 0.5) == 2
+    assert percentile(list(range(1, 101)), 0.99) == 99
+    assert percentile([], 0.5) is None
+
+
+def test_messages_are_counted_by_what_became_of_them() -> None:
+    errors = {-192: "_MSG_TIMED_OUT", 19: "NOT_ENOUGH_REPLICAS"}
+    messages = [sent(0, 0.1), sent(1, 2, error=-192), sent(2, 3, error=19), sent(3)]
+    found = facts(writers={"writers": writer(messages, due=8, errors=errors)})
+
+    assert value(found, "writers.availability(1s)") == pytest.approx(1 / 8)
+    wanted = {"sent": 4, "acked": 1, "errors": 2, "unknown": 2, "behind": 0.5}
+    assert {name: value(found, f"writers.{name}") for name in wanted} == wanted
+
+
+@pytest.mark.parametrize(
+    ("events", "detected"),
+    [
+        ([event(1.2, "broker", "offline", place=STRUCK)], 0.2),
+        # The broker's own line is surer than a poll, even where it comes later.
+        (
+            [
+                event(1.15, "metric", "offline", place=STRUCK),
+                event(1.2, "broker", "offline", place=STRUCK),
+            ],
+            0.2,
+        ),
+        ([event(1.4, "metric", "offline", place=STRUCK)], 0.4),
+        ([event(1.2, "broker", "offline", place=Place(1, 2))], NEVER),
+        ([event(0.2, "broker", "offline", place=STRUCK)], NEVER),
+        ([], NEVER),
+    ],
+)
+def test_a_fault_is_detected_when_its_broker_says_so(events: list, detected: float) -> None:
+    found = facts(None, *events, faults=[fault()])
+
+    assert value(found, "first.detected") == pytest.approx(detected)
+
+
+def test_time_counts_from_the_first_bite_where_it_is_known() -> None:
+    offline = event(2.0, "broker", "offline", place=STRUCK)
+    found = facts(None, offline, faults=[fault(1, first_bite_ns=ns(1.75))])
+
+    assert value(found, "first.detected") == pytest.approx(0.25)
+
+
+def test_a_broker_is_detected_when_the_controller_fences_it() -> None:
+    silent = event(1.1, "metric", "silent", place=Place(1))
+    fenced = event(4, "metadata", "fenced", place=Place(1))
+    found = facts(None, silent, fenced, faults=[fault(places=(Place(1),))])
+
+    assert value(found, "first.detected") == pytest.approx(3)
+    missing = {"elected": "not to be read"}
+    assert value(replace(found, not_measured=missing), "first.detected") == pytest.approx(0.1)
+
+
+def test_an_election_is_over_when_the_last_partition_has_another_leader() -> None:
+    news = [leader(0.5, 1), leader(1.3, -1), leader(1.4, 2), leader(2.5, 1)]
+    found = facts(None, *news, faults=[fault()])
+
+    assert value(found, "first.elected") == pytest.approx(0.4)
+
+
+def test_where_nothing_was_led_nothing_is_elected() -> None:
+    assert value(facts(None, faults=[fault(led=())]), "first.elected") is None
+
+
+def test_the_first_acknowledgement_is_one_of_the_new_leader() -> None:
+    messages = [sent(0.9, 1.2), sent(1.1, 1.9), sent(1.2, 2.4)]
+    found = facts(messages, leader(1.4, 2), faults=[fault()])
+
+    assert value(found, "first.first_ack") == pytest.approx(0.9)
+
+
+@pytest.mark.parametrize(
+    ("news", "back"),
+    [
+        ([isr(0.5, 3), isr(1.5, 2), isr(4.5, 3)], 1.5),
+        ([isr(0.5, 3)], 0),
+        ([isr(0.5, 3), isr(1.5, 2)], NEVER),
+        ([isr(0.5, 3), isr(1.5, 2), isr(2.0, 3)], 0),
+        # It came back and went again: what counts is when it was whole first.
+        ([isr(1.5, 2), isr(4.0, 3), isr(5.0, 2), isr(6.0, 3)], 1.0),
+    ],
+)
+def test_an_isr_is_back_when_it_is_whole_after_the_healing(news: list, back: float) -> None:
+    assert value(facts(None, *news, faults=[fault()]), "first.isr_back") == pytest.approx(back)
+
+
+def test_without_the_metadata_log_polls_stand_in() -> None:
+    news = [leader(1.6, 2, "metric"), isr(1.5, 2, source="metric"), isr(3.5, 3, source="metric")]
+    missing = {"elected": "not to be read", "reported": "not to be read"}
+    found = facts([sent(1.0, 1.9)], *news, faults=[fault()], not_measured=missing)
+
+    assert value(found, "first.elected") is None
+    assert value(found, "first.leader_seen") == pytest.approx(0.6)
+    assert value(found, "first.first_ack") == pytest.approx(0.9)
+    assert value(found, "first.isr_back") == pytest.approx(0.5)
+
+
+def test_the_worst_of_the_repetitions_counts() -> None:
+    twice = [fault(1, 2, name="first#1"), fault(5, 6, name="first#2")]
+    offline = [event(at, "broker", "offline", place=STRUCK) for at in (1.1, 5.7)]
+    found = facts(None, *offline, faults=twice)
+
+    assert value(found, "first#1.detected") == pytest.approx(0.1)
+    assert value(found, "first.detected") == pytest.approx(0.7)
+
+
+def test_an_application_is_measured_by_its_probes() -> None:
+    probes = [
+        Probe(ns(0), ns(0.01), True),
+        Probe(ns(0.1), ns(1.1), False),
+        Probe(ns(0.2), ns(1.2), True),
+    ]
+    found = facts(commands={"app": CommandFacts(probes=probes, exit_code=0)})
+
+    wanted = {"probes": 3, "errors": 1, "gap": 1.19, "max": 1.0, "exit": 0}
+    assert {name: value(found, f"app.{name}") for name in wanted} == pytest.approx(wanted)
+    assert value(found, "app.availability") == pytest.approx(2 / 3)
+
+
+def test_a_reader_is_measured_by_its_partitions() -> None:
+    got = [(ns(0), 0), (ns(0.5), 1), (ns(1), 0), (ns(3), 1)]
+    found = facts(readers={"readers": ReaderFacts(topic="orders", received=got, errors=("x",))})
+
+    assert value(found, "readers.gap") == pytest.approx(2.5)
+    assert value(found, "readers.consumed") == 4
+    assert value(found, "readers.errors") == 1
+
+
+def test_the_cluster_is_as_it_was_polled_last() -> None:
+    sample = Sample(t_ns=0, isr_full=0.5, online_dirs=8, offline_partitions=1, under_replicated=3)
+    found = facts(samples=(sample,), noise_ns=ns(0.3))
+
+    assert value(found, "isr_full") == 0.5
+    assert value(found, "noise") == pytest.approx(0.3)
+    assert value(facts(), "isr_full") is None
+
+
+def test_events_of_all_sources_are_one_timeline() -> None:
+    a, b, c = (event(at, "fault", "x") for at in (1, 2, 3))
+
+    assert join([c], [a], [b]) == [a, b, c]
+
+
+def test_wall_clocks_are_read_by_the_nearest_sample() -> None:
+    clock = Clock()
+    clock.sample(monotonic_ns=1_000, wall_ns=100_000)
+    clock.sample(monotonic_ns=2_000, wall_ns=101_030)
+
+    assert clock.monotonic(100_100) == 1_100
+    assert clock.monotonic(101_030) == 2_000
+    assert clock.spread_ns == 30

@@ -1,0 +1,173 @@
+"""What is kept of a run, and what is drawn of it."""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+from lab.rehearsal.facts import Facts
+from lab.rehearsal.judgement import judge
+from lab.rehearsal.reader import read
+from lab.rehearsal.result import to_json
+from lab.report import junit, page
+from lab.verdict import Verdict
+from tests.lab.rehearsal.runs import STRUCK, event, facts, fault, isr, leader, steady, writer
+from tests.lab.rehearsal.test_judgement import PLAN
+
+EVENTS = (
+    event(1.2, "broker", "offline", place=STRUCK, text="<b>broker</b> says offline"),
+    leader(1.3, 2),
+    isr(1.3, 2),
+    event(3.1, "metric", "online", place=STRUCK),
+    isr(3.5, 3),
+)
+
+
+def kept(found: Facts, *objectives: str) -> dict[str, Any]:
+    wanted = objectives or ("writers.lost == 0", "first.gap < 2s")
+    plan = read(PLAN.replace("OBJECTIVES", ", ".join(wanted)), "p.yaml")
+    run = to_json(plan, found, judge(plan, found), {"cluster": "jbodlab"})
+    loaded: dict[str, Any] = json.loads(json.dumps(run))
+    return loaded
+
+
+GOOD = facts(steady(0, 10), *EVENTS, faults=[fault()])
+
+
+def test_a_result_says_what_was_measured() -> None:
+    found = kept(GOOD)
+
+    assert found["verdict"] == "PASS"
+    assert found["metrics"]["first.detected"] == {"value": 0.2, "unit": "duration"}
+    assert found["metrics"]["first.isr_back"]["value"] == 0.5
+    assert found["metrics"]["first.reported"]["value"] == -1
+    assert found["directories"] == {"broker-1/dir-1": [[1.2, "offline"], [3.1, "online"]]}
+    assert found["partitions"]["orders-0"] == [[1.3, 2, 2, 3], [3.5, 2, 3, 3]]
+    assert sum(found["clients"][0]["good"]) == 100
+
+
+class Markup(HTMLParser):
+    """Collects what a page would load, and whether every element is closed."""
+
+    VOID = ("meta", "line", "rect")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.loaded: list[str] = []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.loaded += [value or "" for name, value in attributes if name in ("src", "href")]
+        if tag not in self.VOID or tag == "rect":
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.loaded += [value or "" for name, value in attributes if name in ("src", "href")]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def pages() -> dict[str, str]:
+    run = kept(GOOD)
+    return {
+        "one run": page.page([run]),
+        "three runs": page.page([run, run, run]),
+        "two compared": page.comparison(run, run, ("ours", "Kafka")),
+        "a run without anything": page.page([kept(facts())]),
+    }
+
+
+@pytest.mark.parametrize("text", pages().values(), ids=pages())
+def test_a_page_is_whole_and_loads_nothing(text: str) -> None:
+    found = Markup()
+    found.feed(text)
+
+    assert found.open == []
+    assert found.loaded == []
+    assert "url(" not in text
+    assert len(text) < 1_000_000
+
+
+def test_texts_of_servers_are_no_markup() -> None:
+    assert "<b>broker" not in page.page([kept(GOOD)])
+
+
+def test_a_page_has_a_lane_for_each_thing_and_a_word_for_each_verdict() -> None:
+    text = page.page([kept(GOOD)])
+
+    for lane in ("first", "writers", "broker-1/dir-1", "orders-0", "metadata log"):
+        assert re.search(rf'class="label"[^>]*>{lane}<', text), lane
+    assert "✓ met" in text
+
+
+def test_many_events_are_thinned() -> None:
+    many = [isr(1 + number / 10_000, number % 3) for number in range(20_000)]
+    found = kept(facts(steady(0, 10), *many, faults=[fault()]))
+
+    assert len(found["events"]) <= 3000
+    assert len(page.page([found])) < 3_000_000
+
+
+def test_a_spread_has_least_middle_and_greatest() -> None:
+    runs = [
+        kept(
+            facts(
+                steady(0, 10), event(1 + late, "broker", "offline", place=STRUCK), faults=[fault()]
+            )
+        )
+        for late in (0.3, 0.1, 0.2)
+    ]
+    runs.append(kept(facts(steady(0, 10), faults=[fault()])))
+
+    found = page.distribution(runs)["first.detected"]
+
+    assert found == {
+        "unit": "duration",
+        "min": 0.1,
+        "median": 0.2,
+        "max": -1,
+        "never": 1,
+        "unknown": 0,
+    }
+
+
+def test_two_runs_are_compared_line_by_line() -> None:
+    lines = page.compared_lines(kept(GOOD), kept(facts(steady(0, 10))), ("ours", "theirs"))
+
+    assert [line.split() for line in lines[:2]] == [
+        ["ours", "theirs"],
+        ["verdict", "PASS", "INCONCLUSIVE"],
+    ]
+    assert ["first.detected", "200", "ms", "-"] in [line.split() for line in lines]
+
+
+LOST = Verdict(acknowledged=1, consumed=0, lost=2, duplicated=0, out_of_order=0)
+
+
+@pytest.mark.parametrize(
+    ("found", "objectives", "counts"),
+    [
+        (GOOD, ("writers.lost == 0",), (2, 0, 0)),
+        (GOOD, ("first.gap < 50ms",), (2, 1, 0)),
+        (facts(steady(0, 10)), ("writers.errors == 0",), (2, 0, 1)),
+        (
+            replace(GOOD, writers={"writers": writer(steady(0, 10), verdict=LOST)}),
+            ("first.gap < 2s",),
+            (2, 1, 0),
+        ),
+    ],
+)
+def test_junit_counts_objectives_failures_and_doubts(
+    found: Facts, objectives: tuple[str, ...], counts: tuple[int, int, int]
+) -> None:
+    suite = ElementTree.fromstring(junit.xml([kept(found, *objectives)]))[0]
+
+    assert tuple(int(suite.attrib[name]) for name in ("tests", "failures", "errors")) == counts
+    assert len(suite) == counts[0]

@@ -1,0 +1,313 @@
+"""Every mistake in a plan is one line that names the file, the line, the keys and the value."""
+
+from __future__ import annotations
+
+import pytest
+
+from lab.rehearsal.reader import PlanError, read
+
+GOOD = """\
+rehearsal: 1
+name: a disk dies
+cluster: {brokers: 3, disks: {each: 2}}
+topics:
+  orders: {partitions: 4, replicas: 3}
+load:
+  - {name: writers, topic: orders, rate: 100/s}
+steady: {within: 10s, hold: 1s, that: [isr_full == 1]}
+timeline:
+  - {at: 5s, do: permission, where: broker-1/dir-1, as: first, for: 20s}
+end: {after: last.healed, plus: 5s}
+objectives:
+  - writers.lost == 0
+"""
+ENTRY = "  - {at: 5s, do: permission, where: broker-1/dir-1, as: first, for: 20s}"
+WRITERS = "  - {name: writers, topic: orders, rate: 100/s}"
+OBJECTIVE = "  - writers.lost == 0"
+
+
+def entry(text: str) -> tuple[str, str]:
+    return ENTRY, f"  - {text}"
+
+
+def writers(text: str) -> tuple[str, str]:
+    return WRITERS, f"  - {{name: writers, {text}}}"
+
+
+def objective(text: str) -> tuple[str, str]:
+    return OBJECTIVE, f"  - {text}"
+
+
+WRONG = {
+    "a version that is not known": (
+        ("rehearsal: 1", "rehearsal: 2"),
+        "p.yaml:1: rehearsal: 2 is no number from 1 to 1",
+    ),
+    "no name": (("name: a disk dies\n", ""), "p.yaml:1: 'name' is missing"),
+    "a key that is not known, and one that is near": (
+        ("name: a disk dies", "name: x\nobjektives: []"),
+        "p.yaml:3: objektives: there is no such key here, is 'objectives' meant?",
+    ),
+    "a key twice": (
+        ("name: a disk dies", "name: x\nname: y"),
+        "p.yaml:3: name: it stands here a second time",
+    ),
+    "no YAML": (
+        ("name: a disk dies", "name: [x"),
+        "p.yaml:3: no YAML: expected ',' or ']', but got ':'",
+    ),
+    "no mapping": (
+        (GOOD, "- 1\n"),
+        "p.yaml:1: a list is no mapping",
+    ),
+    "too many brokers": (
+        ("brokers: 3", "brokers: 50"),
+        "p.yaml:3: cluster.brokers: 50 is no number from 1 to 20",
+    ),
+    "a size of a folder": (
+        ("{each: 2}", "{each: 2, size: 64MiB}"),
+        "p.yaml:3: cluster.disks: 'size' is for disks of the kind tmpfs or loop, a folder has none",
+    ),
+    "a kind of disk that is not known": (
+        ("{each: 2}", "{each: 2, kind: nfs}"),
+        "p.yaml:3: cluster.disks.kind: 'nfs' is none of folder, tmpfs, loop",
+    ),
+    "two patients": (
+        ("topics:", "attach: {cluster: default}\ntopics:"),
+        "p.yaml:4: attach: 'cluster' starts one and 'attach' takes one that is there: only one "
+        "fits",
+    ),
+    "more replicas than brokers": (
+        ("replicas: 3", "replicas: 4"),
+        "p.yaml:5: topics.orders: 4 replicas need as many brokers, and there are 3",
+    ),
+    "a topic's number that is a text": (
+        ("partitions: 4", "partitions: four"),
+        "p.yaml:5: topics.orders.partitions: 'four' is no number from 1 to 1000",
+    ),
+    "no load": ((WRITERS, "  []", OBJECTIVE, "  - first.gap < 2s"), "p.yaml:7: load: it is empty"),
+    "a topic that is not in the plan": (
+        writers("topic: bills, rate: 1/s"),
+        "p.yaml:7: load[0].topic: 'bills' is no topic of this plan; there are orders",
+    ),
+    "a rate without a second": (
+        writers("topic: orders, rate: fast"),
+        "p.yaml:7: load[0].rate: 'fast' is not a rate, such as 500/s or 2MiB/s",
+    ),
+    "a rate that no client can keep": (
+        writers("topic: orders, rate: 5000000/s"),
+        "p.yaml:7: load[0].rate: '5000000/s' is more than 100000 messages a second",
+    ),
+    "idempotence without all": (
+        writers("topic: orders, rate: 1/s, acks: 1, idempotent: true"),
+        "p.yaml:7: load[0]: an idempotent producer needs acks: all, not 1",
+    ),
+    "acks of a kind that is not known": (
+        writers("topic: orders, rate: 1/s, acks: most"),
+        "p.yaml:7: load[0].acks: 'most' is none of all, -1, 1, 0",
+    ),
+    "no acknowledgements at all": (
+        writers("topic: orders, rate: 1/s, acks: 0"),
+        "p.yaml:7: load[0]: acks: 0 acknowledges nothing, so nothing could be judged",
+    ),
+    "messages without room for their numbers": (
+        writers("topic: orders, rate: 1/s, size: 3B"),
+        "p.yaml:7: load[0]: messages of 3 bytes: from 40B, for their numbers, to 10MiB",
+    ),
+    "a probe that is no address": (
+        (WRITERS, "  - {name: app, command: [x], probe: health}", OBJECTIVE, "  - app.exit == 0"),
+        "p.yaml:7: load[0].probe: 'health' is no address of a probe, such as "
+        "http://127.0.0.1:8000/health",
+    ),
+    "a steady state that cannot hold so long": (
+        ("hold: 1s", "hold: 1m"),
+        "p.yaml:8: steady: it cannot hold for 60 s within 10 s",
+    ),
+    "a steady state that is known at the end only": (
+        ("[isr_full == 1]", "[writers.lost == 0]"),
+        'p.yaml:8: steady.that[0]: "writers.lost" is known at the end only',
+    ),
+    "a length that is no duration": (
+        entry('{at: 5s, do: permission, where: broker-1/dir-1, as: first, for: "5 parsecs"}'),
+        "p.yaml:10: timeline[0].for: '5 parsecs' is not a duration, such as 250ms, 20s or 1m30s",
+    ),
+    "neither a fault nor an action": (
+        entry("{at: 5s, do: meteor, where: broker-1/dir-1, as: first}"),
+        "p.yaml:10: timeline[0].do: 'meteor' is neither a fault (permission, ",
+    ),
+    "no instant": (
+        entry("{do: permission, where: broker-1/dir-1, as: first, for: 1s}"),
+        "p.yaml:10: timeline[0]: one of 'at', 'after', 'when' says the instant, and there is none",
+    ),
+    "two instants": (
+        entry("{at: 1s, when: isr_full == 1, do: permission, where: broker-1/dir-1, as: first}"),
+        "p.yaml:10: timeline[0]: one of 'at', 'after', 'when' says the instant, and there is "
+        "'at' and 'when'",
+    ),
+    "plus without after": (
+        entry("{at: 1s, plus: 2s, do: permission, where: broker-1/dir-1, as: first}"),
+        "p.yaml:10: timeline[0]: 'plus' goes with 'after' only",
+    ),
+    "after an entry that is not there": (
+        entry("{after: second.healed, do: permission, where: broker-1/dir-1, as: first}"),
+        "p.yaml:10: timeline[0].after: 'second' is no entry of the timeline; there are first, last",
+    ),
+    "after a moment that is not known": (
+        entry("{after: first.noticed, do: permission, where: broker-1/dir-1, as: first}"),
+        "p.yaml:10: timeline[0].after: 'first.noticed' is no NAME.MOMENT with a moment of "
+        "injected, proved, detected, reported, elected, healed",
+    ),
+    "after the healing of what stands until the end": (
+        (
+            ENTRY,
+            "  - {at: 1s, do: permission, where: broker-1/dir-1, as: first}\n"
+            "  - {after: first.healed, do: kill, where: broker-2, for: 1s}",
+        ),
+        "p.yaml:11: timeline[1].after: 'first' stands until the end: it has no 'for'",
+    ),
+    "no target": (
+        entry("{at: 5s, do: permission, as: first, for: 20s}"),
+        "p.yaml:10: timeline[0]: 'where' is missing",
+    ),
+    "a target that is none": (
+        entry("{at: 5s, do: permission, where: the cellar, as: first}"),
+        "p.yaml:10: timeline[0].where: 'the cellar' is no target, such as broker-2, ",
+    ),
+    "a broker that is not there": (
+        entry("{at: 5s, do: kill, where: broker-4, as: first}"),
+        "p.yaml:10: timeline[0].where: 'broker-4': there are the brokers 1 to 3",
+    ),
+    "a directory that is not there": (
+        entry("{at: 5s, do: permission, where: broker-1/dir-3, as: first}"),
+        "p.yaml:10: timeline[0].where: 'broker-1/dir-3': a broker has the directories 1 to 2",
+    ),
+    "a partition that is not there": (
+        entry("{at: 5s, do: permission, where: leader-of orders/9, as: first}"),
+        "p.yaml:10: timeline[0].where: 'leader-of orders/9': orders has the partitions 0 to 3",
+    ),
+    "a topic in a target that is not there": (
+        entry("{at: 5s, do: permission, where: leader-of bills/0, as: first}"),
+        "p.yaml:10: timeline[0].where: 'leader-of bills/0': there is no such topic in this plan, "
+        "there are orders",
+    ),
+    "a broker where a directory is needed": (
+        entry("{at: 5s, do: permission, where: broker-1, as: first}"),
+        "p.yaml:10: timeline[0].where: permission needs a directory, and 'broker-1' is a whole "
+        "node",
+    ),
+    "a directory where a broker is needed": (
+        entry("{at: 5s, do: kill, where: broker-1/dir-1, as: first}"),
+        "p.yaml:10: timeline[0].where: kill needs a broker, and 'broker-1/dir-1' is a directory",
+    ),
+    "a word that the fault does not know": (
+        entry("{at: 5s, do: permission, where: broker-1/dir-1, as: first, delay: 5ms}"),
+        "p.yaml:10: timeline[0].delay: permission knows no 'delay'; it may be told for, mechanism",
+    ),
+    "a class of calls that is not known": (
+        entry("{at: 5s, do: slow, where: broker-1/dir-1, as: first, delay: 5ms, calls: [think]}"),
+        "p.yaml:10: timeline[0].calls: 'think' is none of ",
+    ),
+    "a hang that is too long": (
+        entry("{at: 5s, do: hang, where: broker-1/dir-1, as: first, for: 1h}"),
+        "p.yaml:10: timeline[0].for: '1h' is longer than 600 s",
+    ),
+    "a repetition without an interval": (
+        entry("{at: 5s, do: permission, where: broker-1/dir-1, as: first, repeat: {times: 3}}"),
+        "p.yaml:10: timeline[0].repeat: 'every' is missing",
+    ),
+    "an action without its words": (
+        entry("{at: 5s, do: move, topic: orders, partition: 0, as: first}"),
+        "p.yaml:10: timeline[0]: 'to' is missing",
+    ),
+    "an action on a partition that is not there": (
+        entry("{at: 5s, do: elect, topic: orders, partition: 4, as: first}"),
+        "p.yaml:10: timeline[0]: orders has the partitions 0 to 3, not 4",
+    ),
+    "a name that is taken": (
+        (ENTRY, ENTRY.replace("first", "writers")),
+        "p.yaml:10: timeline[0]: the name 'writers' is taken",
+    ),
+    "an end that never is": (
+        ("end: {after: last.healed, plus: 5s}", "end: {plus: 5s}"),
+        "p.yaml:11: end: one of 'at' and 'after' says when it ends",
+    ),
+    "an objective about nobody": (
+        objective("readers.lost == 0"),
+        "p.yaml:13: objectives[0]: there is no load or entry 'readers'; there are writers, "
+        "first, all",
+    ),
+    "a metric that is not known": (
+        objective("writers.losst == 0"),
+        "p.yaml:13: objectives[0]: there is no metric of writers 'losst', is 'lost' meant?",
+    ),
+    "a duration against a number": (
+        objective("first.gap < 2"),
+        'p.yaml:13: objectives[0]: "first.gap" is a duration, and "2" is a number',
+    ),
+    "nothing to compare with": (
+        objective("writers.lost"),
+        'p.yaml:13: objectives[0]: "writers.lost" is compared with nothing: '
+        "one of < <= == != >= > lacks",
+    ),
+    "two objectives without and": (
+        objective("writers.lost == 0 first.gap < 2s"),
+        'p.yaml:13: objectives[0]: "and" or the end is missing before "first"',
+    ),
+    "availability within nothing": (
+        objective("writers.availability > 99%"),
+        'p.yaml:13: objectives[0]: "writers.availability" needs a duration: '
+        "writers.availability(1s)",
+    ),
+    "a severity that is not known": (
+        objective("{that: writers.lost == 0, severity: mild}"),
+        "p.yaml:13: objectives[0].severity: 'mild' is none of fail, warn",
+    ),
+    "what breaks the run off is known at the end only": (
+        objective("{that: writers.lost == 0, abort: true}"),
+        'p.yaml:13: objectives[0].that: "writers.lost" is known at the end only',
+    ),
+}
+
+
+def mistakes(text: str) -> list[str]:
+    with pytest.raises(PlanError) as caught:
+        read(text, "p.yaml")
+    return str(caught.value).splitlines()
+
+
+def test_the_plan_that_all_wrong_ones_are_made_of_is_right() -> None:
+    assert read(GOOD, "p.yaml").name == "a disk dies"
+
+
+@pytest.mark.parametrize(("change", "line"), WRONG.values(), ids=WRONG)
+def test_a_wrong_plan_is_refused_with_one_line(change: tuple[str, ...], line: str) -> None:
+    text = GOOD
+    for before, after in zip(change[::2], change[1::2], strict=True):
+        assert before in text
+        text = text.replace(before, after)
+
+    found = mistakes(text)
+
+    assert len(found) == 1, found
+    assert found[0].startswith(line) if line.endswith((" ", ", ")) else found[0] == line
+
+
+def test_all_mistakes_are_told_at_once_in_the_order_of_their_lines() -> None:
+    text = GOOD.replace("brokers: 3", "brokers: 0").replace("rate: 100/s", "rate: x")
+
+    found = mistakes(text.replace("lost == 0", "lost = 0"))
+
+    assert [line.split(":")[1] for line in found] == ["3", "7", "13"]
+
+
+def test_words_that_yaml_takes_for_booleans_are_texts_as_keys() -> None:
+    found = mistakes(GOOD.replace("name: a disk dies", "name: x\non: 1"))
+
+    assert found == ["p.yaml:3: on: there is no such key here"]
+
+
+def test_a_program_in_a_tag_is_refused() -> None:
+    found = mistakes(GOOD.replace("a disk dies", "!!python/object/apply:os.system [id]"))
+
+    assert len(found) == 1
+    assert "name" in found[0]

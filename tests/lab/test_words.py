@@ -1,0 +1,62 @@
+"""Words for brokers and directories, and what shells complete."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from lab.__main__ import _parser
+from lab.cluster import Cluster, layout
+from lab.cluster.processes import own_user
+from lab.commands import TABLE, clusters, completion
+from lab.errors import LabError
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Cluster:
+    state = layout.plan("x", tmp_path, "id", own_user(), (1, 2, 3), log_dirs=2)
+    return Cluster(state)
+
+
+@pytest.mark.parametrize("word", ["broker-2/1", "2/1", "broker-2/dir-1"])
+def test_a_directory_is_named_by_broker_and_number(cluster: Cluster, word: str) -> None:
+    broker, directory = clusters.target(cluster, word)
+
+    assert (broker.id, directory) == (2, broker.log_dirs[0])
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("broker-3", "there is no broker-3, only broker-1, broker-2"),
+        ("broker-1/3", "broker-1 has the directories 1 to 2, not 3"),
+        ("broker-1/0", "broker-1 has the directories 1 to 2, not 0"),
+        ("disk-1", "'disk-1' is no target, such as broker-1 or broker-1/2"),
+    ],
+)
+def test_a_target_that_is_none_is_named(cluster: Cluster, word: str, message: str) -> None:
+    with pytest.raises(LabError, match=message):
+        clusters.target(cluster, word)
+
+
+def test_nodes_are_named_alone_or_all_together(cluster: Cluster) -> None:
+    assert [node.id for node in clusters.nodes(cluster, ["2", "controller"])] == [2, 100]
+    assert [node.id for node in clusters.nodes(cluster, ["all"])] == [100, 1, 2]
+    with pytest.raises(LabError, match="'broker-1/2' is a directory, and a broker is wanted"):
+        clusters.nodes(cluster, ["broker-1/2"])
+
+
+def test_completion_knows_every_command_and_its_options() -> None:
+    script = completion.script(_parser())
+
+    commands = script.split('known="', 1)[1].split('"')[0].split()
+    assert set(TABLE) | {"up", "down", "status", "demo"} <= set(commands)
+    assert "power-loss" in script
+    assert "--port-base" in script
+
+
+@pytest.mark.process
+def test_the_completion_is_a_script_that_bash_reads() -> None:
+    subprocess.run(["bash", "-n", "-c", completion.script(_parser())], check=True)
