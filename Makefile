@@ -3,13 +3,16 @@
 # make test           every test that this machine can run, then every check
 # make test-compose   the docker-compose cluster only (needs an engine)
 # make soak           the long tail of directory failures, which make test leaves out
+# make simulate       histories of a whole cluster in one process: SEEDS=1..1000
+# make simulate-night histories until morning, and every known bug put back; with what was reached
 # make bench          measure, print a table, write JSON
 # make lint           format and lint checks, types, import contracts
 # make package-replay  jbod-replay as an archive for spark-submit, in dist/
+# make wheel           the package, in dist/, to be installed into another project
 # make env            the virtual environment in .venv; every target above makes it where needed
 # make clean          remove the environment and everything that was generated
 #
-# DEMO_ARGS, PYTEST_ARGS and BENCH_ARGS are handed on; PYTHON names the interpreter for .venv.
+# DEMO_ARGS, PYTEST_ARGS, SIMULATE_ARGS and BENCH_ARGS are handed on; PYTHON names the interpreter for .venv.
 
 SHELL := /bin/bash
 BIN := .venv/bin
@@ -18,10 +21,13 @@ TEST_EXTRAS := admin,analytics,delta,dev,iceberg,lab
 # Tests wait more than they compute: more processes than cores.
 TEST_WORKERS := 3
 
+SEEDS := 1..1000
+NIGHT_HISTORIES := 100000
+
 # What was translated once is kept, tests included: the next run begins sooner.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo package-replay test test-fast test-compose soak bench lint env env-demo clean
+.PHONY: demo wheel package-replay test test-fast test-compose soak simulate simulate-night bench lint env env-demo clean
 .DEFAULT_GOAL := demo
 
 # `exec` leaves no shell in between, so that Ctrl-C reaches the program itself.
@@ -43,11 +49,25 @@ test-compose: env
 soak: env
 	$(BIN)/python -m pytest -m soak $(PYTEST_ARGS)
 
+simulate: env
+	@exec $(BIN)/python -m tests.simulation --seeds $(SEEDS) $(SIMULATE_ARGS)
+
+# Other seeds every night; one process for each core.
+simulate-night: env
+	@first=$$(( $$(date +%j) * 1000000 )); half=$$(( first + $(NIGHT_HISTORIES) / 2 )); failed=0; \
+	$(BIN)/python -m tests.simulation --seeds $$first..$$(( half - 1 )) & other=$$!; \
+	$(BIN)/python -m tests.simulation --seeds $$half..$$(( first + $(NIGHT_HISTORIES) - 1 )) || failed=1; \
+	wait $$other || failed=1; \
+	$(BIN)/python -m tests.simulation.mutants || failed=1; exit $$failed
+
 bench: env
 	@exec $(BIN)/python -m bench $(BENCH_ARGS)
 
 package-replay:
 	@python3 scripts/package_replay.py
+
+wheel: env
+	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 
 lint: env
 	@failed=; for check in "ruff check ." "ruff format --check ." mypy lint-imports; do \

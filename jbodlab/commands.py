@@ -1,0 +1,38 @@
+"""What the commands start, by names that are the same in the repository and in a wheel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+
+from jbodlab.program_names import name_of
+
+Main = Callable[[], int | None]
+
+COMMANDS = {
+    "broker": "broker.__main__:main",
+    "configs": "admin_tool.configs:main",
+    "console_consumer": "admin_tool.console_consumer:main",
+    "console_producer": "admin_tool.console_producer:main",
+    "consumer_groups": "admin_tool.consumer_groups:main",
+    "controller": "controller.__main__:main",
+    "dump_log": "storage_tool.dump_log:main",
+    "fault": "fault_injection.__main__:main",
+    "get_offsets": "admin_tool.get_offsets:main",
+    "lab": "lab.__main__:main",
+    "log_dirs": "admin_tool.log_dirs:main",
+    "reassign_partitions": "admin_tool.reassign_partitions:main",
+    "replay": "analytics.start:replay",
+    "storage": "storage_tool.__main__:main",
+    "topics": "admin_tool.topics:main",
+    "why": "analytics.start:why",
+}
+
+
+def __getattr__(name: str) -> Main:
+    """Return the function behind a command; only its own modules are imported."""
+    if name not in COMMANDS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, _, function = COMMANDS[name].partition(":")
+    found: Main = getattr(import_module(name_of(module)), function)
+    return found

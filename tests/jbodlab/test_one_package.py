@@ -1,0 +1,80 @@
+"""A wheel has everything below `jbodlab`, and its commands work from there."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from jbodlab.commands import COMMANDS
+from jbodlab.program_names import ROOT, name_of
+
+pytest.importorskip("hatchling", reason="what builds the wheel is not installed")
+
+LOAD_ALL = """
+import sys
+from pathlib import Path
+import jbodlab.commands as commands
+assert str(Path(commands.__file__).resolve()).startswith(sys.argv[1]), commands.__file__
+for name in commands.COMMANDS:
+    assert callable(getattr(commands, name)), name
+print(*sorted({name.partition(".")[0] for name in sys.modules} & set(sys.argv[2:])))
+"""
+
+
+def hook() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("one_package", ROOT / "scripts/one_package.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("from broker.server import X\n", "from jbodlab.broker.server import X\n"),
+        ("    from lab import errors\n", "    from jbodlab.lab import errors\n"),
+        ("import lab.errors as errors\n", "import jbodlab.lab.errors as errors\n"),
+        ("from jbodlab.log import names\n", "from jbodlab.log import names\n"),
+        ("from labels import broker\n", "from labels import broker\n"),
+        ("broker = 'from broker import'\n", "broker = 'from broker import'\n"),
+    ],
+)
+def test_imports_of_our_packages_are_moved_and_nothing_else(source: str, expected: str) -> None:
+    assert hook().moved(source) == expected
+
+
+@pytest.mark.parametrize("source", ["import lab.errors", 'import_module(f"lab.errors")'])
+def test_an_import_that_would_name_another_module_is_refused(source: str) -> None:
+    with pytest.raises(ValueError, match="cannot be moved"):
+        hook().moved(f"{source}\n")
+
+
+def test_in_the_repository_programs_have_their_own_names() -> None:
+    assert name_of("broker.server") == "broker.server"
+
+
+@pytest.mark.process
+def test_all_commands_of_a_wheel_are_found_below_jbodlab(tmp_path: Path) -> None:
+    module = hook()
+    module.write(ROOT, tmp_path)
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(module.UNMOVED)
+    done = subprocess.run(
+        [sys.executable, "-c", LOAD_ALL, str(tmp_path.resolve()), *module.MOVED],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
+    assert len(COMMANDS) > 10
