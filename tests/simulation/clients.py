@@ -1,0 +1,478 @@
+"""Clients of a history: producers, consumers, and what an operator asks for.
+
+They speak the real protocol through `jbodlab.client`, and keep accounts of what they were told. An
+operation whose answer did not come may have been carried out or not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import zlib
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
+from random import Random
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+
+from jbodlab.client import KafkaConnection
+from jbodlab.errors import DecodeError, JbodlabError
+from jbodlab.ids import TopicPartition
+from jbodlab.protocol.api_table import request_class
+from jbodlab.protocol.record_batch import build_batch, iterate_headers, iterate_records
+from tests.simulation.plan import ProducerPlan
+from tests.simulation.world import World
+
+T = TypeVar("T")
+
+FAILURES = (ConnectionError, TimeoutError, OSError, JbodlabError)
+NONE, OUT_OF_RANGE, NOT_LEADER = 0, 1, 6
+OUT_OF_ORDER, DUPLICATE, BAD_EPOCH, UNKNOWN_PRODUCER = 45, 46, 47, 59
+RETRIABLE = frozenset({3, 5, 6, 7, 8, 9, 13, 14, 15, 16, 19, 20, 56, 74, 75, 76, 87, 100})
+"""Error codes after which a client tries again, with newer metadata."""
+REQUEST_S = 4.0
+JBOD_LEVEL = 17
+BROKER = 4
+WAIT = timedelta(seconds=3)
+RECOVERY_S = 2.5
+"""For an election, and for clients to hear of it."""
+
+
+def recovery_s(world: World) -> float:
+    """Return the longest time in which a single failure is overcome."""
+    return RECOVERY_S + world.explained_s if world.options.is_calm else 1e9
+
+
+class Client:
+    """Connections of one client, and what it knows of leaders."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self.world = world
+        self.name = name
+        self.random = Random(f"{world.options.seed}:{name}")
+        self.leaders: dict[TopicPartition, int] = {}
+        self._connections: dict[int, KafkaConnection] = {}
+
+    async def call(
+        self, broker: int, key: int, version: int, entity: Any, timeout_s: float = REQUEST_S
+    ) -> Any:
+        """Ask one broker; raises one of `FAILURES`."""
+        connection = self._connections.get(broker)
+        if connection is None or not connection.is_open:
+            port = self.world.nodes[broker].port
+            connection = await KafkaConnection.open(
+                "127.0.0.1", port, client_id=self.name, timeout_s=REQUEST_S
+            )
+            self._connections[broker] = connection
+        was_settled = self.world.is_settled
+        try:
+            return await connection.call(key, version, entity, timeout_s)
+        except DecodeError as error:
+            self.world.report("S16", f"node-{broker}", f"answer to API {key}: {error}")
+            raise
+        except TimeoutError:
+            if was_settled and self.world.is_settled:
+                self.world.report("L5", f"node-{broker}", f"no answer to API {key}")
+            raise
+
+    def close(self) -> None:
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    async def refresh(self, broker: int | None = None) -> Any:
+        """Ask a broker, or any, who leads what; returns its answer, or None."""
+        if broker is None:
+            broker = self.random.choice(self.world.brokers).id
+        fields = {"topics": None, "include_topic_authorized_operations": False}
+        request = message(3, 12, allow_auto_topic_creation=False, **fields)
+        try:
+            response = await self.call(broker, 3, 12, request)
+        except FAILURES:
+            return None
+        for topic in response.topics:
+            for each in () if topic.is_internal else topic.partitions:
+                self.leaders[TopicPartition(topic.name, each.partition_index)] = each.leader_id
+        return response
+
+    async def leader_of(self, partition: TopicPartition) -> int:
+        """Return a broker that is said to lead; raises ConnectionError if none is."""
+        if self.leaders.get(partition, -1) < 0:
+            await self.refresh()
+        leader = self.leaders.get(partition, -1)
+        if leader < 0:
+            raise ConnectionError("no leader")
+        return leader
+
+    async def anybody(self, key: int, version: int, entity: Any) -> Any:
+        """Ask brokers one after the other until one answers; None if none does."""
+        brokers = [node.id for node in self.world.brokers]
+        self.random.shuffle(brokers)
+        for broker in brokers:
+            try:
+                return await self.call(broker, key, version, entity)
+            except FAILURES:
+                continue
+        return None
+
+
+class Accounts:
+    """What all producers sent and were told, and what consumers saw.
+
+    Attributes:
+        sent: Partition and acks of every value.
+        acknowledged: Offset of a value, where one was told; None where only the success was.
+        read: What consumers have seen at each offset.
+    """
+
+    def __init__(self) -> None:
+        self.sent: dict[bytes, tuple[TopicPartition, int]] = {}
+        self.acknowledged: dict[bytes, int | None] = {}
+        self.once: set[bytes] = set()
+        """Values that may be there once at most."""
+        self.read: dict[TopicPartition, dict[int, bytes]] = {}
+        self.gone_topics: set[str] = set()
+        """Topics that were deleted at some time: what was in them proves nothing."""
+
+    def is_void(self, world: World, partition: TopicPartition) -> bool:
+        """Return whether nothing follows from what a partition has."""
+        return partition in world.tainted or partition.topic in self.gone_topics
+
+
+def value_of(producer: str, number: int, size: int) -> bytes:
+    """Return a record's value: who sent it, which one it is, filling, and a checksum."""
+    head = f"{producer}:{number}:".encode()
+    body = head + b"x" * max(0, size - len(head) - 9)
+    return body + b":%08x" % zlib.crc32(body)
+
+
+def is_whole(value: bytes) -> bool:
+    body, _, checksum = value.rpartition(b":")
+    return checksum == b"%08x" % zlib.crc32(body)
+
+
+class Producer(Client):
+    """Writes to one topic, one batch at a time."""
+
+    def __init__(self, world: World, accounts: Accounts, plan: ProducerPlan, name: str) -> None:
+        super().__init__(world, name)
+        self._accounts = accounts
+        self._plan = plan
+        self._id = (-1, -1)
+        self._sequences: dict[TopicPartition, int] = {}
+        self.on_acknowledged: Callable[[TopicPartition, int], object] = lambda *_: None
+        self.is_running = True
+
+    async def run(self) -> None:
+        number = 0
+        while self.is_running and number < self._plan.records:
+            await asyncio.sleep(self.random.random() * self._plan.pause_ms / 1000)
+            partitions = self._partitions()
+            if not partitions:
+                await self.refresh()
+                await asyncio.sleep(0.1)
+                continue
+            values = [
+                value_of(self.name, number + k, self._plan.value_bytes)
+                for k in range(self.random.choice((1, 1, 1, 3)))
+            ]
+            number += len(values)
+            await self._send(self.random.choice(partitions), values)
+        self.close()
+
+    def _partitions(self) -> list[TopicPartition]:
+        return sorted(each for each in self.leaders if each.topic == self._plan.topic)
+
+    async def _send(self, partition: TopicPartition, values: list[bytes]) -> None:
+        """Send one batch until its fate is known, or nobody would wait longer."""
+        is_idempotent = self._plan.is_idempotent and self._plan.acks == -1
+        if is_idempotent and self._id[0] < 0 and not await self._get_id():
+            return
+        sequence = self._sequences.get(partition, 0) if is_idempotent else -1
+        for value in values:
+            self._accounts.sent[value] = (partition, self._plan.acks)
+            if is_idempotent:
+                self._accounts.once.add(value)
+        batch = build_batch(
+            [(None, value) for value in values],
+            timestamp_ms=1_700_000_000_000 + int(self.world.now_s() * 1000),
+            producer_id=self._id[0] if is_idempotent else -1,
+            producer_epoch=self._id[1] if is_idempotent else -1,
+            base_sequence=sequence,
+        )
+        begun_s = self.world.now_s()
+        for attempt in range(40):
+            code, offset = await self._attempt(partition, batch)
+            if code in (NONE, DUPLICATE):
+                if is_idempotent:
+                    self._sequences[partition] = sequence + len(values)
+                self._acknowledged(partition, values, offset if code == NONE else -1)
+                waited_s = self.world.now_s() - begun_s
+                if waited_s > recovery_s(self.world):
+                    self.world.report(
+                        "L7",
+                        f"{partition.topic}-{partition.partition}",
+                        f"it took {waited_s:.1f} s until a record was acknowledged",
+                    )
+                return
+            if code is not None and code not in RETRIABLE:
+                self.world.seen[f"produce error {code}"] += 1
+                break
+            if self._plan.acks == 0 or not self.is_running:
+                break
+            await asyncio.sleep(min(0.05 * 2**attempt, 0.5) * (0.5 + self.random.random()))
+            await self.refresh()
+        # Its fate is unknown; another one under the next sequence could never be told apart.
+        self._id = (-1, -1)
+
+    async def _attempt(self, partition: TopicPartition, batch: bytes) -> tuple[int | None, int]:
+        topic = {
+            "name": partition.topic,
+            "partition_data": [{"index": partition.partition, "records": batch}],
+        }
+        acks = self._plan.acks
+        fields = {"transactional_id": None, "acks": acks, "timeout": WAIT, "topic_data": [topic]}
+        request = message(0, 9, **fields)
+        try:
+            leader = await self.leader_of(partition)
+            if self._plan.acks == 0:
+                call = self.call(leader, 0, 9, request)
+                async with asyncio.timeout(0.05):
+                    await call
+                return None, -1
+            response = await self.call(leader, 0, 9, request)
+        except FAILURES:
+            self.leaders.pop(partition, None)
+            return None, -1
+        answer = response.responses[0].partition_responses[0]
+        if int(answer.error_code) in (NOT_LEADER, 5):
+            self.leaders.pop(partition, None)
+        return int(answer.error_code), answer.base_offset
+
+    def _acknowledged(self, partition: TopicPartition, values: list[bytes], offset: int) -> None:
+        self.world.seen["acknowledged"] += len(values)
+        for index, value in enumerate(values):
+            self._accounts.acknowledged[value] = offset + index if offset >= 0 else None
+        if self._plan.acks == -1 and offset >= 0:
+            self.on_acknowledged(partition, offset + len(values))
+
+    async def _get_id(self) -> bool:
+        fields = {"transactional_id": None, "producer_id": -1, "producer_epoch": -1}
+        request = message(22, 4, transaction_timeout=timedelta(seconds=60), **fields)
+        response = await self.anybody(22, 4, request)
+        if response is None or int(response.error_code) != NONE:
+            await asyncio.sleep(0.2)
+            return False
+        self._id = (response.producer_id, response.producer_epoch)
+        self._sequences.clear()
+        return True
+
+
+class Consumer(Client):
+    """Reads all partitions from their beginnings, each from its leader."""
+
+    def __init__(self, world: World, accounts: Accounts, name: str) -> None:
+        super().__init__(world, name)
+        self._accounts = accounts
+        self._offsets: dict[TopicPartition, int] = {}
+        self._seen: dict[TopicPartition, int] = {}
+        self.is_running = True
+
+    async def run(self) -> None:
+        """Read on and on."""
+        while self.is_running:
+            await self.refresh()
+            for partition in sorted(self.leaders):
+                if self.is_running:
+                    await self.read_some(partition)
+            await asyncio.sleep(0.1 + self.random.random() * 0.4)
+        self.close()
+
+    async def read_some(self, partition: TopicPartition) -> tuple[int, int] | None:
+        """Read from one partition once.
+
+        Returns:
+            The next offset and the high watermark; None if there was no answer.
+        """
+        offset = self._offsets.get(partition, 0)
+        try:
+            leader = await self.leader_of(partition)
+            response = await self.call(leader, 1, 12, fetch_request(partition, offset))
+        except FAILURES:
+            self.leaders.pop(partition, None)
+            return None
+        answer = response.responses[0].partitions[0]
+        code = int(answer.error_code)
+        if code == OUT_OF_RANGE:
+            await self._out_of_range(partition, answer)
+            return None
+        if code != NONE:
+            self.leaders.pop(partition, None)
+            return None
+        for found, value in values_in(bytes(answer.records or b"")):
+            if found >= offset:
+                self._take(partition, found, value, answer.high_watermark)
+        return self._offsets.get(partition, 0), answer.high_watermark
+
+    async def _out_of_range(self, partition: TopicPartition, answer: Any) -> None:
+        if answer.high_watermark >= 0 and not self._accounts.is_void(self.world, partition):
+            self.world.report(
+                "S15",
+                f"{partition.topic}-{partition.partition}",
+                f"{self.name} has read up to {self._offsets.get(partition, 0)}, now the log is "
+                f"from {answer.log_start_offset} to {answer.high_watermark}",
+            )
+        self._offsets[partition] = 0
+
+    def _take(self, partition: TopicPartition, offset: int, value: bytes, watermark: int) -> None:
+        name = f"{partition.topic}-{partition.partition}"
+        if not is_whole(value):
+            self.world.report("S15", name, f"the record at {offset} is damaged: {value!r:.60}")
+        if offset >= watermark:
+            self.world.report("S15", name, f"record {offset} is shown above {watermark}")
+        if not self._accounts.is_void(self.world, partition):
+            known = self._accounts.read.setdefault(partition, {}).setdefault(offset, value)
+            if known != value:
+                self.world.report(
+                    "S15", name, f"at {offset} was {known!r:.40} and now is {value!r:.40}"
+                )
+        self._offsets[partition] = offset + 1
+        self.world.seen["consumed"] += 1
+
+
+def fetch_request(partition: TopicPartition, offset: int) -> Any:
+    wanted = {
+        "partition": partition.partition,
+        "current_leader_epoch": -1,
+        "fetch_offset": offset,
+        "last_fetched_epoch": -1,
+        "log_start_offset": -1,
+        "partition_max_bytes": 1 << 20,
+    }
+    return message(
+        1,
+        12,
+        replica_id=-1,
+        max_wait=timedelta(milliseconds=10),
+        min_bytes=1,
+        max_bytes=1 << 20,
+        isolation_level=0,
+        session_id=0,
+        session_epoch=-1,
+        topics=[{"topic": partition.topic, "partitions": [wanted]}],
+        forgotten_topics_data=[],
+        rack_id="",
+    )
+
+
+def values_in(data: bytes) -> list[tuple[int, bytes]]:
+    """Return offset and value of each record in batches."""
+    return [
+        (header.base_offset + index, record.value or b"")
+        for position, header in iterate_headers(data)
+        for index, record in enumerate(iterate_records(data, position, header))
+    ]
+
+
+class Admin(Client):
+    """What an operator asks for; each returns an error code, or None if nobody answered."""
+
+    async def create_topic(
+        self, name: str, partitions: int, factor: int, settings: dict[str, str]
+    ) -> int | None:
+        topic = {
+            "name": name,
+            "num_partitions": partitions,
+            "replication_factor": factor,
+            "assignments": [],
+            "configs": [{"name": key, "value": value} for key, value in settings.items()],
+        }
+        fields = {"topics": [topic], "timeout": WAIT, "validate_only": False}
+        return _code(await self.anybody(19, 7, message(19, 7, **fields)), "topics")
+
+    async def delete_topic(self, name: str) -> int | None:
+        request = message(20, 6, topics=[{"name": name, "topic_id": None}], timeout=WAIT)
+        return _code(await self.anybody(20, 6, request), "responses")
+
+    async def grow_topic(self, name: str, count: int) -> int | None:
+        topics = [{"name": name, "count": count, "assignments": None}]
+        request = message(37, 3, topics=topics, timeout=WAIT, validate_only=False)
+        return _code(await self.anybody(37, 3, request), "results")
+
+    async def move(self, broker: int, path: str, partition: TopicPartition) -> int | None:
+        topic = {"name": partition.topic, "partitions": [partition.partition]}
+        request = message(34, 2, dirs=[{"path": path, "topics": [topic]}])
+        return _code(await self.one(broker, 34, 2, request), "results", "partitions")
+
+    async def reassign(
+        self, partition: TopicPartition, replicas: Sequence[int] | None
+    ) -> int | None:
+        """Give a partition to other brokers; None cancels that."""
+        wanted = None if replicas is None else list(replicas)
+        inner = [{"partition_index": partition.partition, "replicas": wanted}]
+        topics = [{"name": partition.topic, "partitions": inner}]
+        response = await self.anybody(45, 0, message(45, 0, timeout=WAIT, topics=topics))
+        return _code(response, "responses", "partitions")
+
+    async def elect(self, partition: TopicPartition) -> int | None:
+        topics = [{"topic": partition.topic, "partitions": [partition.partition]}]
+        fields = {"election_type": 0, "topic_partitions": topics, "timeout": WAIT}
+        return _code(await self.anybody(43, 2, message(43, 2, **fields)))
+
+    async def configure(self, kind: int, name: str, key: str, value: str | None) -> int | None:
+        """Set, or with None take back, a config of a topic (2) or of a broker (4)."""
+        config = {"name": key, "config_operation": int(value is None), "value": value}
+        resource = {"resource_type": kind, "resource_name": name, "configs": [config]}
+        request = message(44, 1, resources=[resource], validate_only=False)
+        if kind == BROKER:
+            return _code(await self.one(int(name), 44, 1, request), "responses")
+        return _code(await self.anybody(44, 1, request), "responses")
+
+    async def revive(self, broker: int, path: str) -> int | None:
+        return _code(await self.one(broker, 10_000, 0, message(10_000, 0, path=path)))
+
+    async def one(self, broker: int, key: int, version: int, request: Any) -> Any:
+        try:
+            return await self.call(broker, key, version, request)
+        except FAILURES:
+            return None
+
+
+def message(key: int, version: int, /, **fields: Any) -> Any:
+    """Return a request, from its fields by name; lists of dicts are its inner messages."""
+    return _built(request_class(key, version), fields)
+
+
+def _built(kind: Any, fields: dict[str, Any]) -> Any:
+    hints = _hints(kind)
+
+    def value(name: str, found: Any) -> Any:
+        if not isinstance(found, list):
+            return found
+        inner = next(a for a in (hints[name], *get_args(hints[name])) if get_origin(a) is tuple)
+        item = get_args(inner)[0]
+        return tuple(_built(item, each) if isinstance(each, dict) else each for each in found)
+
+    return kind(**{name: value(name, found) for name, found in fields.items()})
+
+
+_hints = functools.cache(get_type_hints)
+
+
+def _code(response: Any, *path: str) -> int | None:
+    """Return the error code of the first result that a path leads to."""
+    for name in path:
+        if response is not None and getattr(response, name):
+            response = getattr(response, name)[0]
+    return None if response is None else int(response.error_code)
+
+
+async def until(
+    world: World, what: Callable[[], Awaitable[T]], timeout_s: float, pause_s: float = 0.2
+) -> T | None:
+    """Ask again and again until there is a true answer; None when the time is over."""
+    end = world.loop.time() + timeout_s
+    while True:
+        answer = await what()
+        if answer or world.loop.time() > end:
+            return answer or None
+        await asyncio.sleep(pause_s)

@@ -1,0 +1,164 @@
+"""The command line of the simulation; each history runs in a process of its own."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import gc
+import os
+import pickle
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from jbodlab.protocol.api_table import (
+    request_encoder,
+    request_reader,
+    response_encoder,
+    response_reader,
+)
+from tests.simulation import faults, history
+from tests.simulation.history import Outcome
+from tests.simulation.plan import Plan, draw, read_plan
+from tests.simulation.shrink import Shrinker
+
+HASH_SEED = "0"
+MESSAGES = ((0, 9), (1, 12), (1, 18), (3, 12), (19, 7), (20, 6), (22, 4), (23, 4), (2, 5), (34, 2))
+MESSAGES += ((10, 3), (11, 5), (14, 3), (12, 4), (13, 4), (8, 9), (9, 8), (68, 1))
+MESSAGES += ((37, 3), (43, 2), (44, 1), (45, 0), (10_000, 0))
+"""APIs and versions that clients and brokers use."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run what the command line asks for; returns 1 if a checker found something."""
+    options = _parser().parse_args(arguments)
+    if os.environ.get("PYTHONHASHSEED") is None:
+        # Sets of texts are gone through in an order that must be the same in each process.
+        os.environ["PYTHONHASHSEED"] = HASH_SEED
+        os.execv(sys.executable, [sys.executable, "-m", "tests.simulation", *sys.argv[1:]])
+    if options.plan is not None or options.seed is not None:
+        return _one(options)
+    return _many(
+        _seeds(options.seeds),
+        is_strict=not options.wild,
+        traces=options.traces,
+        wanted=tuple(options.first),
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("--seeds", default="1..100", help="FIRST..LAST")
+    parser.add_argument("--seed", type=int, help="one history, with what happened in it")
+    parser.add_argument("--plan", type=Path, help="one history from a plan file")
+    parser.add_argument("--wild", action="store_true", help="also what may lose records")
+    parser.add_argument("--trace", action="store_true", help="print every step")
+    parser.add_argument("--traces", action="store_true", help="print seeds and traces only")
+    parser.add_argument("--first", nargs="*", default=(), help="end at the first of these checkers")
+    parser.add_argument("--until", type=int, default=0, help="end at this step")
+    parser.add_argument("--shrink", type=Path, help="write the smallest plan that fails alike")
+    parser.add_argument("--save", type=Path, help="write the plan to a file")
+    return parser
+
+
+def _seeds(text: str) -> range:
+    first, _, last = text.partition("..")
+    return range(int(first), int(last or first) + 1)
+
+
+def plan_of(seed: int, *, is_strict: bool = True) -> Plan:
+    return draw(seed, faults.WEIGHTS, is_strict=is_strict)
+
+
+def _one(options: argparse.Namespace) -> int:
+    plan = (
+        read_plan(options.plan)
+        if options.plan
+        else plan_of(options.seed, is_strict=not options.wild)
+    )
+    if options.save:
+        options.save.write_text(plan.to_text())
+
+    if options.shrink:
+        small = Shrinker(lambda tried: _failure(in_child(tried))).shrink(plan)
+        options.shrink.write_text(small.to_text())
+        return int(_failure(in_child(small)) is not None)
+
+    def show(step: int, now: float, process: str, name: str) -> None:
+        print(f"{step:7d} {now - 1000:11.6f} {process:12s} {name}")
+
+    outcome = history.run(plan, until_step=options.until, on_step=show if options.trace else None)
+    print(plan.to_text())
+    for at, process, what in outcome.notes:
+        print(f"{at:10.4f} {process:12s} {what}")
+    print(outcome.trace, outcome.steps, f"{outcome.virtual_s:.1f} s", dict(outcome.seen))
+    print(outcome.violation)
+    sys.stdout.flush()
+    # Nothing of dead processes is to be collected.
+    os._exit(1 if outcome.violation else 0)
+
+
+def _failure(outcome: Outcome) -> tuple[str, str] | None:
+    return None if outcome.violation is None else outcome.violation[:2]
+
+
+def _many(
+    seeds: Iterable[int], *, is_strict: bool, traces: bool = False, wanted: tuple[str, ...] = ()
+) -> int:
+    seen: Counter[str] = Counter()
+    reached: Counter[str] = Counter()
+    failed: list[int] = []
+    begun, count = time.monotonic(), 0
+    for seed in seeds:
+        outcome = in_child(plan_of(seed, is_strict=is_strict))
+        count += 1
+        seen += outcome.seen
+        reached.update(name for name, times in outcome.seen.items() if times)
+        if traces:
+            print(seed, outcome.trace, outcome.steps)
+        if outcome.violation is not None:
+            failed.append(seed)
+            if outcome.violation[0] in wanted:
+                print(f"found seed {seed}: {' '.join(outcome.violation)[:200]}")
+                return 1
+            print(f"seed {seed}: {' '.join(outcome.violation)[:400]}")
+            sys.stdout.flush()
+    spent = time.monotonic() - begun
+    if not traces:
+        for name, number in sorted(reached.items()):
+            print(f"{name:32s} in {number} histories, {seen[name]} times")
+    print(f"{count} histories, {len(failed)} failed, {count / spent:.2f} a second: {failed}")
+    return 1 if failed else 0
+
+
+@functools.cache
+def _warm_up() -> None:
+    """Make what every history needs: codecs of the messages that are sent."""
+    for key, version in MESSAGES:
+        for make in (request_reader, request_encoder, response_reader, response_encoder):
+            make(key, version)
+    gc.collect()
+    gc.freeze()
+
+
+def in_child(plan: Plan) -> Outcome:
+    """Run a history in a copy of this process, which leaves nothing behind."""
+    _warm_up()
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        outcome = history.run(plan)
+        with os.fdopen(writing, "wb") as pipe:
+            pickle.dump(outcome._replace(notes=[]), pipe)
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        data = pipe.read()
+    os.waitpid(child, 0)
+    if not data:
+        return Outcome(("S12", "simulation", "its process died"), "", 0, 0.0, Counter(), [])
+    found: Outcome = pickle.loads(data)
+    return found

@@ -1,0 +1,628 @@
+"""Disks in memory: a page cache above what is durable, and everything that disks do wrong.
+
+A `Medium` is what an operator can hold in hand: a tree of files and directories. A `SimDisk` is the
+place where one is mounted, with its faults; it outlives processes. A `DiskView` is what one process
+sees of it, a `jbodlab.log.filesystem.Disk`.
+
+What is durable, and what a loss of power leaves:
+
+* Of a file, what was synced. Each write and cut after that may survive or not; by the way of loss
+  that is drawn none do, all, the first few, those with a last one that is torn at a sector, or any
+  subset with zeros in the gaps.
+* Of names, what was synced. Each change of names is one transaction of a journal. On an *ordered*
+  disk the journal keeps its order, and every sync of anything brings all of it to the disk, as ext4
+  does. On a *loose* one only a sync of the directory counts, and of the rest the first few in each
+  folder survive. On a *shuffled* one any of them do. Both are harsher than Linux.
+
+A sync that fails drops what it was to sync: it stays readable, and is never tried again.
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import os
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any, TypeVar, cast
+
+from greenlet import getcurrent
+
+from jbodlab.log.filesystem import Buffer
+from jbodlab.log.names import TMP_SUFFIX
+from tests.simulation.loop import PROCESS, Process, SimLoop, Waiters, pause
+
+F = TypeVar("F", bound=Callable[..., Any])
+N = TypeVar("N", bound="Node")
+T = TypeVar("T")
+Change = tuple[int, bytes | None]
+"""A write as position and bytes, or a cut as size and None."""
+
+SECTOR = 512
+KINDS = ("create", "write", "sync", "read", "name", "remove", "truncate", "list", "stat")
+CHANGES = frozenset({"create", "write", "name", "remove", "truncate"})
+LONG_SHARE, WAITING_SHARE = 0.02, 0.2
+"""Of writes that take up to so many seconds, and of those that take any time at all."""
+LATENCY_S = {"write": 0.00002, "sync": 0.002, "name": 0.0001, "read": 0.0}
+LOSSES = ("none", "all", "first", "torn", "any")
+
+
+class Node:
+    """What a name leads to."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def close(self) -> None:
+        """Nothing is bound to who holds it: no number is ever given away twice."""
+
+
+class File(Node):
+    """An inode with bytes."""
+
+    __slots__ = ("data", "durable", "unsynced")
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.data = bytearray()
+        self.durable = bytearray()
+        self.unsynced: list[Change] = []
+
+    def sync(self) -> None:
+        for change in self.unsynced:
+            _apply(self.durable, change)
+        self.unsynced.clear()
+
+    def lose_power(self, random: Random, loss: str) -> None:
+        for change in _survivors(random, loss, self.unsynced):
+            _apply(self.durable, change)
+        self.data = bytearray(self.durable)
+        self.unsynced.clear()
+
+
+class Folder(Node):
+    """An inode with names."""
+
+    __slots__ = ("durable", "names")
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.names: dict[str, File | Folder] = {}
+        self.durable: dict[str, File | Folder] = {}
+
+
+Transaction = tuple[tuple[Folder, str, "File | Folder | None"], ...]
+
+
+class Medium:
+    """What is mounted somewhere.
+
+    Args:
+        device: Its number; no two are alike.
+        capacity: In bytes.
+        is_ordered: Whether its journal keeps the order of names.
+    """
+
+    def __init__(self, device: int, capacity: int, *, is_ordered: bool) -> None:
+        self.device = device
+        self.capacity = capacity
+        self.is_ordered = is_ordered
+        self.is_shuffled = False
+        self._number = 1
+        self.root = Folder(1)
+        self._journal: list[Transaction] = []
+
+    def next_number(self) -> int:
+        self._number += 1
+        return self._number
+
+    def used(self) -> int:
+        return sum(len(file.data) for file in files_below(self.root))
+
+    def change(self, *entries: tuple[Folder, str, File | Folder | None]) -> None:
+        """Change names, all or none of them even when power is lost."""
+        for folder, name, node in entries:
+            _rename(folder.names, name, node)
+        self._journal.append(entries)
+
+    def sync_names(self, folder: Folder | None = None) -> None:
+        """Make names durable: those of one folder, or all if the disk is ordered anyway."""
+        left: list[Transaction] = []
+        for entries in self._journal:
+            if self.is_ordered or any(each is folder for each, _, _ in entries):
+                _commit(entries)
+            else:
+                left.append(entries)
+        self._journal = left
+
+    def sync_file(self, file: File) -> None:
+        file.sync()
+        if self.is_ordered:
+            self.sync_names()
+
+    def sync_all(self) -> None:
+        for entries in self._journal:
+            _commit(entries)
+        self._journal.clear()
+        for file in files_below(self.root):
+            file.sync()
+
+    def lose_power(self, random: Random, loss: str) -> None:
+        journal, self._journal = self._journal, []
+        ways = {"torn": "first", "any": "first" if self.is_ordered else "any"}
+        survivors = _subset(random, ways.get(loss, loss), journal)
+        for entries in survivors if self.is_shuffled else _in_order(journal, survivors):
+            _commit(entries)
+        self._forget(self.root, random, loss, set())
+
+    def _forget(self, folder: Folder, random: Random, loss: str, seen: set[int]) -> None:
+        folder.names = dict(folder.durable)
+        for node in folder.names.values():
+            if node.number in seen:
+                continue
+            seen.add(node.number)
+            if isinstance(node, Folder):
+                self._forget(node, random, loss, seen)
+            else:
+                node.lose_power(random, loss)
+
+
+def files_below(folder: Folder) -> Iterator[File]:
+    for node in folder.names.values():
+        if isinstance(node, File):
+            yield node
+        else:
+            yield from files_below(node)
+
+
+class SimDisk:
+    """A place where a medium is mounted.
+
+    Args:
+        loop: Whose time its calls take.
+        path: Where it is.
+        medium: What is there.
+        seed: Of its latencies and losses.
+
+    Attributes:
+        errors: What each kind of call fails with; `KINDS`.
+        fail_next: Kinds of which only the next call fails, each with its error.
+        hangs: Kinds of calls that wait until `heal`.
+        hangs_after: Whether what hangs has taken effect before.
+        slowness_s: What each call that changes something takes longer.
+        on_folder: Told of each new folder.
+        on_loop: Told of calls that come from an event loop, which they would hold up.
+        cause: What was last done to it; empty as long as nothing was.
+    """
+
+    def __init__(self, loop: SimLoop, path: Path, medium: Medium, seed: str) -> None:
+        self.loop = loop
+        self.path = path
+        self.prefix = len(str(path)) + 1
+        self.medium = medium
+        self.random = Random(seed)
+        self.errors: dict[str, int] = {}
+        self.fail_next: dict[str, int] = {}
+        self.hangs: frozenset[str] = frozenset()
+        self.hangs_after = False
+        self.slowness_s = 0.0
+        self.cause = ""
+        self.on_folder: Callable[[Path], object] = lambda _path: None
+        self.on_loop: Callable[[SimDisk, str], object] = lambda _disk, _kind: None
+        self._locks: dict[int, Process] = {}
+        self._hanging = Waiters(loop)
+
+    @property
+    def is_ill(self) -> bool:
+        return bool(self.errors or self.fail_next or self.hangs or self.slowness_s)
+
+    def break_(self, code: int, kinds: Sequence[str] = KINDS) -> None:
+        """Let calls fail from now on."""
+        self.cause = os.strerror(code)
+        self.errors.update(dict.fromkeys(kinds, code))
+
+    def heal(self) -> None:
+        """Let everything work again; what hung goes on."""
+        self.errors.clear()
+        self.fail_next.clear()
+        self.hangs = frozenset()
+        self.hangs_after = False
+        self.slowness_s = 0.0
+        self._hanging.wake_all()
+
+    def lose_power(self, loss: str) -> None:
+        """Leave what is durable, and of the rest what is drawn."""
+        self.medium.lose_power(self.random, loss)
+
+    def lock(self, number: int) -> None:
+        holder = self._locks.get(number)
+        if holder is not None and holder.is_alive and holder is not PROCESS.get():
+            raise BlockingIOError(errno.EAGAIN, "locked by another process")
+        self._locks[number] = PROCESS.get()
+
+    def unlock(self, number: int) -> None:
+        self._locks.pop(number, None)
+
+    def run(self, kind: str, path: Path, effect: Callable[[], T]) -> T:
+        """Carry a call out, as the state of the disk lets it."""
+        if getcurrent() is self.loop.hub:
+            if PROCESS.get().name.startswith("node-"):
+                self.on_loop(self, kind)
+            self._check(kind, path)
+            return effect()
+        self._hang(kind, is_after=False)
+        seconds = self._seconds(kind)
+        if seconds:
+            pause(self.loop, seconds)
+            self._hang(kind, is_after=False)
+        self._check(kind, path)
+        result = effect()
+        self._hang(kind, is_after=True)
+        return result
+
+    def _hang(self, kind: str, *, is_after: bool) -> None:
+        while kind in self.hangs and self.hangs_after is is_after:
+            self._hanging.wait()
+
+    def _seconds(self, kind: str) -> float:
+        base = LATENCY_S.get(kind, 0.0)
+        slow = self.slowness_s if kind in CHANGES or kind == "sync" else 0.0
+        if slow or kind == "sync":
+            return (base + slow) * (0.5 + self.random.random())
+        # Most calls end in the page cache; some let the loop go on meanwhile, a few for long.
+        drawn = self.random.random() if base else 1.0
+        return drawn if drawn < LONG_SHARE else base * (drawn < WAITING_SHARE)
+
+    def _check(self, kind: str, path: Path) -> None:
+        code = self.fail_next.pop(kind, None) or self.errors.get(kind)
+        if code is not None:
+            raise _error(code, path)
+
+
+def call(kind: str) -> Callable[[F], F]:
+    """Make a method of a view a call of a kind to its disk, as the disk's state lets it."""
+
+    def enter(effect: F) -> F:
+        @functools.wraps(effect)
+        def run(view: DiskView, path: Path, *args: Any, **kwargs: Any) -> Any:
+            return view.disk.run(kind, path, lambda: effect(view, path, *args, **kwargs))
+
+        return cast("F", run)
+
+    return enter
+
+
+class DiskView:
+    """What one process sees of a disk; a `jbodlab.log.filesystem.Disk`."""
+
+    def __init__(self, disk: SimDisk) -> None:
+        self.disk = disk
+
+    @call("create")
+    def open_append(self, path: Path) -> SimFile:
+        return self._open(path)
+
+    open_target = open_append
+
+    @call("read")
+    def open_source(self, path: Path) -> SimFile:
+        return SimFile(self.disk, path, self._need(path, File))
+
+    @call("list")
+    def listdir(self, path: Path) -> list[str]:
+        return sorted(self._need(path, Folder).names)
+
+    @call("stat")
+    def exists(self, path: Path) -> bool:
+        return self.find(path) is not None
+
+    @call("stat")
+    def is_dir(self, path: Path) -> bool:
+        return isinstance(self.find(path), Folder)
+
+    is_usable = is_dir
+
+    @call("stat")
+    def size(self, path: Path) -> int:
+        node = self._need(path, Node)
+        return len(node.data) if isinstance(node, File) else SECTOR
+
+    @call("name")
+    def mkdir(self, path: Path, *, parents: bool = False, exist_ok: bool = False) -> None:
+        found = self.find(path)
+        if found is not None:
+            if not (exist_ok and isinstance(found, Folder)):
+                raise _error(errno.EEXIST, path)
+            return
+        if parents and self.find(path.parent) is None:
+            self.mkdir(path.parent, parents=True, exist_ok=True)
+        medium = self.disk.medium
+        made = Folder(medium.next_number())
+        medium.change((self._need(path.parent, Folder), path.name, made))
+        self.disk.on_folder(path)
+
+    def rename(self, source: Path, target: Path, *, sync: bool = True) -> None:
+        self._rename(source, target)
+        if sync:
+            self.fsync_dir(target.parent)
+            if source.parent != target.parent:
+                self.fsync_dir(source.parent)
+
+    @call("remove")
+    def unlink(self, path: Path, *, missing_ok: bool = False) -> None:
+        if self.find(path) is not None or not missing_ok:
+            self._need(path, File)
+            self._forget(path)
+
+    @call("read")
+    def read_bytes(self, path: Path) -> bytes:
+        return bytes(self._need(path, File).data)
+
+    def write_bytes(self, path: Path, data: bytes, *, sync: bool) -> None:
+        file = self._write(path, data)
+        if sync:
+            file.fsync()
+
+    def write_atomically(self, path: Path, data: bytes, *, sync: bool = True) -> None:
+        tmp = path.with_name(path.name + TMP_SUFFIX)
+        self.write_bytes(tmp, data, sync=sync)
+        self.rename(tmp, path, sync=False)
+        if sync:
+            self.fsync_dir(path.parent)
+
+    def fsync_file(self, path: Path) -> None:
+        self.disk.run("create", path, lambda: self._need(path, File))
+        SimFile(self.disk, path, self._need(path, File)).fsync()
+
+    def write_back(self, path: Path, position: int, size: int) -> int:
+        return max(0, min(size, self.size(path) - position))
+
+    @call("sync")
+    def fsync_dir(self, path: Path) -> None:
+        if path not in self.disk.path.parents:
+            self.disk.medium.sync_names(self._need(path, Folder))
+
+    @call("remove")
+    def rmdir(self, path: Path) -> None:
+        if self._need(path, Folder).names:
+            raise _error(errno.ENOTEMPTY, path)
+        self._forget(path)
+
+    def rmtree(self, path: Path) -> None:
+        for name in self.listdir(path):
+            if self.is_dir(path / name):
+                self.rmtree(path / name)
+            else:
+                self.unlink(path / name)
+        self.rmdir(path)
+
+    @call("stat")
+    def disk_usage(self, path: Path) -> tuple[int, int]:
+        del path
+        medium = self.disk.medium
+        return medium.capacity, max(0, medium.capacity - medium.used())
+
+    @call("stat")
+    def identity(self, path: Path) -> tuple[int, int]:
+        return self.disk.medium.device, self._need(path, Folder).number
+
+    @call("stat")
+    def make_read_only(self, path: Path) -> None:
+        self._need(path, File)
+
+    def canonical(self, path: Path) -> Path:
+        return path
+
+    @call("stat")
+    def hold(self, path: Path) -> Folder:
+        return self._need(path, Folder)
+
+    @call("create")
+    def lock(self, path: Path) -> SimLock:
+        file = self._open(path).file
+        self.disk.lock(file.number)
+        return SimLock(self, path, file)
+
+    def find(self, path: Path) -> File | Folder | None:
+        """Return what is at a path, now and whatever the disk does."""
+        text = str(path)
+        node: File | Folder | None = self.disk.medium.root
+        if len(text) >= self.disk.prefix:
+            for name in text[self.disk.prefix :].split("/"):
+                if node is None:
+                    break
+                if not isinstance(node, Folder):
+                    raise _error(errno.ENOTDIR, path)
+                node = node.names.get(name)
+        return node
+
+    def _need(self, path: Path, kind: type[N]) -> N:
+        node = self.find(path)
+        if isinstance(node, kind):
+            return node
+        if node is None:
+            raise _error(errno.ENOENT, path)
+        raise _error(errno.EISDIR if isinstance(node, Folder) else errno.ENOTDIR, path)
+
+    def _open(self, path: Path) -> SimFile:
+        folder = self._need(path.parent, Folder)
+        if path.name not in folder.names:
+            file = File(self.disk.medium.next_number())
+            self.disk.medium.change((folder, path.name, file))
+        return SimFile(self.disk, path, self._need(path, File))
+
+    def _forget(self, path: Path) -> None:
+        self.disk.medium.change((self._need(path.parent, Folder), path.name, None))
+
+    @call("write")
+    def _write(self, path: Path, data: bytes) -> SimFile:
+        opened = self._open(path)
+        if opened.file.data:
+            _change(opened.file, (0, None))
+        opened.put(0, data)
+        return opened
+
+    @call("name")
+    def _rename(self, source: Path, target: Path) -> None:
+        node = self._need(source, Node)
+        folder = self._need(target.parent, Folder)
+        there = folder.names.get(target.name)
+        if isinstance(there, Folder) and (isinstance(node, File) or there.names):
+            raise _error(errno.EISDIR if isinstance(node, File) else errno.ENOTEMPTY, target)
+        if isinstance(there, File) and isinstance(node, Folder):
+            raise _error(errno.ENOTDIR, target)
+        if source != target:
+            home = self._need(source.parent, Folder)
+            self.disk.medium.change((home, source.name, None), (folder, target.name, node))
+
+
+class SimFile:
+    """An open file: `AppendFile`, `CopySource` and `CopyTarget`."""
+
+    __slots__ = ("_disk", "_path", "file")
+
+    def __init__(self, disk: SimDisk, path: Path, file: File) -> None:
+        self._disk = disk
+        self._path = path
+        self.file = file
+
+    def write(self, data: Buffer) -> int:
+        return self.writev((data,))
+
+    def writev(self, buffers: Sequence[Buffer]) -> int:
+        data = b"".join(buffers)
+        self._run("write", lambda: self.put(len(self.file.data), data))
+        return len(data)
+
+    def pread(self, size: int, position: int) -> bytes:
+        return self._run("read", lambda: bytes(self.file.data[position : position + size]))
+
+    def fsync(self) -> None:
+        """Make it durable; where that fails what was to be synced never will be."""
+        try:
+            self._run("sync", lambda: self._disk.medium.sync_file(self.file))
+        except OSError:
+            self.file.unsynced.clear()
+            raise
+
+    def truncate(self, size: int) -> None:
+        self._run("truncate", lambda: _change(self.file, (size, None)))
+
+    def size(self) -> int:
+        return len(self.file.data)
+
+    def fileno(self) -> int:
+        raise AssertionError("nothing in memory has a descriptor")
+
+    def copy_from(self, source: SimFile, position: int, size: int) -> int:
+        data = source.pread(size, position)
+        self._run("write", lambda: self.put(position, data))
+        return len(data)
+
+    def close(self) -> None:
+        """Nothing is bound to it."""
+
+    def put(self, position: int, data: bytes) -> None:
+        """Write as much as there is room for."""
+        medium, file = self._disk.medium, self.file
+        grows = position + len(data) - len(file.data)
+        room = len(data)
+        if grows > 0 and medium.capacity < (1 << 40):
+            room = max(0, min(room, room - (grows - (medium.capacity - medium.used()))))
+        taken = bytes(data[:room])
+        if taken:
+            _change(file, (position, taken))
+            self._disk.loop.note(zlib.crc32(taken).to_bytes(4, "big"))
+        if room < len(data):
+            raise _error(errno.ENOSPC, self._path)
+
+    def _run(self, kind: str, effect: Callable[[], T]) -> T:
+        return self._disk.run(kind, self._path, effect)
+
+
+class SimLock:
+    """A `jbodlab.log.filesystem.FileLock`."""
+
+    def __init__(self, view: DiskView, path: Path, file: File) -> None:
+        self._view, self._path, self._file = view, path, file
+        self._is_open = True
+
+    def is_at_its_path(self) -> bool:
+        def look() -> bool:
+            return self._view.find(self._path) is self._file
+
+        return self._is_open and self._view.disk.run("stat", self._path, look)
+
+    def close(self) -> None:
+        if self._is_open:
+            self._is_open = False
+            self._view.disk.unlock(self._file.number)
+
+
+def _error(code: int, path: Path) -> OSError:
+    return OSError(code, os.strerror(code), str(path))
+
+
+def _change(file: File, change: Change) -> None:
+    _apply(file.data, change)
+    file.unsynced.append(change)
+
+
+def _apply(content: bytearray, change: Change) -> None:
+    position, data = change
+    content += bytes(max(0, position - len(content)))
+    if data is None:
+        del content[position:]
+    else:
+        content[position : position + len(data)] = data
+
+
+def _rename(names: dict[str, File | Folder], name: str, node: File | Folder | None) -> None:
+    if node is None:
+        names.pop(name, None)
+    else:
+        names[name] = node
+
+
+def _commit(entries: Transaction) -> None:
+    for folder, name, node in entries:
+        _rename(folder.durable, name, node)
+
+
+def _subset(random: Random, way: str, items: list[T]) -> list[T]:
+    if way == "first":
+        return items[: random.randint(0, len(items))]
+    if way == "any":
+        return [item for item in items if random.random() < 0.5]
+    return items if way == "all" else []
+
+
+def _in_order(journal: list[Transaction], survivors: list[Transaction]) -> list[Transaction]:
+    """Return the survivors before which nothing of the same folders was lost."""
+    kept, broken = [], set()
+    for entries in journal:
+        folders = {folder.number for folder, _, _ in entries}
+        if entries in survivors and not folders & broken:
+            kept.append(entries)
+        else:
+            broken |= folders
+    return kept
+
+
+def _survivors(random: Random, loss: str, changes: list[Change]) -> list[Change]:
+    if loss != "torn":
+        return _subset(random, loss, changes)
+    kept = random.randint(0, len(changes))
+    position, data = changes[kept] if kept < len(changes) else (0, None)
+    if data is None:
+        return changes[:kept]
+    if len(data) > SECTOR:
+        torn = data[: SECTOR * random.randrange(len(data) // SECTOR)]
+    else:
+        # The size was on the disk before the bytes.
+        torn = bytes(len(data))
+    return [*changes[:kept], (position, torn)]

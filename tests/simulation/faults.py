@@ -1,0 +1,612 @@
+"""What goes wrong, and what operators do, by name.
+
+A new one is a function decorated with its family, its weight among the others, and what draws whom
+it hits. All is drawn from the event's own choice, so that it stays the same when other events are
+left out. What lasts is ended by the function itself, after `length_ms`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import functools
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+from jbodlab.ids import GROUP_METADATA_TOPIC, TopicPartition
+from tests.simulation.clients import Accounts, Admin
+from tests.simulation.disk import CHANGES, KINDS, SimDisk
+from tests.simulation.plan import Event
+from tests.simulation.world import Node, World, directory_id, partitions_of
+
+FAVOUR = 0.5
+"""Share of the events that aim at one broker, so that troubles meet."""
+PROBE_DEADLINE_S = 2.0
+STOP_S = 4.0
+"""For a broker that ends itself."""
+HANGS = (KINDS, ("write", "sync"), ("sync",), ("name", "create"))
+LOST_ANSWERS = ("BrokerHeartbeat", "AlterPartition", "AssignReplicasToDirs", "BrokerRegistration")
+LOST_ANSWERS += ("AllocateProducerIds", "CreateTopics", "AlterPartitionReassignments")
+SETTINGS = (
+    ("flush.messages", "1"),
+    ("internal.segment.bytes", "8192"),
+    ("min.insync.replicas", "1"),
+    ("segment.ms", "1000"),
+)
+
+
+class Hit(NamedTuple):
+    """An event that happens now.
+
+    Attributes:
+        random: Draws everything that the event leaves open.
+        admin: Asks for what operators do.
+    """
+
+    world: World
+    event: Event
+    random: Random
+    admin: Admin
+    accounts: Accounts
+
+    @property
+    def length_s(self) -> float:
+        return self.event.length_ms / 1000
+
+    def note(self, what: str) -> None:
+        self.world.note(what)
+
+    def disk(self, path: Path) -> SimDisk:
+        return self.world.disks[path]
+
+
+Fault = Callable[[Hit], Coroutine[Any, Any, None]]
+FAULTS: dict[str, Fault] = {}
+WEIGHTS: dict[str, tuple[str, int]] = {}
+
+
+def fault(
+    family: str, weight: int, subject: Callable[[Hit], Any] | None = None
+) -> Callable[[Callable[..., Coroutine[Any, Any, None]]], Fault]:
+    """Make a function a fault that plans can name.
+
+    Args:
+        family: Plans have all faults of a family, or none.
+        weight: Among the others; 0 for what is never drawn.
+        subject: Draws whom it hits, the function's second argument; nothing happens if it is None.
+    """
+
+    def enter(function: Callable[..., Coroutine[Any, Any, None]]) -> Fault:
+        @functools.wraps(function)
+        async def happen(hit: Hit) -> None:
+            if subject is None:
+                await function(hit)
+            elif (whom := subject(hit)) is not None:
+                await function(hit, whom)
+
+        FAULTS[function.__name__] = happen
+        WEIGHTS[function.__name__] = (family, weight)
+        return happen
+
+    return enter
+
+
+# Whom it hits
+
+
+def a_broker(hit: Hit) -> Node | None:
+    """Draw a broker that runs."""
+    favourite = hit.world.favourite
+    if hit.random.random() < FAVOUR and favourite.is_up and favourite.is_wanted:
+        return favourite
+    nodes = [node for node in hit.world.brokers if node.is_up and node.is_wanted]
+    return hit.random.choice(nodes) if nodes else None
+
+
+def the_controller(hit: Hit) -> Node | None:
+    return hit.world.controller if hit.world.controller.is_up else None
+
+
+def a_disk(hit: Hit) -> Path:
+    """Draw a directory; half the time one that holds a leader."""
+    world = hit.world
+    leading: list[Path] = []
+    for _, state in partitions_of(world.image):
+        node = world.nodes.get(state.leader)
+        if node is not None and node.server is not None and node.is_up:
+            held_in = state.directory(state.leader)
+            leading += [path for path in node.log_dirs if directory_id(world, path) == held_in]
+    if leading and hit.random.random() < FAVOUR:
+        return hit.random.choice(leading)
+    if hit.random.random() < FAVOUR:
+        return hit.random.choice(world.favourite.log_dirs)
+    if hit.random.random() < 0.95:
+        return hit.random.choice([path for node in world.brokers for path in node.log_dirs])
+    return hit.random.choice([hit.random.choice(world.brokers).metadata_dir])
+
+
+def a_partition(hit: Hit) -> tuple[TopicPartition, Any] | None:
+    found = list(partitions_of(hit.world.image))
+    return hit.random.choice(found) if found else None
+
+
+def a_topic(hit: Hit) -> str | None:
+    topics = sorted({*hit.world.image.topics.by_name} - {GROUP_METADATA_TOPIC})
+    return hit.random.choice(topics) if topics else None
+
+
+def two_nodes(hit: Hit) -> tuple[str, str]:
+    one, other = hit.random.sample(list(hit.world.nodes.values()), 2)
+    for node in (one, other):
+        hit.world.hit(node, hit.length_s)
+    return one.name, other.name
+
+
+# Nodes
+
+
+async def _kill(hit: Hit, node: Node) -> None:
+    hit.world.kill(node)
+    await _restart(hit, node)
+
+
+@fault("node", 4, a_broker)
+async def kill(hit: Hit, node: Node) -> None:
+    """A process ends at once, and comes back."""
+    await _kill(hit, node)
+
+
+@fault("node", 2, the_controller)
+async def kill_controller(hit: Hit, node: Node) -> None:
+    await _kill(hit, node)
+
+
+@fault("node", 2, a_broker)
+async def restart(hit: Hit, node: Node) -> None:
+    """A broker is stopped in an orderly way, and comes back."""
+    node.is_wanted = False
+    hit.world.ask_to_stop(node)
+    for _ in range(150):
+        if not node.is_up:
+            break
+        await asyncio.sleep(0.1)
+    await _restart(hit, node)
+
+
+@fault("node", 2, lambda hit: hit.random.choice(list(hit.world.nodes.values())))
+async def freeze(hit: Hit, node: Node) -> None:
+    """A process stands still."""
+    process = node.process
+    if process is not None:
+        hit.note(f"{node.name} is frozen")
+        hit.world.hit(node, hit.length_s)
+        hit.world.loop.freeze(process)
+        await asyncio.sleep(hit.length_s)
+        if process.is_alive:
+            hit.world.loop.thaw(process)
+            hit.note(f"{node.name} goes on")
+
+
+@fault("power", 3, a_broker)
+async def power_loss(hit: Hit, node: Node) -> None:
+    """A broker's machine loses power."""
+    if may_lose(hit, node):
+        hit.world.cut_power(node)
+        hit.world.seen["power was lost"] += 1
+        await _restart(hit, node)
+
+
+@fault("power", 2, the_controller)
+async def controller_power_loss(hit: Hit, node: Node) -> None:
+    hit.world.cut_power(node)
+    hit.world.seen["the controller lost power"] += 1
+    await _restart(hit, node)
+
+
+# Disks
+
+
+@fault("disk", 4, a_disk)
+async def eio(hit: Hit, path: Path) -> None:
+    """Every call to a directory fails."""
+    _break(hit, path)
+    hit.world.seen["a disk failed"] += 1
+    await _repair(hit, path)
+
+
+@fault("disk", 2, a_disk)
+async def read_only(hit: Hit, path: Path) -> None:
+    hit.note(f"{path} is read-only")
+    hit.disk(path).break_(errno.EROFS, sorted(CHANGES))
+    await _repair(hit, path)
+
+
+@fault("disk", 3, a_disk)
+async def one_error(hit: Hit, path: Path) -> None:
+    """One call fails, the next ones work."""
+    kind = hit.random.choice([each for each in KINDS if each != "stat"])
+    hit.note(f"the next {kind} at {path} fails")
+    hit.disk(path).fail_next[kind] = errno.EIO
+    hit.disk(path).cause = f"{kind} fails once"
+    await _repair(hit, path)
+
+
+@fault("disk", 3, a_disk)
+async def hang(hit: Hit, path: Path) -> None:
+    """Calls to a directory do not return for a while."""
+    kinds = hit.random.choice(HANGS)
+    hit.note(f"{path} hangs in {', '.join(kinds)}")
+    disk = hit.disk(path)
+    disk.hangs, disk.cause = frozenset(kinds), "it hangs"
+    disk.hangs_after = hit.random.random() < 0.5
+    await _repair(hit, path)
+
+
+@fault("disk", 2, a_disk)
+async def slow(hit: Hit, path: Path) -> None:
+    disk = hit.disk(path)
+    disk.slowness_s, disk.cause = 10 ** hit.random.uniform(-3, 0.3), "it is slow"
+    hit.note(f"{path} takes {disk.slowness_s:.3f} s longer")
+    await asyncio.sleep(hit.length_s)
+    disk.slowness_s = 0.0
+
+
+@fault("disk", 1, a_disk)
+async def full(hit: Hit, path: Path) -> None:
+    """A directory has no room for a while."""
+    medium = hit.disk(path).medium
+    capacity, medium.capacity = medium.capacity, medium.used() + hit.random.randrange(4_000)
+    hit.note(f"{path} is full")
+    await asyncio.sleep(hit.length_s)
+    medium.capacity = capacity
+
+
+@fault("hands", 2, a_broker)
+async def emptied(hit: Hit, node: Node) -> None:
+    """A broker stops, one of its disks is replaced by a fresh one, and it starts again."""
+    path = hit.random.choice(node.log_dirs)
+    if not may_lose(hit, node, path):
+        return
+    hit.world.kill(node)
+    node.is_wanted = False
+    hit.note(f"{path} is replaced")
+    disk = hit.disk(path)
+    disk.heal()
+    disk.cause = "it is replaced"
+    disk.medium = hit.world.new_medium(disk.medium.capacity)
+    hit.world.seen["a disk was replaced"] += 1
+    if hit.random.random() < 0.7:
+        hit.world.format(node, [path])
+    await _restart(hit, node)
+
+
+@fault("hands", 1, a_broker)
+async def swapped_disks(hit: Hit, node: Node) -> None:
+    """Two disks of a stopped broker change places."""
+    if len(node.log_dirs) < 2:
+        return
+    hit.world.kill(node)
+    node.is_wanted = False
+    one, other = (hit.disk(each) for each in hit.random.sample(node.log_dirs, 2))
+    one.medium, other.medium = other.medium, one.medium
+    one.cause = other.cause = "they are swapped"
+    hit.note(f"{one.path} and {other.path} are swapped")
+    await _restart(hit, node)
+
+
+# One thing that goes wrong alone, as recovery has bounds then
+
+
+@fault("calm", 0, a_disk)
+async def hang_whole(hit: Hit, path: Path) -> None:
+    """All calls to a directory hang."""
+    hit.note(f"{path} hangs")
+    hit.disk(path).hangs, hit.disk(path).cause = frozenset(KINDS), "it hangs"
+    hit.world.explained_s = 1.5 * PROBE_DEADLINE_S + hit.world.options.probe_ms / 1000 + 1
+    await _repair(hit, path)
+
+
+@fault("calm", 0, a_disk)
+async def unreported(hit: Hit, path: Path) -> None:
+    """A directory fails while its broker cannot tell the controller."""
+    world, options = hit.world, hit.world.options
+    node = world.node_with(path)
+    if path not in node.log_dirs:
+        return
+    leads = any(
+        state.leader == node.id and state.directory(state.leader) == directory_id(world, path)
+        for _, state in partitions_of(world.image)
+    )
+    world.explained_s = _session_s(hit)
+    world.network.hold(node.name, world.controller.name)
+    world.network.hold(world.controller.name, node.name)
+    world.hit(node)
+    await asyncio.sleep(0.05)
+    _break(hit, path)
+    await asyncio.sleep(options.failure_timeout_ms / 1000 + STOP_S)
+    if leads and node.is_up:
+        world.report("L8", node.name, f"it goes on, {path} that it leads in is not reported")
+    world.network.release_all()
+    await _repair(hit, path)
+
+
+@fault("calm", 0, the_controller)
+async def freeze_controller(hit: Hit, node: Node) -> None:
+    """The controller stands still for longer than any session."""
+    assert node.process is not None
+    hit.world.explained_s = _session_s(hit)
+    hit.world.loop.freeze(node.process)
+    hit.note("the controller is frozen")
+    await asyncio.sleep(hit.world.options.session_timeout_ms / 1000 * 1.5)
+    hit.world.loop.thaw(node.process)
+    hit.note("the controller goes on")
+
+
+def _session_s(hit: Hit) -> float:
+    options = hit.world.options
+    return (options.session_timeout_ms * 2 + options.failure_timeout_ms) / 1000
+
+
+# Network
+
+
+@fault("net", 3, two_nodes)
+async def hold(hit: Hit, ends: tuple[str, str]) -> None:
+    """Nothing gets from one node to another, one way or both."""
+    pairs = [ends, ends[::-1]] if hit.random.random() < 0.6 else [ends]
+    for pair in pairs:
+        hit.note(f"{pair[0]} -> {pair[1]} is held")
+        hit.world.network.hold(*pair)
+    await asyncio.sleep(hit.length_s)
+    for pair in pairs:
+        hit.world.network.link(*pair).release()
+
+
+@fault("net", 2, two_nodes)
+async def slow_link(hit: Hit, ends: tuple[str, str]) -> None:
+    link = hit.world.network.link(*ends)
+    link.slowness_s = 10 ** hit.random.uniform(-2, 0.3)
+    await asyncio.sleep(hit.length_s)
+    link.slowness_s = 0.0
+
+
+@fault("rpc", 3, lambda hit: hit.random.choice(LOST_ANSWERS))
+async def lose_answer(hit: Hit, method: str) -> None:
+    """The controller carries a call out, and its answer does not arrive."""
+    hit.world.rpc.lose_answers[method] += 1
+
+
+@fault("rpc", 2)
+async def break_stream(hit: Hit) -> None:
+    hit.world.rpc.break_streams += 1
+
+
+# Operators
+
+
+@fault("admin", 5, a_partition)
+async def move(hit: Hit, found: tuple[TopicPartition, Any]) -> None:
+    """A replica is moved to another directory of its broker."""
+    partition, state = found
+    favourite = hit.world.favourite.id
+    is_favoured = favourite in state.replicas and hit.random.random() < FAVOUR
+    broker = favourite if is_favoured else hit.random.choice(state.replicas)
+    path = hit.random.choice(hit.world.nodes[broker].log_dirs)
+    code = await hit.admin.move(broker, str(path), partition)
+    hit.note(f"move of {partition} on {broker} to {path}: {code}")
+    hit.world.seen["a move was asked for"] += code == 0
+
+
+@fault("admin", 3, a_partition)
+async def reassign(hit: Hit, found: tuple[TopicPartition, Any]) -> None:
+    """A partition goes to other brokers."""
+    partition, state = found
+    ids = [node.id for node in hit.world.brokers]
+    count = min(len(ids), max(2, len(state.replicas)) if len(ids) > 1 else 1)
+    code = await hit.admin.reassign(partition, hit.random.sample(ids, count))
+    hit.note(f"reassignment of {partition}: {code}")
+    if hit.random.random() < 0.3:
+        await asyncio.sleep(hit.length_s)
+        code = await hit.admin.reassign(partition, None)
+        hit.note(f"cancellation of the reassignment of {partition}: {code}")
+
+
+@fault("admin", 2, a_topic)
+async def recreate(hit: Hit, name: str) -> None:
+    """A topic is deleted, and often made again under its name."""
+    partitions = hit.world.image.topics.by_name[name].partitions
+    factor = len(next(iter(partitions.values())).replicas)
+    hit.accounts.gone_topics.add(name)
+    hit.note(f"{name} is deleted: {await hit.admin.delete_topic(name)}")
+    if hit.random.random() < 0.7:
+        await asyncio.sleep(hit.length_s / 4)
+        factor = min(factor, len(hit.world.brokers))
+        code = await hit.admin.create_topic(name, len(partitions), factor, {})
+        hit.note(f"{name} is made again: {code}")
+
+
+@fault("admin", 1)
+async def new_topic(hit: Hit) -> None:
+    name = f"n{hit.event.choice % 1000}"
+    count = hit.random.choice((1, 3, 8))
+    factor = hit.random.randint(1, len(hit.world.brokers))
+    hit.note(f"{name} is made: {await hit.admin.create_topic(name, count, factor, {})}")
+
+
+@fault("admin", 1, a_topic)
+async def grow(hit: Hit, name: str) -> None:
+    count = len(hit.world.image.topics.by_name[name].partitions) + hit.random.randint(1, 3)
+    hit.note(f"{name} grows to {count}: {await hit.admin.grow_topic(name, count)}")
+
+
+@fault("admin", 1, a_partition)
+async def elect(hit: Hit, found: tuple[TopicPartition, Any]) -> None:
+    await hit.admin.elect(found[0])
+
+
+@fault("admin", 2, lambda hit: hit.random.choice(hit.world.brokers))
+async def cordon(hit: Hit, node: Node) -> None:
+    """A directory gets no new replicas for a while."""
+    path = hit.random.choice(node.log_dirs)
+    code = await hit.admin.configure(4, str(node.id), "cordoned.log.dirs", str(path))
+    hit.note(f"{path} is cordoned: {code}")
+    await asyncio.sleep(hit.length_s)
+    await hit.admin.configure(4, str(node.id), "cordoned.log.dirs", None)
+
+
+@fault("admin", 1, lambda hit: hit.random.choice(SETTINGS))
+async def configure(hit: Hit, setting: tuple[str, str]) -> None:
+    """Settings of a topic change."""
+    name = a_topic(hit)
+    if name is not None:
+        await hit.admin.configure(2, name, *setting)
+
+
+# Troubles that meet
+
+
+@fault("combined", 3, a_broker)
+async def sick_restart(hit: Hit, node: Node) -> None:
+    """A broker starts while one of its disks is dead, which comes back later."""
+    path = hit.random.choice(node.log_dirs)
+    _break(hit, path)
+    await asyncio.sleep(hit.random.random() * 2)
+    if node.is_up and node.is_wanted:
+        await _kill(hit, node)
+        await asyncio.sleep(hit.random.random() * 8)
+    await _repair(hit, path)
+
+
+@fault("combined", 4, a_partition)
+async def troubled_move(hit: Hit, found: tuple[TopicPartition, Any]) -> None:
+    """A replica is moved, and something happens on the way."""
+    node = hit.world.nodes[hit.random.choice(found[1].replicas)]
+    if len(node.log_dirs) < 2:
+        return
+    directory = found[1].directory(node.id)
+    targets = [path for path in node.log_dirs if directory_id(hit.world, path) != directory]
+    target = hit.random.choice(targets)
+    code = await hit.admin.move(node.id, str(target), found[0])
+    hit.note(f"troubled move of {found[0]} on {node.id} to {target}: {code}")
+    trouble = hit.random.choice(("target", "source", "kill", "again", "back", "power"))
+    if hit.random.random() < 0.6:
+        await hit.world.reached("moving", 2.0)
+    await asyncio.sleep(hit.random.random() ** 3)
+    hit.world.seen[f"move and {trouble}"] += 1
+    if trouble in ("target", "source"):
+        others = [path for path in node.log_dirs if path not in targets] or [target]
+        path = target if trouble == "target" else others[0]
+        _break(hit, path)
+        await _repair(hit, path)
+    elif trouble in ("again", "back"):
+        await hit.admin.move(node.id, str(hit.random.choice(node.log_dirs)), found[0])
+    elif node.is_up and node.is_wanted:
+        if trouble == "kill":
+            await _kill(hit, node)
+        elif may_lose(hit, node):
+            hit.world.cut_power(node)
+            await _restart(hit, node)
+
+
+@fault("combined", 2, a_disk)
+async def recreate_beside_a_dead_disk(hit: Hit, path: Path) -> None:
+    """A topic is deleted and made again while a directory with its replicas is dead."""
+    _break(hit, path)
+    await asyncio.sleep(0.5 + hit.random.random())
+    await recreate(hit)
+    await _repair(hit, path)
+
+
+# Whether, and how it ends
+
+
+def may_lose(hit: Hit, node: Node, replaced: Path | None = None) -> bool:
+    """Return whether a node may lose what is not durable, or all that a directory has.
+
+    In strict histories it may where each of its partitions with several replicas has another one
+    in the committed ISR on a broker that runs and was not hit itself lately. What has one replica
+    counts as lost from now on, unless each batch was durable before it was acknowledged.
+    """
+    world = hit.world
+    alone: list[TopicPartition] = []
+    for partition, state in partitions_of(world.image):
+        others = [world.nodes[each] for each in state.isr if each != node.id]
+        is_kept = any(world.is_serving(each) and is_well(world, each) for each in others)
+        if node.id not in state.replicas or is_kept:
+            continue
+        if len(state.replicas) > 1 and node.id in state.isr and world.options.is_strict:
+            return False
+        if len(state.replicas) == 1 or node.id in state.isr or not state.isr:
+            alone.append(partition)
+    flushed = {each.name for each in world.options.topics if each.is_flushed}
+    flushed -= hit.accounts.gone_topics
+    world.tainted.update(each for each in alone if replaced or each.topic not in flushed)
+    world.fragile.add(node.id)
+    return True
+
+
+def is_well(world: World, node: Node) -> bool:
+    """Return whether nothing is done to a node at this moment."""
+    process = node.process
+    if process is None or not node.is_wanted or process.is_frozen:
+        return False
+    is_ill = any(world.disks[path].is_ill for path in node.places)
+    return not is_ill and not world.network.is_cut_off(node.name)
+
+
+async def _until_whole(world: World) -> None:
+    """Wait until the brokers that have lost something have it again, in strict histories.
+
+    Somebody else's trouble at the same time is one more than the cluster promises to survive.
+    """
+    while world.options.is_strict:
+        world.fragile -= {each for each in world.fragile if _is_whole(world, each)}
+        if not world.fragile:
+            return
+        await asyncio.sleep(0.1)
+
+
+def _is_whole(world: World, node_id: int) -> bool:
+    return world.is_serving(world.nodes[node_id]) and all(
+        node_id in state.isr
+        for partition, state in partitions_of(world.image)
+        if node_id in state.replicas and partition not in world.tainted
+    )
+
+
+def _break(hit: Hit, path: Path) -> None:
+    hit.disk(path).break_(errno.EIO)
+    hit.note(f"{path} fails")
+
+
+async def _restart(hit: Hit, node: Node) -> None:
+    """Start a node again after the event's time."""
+    node.is_wanted = False
+    await asyncio.sleep(hit.length_s)
+    hit.world.power_on(node)
+    node.is_wanted = True
+    if not node.is_up:
+        hit.world.boot(node)
+
+
+async def _repair(hit: Hit, path: Path) -> None:
+    """Heal a disk after the event's time; often somebody revives the directory then."""
+    await asyncio.sleep(hit.length_s)
+    hit.disk(path).heal()
+    hit.note(f"{path} works again")
+    node = hit.world.node_with(path)
+    if hit.random.random() < 0.5 and path in node.log_dirs and node.is_up:
+        code = await hit.admin.revive(node.id, str(path))
+        hit.note(f"revival of {path}: {code}")
+        hit.world.seen["a directory was revived"] += code == 0
+
+
+async def carry_out(hit: Hit) -> None:
+    """Let an event happen."""
+    if WEIGHTS[hit.event.fault][0] not in ("admin", "rpc"):
+        await _until_whole(hit.world)
+    hit.note(f"event {hit.event.fault}")
+    hit.world.seen[f"event {hit.event.fault}"] += 1
+    await FAULTS[hit.event.fault](hit)

@@ -1,0 +1,334 @@
+"""One history: chaos, healing, a last look at everything, and two restarts that change nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+from typing import Any, NamedTuple
+
+from jbodlab.ids import BrokerId
+from tests.simulation import faults, members, settled, taps
+from tests.simulation.clients import Accounts, Admin, Consumer, Producer, until
+from tests.simulation.loop import SimLoop, Stuck
+from tests.simulation.members import Groups, Member, ModernMember
+from tests.simulation.plan import Event, Plan
+from tests.simulation.world import NotesHandler, Violation, World, text
+
+START_S, HEAL_S = 30.0, 60.0
+
+
+class Outcome(NamedTuple):
+    """What came of a history.
+
+    Attributes:
+        violation: The first one; None if there was none.
+        notes: What happened, for people.
+    """
+
+    violation: tuple[str, str, str] | None
+    trace: str
+    steps: int
+    virtual_s: float
+    seen: Counter[str]
+    notes: list[tuple[float, str, str]]
+
+
+def run(
+    plan: Plan,
+    *,
+    until_step: int = 0,
+    on_step: Callable[[int, float, str, str], None] | None = None,
+) -> Outcome:
+    """Run a history; the process should do nothing else, and nothing after a few of them."""
+    gc.disable()
+    loop = SimLoop(f"{plan.options.seed}", is_fifo=plan.options.is_fifo)
+    loop.stop_at_step, loop.on_step = until_step, on_step
+    world = World(loop, plan.options)
+    handler = NotesHandler(world)
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.INFO)
+    loop.set_exception_handler(lambda _, context: _unhandled(world, context))
+    try:
+        loop.run_until_complete(_History(world, plan).run())
+    except Violation as found:
+        if not world.violations:
+            world.violations.append(found)
+    except Stuck as stuck:
+        if not until_step:
+            world.report("S12", "loop", str(stuck))
+    except Exception as error:  # noqa: BLE001 - whatever it is, the history has found it
+        world.report("S12", "simulation", "".join(traceback.format_exception(error))[-1500:])
+    asyncio.events._set_running_loop(None)
+    root.handlers[:] = []
+    first = world.violations[0] if world.violations else None
+    return Outcome(
+        violation=None if first is None else (first.checker, first.subject, first.sentence),
+        trace=loop.trace(),
+        steps=loop.steps,
+        virtual_s=world.now_s(),
+        seen=world.seen,
+        notes=world.notes,
+    )
+
+
+def _unhandled(world: World, context: dict[str, Any]) -> None:
+    error = context.get("exception")
+    world.report("S12", "loop", f"{context.get('message')}: {error!r}")
+
+
+class _History:
+    def __init__(self, world: World, plan: Plan) -> None:
+        self._world = world
+        self._plan = plan
+        self._accounts = Accounts()
+        self._admin = Admin(world, "client-admin")
+        self._operators: list[asyncio.Task[Any]] = []
+        self._clients: list[Producer | Consumer | Member] = []
+        self._groups = Groups(world, self._accounts)
+        self._runs: list[asyncio.Task[Any]] = []
+
+    async def run(self) -> None:
+        world = self._world
+        world.build()
+        taps.attach(world)
+        members.attach(world)
+        world.boot(world.controller)
+        for node in world.brokers:
+            world.boot(node)
+        await self._as_client("client-start", self._start())
+        self._start_clients()
+        await self._chaos()
+        self._heal()
+        await self._as_client("client-heal", self._recover())
+        world.is_settled = True
+        for each in self._clients:
+            each.is_running = False
+        await self._wait(20.0)
+        await self._as_client("client-read", self._read_all())
+        await self._as_client("client-groups", self._fetch_all())
+        self._look()
+        await self._restart_all(self._stop_all)
+        await self._restart_all(self._kill_all)
+
+    async def _as_client(self, name: str, work: Any) -> None:
+        task = self._world.run_as(name, work)
+        while not task.done():
+            self._stop_at_violation()
+            await asyncio.wait([task], timeout=0.1)
+        task.result()
+        self._stop_at_violation()
+
+    def _stop_at_violation(self) -> None:
+        if self._world.violations:
+            raise self._world.violations[0]
+
+    async def _start(self) -> None:
+        await self._must("L1", "the brokers serve", self._all_serve, START_S)
+        for topic in self._plan.options.topics:
+            settings = {
+                "min.insync.replicas": str(topic.min_insync),
+                "internal.segment.bytes": str(topic.segment_bytes),
+            }
+            if topic.is_flushed:
+                settings["flush.messages"] = "1"
+
+            async def create(topic: Any = topic, settings: Any = settings) -> bool:
+                code = await self._admin.create_topic(
+                    topic.name, topic.partitions, topic.replication_factor, settings
+                )
+                return code in (0, 36)
+
+            await self._must("L1", f"{topic.name} is created", create, START_S)
+
+    async def _all_serve(self) -> bool:
+        answers = [await self._admin.refresh(node.id) for node in self._world.brokers]
+        return all(answer is not None and len(answer.brokers) == len(answers) for answer in answers)
+
+    async def _must(self, checker: str, what: str, ask: Any, timeout_s: float) -> None:
+        if not await until(self._world, ask, timeout_s):
+            self._world.report(checker, "cluster", f"not within {timeout_s:g} s: {what}")
+            self._stop_at_violation()
+
+    def _start_clients(self) -> None:
+        world, options = self._world, self._plan.options
+        for number, plan in enumerate(options.producers):
+            producer = Producer(world, self._accounts, plan, f"p{number}")
+            producer.on_acknowledged = lambda *told: taps.in_sync_have(world, *told)
+            self._clients.append(producer)
+        for number in range(options.consumers):
+            self._clients.append(Consumer(world, self._accounts, f"c{number}"))
+        for group in options.groups:
+            kind = ModernMember if group.is_modern else Member
+            for number in range(group.members):
+                self._clients.append(kind(self._groups, group, f"{group.name}-m{number}"))
+        self._runs = [world.run_as(f"client-{each.name}", each.run()) for each in self._clients]
+
+    async def _chaos(self) -> None:
+        world = self._world
+        for number, event in enumerate(self._plan.events):
+            random = Random(f"{self._plan.options.seed}:{event.fault}:{event.choice}")
+            hit = faults.Hit(
+                world, event, random, Admin(world, f"client-op{number}"), self._accounts
+            )
+            self._operators.append(world.run_as(f"client-op{number}", self._event(event, hit)))
+        await self._wait(self._plan.options.chaos_ms / 1000, tasks=())
+
+    async def _event(self, event: Event, hit: faults.Hit) -> None:
+        await asyncio.sleep(event.at_ms / 1000)
+        if event.after:
+            await self._world.reached(event.after, 3.0)
+            await asyncio.sleep(hit.random.random() ** 3 * 0.05)
+        await faults.carry_out(hit)
+
+    async def _wait(self, seconds: float, tasks: Any = None) -> None:
+        """Wait for clients, or only for time."""
+        end = self._world.loop.time() + seconds
+        while self._world.loop.time() < end:
+            self._stop_at_violation()
+            await asyncio.sleep(0.1)
+            if tasks is None and all(each.done() for each in self._runs):
+                break
+        for each in self._runs:
+            if each.done() and each.exception() is not None:
+                raise each.exception()  # type: ignore[misc]
+
+    def _heal(self) -> None:
+        """End what goes wrong, and start what does not run."""
+        world = self._world
+        world.note("healing")
+        for task in self._operators:
+            task.cancel()
+        world.rpc.lose_answers.clear()
+        world.rpc.break_streams = 0
+        world.network.release_all()
+        for disk in world.disks.values():
+            disk.heal()
+            disk.medium.capacity = 1 << 40
+        for node in world.nodes.values():
+            world.power_on(node)
+            node.is_wanted = True
+            if node.process is not None:
+                world.loop.thaw(node.process)
+        for node, path in settled.nodes_without_format(world):
+            world.kill(node)
+            world.format(node, [path])
+
+    async def _recover(self) -> None:
+        """Do what operators do, until everything is as it should be."""
+        world = self._world
+        end = world.loop.time() + HEAL_S
+        was_restarted: dict[int, float] = {}
+        for node in world.brokers:
+            await self._admin.configure(4, str(node.id), "cordoned.log.dirs", None)
+        while True:
+            for node in world.nodes.values():
+                if not node.is_up:
+                    world.boot(node)
+                    was_restarted[node.id] = world.loop.time()
+            for node in world.brokers:
+                await self._revive(node)
+            wrong = settled.unsettled(world)
+            if not wrong:
+                return
+            if world.loop.time() > end:
+                world.report(*wrong[0])
+                return
+            await asyncio.sleep(0.3)
+
+    async def _revive(self, node: Any) -> None:
+        """Bring directories back that are offline."""
+        disks = getattr(node.server, "_disks", None)
+        if not node.is_up or disks is None:
+            return
+        registered = self._world.image.cluster.brokers.get(BrokerId(node.id))
+        if registered is None or not registered.active:
+            return
+        for log_dir in disks.log_dirs.all:
+            if not log_dir.is_online:
+                await self._admin.revive(node.id, str(log_dir.path))
+
+    async def _read_all(self) -> None:
+        """Read every partition to its end, as a new consumer."""
+        world = self._world
+        reader = Consumer(world, self._accounts, "reader")
+        await until(world, reader.refresh, 10.0)
+        for partition in sorted(reader.leaders):
+            if partition in world.tainted:
+                continue
+
+            async def at_end(partition: Any = partition) -> bool:
+                found = await reader.read_some(partition)
+                return found is not None and found[0] >= found[1]
+
+            if not await until(world, at_end, 15.0, pause_s=0.02):
+                world.report("L2", text(partition), "it cannot be read to its end")
+        reader.close()
+
+        async def all_equal() -> bool:
+            return not settled.lagging(world)
+
+        if not await until(world, all_equal, 15.0):
+            world.report("L3", settled.lagging(world)[0], "a follower does not catch up")
+
+    async def _fetch_all(self) -> None:
+        """Ask every group for what is committed."""
+        for group in self._plan.options.groups:
+            reader = Member(self._groups, group, f"{group.name}-reader")
+            if not await until(self._world, reader.fetch, 15.0):
+                self._world.report("L5", group.name, "nobody tells what is committed")
+            reader.close()
+
+    def _look(self) -> None:
+        settled.check_logs(self._world, self._accounts)
+        self._stop_at_violation()
+
+    async def _restart_all(self, stop: Any) -> None:
+        """L6: a restart changes nothing."""
+        world = self._world
+        before = settled.snapshot_of(world)
+        world.is_settled = False
+        await stop()
+        for node in world.nodes.values():
+            world.boot(node)
+        await self._as_client("client-recover", self._recover())
+        await self._as_client("client-groups", self._fetch_all())
+        after = settled.snapshot_of(world)
+        for key, value in before.items():
+            if after[key] != value:
+                world.report("L6", key, f"a restart changed {_first_difference(value, after[key])}")
+        self._look()
+
+    async def _stop_all(self) -> None:
+        world = self._world
+        for nodes in (world.brokers, [world.controller]):
+            for node in nodes:
+                world.ask_to_stop(node)
+            for _ in range(400):
+                if not any(node.is_up for node in nodes):
+                    break
+                await asyncio.sleep(0.1)
+            for node in nodes:
+                if node.is_up:
+                    world.report("L5", node.name, "it does not stop within 40 s")
+                elif node.ended:
+                    world.report("S12", node.name, f"a clean stop ended by {node.ended}")
+        self._stop_at_violation()
+
+    async def _kill_all(self) -> None:
+        for node in self._world.nodes.values():
+            self._world.kill(node)
+        await asyncio.sleep(0.5)
+
+
+def _first_difference(one: Any, other: Any) -> str:
+    if isinstance(one, dict) and isinstance(other, dict):
+        for key in sorted(set(one) | set(other), key=str):
+            if one.get(key) != other.get(key):
+                return f"{key}: {str(one.get(key))[:200]} -> {str(other.get(key))[:200]}"
+    return f"{str(one)[:200]} -> {str(other)[:200]}"

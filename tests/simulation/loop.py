@@ -1,0 +1,338 @@
+"""An event loop under virtual time that owns every order: of processes, timers and threads.
+
+How to think about it: each process has a queue of its own. Inside a process callbacks run in
+asyncio's order, always; which process runs next is drawn from the seed. Real processes differ in
+nothing else, so no order is tried that could not happen. When no queue has work, time jumps to the
+next timer.
+
+Threads are greenlets. They run until they wait for a disk or for each other, then switch back to
+the loop; what they do in between takes no time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import zlib
+from asyncio import events
+from collections import deque
+from collections.abc import Callable
+from contextlib import nullcontext
+from contextvars import Context, ContextVar, copy_context
+from hashlib import blake2b
+from random import Random
+from typing import Any
+
+from greenlet import getcurrent, greenlet
+
+STEPS_PER_INSTANT_MAX = 20_000
+"""Steps without time moving beyond which nothing will ever move it."""
+
+TIMER_LATE_S = 5e-5
+"""No timer fires at its very moment."""
+
+
+class Stuck(Exception):  # noqa: N818 - what happened, as the history's end
+    """Nothing can run any more, or time stands still."""
+
+
+class Process:
+    """One life of a node: it has a queue, and when it ends nothing of it ever runs again."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.queue: deque[events.Handle] = deque()
+        self.is_alive = True
+        self.is_frozen = False
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+OUTSIDE = Process("world")
+PROCESS: ContextVar[Process] = ContextVar("process", default=OUTSIDE)
+
+
+class SimLoop(asyncio.BaseEventLoop):
+    """Runs all processes of a history.
+
+    Args:
+        seed: Of the schedule.
+        is_fifo: Whether the process that has waited longest is next, in place of a drawn one.
+
+    Attributes:
+        steps: Callbacks run so far.
+        stop_at_step: Where the history ends at the latest; 0 for nowhere.
+        on_step: Told of each callback before it runs, for a trace that is kept.
+        kept: What must not be collected, since its `finally` blocks would run in dead processes.
+    """
+
+    def __init__(self, seed: str, *, is_fifo: bool = False) -> None:
+        super().__init__()
+        self._random = Random(f"{seed}:schedule")
+        self._is_fifo = is_fifo
+        self._now = 1000.0
+        self._active: list[Process] = []
+        self._timers: list[tuple[float, int, events.TimerHandle]] = []
+        self._timer_number = 0
+        self._trace = blake2b(digest_size=16)
+        self._instant = (0.0, 0)
+        self.hub = getcurrent()
+        self.steps = 0
+        self.stop_at_step = 0
+        self.on_step: Callable[[int, float, str, str], None] | None = None
+        self.kept: list[object] = []
+        self.network: Any = None
+
+    def time(self) -> float:
+        return self._now
+
+    def note(self, data: bytes) -> None:
+        """Make a value part of the trace."""
+        self._trace.update(zlib.crc32(data).to_bytes(4, "big"))
+
+    def trace(self) -> str:
+        """Return a hash of all that happened so far."""
+        return self._trace.hexdigest()
+
+    def freeze(self, process: Process) -> None:
+        """Let a process run no more until it thaws, as SIGSTOP does."""
+        process.is_frozen = True
+        if process in self._active:
+            self._active.remove(process)
+
+    def thaw(self, process: Process) -> None:
+        """Let a process go on."""
+        process.is_frozen = False
+        # What arrived meanwhile takes a few turns from the socket to whom it is for.
+        is_late = [not isinstance(handle, events.TimerHandle) for handle in process.queue]
+        pairs = sorted(zip(is_late, process.queue, strict=True), key=lambda pair: pair[0])
+        process.queue = deque(handle for _, handle in pairs)
+        if process.queue and process not in self._active:
+            self._active.append(process)
+
+    def kill(self, process: Process) -> None:
+        """End a process; what it was about to do is kept, and never done."""
+        process.is_alive = False
+        self.kept.append(process.queue)
+        process.queue = deque()
+        if process in self._active:
+            self._active.remove(process)
+
+    def call_soon(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> events.Handle:
+        handle = events.Handle(callback, args, self, context)
+        self._enqueue(handle)
+        return handle
+
+    call_soon_threadsafe = call_soon  # type: ignore[assignment]
+
+    def call_at(  # type: ignore[override]
+        self,
+        when: float,
+        callback: Callable[..., object],
+        *args: Any,
+        context: Context | None = None,
+    ) -> events.TimerHandle:
+        handle = events.TimerHandle(when, callback, args, self, context)
+        self._timer_number += 1
+        heapq.heappush(self._timers, (when, self._timer_number, handle))
+        return handle
+
+    def call_later(  # type: ignore[override]
+        self,
+        delay: float,
+        callback: Callable[..., object],
+        *args: Any,
+        context: Context | None = None,
+    ) -> events.TimerHandle:
+        return self.call_at(self._now + delay, callback, *args, context=context)
+
+    async def create_server(
+        self, factory: Any, host: Any = None, port: Any = None, **_: Any
+    ) -> Any:
+        del host
+        return await self.network.listen(factory, port)
+
+    async def create_connection(
+        self, factory: Any, host: Any = None, port: Any = None, **_: Any
+    ) -> Any:
+        del host
+        return await self.network.connect(factory, port)
+
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
+        """There is none."""
+
+    def run_in_executor(self, *_: object) -> Any:
+        raise AssertionError("threads come from `SimThreads`")
+
+    def _write_to_self(self) -> None:
+        """Nobody sleeps who could be woken."""
+
+    def _process_events(self, event_list: object) -> None:
+        """There is no selector."""
+
+    def _timer_handle_cancelled(self, handle: events.TimerHandle) -> None:
+        """Cancelled timers are passed over when their time comes."""
+
+    def _enqueue(self, handle: events.Handle) -> None:
+        process: Process = handle._context.get(PROCESS, OUTSIDE)  # type: ignore[attr-defined]
+        if not process.is_alive:
+            self.kept.append(handle)
+            return
+        if not process.queue and not process.is_frozen:
+            self._active.append(process)
+        process.queue.append(handle)
+
+    def _run_once(self) -> None:
+        timers = self._timers
+        if not self._active:
+            while timers and timers[0][2]._cancelled:  # type: ignore[attr-defined]
+                heapq.heappop(timers)
+            if not timers:
+                raise Stuck("nothing can ever run again")
+            self._now = max(self._now, timers[0][0]) + self._random.random() * TIMER_LATE_S
+        while timers and timers[0][0] <= self._now:
+            timer = heapq.heappop(timers)[2]
+            if not timer._cancelled:  # type: ignore[attr-defined]
+                self._enqueue(timer)
+        if self._active:
+            self._step()
+
+    def _step(self) -> None:
+        active = self._active
+        index = 0 if len(active) == 1 or self._is_fifo else int(self._random.random() * len(active))
+        process = active[index]
+        handle = process.queue.popleft()
+        if self._is_fifo or not process.queue:
+            del active[index]
+            if process.queue:
+                active.append(process)
+        if handle._cancelled:  # type: ignore[attr-defined]
+            return
+        self.steps += 1
+        callback = handle._callback  # type: ignore[attr-defined]
+        name = getattr(callback, "__qualname__", None) or type(callback).__name__
+        self._trace.update(f"{process.name}|{name}|{self._now:.9f};".encode())
+        if self.on_step is not None:
+            self.on_step(self.steps, self._now, process.name, name)
+        if self.steps == self.stop_at_step:
+            raise Stuck(f"step {self.steps} was reached")
+        self._watch_time()
+        handle._run()
+
+    def _watch_time(self) -> None:
+        moment, steps = self._instant
+        if moment != self._now:
+            self._instant = (self._now, self.steps)
+        elif self.steps - steps > STEPS_PER_INSTANT_MAX:
+            raise Stuck(f"time has stood still for {STEPS_PER_INSTANT_MAX} steps")
+
+
+class SimThreads:
+    """`jbodlab.threads.Threads` of one process."""
+
+    def __init__(self, loop: SimLoop) -> None:
+        self._loop = loop
+
+    def start(self, work: Callable[[], None], name: str) -> None:
+        del name
+        thread = greenlet(work, parent=self._loop.hub)
+        thread.gr_context = copy_context()
+        self._loop.kept.append(thread)
+        self._loop.call_soon(thread.switch)
+
+    def queue(self) -> SimQueue:
+        return SimQueue(self._loop)
+
+    def flag(self) -> SimFlag:
+        return SimFlag(self._loop)
+
+    def lock(self) -> nullcontext[None]:
+        # Nobody waits while he holds one: a greenlet ends what it does with it before it switches.
+        return nullcontext()
+
+    def stand_back(self) -> None:
+        """All threads are equal."""
+
+
+class Waiters:
+    """Greenlets that wait for the same thing."""
+
+    def __init__(self, loop: SimLoop) -> None:
+        self._loop = loop
+        self._waiting: deque[tuple[greenlet, Context]] = deque()
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Let others run until woken, or for so many seconds."""
+        me = (getcurrent(), copy_context())
+        assert me[0] is not self._loop.hub, "the event loop itself waits"
+        self._waiting.append(me)
+        timer = None
+        if timeout is not None:
+            timer = self._loop.call_later(timeout, self._wake, me)
+        self._loop.hub.switch()
+        if timer is not None:
+            timer.cancel()
+
+    def wake_one(self) -> None:
+        if self._waiting:
+            self._switch_to(self._waiting.popleft())
+
+    def wake_all(self) -> None:
+        while self._waiting:
+            self.wake_one()
+
+    def _wake(self, who: tuple[greenlet, Context]) -> None:
+        if who in self._waiting:
+            self._waiting.remove(who)
+            who[0].switch()
+
+    def _switch_to(self, who: tuple[greenlet, Context]) -> None:
+        self._loop.call_soon(who[0].switch, context=who[1])
+
+
+def pause(loop: SimLoop, seconds: float) -> None:
+    """Let others run while this greenlet is in a call that takes time."""
+    me = getcurrent()
+    assert me is not loop.hub, "the event loop itself waits"
+    loop.call_later(seconds, me.switch)
+    loop.hub.switch()
+
+
+class SimQueue:
+    """`jbodlab.threads.CallQueue`."""
+
+    def __init__(self, loop: SimLoop) -> None:
+        self._items: deque[Any] = deque()
+        self._waiters = Waiters(loop)
+
+    def put(self, item: Any, /) -> None:
+        self._items.append(item)
+        self._waiters.wake_one()
+
+    def get(self) -> Any:
+        while not self._items:
+            self._waiters.wait()
+        return self._items.popleft()
+
+
+class SimFlag:
+    """`jbodlab.threads.Flag`."""
+
+    def __init__(self, loop: SimLoop) -> None:
+        self._is_set = False
+        self._waiters = Waiters(loop)
+
+    def set(self) -> None:
+        self._is_set = True
+        self._waiters.wake_all()
+
+    def is_set(self) -> bool:
+        return self._is_set
+
+    def wait(self, timeout: float, /) -> bool:
+        if not self._is_set:
+            self._waiters.wait(timeout)
+        return self._is_set

@@ -1,0 +1,338 @@
+"""Members of consumer groups, classic and of KIP-848, and what must hold of what they are told.
+
+Each commit of a partition has a greater offset than all before it in its group, whoever makes it.
+Where the answer to a commit does not come, the member goes and another one joins in its place:
+what is still on its way then belongs to a generation that is over, and can never be taken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import defaultdict
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from broker.coordinator.shard import CoordinatorShard, ShardState
+from broker.disk.log_dir import LogDir
+from jbodlab import kafka_uuid
+from jbodlab.group_records.partitions import coordinator_partition
+from jbodlab.ids import GROUP_METADATA_TOPIC, TopicPartition
+from tests.simulation.clients import FAILURES, NONE, Accounts, Client, message
+from tests.simulation.loop import PROCESS, Process
+from tests.simulation.plan import GroupPlan
+from tests.simulation.taps import around
+from tests.simulation.world import World, text
+
+LOADING, UNAVAILABLE, MOVED, REBALANCE = 14, 15, 16, 27
+MEMBER_ID_REQUIRED = 79
+GO_BACK = frozenset({22, 25, 82, 110, 113})
+"""Errors after which a member is none any more."""
+SESSION, PATIENCE_S = timedelta(seconds=6), 15.0
+ANSWERED_S = 1.0
+"""In which all who wait hear that a coordinator is none any more."""
+
+
+class Groups:
+    """What members were told.
+
+    Attributes:
+        tried: The greatest offset of each partition that anybody tried to commit.
+        floor: The greatest one that was acknowledged or seen.
+        owners: Who owns what, by group and generation or member epoch.
+    """
+
+    def __init__(self, world: World, accounts: Accounts) -> None:
+        self.world = world
+        self.accounts = accounts
+        self.tried: dict[tuple[str, TopicPartition], int] = defaultdict(int)
+        self.floor: dict[tuple[str, TopicPartition], int] = defaultdict(int)
+        self.modern: list[ModernMember] = []
+        self.owners: dict[tuple[str, int], dict[TopicPartition, str]] = defaultdict(dict)
+
+    def coordinated_by(self, group: str) -> tuple[TopicPartition, int, int] | None:
+        """Return partition, leader and leader epoch of a group's coordinator, as committed."""
+        topic = self.world.image.topics.by_name.get(GROUP_METADATA_TOPIC)
+        if topic is None:
+            return None
+        index = coordinator_partition(group, len(topic.partitions))
+        state = topic.partitions[index]
+        return TopicPartition(GROUP_METADATA_TOPIC, index), state.leader, state.leader_epoch
+
+    def owns(self, group: str, epoch: int, member: str, partitions: list[TopicPartition]) -> None:
+        """G2: in one generation, or member epoch, nothing has two owners."""
+        for partition in partitions:
+            owner = self.owners[group, epoch].setdefault(partition, member)
+            if owner != member and not self._is_void(group, partition):
+                sentence = f"{owner} and {member} own {text(partition)} in epoch {epoch}"
+                self.world.report("G2", group, sentence)
+
+    def holds(self, member: ModernMember) -> None:
+        """G2: nobody gets what another still works on, whose session cannot be over."""
+        for other in self.modern:
+            both = sorted({*member.owned} & {*other.owned})
+            is_held = other.group == member.group and other.held_until_s > self.world.now_s()
+            if both and is_held and other is not member and not self._is_void(other.group, both[0]):
+                sentence = f"{member.name} gets {text(both[0])}, {other.name} has it still"
+                self.world.report("G2", member.group, sentence)
+
+    def fetched(self, group: str, partition: TopicPartition, floor: int, offset: int) -> None:
+        """G1: what was acknowledged, or seen, is there, or something newer that was tried."""
+        if not self._is_void(group, partition):
+            if not floor <= max(offset, 0) <= self.tried[group, partition]:
+                tried = self.tried[group, partition]
+                sentence = f"{offset} is committed, {floor} was, at most {tried} was tried"
+                self.world.report("G1", f"{group} {text(partition)}", sentence)
+            self.floor[group, partition] = max(offset, self.floor[group, partition])
+
+    def _is_void(self, group: str, partition: TopicPartition) -> bool:
+        coordinated = self.coordinated_by(group)
+        is_lost = coordinated is None or coordinated[0] in self.world.tainted
+        return is_lost or partition.topic in self.accounts.gone_topics
+
+
+class Member(Client):
+    """A member of a classic group; it commits what it owns, on and on."""
+
+    def __init__(self, groups: Groups, plan: GroupPlan, name: str) -> None:
+        super().__init__(groups.world, name)
+        self.groups = groups
+        self.plan = plan
+        self.group = plan.name
+        self.is_running = True
+        self.epoch = -1
+        self.owned: list[TopicPartition] = []
+        self._coordinator: int | None = None
+        self._id = ""
+        self.come_again()
+
+    def come_again(self) -> None:
+        """Be somebody else from now on."""
+        self._id, self.epoch, self.owned = "", -1, []
+
+    async def run(self) -> None:
+        while self.is_running:
+            await asyncio.sleep(0.05 + self.random.random() * 0.3)
+            if not self.leaders:
+                await self.refresh()
+            elif self.epoch < 0:
+                await self.join()
+            elif await self.stay():
+                await self.fetch()
+                await self.commit()
+                await self.fetch()
+        self.owned = []
+        await self.leave()
+        self.close()
+
+    async def ask(self, key: int, version: int, **fields: Any) -> Any:
+        """Ask the coordinator; None where there is no answer."""
+        if self._coordinator is None:
+            found = await self.anybody(10, 3, message(10, 3, key=self.group, key_type=0))
+            if found is None or int(found.error_code) != NONE:
+                return None
+            self._coordinator = found.node_id
+        try:
+            request = message(key, version, **fields)
+            response = await self.call(self._coordinator, key, version, request, PATIENCE_S)
+        except FAILURES:
+            response = None
+        code = NONE if response is None else int(getattr(response, "error_code", NONE))
+        if response is None or code in (UNAVAILABLE, MOVED):
+            self._coordinator = None
+        return response
+
+    def took(self, response: Any) -> bool:
+        """Return whether all is well; who is no member any more comes again."""
+        code = LOADING if response is None else int(response.error_code)
+        self.world.seen[f"group answer {code}"] += 1
+        if code in GO_BACK:
+            self.come_again()
+        elif code == REBALANCE:
+            self.epoch, self.owned = -1, []
+        return code == NONE
+
+    async def join(self) -> None:
+        fields = {"group_id": self.group, "group_instance_id": None}
+        protocols = [{"name": "any", "metadata": b""}]
+        wanted = {"protocol_type": "simulated", "protocols": protocols}
+        times = {"session_timeout": SESSION, "rebalance_timeout": SESSION}
+        joined = await self.ask(11, 5, member_id=self._id, **fields, **wanted, **times)
+        if joined is not None and int(joined.error_code) == MEMBER_ID_REQUIRED:
+            self._id = joined.member_id
+        if not self.took(joined):
+            return
+        self._id = joined.member_id
+        fields |= {"member_id": self._id, "generation_id": joined.generation_id}
+        given = self._assign([each.member_id for each in joined.members])
+        synced = await self.ask(14, 3, assignments=given, **fields)
+        if self.took(synced):
+            self.epoch = joined.generation_id
+            partitions = json.loads(synced.assignment or b"[]")
+            self.owned = [TopicPartition(self.plan.topic, each) for each in partitions]
+            self.groups.owns(self.group, self.epoch, self._id, self.owned)
+            self.world.seen["joined a group"] += 1
+
+    def _assign(self, members: list[str]) -> list[dict[str, Any]]:
+        indexes = sorted(each.partition for each in self.leaders if each.topic == self.plan.topic)
+        return [
+            {"member_id": member, "assignment": json.dumps(indexes[n :: len(members)]).encode()}
+            for n, member in enumerate(members)
+        ]
+
+    async def stay(self) -> bool:
+        fields = {"group_id": self.group, "group_instance_id": None}
+        return self.took(
+            await self.ask(12, 4, generation_id=self.epoch, member_id=self._id, **fields)
+        )
+
+    async def leave(self) -> None:
+        members = [{"member_id": self._id, "group_instance_id": None}]
+        await self.ask(13, 4, group_id=self.group, members=members)
+
+    async def commit(self) -> None:
+        """Commit what is owned; where that may or may not have happened, come again."""
+        offsets = []
+        for partition in self.owned:
+            self.groups.tried[self.group, partition] += 1
+            offsets.append((partition, self.groups.tried[self.group, partition]))
+        if not offsets:
+            return
+        partitions = [
+            {
+                "partition_index": partition.partition,
+                "committed_offset": offset,
+                "committed_leader_epoch": -1,
+                "committed_metadata": "",
+            }
+            for partition, offset in offsets
+        ]
+        fields = {"generation_id_or_member_epoch": self.epoch, "group_instance_id": None}
+        topics = [{"name": self.plan.topic, "partitions": partitions}]
+        response = await self.ask(
+            8, 9, group_id=self.group, member_id=self._id, topics=topics, **fields
+        )
+        codes = {
+            TopicPartition(self.plan.topic, each.partition_index): int(each.error_code)
+            for topic in (() if response is None else response.topics)
+            for each in topic.partitions
+        }
+        for partition, offset in offsets:
+            if codes.get(partition) == NONE:
+                key = (self.group, partition)
+                self.groups.floor[key] = max(offset, self.groups.floor[key])
+                self.world.seen["committed an offset"] += 1
+        if any(codes.get(partition) != NONE for partition, _ in offsets):
+            self._coordinator, self.owned = None, []
+            await self.leave()
+            self.come_again()
+
+    async def fetch(self) -> bool:
+        """Look what is committed, of all partitions; returns whether there was an answer.
+
+        A leader that does not know yet that it is none may tell of the past: only the answer of
+        one that led before and after counts.
+        """
+        known = [key for key in sorted(self.groups.tried) if key[0] == self.group]
+        floors = {key: self.groups.floor[key] for key in known}
+        before = self.groups.coordinated_by(self.group)
+        wanted = {"name": self.plan.topic, "partition_indexes": [p.partition for _, p in known]}
+        group = {"group_id": self.group, "topics": [wanted]}
+        asked = self._coordinator
+        response = await self.ask(9, 8, groups=[group], require_stable=False)
+        if response is None or int(response.groups[0].error_code) != NONE:
+            self._coordinator = None
+            return False
+        if before == self.groups.coordinated_by(self.group) and before and before[1] == asked:
+            for each in (each for topic in response.groups[0].topics for each in topic.partitions):
+                partition = TopicPartition(self.plan.topic, each.partition_index)
+                floor = floors[self.group, partition]
+                self.groups.fetched(self.group, partition, floor, each.committed_offset)
+            return True
+        return False
+
+
+class ModernMember(Member):
+    """A member as of KIP-848."""
+
+    def __init__(self, groups: Groups, plan: GroupPlan, name: str) -> None:
+        super().__init__(groups, plan, name)
+        self.held_until_s = 0.0
+        groups.modern.append(self)
+
+    def come_again(self) -> None:
+        super().come_again()
+        self._id = kafka_uuid.to_text(UUID(bytes=self.random.randbytes(16)))
+
+    async def join(self) -> None:
+        self.epoch = 0
+        topics = {"subscribed_topic_names": [self.plan.topic], "topic_partitions": []}
+        if not await self._beat(0, rebalance_timeout=SESSION, **topics):
+            self.epoch = -1
+
+    async def stay(self) -> bool:
+        topic = self.world.image.topics.by_name.get(self.plan.topic)
+        if topic is None:
+            return False
+        indexes = [each.partition for each in self.owned]
+        owned = [{"topic_id": topic.topic_id, "partitions": indexes}] if indexes else []
+        return await self._beat(self.epoch, topic_partitions=owned)
+
+    async def leave(self) -> None:
+        await self.ask(68, 1, **self._fields(-1))
+
+    def _fields(self, epoch: int, **more: Any) -> dict[str, Any]:
+        names = ("instance_id", "rack_id", "subscribed_topic_names", "subscribed_topic_regex")
+        fields = dict.fromkeys((*names, "server_assignor", "topic_partitions"))
+        me = {"group_id": self.group, "member_id": self._id, "member_epoch": epoch}
+        return fields | me | more
+
+    async def _beat(self, epoch: int, **more: Any) -> bool:
+        until_s = self.world.now_s() + SESSION.total_seconds()
+        before = self.groups.coordinated_by(self.group)
+        answer = await self.ask(68, 1, **self._fields(epoch, **more))
+        if not self.took(answer):
+            return False
+        is_right = before is not None and before == self.groups.coordinated_by(self.group)
+        if is_right and before[1] == self._coordinator:
+            self.held_until_s = until_s
+        self.epoch = answer.member_epoch
+        if answer.assignment is not None:
+            topics = self.world.image.topics.by_id
+            self.owned = [
+                TopicPartition(topics[each.topic_id].name, index)
+                for each in answer.assignment.topic_partitions
+                if each.topic_id in topics
+                for index in each.partitions
+            ]
+            self.world.seen["was assigned partitions"] += 1
+        self.groups.owns(self.group, self.epoch, self._id, self.owned)
+        if is_right:
+            self.groups.holds(self)
+        return True
+
+
+def attach(world: World) -> None:
+    """G3: when a replica is offline its coordinator is none, and nobody waits for it."""
+    shards: dict[CoordinatorShard, Process] = {}
+
+    @around(CoordinatorShard, "__init__")
+    def made(inner: Any, shard: Any, *args: Any) -> None:
+        inner(shard, *args)
+        shards[shard] = PROCESS.get()
+
+    @around(LogDir, "go_offline")
+    def offline(inner: Any, log_dir: Any, cause: str) -> Any:
+        process = PROCESS.get()
+        world.later(ANSWERED_S, look, process)
+        return inner(log_dir, cause)
+
+    def look(process: Process) -> None:
+        if process.is_frozen:
+            world.later(ANSWERED_S, look, process)
+        for shard, its in shards.items() if process.is_alive and not process.is_frozen else ():
+            is_over = shard.state is ShardState.CLOSED and not shard.waiting_count
+            if its is process and not shard.partition.is_online and not is_over:
+                sentence = f"{shard.state.name}, {shard.waiting_count} wait, its replica is offline"
+                world.report("G3", f"{process} {text(shard.partition.topic_partition)}", sentence)

@@ -1,0 +1,323 @@
+"""Connections of Kafka's protocol between processes of a history, and the links that they take.
+
+A link leads from one node to another, one way. What is sent on it arrives in order, after a time
+that is drawn. A link can be slow, or hold everything back until it is released; bytes are never
+lost on it, as TCP repeats them. A connection ends by its peer, or with its process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections import deque
+from collections.abc import Callable
+from contextvars import Context, copy_context
+from random import Random
+from typing import Any, Protocol
+
+from tests.simulation.loop import PROCESS, Process, SimLoop
+
+LATENCY_S = (0.0001, 0.003)
+PORT_BASE = 9000
+"""Node N listens on this plus N, and its name is `node-N`."""
+SPLIT_SHARE = 0.05
+"""Of the pieces that arrive as two."""
+HIGH_WATER_BYTES, LOW_WATER_BYTES = 64 << 10, 16 << 10
+
+
+class Ending(Protocol):
+    """What ends when a process does."""
+
+    def process_ended(self) -> None:
+        """Tell the other side."""
+
+
+class Link:
+    """One way from a node to another."""
+
+    def __init__(self, loop: SimLoop, seed: str) -> None:
+        self._loop = loop
+        self._held: deque[tuple[Callable[..., object], tuple[Any, ...], Context]] = deque()
+        self.random = Random(seed)
+        self.is_held = False
+        self.slowness_s = 0.0
+
+    def latency_s(self) -> float:
+        low, high = LATENCY_S
+        return low + self.random.random() ** 4 * (high - low) + self.slowness_s
+
+    def deliver(self, callback: Callable[..., object], *args: Any, context: Context) -> None:
+        """Call back at the other end, unless the link is held."""
+        if self.is_held or self._held:
+            self._held.append((callback, args, context))
+        else:
+            self._loop.call_soon(callback, *args, context=context)
+
+    def release(self) -> None:
+        self.is_held = False
+        held, self._held = self._held, deque()
+        for callback, args, context in held:
+            self._loop.call_soon(callback, *args, context=context)
+
+
+class Lane:
+    """One stream of messages on a link; they arrive in order."""
+
+    def __init__(self, loop: SimLoop, link: Link) -> None:
+        self._loop = loop
+        self._link = link
+        self._next = 0.0
+
+    def send(self, callback: Callable[..., object], *args: Any, context: Context) -> None:
+        at = max(self._next, self._loop.time() + self._link.latency_s())
+        self._next = at + 1e-9
+        # In no process: what is on its way arrives also from one that has ended.
+        self._loop.call_at(
+            at, lambda: self._link.deliver(callback, *args, context=context), context=Context()
+        )
+
+
+class Network:
+    """Who listens, and how bytes get there."""
+
+    def __init__(self, loop: SimLoop, seed: str) -> None:
+        self._loop = loop
+        self._seed = seed
+        self._links: dict[tuple[str, str], Link] = {}
+        self._listening: dict[int, Server] = {}
+        self._open: dict[Process, dict[Ending, None]] = {}
+        self.dark: set[str] = set()
+        """Nodes without power: they refuse nothing, they say nothing."""
+        self.blackouts: list[Callable[[str, str], None]] = []
+        """Told of each link that is held from now on."""
+
+    def link(self, source: str, target: str) -> Link:
+        key = (source, target)
+        if key not in self._links:
+            self._links[key] = Link(self._loop, f"{self._seed}:link:{source}:{target}")
+        return self._links[key]
+
+    def lane(self, source: str, target: str) -> Lane:
+        return Lane(self._loop, self.link(source, target))
+
+    def hold(self, source: str, target: str) -> None:
+        self.link(source, target).is_held = True
+        for tell in self.blackouts:
+            tell(source, target)
+
+    def release_all(self) -> None:
+        for link in self._links.values():
+            link.slowness_s = 0.0
+            link.release()
+
+    def is_cut_off(self, node: str) -> bool:
+        """Return whether something is held on the way to a node, or from it."""
+        return any(link.is_held for ends, link in self._links.items() if node in ends)
+
+    def opened(self, process: Process, what: Ending) -> None:
+        self._open.setdefault(process, {})[what] = None
+
+    def closed(self, process: Process, what: Ending) -> None:
+        self._open.get(process, {}).pop(what, None)
+
+    def process_ended(self, process: Process) -> None:
+        """Reset every connection of a process, as its system does."""
+        self._listening = {
+            port: server for port, server in self._listening.items() if server.process != process
+        }
+        for each in self._open.pop(process, {}):
+            each.process_ended()
+
+    async def listen(self, factory: Callable[[], Any], port: int) -> Server:
+        if port in self._listening:
+            raise OSError(errno.EADDRINUSE, "address in use")
+        server = Server(self, port, factory)
+        self._listening[port] = server
+        return server
+
+    def close(self, server: Server) -> None:
+        if self._listening.get(server.port) is server:
+            del self._listening[server.port]
+
+    async def connect(self, factory: Callable[[], Any], port: int) -> tuple[SimTransport, Any]:
+        me = PROCESS.get()
+        node = f"node-{port - PORT_BASE}"
+        made: asyncio.Future[SimTransport] = self._loop.create_future()
+        context = copy_context()
+        there, back = self.lane(node_of(me), node), self.lane(node, node_of(me))
+
+        def knock() -> None:
+            if node in self.dark:
+                return
+            server = self._listening.get(port)
+            if server is None:
+                back.send(answer, None, context=context)
+                return
+            mine = SimTransport(self, context, there)
+            other = SimTransport(self, server.context, back)
+            mine.peer, other.peer = other, mine
+            self._loop.call_soon(other.begin, server.factory, context=server.context)
+            back.send(answer, mine, context=context)
+
+        def answer(mine: SimTransport | None) -> None:
+            if made.done():
+                if mine is not None:
+                    mine.abort()
+            elif mine is None:
+                made.set_exception(ConnectionRefusedError(errno.ECONNREFUSED, "refused"))
+            else:
+                made.set_result(mine)
+
+        there.send(knock, context=Context())
+        transport = await made
+        transport.begin(factory)
+        return transport, transport.protocol
+
+
+def node_of(process: Process) -> str:
+    """Return where a process runs: its name without the number of its life."""
+    return process.name.partition(".")[0]
+
+
+class Server:
+    """What `create_server` returns."""
+
+    def __init__(self, network: Network, port: int, factory: Callable[[], Any]) -> None:
+        self._network = network
+        self.port = port
+        self.factory = factory
+        self.context = copy_context()
+        self.process = PROCESS.get()
+        self.sockets = [self]
+
+    def getsockname(self) -> tuple[str, int]:
+        return ("127.0.0.1", self.port)
+
+    def close(self) -> None:
+        self._network.close(self)
+
+    async def wait_closed(self) -> None:
+        """Nothing is left of it."""
+
+
+class SimTransport(asyncio.Transport):
+    """One end of a connection."""
+
+    def __init__(self, network: Network, context: Context, lane: Lane) -> None:
+        super().__init__()
+        self._network = network
+        self._context = context
+        self._lane = lane
+        self._process: Process = context[PROCESS]
+        self._received: deque[bytes] = deque()
+        self._is_paused = False
+        self._in_flight_bytes = 0
+        self._is_writing_paused = False
+        self._is_closing = False
+        self._is_lost = False
+        self.peer: SimTransport
+        self.protocol: Any = None
+
+    def begin(self, factory: Callable[[], Any]) -> None:
+        self._network.opened(self._process, self)
+        self.protocol = factory()
+        self.protocol.connection_made(self)
+        self._feed()
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return ("127.0.0.1", 1) if name == "peername" else default
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """They stay as they are."""
+
+    def is_closing(self) -> bool:
+        return self._is_closing
+
+    def pause_reading(self) -> None:
+        self._is_paused = True
+
+    def resume_reading(self) -> None:
+        self._is_paused = False
+        asyncio.get_running_loop().call_soon(self._feed, context=self._context)
+
+    def writelines(self, list_of_data: Any) -> None:
+        self.write(b"".join(list_of_data))
+
+    def write(self, data: Any) -> None:
+        if self._is_closing or not data:
+            return
+        data = bytes(data)
+        loop: Any = asyncio.get_running_loop()
+        loop.note(data)
+        self._in_flight_bytes += len(data)
+        random = self._network.link(node_of(self._process), node_of(self.peer._process)).random
+        if len(data) > 1 and random.random() < SPLIT_SHARE:
+            cut = random.randrange(1, len(data))
+            pieces = [data[:cut], data[cut:]]
+        else:
+            pieces = [data]
+        for piece in pieces:
+            self._lane.send(self.peer._receive, piece, context=self.peer._context)
+        if self._in_flight_bytes > HIGH_WATER_BYTES and not self._is_writing_paused:
+            self._is_writing_paused = True
+            loop.call_soon(self._pause_writing, context=self._context)
+
+    def close(self) -> None:
+        if not self._is_closing:
+            self._lane.send(self.peer._peer_closed, None, context=self.peer._context)
+            self._end(None)
+
+    def abort(self) -> None:
+        if not self._is_closing:
+            reset = ConnectionResetError(errno.ECONNRESET, "reset by peer")
+            self._lane.send(self.peer._peer_closed, reset, context=self.peer._context)
+            self._end(None)
+
+    def process_ended(self) -> None:
+        self._is_closing = True
+        reset = ConnectionResetError(errno.ECONNRESET, "reset by peer")
+        self._lane.send(self.peer._peer_closed, reset, context=self.peer._context)
+
+    def _end(self, error: Exception | None) -> None:
+        self._is_closing = True
+        self._network.closed(self._process, self)
+        asyncio.get_running_loop().call_soon(self._lose, error, context=self._context)
+
+    def _lose(self, error: Exception | None) -> None:
+        if not self._is_lost and self.protocol is not None:
+            self._is_lost = True
+            self.protocol.connection_lost(error)
+
+    def _peer_closed(self, error: Exception | None) -> None:
+        if not self._is_closing:
+            self._end(error)
+
+    def _receive(self, data: bytes) -> None:
+        self._received.append(data)
+        self._feed()
+
+    def _feed(self) -> None:
+        while self._received and not self._is_paused and not self._is_closing and self.protocol:
+            data = self._received.popleft()
+            self.peer._arrived(len(data))
+            rest = memoryview(data)
+            while rest and not self._is_closing:
+                buffer = self.protocol.get_buffer(len(rest))
+                count = min(len(buffer), len(rest))
+                buffer[:count] = rest[:count]
+                self.protocol.buffer_updated(count)
+                rest = rest[count:]
+
+    def _arrived(self, count: int) -> None:
+        self._in_flight_bytes -= count
+        if self._is_writing_paused and self._in_flight_bytes < LOW_WATER_BYTES:
+            self._is_writing_paused = False
+            asyncio.get_running_loop().call_soon(self._resume_writing, context=self._context)
+
+    def _pause_writing(self) -> None:
+        if not self._is_closing:
+            self.protocol.pause_writing()
+
+    def _resume_writing(self) -> None:
+        if not self._is_closing:
+            self.protocol.resume_writing()

@@ -1,0 +1,274 @@
+"""What a history does, decided before it runs: options of the cluster, and events with their times.
+
+Both are drawn from the seed and are plain values, so that a history can be written to a file, read
+again, and made smaller. Options are drawn as a swarm: most histories lack most things.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+CHOICES = 1 << 30
+CALM_SHARE = 0.12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicPlan:
+    """A topic that there is from the beginning.
+
+    Attributes:
+        is_flushed: Whether each batch is on the disk before it is acknowledged.
+    """
+
+    name: str
+    partitions: int
+    replication_factor: int
+    min_insync: int
+    segment_bytes: int
+    is_flushed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerPlan:
+    """A client that writes to one topic.
+
+    Attributes:
+        acks: -1, 1 or 0.
+        records: Batches that it sends at most.
+        pause_ms: Longest time between two of them.
+    """
+
+    topic: str
+    acks: int
+    is_idempotent: bool
+    records: int
+    pause_ms: int
+    value_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupPlan:
+    """A consumer group with some members, of KIP-848 or classic ones."""
+
+    name: str
+    topic: str
+    members: int
+    is_modern: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """A cluster and its clients.
+
+    Attributes:
+        is_strict: Whether events that could lose what was acknowledged are left out.
+        is_calm: Whether so little goes wrong that everything has to go on soon; see `bounds`.
+        is_ordered: Whether names reach the disks in order; see `disk`.
+        loss: What a loss of power leaves; see `disk.LOSSES`.
+        is_fifo: See `SimLoop`.
+        level: `metadata.version` at the start.
+        capacity: Bytes of each disk.
+    """
+
+    seed: int
+    is_strict: bool = True
+    is_calm: bool = False
+    is_fifo: bool = False
+    brokers: int = 3
+    directories: int = 2
+    chaos_ms: int = 12_000
+    topics: tuple[TopicPlan, ...] = ()
+    producers: tuple[ProducerPlan, ...] = ()
+    consumers: int = 1
+    groups: tuple[GroupPlan, ...] = ()
+    is_ordered: bool = True
+    loss: str = "none"
+    capacity: int = 1 << 40
+    level: int = 30
+    session_timeout_ms: int = 4_000
+    heartbeat_ms: int = 500
+    failure_timeout_ms: int = 10_000
+    lag_ms: int = 10_000
+    probe_ms: int = 1_000
+    snapshot_bytes: int = 20_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that happens to a history.
+
+    Attributes:
+        at_ms: When, counted from the start of the chaos.
+        fault: Name of what happens, from `faults.FAULTS`.
+        choice: What its other choices are drawn from; to whom it happens is among them.
+        length_ms: How long, where that makes sense.
+        after: Name of a moment after which it happens, `at_ms` later at the earliest; empty for
+            none. See `World.moment`.
+    """
+
+    at_ms: int
+    fault: str
+    choice: int
+    length_ms: int = 0
+    after: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A whole history."""
+
+    options: Options
+    events: tuple[Event, ...] = field(default_factory=tuple)
+
+    def to_text(self) -> str:
+        return json.dumps(asdict(self), indent=1) + "\n"
+
+
+def read_plan(path: Path) -> Plan:
+    """Read what `Plan.to_text` has written."""
+    found = json.loads(path.read_text())
+    options: dict[str, Any] = found["options"]
+    options["topics"] = tuple(TopicPlan(**each) for each in options["topics"])
+    options["producers"] = tuple(ProducerPlan(**each) for each in options["producers"])
+    options["groups"] = tuple(GroupPlan(**each) for each in options.get("groups", ()))
+    return Plan(options=Options(**options), events=tuple(Event(**each) for each in found["events"]))
+
+
+MOMENTS = ("assigned", "heartbeat", "isr", "moving", "swapped", "elected", "registered", "appended")
+"""Moments that events can follow; each is announced by a tap of `taps`."""
+
+
+def draw(seed: int, weights: Mapping[str, tuple[str, int]], *, is_strict: bool = True) -> Plan:
+    """Draw a history.
+
+    Args:
+        seed: What it is drawn from.
+        weights: Family and weight of each fault.
+        is_strict: See `Options`.
+    """
+    random = Random(f"{seed}:plan")
+    options = _options(seed, random, is_strict=is_strict)
+    if random.random() < CALM_SHARE:
+        return _calm(options, random)
+    families = sorted({family for family, weight in weights.values() if weight})
+    chosen = {each for each in families if random.random() < 0.5} or {random.choice(families)}
+    names = [name for name, (family, _) in weights.items() if family in chosen]
+    shares = [weights[name][1] for name in names]
+    events = [
+        Event(
+            at_ms=random.randrange(options.chaos_ms),
+            fault=random.choices(names, shares)[0],
+            choice=random.randrange(CHOICES),
+            length_ms=int(10 ** random.uniform(1, 3.9)),
+        )
+        for _ in range(random.choice((1, 3, 4, 6, 8, 10, 12)))
+    ]
+    events = [
+        replace(each, after=random.choice(MOMENTS), at_ms=each.at_ms // 2)
+        if random.random() < 0.33
+        else each
+        for each in events
+    ]
+    return Plan(options=options, events=tuple(sorted(events, key=lambda each: each.at_ms)))
+
+
+def _calm(options: Options, random: Random) -> Plan:
+    """Draw a history in which one thing goes wrong, and the bounds of recovery can be checked."""
+    topic = TopicPlan(
+        name="t0", partitions=4, replication_factor=3, min_insync=2, segment_bytes=16_384
+    )
+    producers = tuple(
+        ProducerPlan(
+            topic="t0", acks=-1, is_idempotent=number > 0, records=250, pause_ms=60, value_bytes=40
+        )
+        for number in range(3)
+    )
+    fault = random.choice(("eio", "eio", "hang_whole", "unreported", "freeze_controller"))
+    options = replace(
+        options,
+        is_calm=True,
+        brokers=3,
+        directories=max(2, options.directories),
+        chaos_ms=15_000,
+        topics=(topic,),
+        producers=producers,
+        groups=(),
+        capacity=1 << 40,
+        lag_ms=30_000,
+        failure_timeout_ms=5_000,
+    )
+    choice = random.randrange(CHOICES)
+    at_ms, after = random.randrange(1_000, 4_000), random.choice(("", "heartbeat", "heartbeat"))
+    event = Event(at_ms=at_ms, fault=fault, choice=choice, length_ms=11_000, after=after)
+    return Plan(options=options, events=(event,))
+
+
+def _options(seed: int, random: Random, *, is_strict: bool) -> Options:
+    brokers = random.choice((1, 2, 3, 3, 3, 4, 5))
+    topics = tuple(_topic(f"t{n}", brokers, random) for n in range(random.choice((1, 1, 2, 3))))
+    return Options(
+        seed=seed,
+        is_strict=is_strict,
+        is_fifo=random.random() < 0.05,
+        brokers=brokers,
+        directories=random.choice((1, 2, 2, 3, 4)),
+        chaos_ms=random.choice((4_000, 6_000, 6_000, 10_000)),
+        topics=topics,
+        producers=_producers(topics, random),
+        consumers=random.choice((1, 1, 2)),
+        groups=_groups(topics, Random(f"{seed}:groups")),
+        is_ordered=random.random() < 0.6,
+        loss=random.choice(("none", "all", "first", "torn", "any")),
+        capacity=random.choice((1 << 40, 1 << 40, 1 << 40, 300_000)),
+        level=random.choice((30, 30, 30, 29, 17)),
+        session_timeout_ms=random.choice((3_000, 4_000, 9_000)),
+        heartbeat_ms=random.choice((300, 500, 1_000)),
+        failure_timeout_ms=random.choice((5_000, 10_000)),
+        lag_ms=random.choice((3_000, 10_000)),
+        probe_ms=random.choice((500, 2_000)),
+        snapshot_bytes=random.choice((1_000, 5_000, 20_000_000)),
+    )
+
+
+def _groups(topics: Sequence[TopicPlan], random: Random) -> tuple[GroupPlan, ...]:
+    return tuple(
+        GroupPlan(
+            name=f"g{number}",
+            topic=random.choice(topics).name,
+            members=random.choice((1, 2, 3)),
+            is_modern=random.random() < 0.5,
+        )
+        for number in range(random.choice((0, 0, 0, 1, 2)))
+    )
+
+
+def _topic(name: str, brokers: int, random: Random) -> TopicPlan:
+    factor = random.choice([each for each in (1, 2, 3, 3) if each <= brokers])
+    return TopicPlan(
+        name=name,
+        partitions=random.choice((1, 2, 4, 6)),
+        replication_factor=factor,
+        min_insync=min(2, factor),
+        segment_bytes=random.choice((4_096, 16_384, 1 << 20)),
+        is_flushed=random.random() < 0.3,
+    )
+
+
+def _producers(topics: Sequence[TopicPlan], random: Random) -> tuple[ProducerPlan, ...]:
+    return tuple(
+        ProducerPlan(
+            topic=topic.name,
+            acks=random.choice((-1, -1, -1, -1, 1, 0)) if number else -1,
+            is_idempotent=random.random() < 0.6,
+            records=random.choice((20, 40, 80)),
+            pause_ms=random.choice((20, 100, 300)),
+            value_bytes=random.choice((40, 200, 1_000)),
+        )
+        for topic in topics
+        for number in range(random.choice((1, 2)))
+    )

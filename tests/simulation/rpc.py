@@ -1,0 +1,248 @@
+"""Calls between brokers and their controller, in place of gRPC's two ends.
+
+Messages are written and read by the real protobuf classes on both sides, so that nothing is shared.
+What goes wrong is what gRPC makes of it: no connection, a deadline, a connection that broke while
+the call was carried out or after it, a stream that ends in the middle or goes silent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable
+from contextvars import Context, copy_context
+from typing import Any
+
+from jbodlab.errors import ControllerUnavailableError
+from jbodlab.requests import Listener
+from jbodlab.rpc.transport import RpcRefusedError
+from tests.simulation.loop import PROCESS, Process, SimLoop
+from tests.simulation.network import PORT_BASE, Lane, Network, node_of
+
+KEEP_ALIVE_S = 8.0
+"""Of silence after which a connection counts as broken."""
+STREAM_WINDOW = 8
+"""Responses of a stream on their way before its server waits."""
+
+
+class RpcNetwork:
+    """Controllers that answer, and the faults of their calls.
+
+    Attributes:
+        lose_answers: How many answers of a method are still to be lost after its execution.
+        break_streams: How many streams are still to break at their next response.
+        on_call: Told of each call that a controller begins to carry out.
+    """
+
+    def __init__(self, loop: SimLoop, network: Network) -> None:
+        self.loop = loop
+        self.network = network
+        self.servers: dict[int, SimRpcServer] = {}
+        self.lose_answers: Counter[str] = Counter()
+        self.break_streams = 0
+        self.on_call: Callable[[str, str], None] = lambda _node, _method: None
+        self._calls: dict[_Call, None] = {}
+        network.blackouts.append(self._held)
+
+    def begin(self, call: _Call) -> None:
+        self._calls[call] = None
+
+    def end(self, call: _Call) -> None:
+        self._calls.pop(call, None)
+
+    def process_ended(self, process: Process) -> None:
+        """Break the calls of a process, and those that it answers."""
+        self.servers = {p: s for p, s in self.servers.items() if s.process is not process}
+        for call in list(self._calls):
+            if call.client is process:
+                call.cancel_server()
+                self.end(call)
+            elif call.server is process:
+                call.broken("connection reset")
+
+    def _held(self, source: str, target: str) -> None:
+        def look() -> None:
+            if not self.network.link(source, target).is_held:
+                return
+            for call in list(self._calls):
+                ends = {node_of(call.client), call.server_node}
+                if ends == {source, target}:
+                    call.broken("keepalive watchdog timeout")
+
+        self.loop.call_later(KEEP_ALIVE_S, look, context=Context())
+
+
+class SimRpcServer:
+    """`jbodlab.rpc.transport.RpcServer` of one process."""
+
+    def __init__(self, rpc: RpcNetwork, listener: Listener) -> None:
+        self._rpc = rpc
+        self._port = listener.port
+        self.addresses = [f"{listener.host}:{listener.port}"]
+        self.process = PROCESS.get()
+        self.service: Any = None
+        self.context = Context()
+        self.tasks: dict[asyncio.Task[None], None] = {}
+
+    def bind(self, service: Any) -> None:
+        self.service = service
+
+    async def start(self) -> None:
+        self.context = copy_context()
+        self._rpc.servers[self._port] = self
+
+    async def stop(self, grace_s: float | None) -> None:
+        if self._rpc.servers.get(self._port) is self:
+            del self._rpc.servers[self._port]
+        if self.tasks and grace_s:
+            await asyncio.wait(list(self.tasks), timeout=grace_s)
+        for task in list(self.tasks):
+            task.cancel()
+
+
+class _Call:
+    """One call, as both sides see it; `events` are what the client has to take in."""
+
+    def __init__(self, rpc: RpcNetwork, port: int, method: str, message: Any) -> None:
+        network = rpc.network
+        self.rpc = rpc
+        self.method = method
+        self.client = PROCESS.get()
+        self.server: Process | None = None
+        self.server_node = f"node-{port - PORT_BASE}"
+        self.arrived: asyncio.Queue[tuple[str, bytes | str]] = asyncio.Queue()
+        self._port = port
+        self._message = message
+        self._context = copy_context()
+        self._kind: type[Any] = type(message)
+        self._there: Lane = network.lane(node_of(self.client), self.server_node)
+        self._back: Lane = network.lane(self.server_node, node_of(self.client))
+        self._room = asyncio.Semaphore(STREAM_WINDOW)
+        self._task: asyncio.Task[None] | None = None
+        self._server_context = Context()
+        self._reply_kind: type[Any] = type(message)
+        self._is_over = False
+        rpc.begin(self)
+        data = message.SerializeToString(deterministic=True)
+        rpc.loop.note(data)
+        self._there.send(self._arrive, data, context=Context())
+
+    def cancel_server(self) -> None:
+        """The client is gone, or waits no longer."""
+        self._is_over = True
+        if self._task is not None and not self._task.done():
+            self._there.send(self._task.cancel, context=self._server_context)
+
+    def broken(self, why: str) -> None:
+        """The connection is gone; whatever was executed stays so."""
+        if not self._is_over:
+            self.rpc.end(self)
+            self._back.send(self.arrived.put_nowait, ("broken", why), context=self._context)
+
+    def taken(self) -> None:
+        """The client has taken a response of a stream in."""
+        self._room.release()
+
+    def _arrive(self, data: bytes) -> None:
+        server = self.rpc.servers.get(self._port)
+        if self._is_over or self.server_node in self.rpc.network.dark:
+            return
+        if server is None:
+            self.broken("no connection to the controller")
+            return
+        self.server = server.process
+        server.context.run(self._serve, server, data)
+
+    def _serve(self, server: SimRpcServer, data: bytes) -> None:
+        self._task = task = self.rpc.loop.create_task(self._answer(server, data))
+        server.tasks[task] = None
+        task.add_done_callback(lambda done: server.tasks.pop(done, None))
+        self.rpc.loop.kept.append(task)
+        self._server_context = server.context
+
+    async def _answer(self, server: SimRpcServer, data: bytes) -> None:
+        method = getattr(server.service, self.method)
+        message = self._kind.FromString(data)
+        self.rpc.on_call(node_of(self.client), self.method)
+        try:
+            result = method(message)
+            if hasattr(result, "__aiter__"):
+                async for response in result:
+                    await self._room.acquire()
+                    if self.rpc.break_streams > 0:
+                        self.rpc.break_streams -= 1
+                        self.broken("stream broke")
+                        return
+                    self._send(response)
+                self._back.send(self.arrived.put_nowait, ("end", ""), context=self._context)
+            else:
+                response = await result
+                if self.rpc.lose_answers[self.method] > 0:
+                    self.rpc.lose_answers[self.method] -= 1
+                    self.broken("connection reset")
+                else:
+                    self._send(response)
+        except RpcRefusedError as error:
+            self.broken(f"{error.refusal.name}: {error}")
+        except asyncio.CancelledError:
+            self.broken("CANCELLED")
+            raise
+
+    def _send(self, response: Any) -> None:
+        data = response.SerializeToString(deterministic=True)
+        self.rpc.loop.note(data)
+        self._reply_kind = type(response)
+        self._back.send(self.arrived.put_nowait, ("answer", data), context=self._context)
+
+    def read(self, data: Any) -> Any:
+        return self._reply_kind.FromString(data)
+
+
+class SimRpcTransport:
+    """`jbodlab.rpc.transport.RpcTransport` of one process."""
+
+    def __init__(self, rpc: RpcNetwork, address: str) -> None:
+        self._rpc = rpc
+        self._port = int(address.rsplit(":", 1)[1])
+        self._open: dict[_Call, None] = {}
+
+    async def unary(self, method: str, message: Any, timeout_s: float) -> Any:
+        call = self._begin(method, message)
+        try:
+            async with asyncio.timeout(timeout_s):
+                kind, data = await call.arrived.get()
+        except TimeoutError as error:
+            raise ControllerUnavailableError(f"{method}: DEADLINE_EXCEEDED") from error
+        finally:
+            self._end(call)
+        if kind != "answer":
+            raise ControllerUnavailableError(f"{method}: {data!s}")
+        return call.read(data)
+
+    async def stream(self, method: str, message: Any) -> AsyncGenerator[Any, None]:
+        call = self._begin(method, message)
+        try:
+            while True:
+                kind, data = await call.arrived.get()
+                if kind == "end":
+                    return
+                if kind != "answer":
+                    raise ControllerUnavailableError(f"{method}: {data!s}")
+                call.taken()
+                yield call.read(data)
+        finally:
+            self._end(call)
+
+    async def close(self) -> None:
+        for call in list(self._open):
+            call.broken("the channel was closed")
+
+    def _begin(self, method: str, message: Any) -> _Call:
+        call = _Call(self._rpc, self._port, method, message)
+        self._open[call] = None
+        return call
+
+    def _end(self, call: _Call) -> None:
+        self._open.pop(call, None)
+        self._rpc.end(call)
+        call.cancel_server()

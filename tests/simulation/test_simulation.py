@@ -1,0 +1,77 @@
+"""Histories of the whole cluster: a seed is always the same one, and none of them ends badly."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.simulation import faults
+from tests.simulation.mutants import PATCHES, checkers_of
+from tests.simulation.plan import draw, read_plan
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+SEEDS = os.environ.get("SIMULATED_SEEDS", "1..60")
+
+pytestmark = pytest.mark.process
+
+
+def simulate(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tests.simulation", *arguments],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": "0", **environment},
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+
+
+def test_no_history_of_the_first_seeds_ends_with_a_violation() -> None:
+    ran = simulate("--seeds", SEEDS)
+
+    assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-1000:]
+
+
+def test_a_seed_is_the_same_history_in_another_process() -> None:
+    one = simulate("--seeds", "1..12", "--traces")
+    # Other addresses of objects and of the stack, another place in the environment.
+    other = simulate("--seeds", "1..12", "--traces", FILLING="x" * 5_000)
+
+    assert one.stdout.splitlines()[:12] == other.stdout.splitlines()[:12]
+    assert len(one.stdout.splitlines()) >= 12
+
+
+@pytest.mark.parametrize("plan", sorted((HERE / "plans").glob("*.json")), ids=lambda p: p.stem)
+def test_a_history_that_found_a_bug_ends_well(plan: Path) -> None:
+    ran = simulate("--plan", str(plan))
+
+    assert ran.returncode == 0, ran.stdout[-3000:]
+
+
+def test_a_plan_is_read_as_it_was_written(tmp_path: Path) -> None:
+    for seed in range(50):
+        plan = draw(seed, faults.WEIGHTS)
+        (tmp_path / "plan.json").write_text(plan.to_text())
+
+        assert read_plan(tmp_path / "plan.json") == plan
+        assert draw(seed, faults.WEIGHTS) == plan
+
+
+def test_each_mutant_changes_the_tree_as_it_is() -> None:
+    for patch in sorted(PATCHES.glob("*.patch")):
+        ran = subprocess.run(
+            ["git", "apply", "--check", str(patch)],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+        assert ran.returncode == 0, f"{patch.name}: {ran.stderr}"
+        assert checkers_of(patch), patch.name

@@ -1,0 +1,432 @@
+"""Everything in a history: nodes, their disks, the network between them, and what was seen of it.
+
+A *node* has an id, a port and disks, and lives on when its process ends. The controller is node
+100; brokers count from 1.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import Counter, defaultdict
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextvars import Context
+from pathlib import Path
+from random import Random
+from typing import Any
+from uuid import UUID
+
+import broker.server
+import controller.server
+from broker.config import from_properties
+from controller.config import controller_config
+from jbodlab import kafka_uuid
+from jbodlab.errors import JbodlabError
+from jbodlab.ids import BrokerId, DirectoryId, TopicPartition
+from jbodlab.image.loader import MetadataLoader
+from jbodlab.image.metadata_image import MetadataImage
+from jbodlab.image.partition_registration import PartitionRegistration
+from jbodlab.log import meta_properties, names
+from jbodlab.metadata_log.formatting import format_directories
+from jbodlab.outside import Outside
+from tests.simulation.compactor import SimCompactor
+from tests.simulation.disk import DiskView, File, Folder, Medium, SimDisk
+from tests.simulation.loop import PROCESS, Process, SimLoop, SimThreads
+from tests.simulation.network import PORT_BASE, Network
+from tests.simulation.plan import Options
+from tests.simulation.rpc import RpcNetwork, SimRpcServer, SimRpcTransport
+
+CONTROLLER = 100
+ROOT = Path("/simulation")
+WALL_START_MS = 1_700_000_000_000
+
+
+class Violation(Exception):  # noqa: N818 - what was found, as the history's end
+    """A checker has found something.
+
+    Args:
+        checker: Its name, such as S1.
+        subject: What it is about: a partition, a node.
+        sentence: What is wrong.
+    """
+
+    def __init__(self, checker: str, subject: str, sentence: str) -> None:
+        super().__init__(f"{checker} {subject}: {sentence}")
+        self.checker = checker
+        self.subject = subject
+        self.sentence = sentence
+
+
+def partitions_of(image: MetadataImage) -> Iterator[tuple[TopicPartition, PartitionRegistration]]:
+    """Yield all partitions that there are."""
+    for topic in image.topics.by_name.values():
+        for index, state in topic.partitions.items():
+            yield TopicPartition(topic.name, index), state
+
+
+def text(partition: TopicPartition) -> str:
+    return f"{partition.topic}-{partition.partition}"
+
+
+class Node:
+    """One machine of the cluster."""
+
+    def __init__(self, node_id: int, log_dirs: list[Path], metadata_dir: Path) -> None:
+        self.id = node_id
+        self.name = f"node-{node_id}"
+        self.log_dirs = log_dirs
+        self.metadata_dir = metadata_dir
+        self.lives = 0
+        self.former_epoch = -1
+        """Of the registration that there was when the last process began."""
+        self.process: Process | None = None
+        self.server: Any = None
+        self.stop: asyncio.Event | None = None
+        self.stop_was_asked = False
+        self.skew = 1.0
+        self.is_wanted = True
+        """Whether it is to run; not between a kill and the restart that belongs to it."""
+        self.ended = ""
+        """Why its last process ended by itself; empty if it did not."""
+
+    @property
+    def is_up(self) -> bool:
+        return self.process is not None
+
+    @property
+    def port(self) -> int:
+        return PORT_BASE + self.id
+
+    @property
+    def places(self) -> list[Path]:
+        return [*self.log_dirs, self.metadata_dir]
+
+
+class World:
+    """One history's state.
+
+    Attributes:
+        metadata: What the controller has committed, replayed.
+        seen: How often something interesting was reached.
+        notes: What happened, with time and node, for people.
+        tainted: Partitions that the plan itself has taken records from.
+    """
+
+    def __init__(self, loop: SimLoop, options: Options) -> None:
+        self.loop = loop
+        self.options = options
+        self.network = Network(loop, f"{options.seed}")
+        loop.network = self.network
+        self.rpc = RpcNetwork(loop, self.network)
+        self.disks: dict[Path, SimDisk] = {}
+        self.nodes: dict[int, Node] = {}
+        self.metadata = MetadataLoader()
+        self.seen: Counter[str] = Counter()
+        self.notes: list[tuple[float, str, str]] = []
+        self.violations: list[Violation] = []
+        self.tainted: set[TopicPartition] = set()
+        self.fragile: set[int] = set()
+        """Brokers that have lost something, and may not have it again."""
+        self.is_settled = False
+        """Whether nothing goes wrong any more, and the cluster has recovered."""
+        self.explained_s = 0.0
+        """How long it may take until the one thing that goes wrong is known."""
+        self.hit_until_s: dict[int, float] = {}
+        """Until when what is done to a node explains its silence."""
+        self.moments: dict[str, list[Callable[[], object]]] = defaultdict(list)
+        self._devices = 0
+        self._ids = Random(f"{options.seed}:ids")
+        self.cluster_id = kafka_uuid.to_text(kafka_uuid.random_uuid(self._ids.randbytes))
+
+    @property
+    def image(self) -> MetadataImage:
+        return self.metadata.image
+
+    @property
+    def brokers(self) -> list[Node]:
+        return [node for node in self.nodes.values() if node.id != CONTROLLER]
+
+    @property
+    def favourite(self) -> Node:
+        """Return the broker that many events aim at."""
+        return self.nodes[self.options.seed % self.options.brokers + 1]
+
+    @property
+    def controller(self) -> Node:
+        return self.nodes[CONTROLLER]
+
+    def now_s(self) -> float:
+        """Return virtual seconds since the start."""
+        return self.loop.time() - 1000.0
+
+    def note(self, what: str) -> None:
+        self.notes.append((self.now_s(), PROCESS.get().name, what))
+
+    def report(self, checker: str, subject: str, sentence: str) -> None:
+        """Take a violation in; the history ends with its first one."""
+        self.note(f"VIOLATION {checker} {subject}: {sentence}")
+        self.violations.append(Violation(checker, subject, sentence))
+
+    def moment(self, name: str) -> None:
+        """Say that something was reached; what waits for it is told once."""
+        self.seen[name] += 1
+        if self.moments.get(name):
+            for tell in self.moments.pop(name):
+                self.loop.call_soon(tell, context=Context())
+
+    def later(self, seconds: float, what: Callable[..., object], *args: Any) -> None:
+        """Look at something after a while, whoever has ended by then."""
+        self.loop.call_later(seconds, what, *args, context=Context())
+
+    async def reached(self, moment: str, timeout_s: float) -> None:
+        """Wait for a moment, but not for long."""
+        reached = asyncio.Event()
+        self.moments[moment].append(reached.set)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await reached.wait()
+
+    def node_with(self, path: Path) -> Node:
+        return next(node for node in self.nodes.values() if path in node.places)
+
+    def hit(self, node: Node, seconds: float = 0.0) -> None:
+        """Say that a node is kept from being heard, for so long."""
+        until_s = self.now_s() + seconds
+        self.hit_until_s[node.id] = max(until_s, self.hit_until_s.get(node.id, 0.0))
+
+    def build(self) -> None:
+        """Make all nodes, with formatted disks."""
+        options = self.options
+        self._add_node(CONTROLLER, 0)
+        for node_id in range(1, options.brokers + 1):
+            self._add_node(node_id, options.directories)
+
+    def _add_node(self, node_id: int, directories: int) -> None:
+        home = ROOT / f"node-{node_id}"
+        log_dirs = [home / f"d{number}" for number in range(1, directories + 1)]
+        node = Node(node_id, log_dirs, home / "metadata")
+        self.nodes[node_id] = node
+        for path in node.places:
+            capacity = self.options.capacity if path in log_dirs else 1 << 40
+            self.disks[path] = SimDisk(
+                self.loop, path, self.new_medium(capacity), f"{self.options.seed}:disk:{path}"
+            )
+        self.format(node, node.places)
+
+    def new_medium(self, capacity: int) -> Medium:
+        self._devices += 1
+        medium = Medium(self._devices, capacity, is_ordered=self.options.is_ordered)
+        medium.is_shuffled = not self.options.is_strict
+        return medium
+
+    def format(self, node: Node, paths: list[Path]) -> None:
+        """Do what the format tool does."""
+        format_directories(
+            paths,
+            cluster_id=self.cluster_id,
+            node_id=node.id,
+            level=self.options.level,
+            outside=self._outside(node, "format"),
+        )
+        for path in paths:
+            self.disks[path].medium.sync_all()
+
+    def _outside(self, node: Node, life: str) -> Outside:
+        seed = f"{self.options.seed}:{node.name}:{life}:{self._devices}"
+        loop = self.loop
+        views = {path: DiskView(self.disks[path]) for path in node.places}
+        return Outside(
+            monotonic_s=loop.time,
+            wall_ms=lambda: WALL_START_MS + int(loop.time() * 1000 * node.skew),
+            random=Random(f"{seed}:random"),
+            random_bytes=Random(f"{seed}:bytes").randbytes,
+            threads=SimThreads(loop),
+            fs_of=views.__getitem__,
+            connect_rpc=lambda address: SimRpcTransport(self.rpc, address),
+            rpc_server=lambda listener: SimRpcServer(self.rpc, listener),
+            compactor=SimCompactor,
+        )
+
+    def boot(self, node: Node) -> None:
+        """Start a process of a node."""
+        assert not node.is_up
+        node.lives += 1
+        node.ended = ""
+        node.stop_was_asked = False
+        node.former_epoch = self.broker_epoch(node)
+        self.hit(node, 2.0)
+        process = Process(f"{node.name}.{node.lives}")
+        node.process = process
+        context = Context()
+        context.run(PROCESS.set, process)
+        context.run(self._start, node)
+        self.note(f"{node.name} starts")
+
+    def _start(self, node: Node) -> None:
+        outside = self._outside(node, str(node.lives))
+        node.stop = asyncio.Event()
+        properties = self.properties(node)
+        if node.id == CONTROLLER:
+            node.server = controller.server.ControllerServer(
+                controller_config(properties)[0], outside
+            )
+        else:
+            node.server = broker.server.BrokerServer(from_properties(properties)[0], outside)
+        process = node.process
+        assert process is not None
+        task = self.loop.create_task(node.server.run(node.stop), name="server")
+        self.loop.kept.append((task, node.server))
+        task.add_done_callback(lambda done: self._ended(node, process, done))
+
+    def _ended(self, node: Node, process: Process, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        self.note(f"{node.name} has ended{'' if error is None else f': {error!r}'}")
+        if error is not None:
+            node.ended = str(error) or repr(error)
+            if not isinstance(error, (JbodlabError, OSError)):
+                self.report("S12", node.name, f"it ended by {error!r}")
+        self._gone(node, process)
+
+    def broker_epoch(self, node: Node) -> int:
+        """Return the epoch of a registration; -1 if there is none."""
+        found = self.image.cluster.brokers.get(BrokerId(node.id))
+        return -1 if found is None else found.epoch
+
+    def is_serving(self, node: Node) -> bool:
+        """Return whether the controller counts on this very process."""
+        found = self.image.cluster.brokers.get(BrokerId(node.id))
+        return node.is_up and found is not None and found.active and found.epoch > node.former_epoch
+
+    def kill(self, node: Node) -> None:
+        """End a process at once; what it wrote stays with the system."""
+        if node.process is not None:
+            self.note(f"{node.name} is killed")
+            self._gone(node, node.process)
+
+    def cut_power(self, node: Node) -> None:
+        """End a process with its machine; nobody is told, and what is not durable may be lost."""
+        process = node.process
+        self.note(f"{node.name} loses power")
+        self.network.dark.add(node.name)
+        if process is not None:
+            self.loop.kill(process)
+            self.loop.kept.append(process)
+            node.process = None
+            self.hit(node)
+            self.loop.call_later(2.0, self._power_noticed, process, context=Context())
+        for path in node.places:
+            self.disks[path].lose_power(self.options.loss)
+
+    def _power_noticed(self, process: Process) -> None:
+        self.network.process_ended(process)
+        self.rpc.process_ended(process)
+
+    def _gone(self, node: Node, process: Process) -> None:
+        if node.process is process:
+            node.process = None
+        self.hit(node)
+        self.loop.kill(process)
+        self.network.process_ended(process)
+        self.rpc.process_ended(process)
+
+    def power_on(self, node: Node) -> None:
+        self.network.dark.discard(node.name)
+
+    def ask_to_stop(self, node: Node) -> None:
+        if node.stop is not None and node.is_up:
+            self.note(f"{node.name} is asked to stop")
+            node.stop_was_asked = True
+            node.stop.set()
+
+    def run_as(self, name: str, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Run a client."""
+        context = Context()
+        context.run(PROCESS.set, Process(name))
+        task: asyncio.Task[Any] = context.run(self.loop.create_task, work)
+        self.loop.kept.append(task)
+        return task
+
+    def properties(self, node: Node) -> Mapping[str, str]:
+        options = self.options
+        is_broker = node.id != CONTROLLER
+        name = "PLAINTEXT" if is_broker else "CONTROLLER"
+        return {
+            "process.roles": "broker" if is_broker else "controller",
+            "node.id": str(node.id),
+            "controller.quorum.voters": f"{CONTROLLER}@127.0.0.1:{PORT_BASE + CONTROLLER}",
+            "controller.listener.names": "CONTROLLER",
+            "listeners": f"{name}://127.0.0.1:{node.port}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "log.dirs": ",".join(map(str, node.log_dirs or [node.metadata_dir])),
+            "metadata.log.dir": str(node.metadata_dir),
+            "auto.create.topics.enable": "false",
+            "broker.session.timeout.ms": str(options.session_timeout_ms),
+            "broker.heartbeat.interval.ms": str(options.heartbeat_ms),
+            "log.dir.failure.timeout.ms": str(options.failure_timeout_ms),
+            "replica.lag.time.max.ms": str(options.lag_ms),
+            "replica.socket.timeout.ms": "3000",
+            "replica.fetch.backoff.ms": "200",
+            "jbodlab.log.dir.probe.interval.ms": str(options.probe_ms),
+            "metadata.log.max.record.bytes.between.snapshots": str(options.snapshot_bytes),
+            "leader.imbalance.check.interval.seconds": "10",
+            "log.segment.delete.delay.ms": "2000",
+            "log.initial.task.delay.ms": "1000",
+            "log.retention.check.interval.ms": "5000",
+            "replica.high.watermark.checkpoint.interval.ms": "2000",
+            "log.flush.offset.checkpoint.interval.ms": "4000",
+            "offsets.topic.num.partitions": "2",
+            "group.initial.rebalance.delay.ms": "200",
+            "group.consumer.min.session.timeout.ms": "6000",
+            "group.consumer.session.timeout.ms": "6000",
+            "group.consumer.min.heartbeat.interval.ms": "200",
+            "group.consumer.heartbeat.interval.ms": "300",
+        }
+
+    def copies(self, node: Node) -> Iterator[tuple[Path, str, Folder]]:
+        """Yield directory, name and content of every partition folder on a broker's disks."""
+        for path in node.log_dirs:
+            for name, folder in sorted(self.disks[path].medium.root.names.items()):
+                if isinstance(folder, Folder) and name != names.METADATA_DIR_NAME:
+                    with contextlib.suppress(ValueError):
+                        names.parse_partition_dir(name)
+                        yield path, name, folder
+
+
+def directory_id(world: World, path: Path) -> DirectoryId | None:
+    """Return the id that a directory has on its disk."""
+    found = world.disks[path].medium.root.names.get(names.META_PROPERTIES_FILE)
+    if not isinstance(found, File):
+        return None
+    try:
+        return meta_properties.parse(found.data.decode()).directory_id
+    except JbodlabError:
+        return None
+
+
+def topic_id_in(folder: Folder) -> UUID | None:
+    """Return the id of the topic that a replica's folder says it is of."""
+    file = folder.names.get(names.PARTITION_METADATA_FILE)
+    text = bytes(file.data).decode(errors="replace") if isinstance(file, File) else ""
+    _, _, found = text.partition("topic_id: ")
+    try:
+        return kafka_uuid.parse(found.strip())
+    except ValueError:
+        return None
+
+
+class NotesHandler(logging.Handler):
+    """Takes the product's log lines in, and what nobody expected among them as violations."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(logging.INFO)
+        self._world = world
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        fields = [
+            f"{k}={record.__dict__[k]}" for k in ("topic", "partition") if k in record.__dict__
+        ]
+        self._world.note(f"{record.levelname} {text} {' '.join(fields)}")
+        if record.levelno >= logging.ERROR and record.exc_info and record.exc_info[1] is not None:
+            self._world.report("S12", record.name, f"{text}: {record.exc_info[1]!r}")
