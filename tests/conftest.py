@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Generator, Iterator
@@ -18,12 +19,20 @@ from tests.kafka.tools import KafkaTools
 # installed: servers, tools, the Python workers of Spark.
 os.environ["PYTHONPATH"] = str(Path(__file__).resolve().parents[1])
 
+# Thousands of tests are objects that stay: looking through them again and again for garbage took
+# half of what collecting them takes.
+gc.set_threshold(100_000, 50, 100)
+
 STARTS_PROCESSES = ("cluster", "process", "spark", "compose", "kafka", "soak")
 """Marks of the tests that may start a process; a test with none of them is marked `unit`."""
 STARTS = {"subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty", "os.exec", "os.system"}
 
 COSTLY = ("compose", "spark", "kafka", "cluster", "process")
 """In this order tests are handed out: what takes longest begins first, units fill up the end."""
+
+LONG = ("compose", "spark")
+LONG_TIMEOUT_S = 900
+"""What builds images or replays logs takes minutes where others work on the same cores."""
 
 _running_unit: str | None = None
 
@@ -45,6 +54,9 @@ def pytest_collection_modifyitems(
             config.hook.pytest_deselected(items=left_out)
             items[:] = [item for item in items if item.get_closest_marker("soak") is None]
     for item in items:
+        has_own = item.get_closest_marker("timeout") is not None
+        if not has_own and any(item.get_closest_marker(name) for name in LONG):
+            item.add_marker(pytest.mark.timeout(LONG_TIMEOUT_S))
         if item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(_group(item)))
     items.sort(key=_turn)
@@ -53,6 +65,7 @@ def pytest_collection_modifyitems(
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Refuse to go on where groups were asked for and are not made."""
+    gc.freeze()
     is_asked_for = getattr(session.config.option, "loadgroup", False)
     if is_asked_for and session.items and "@" not in session.items[0].nodeid:
         raise pytest.UsageError("this pytest-xdist makes no groups of this pytest's tests")

@@ -9,6 +9,7 @@ import pytest
 from lab.cluster import Cluster
 from lab.cluster.folders import make_folder, remove_folder
 from lab.cluster.waiting import witnesses
+from tests.cluster.group_stage import GROUP_SETTINGS
 from tests.cluster.harness import running
 from tests.cluster.scenes import Stage, Stages
 from tests.kafka.servers import SHORT_LIVED, KafkaServers
@@ -43,6 +44,12 @@ def stages() -> Iterator[Stages]:
 def stage(stages: Stages) -> Stage:
     """The stage of most scenes: three brokers with four directories each."""
     return stages.of()
+
+
+@pytest.fixture
+def group_stage(stages: Stages) -> Stage:
+    """Brokers that wait for no further member of a new group."""
+    return stages.of(settings=GROUP_SETTINGS)
 
 
 @pytest.fixture(scope="session")

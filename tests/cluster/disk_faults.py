@@ -18,6 +18,9 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+from fault_injection import kinds, operations
+from lab.cluster.faults import Fault
+from lab.cluster.layout import CONTROLLER_ID
 from tests.cluster.harness import Cluster, wait_for
 
 TOOL_KINDS = ("chmod000", "readonly", "file", "delete")
@@ -37,7 +40,7 @@ class DiskFaults:
         """Break a directory; returns it."""
         assert path not in self._undo
         if kind in TOOL_KINDS:
-            self._undo[path] = self._cluster.faults.inject(kind, path).heal
+            self._undo[path] = self._fault(kind, path).heal
             return path
         match kind:
             case "noexec" | "chmod555":
@@ -48,6 +51,12 @@ class DiskFaults:
             case _:
                 self._replace(kind, path)
         return path
+
+    def _fault(self, kind: str, path: Path) -> Fault:
+        if path == self._cluster.node(CONTROLLER_ID).metadata_dir:
+            target = operations.directory_target(str(path), None)
+            return self._cluster.faults.inject(kinds.spec(kind, {}), target)
+        return self._cluster.log_dir_at(path).fails(kind)
 
     def heal(self, path: Path) -> None:
         """Undo the fault of a directory."""

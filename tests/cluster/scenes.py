@@ -22,7 +22,7 @@ from confluent_kafka.admin import NewTopic
 from jbodlab import properties
 from jbodlab.admin_requests import revive_log_dir
 from jbodlab.error_code import ErrorCode
-from jbodlab.ids import BrokerId, DirectoryId
+from jbodlab.ids import INTERNAL_TOPICS, BrokerId, DirectoryId
 from jbodlab.protocol.revive_log_dir import ReviveLogDirResponse
 from lab.cluster.folders import make_folder, remove_folder
 from tests.cluster.disk_faults import DiskFaults
@@ -42,6 +42,8 @@ SETTINGS = {
     # Whoever had to wait for a follower's time to run out would wait longer than any test does.
     "replica.lag.time.max.ms": "600000",
     "auto.create.topics.enable": "false",
+    # Every consumer with a group id asks for its coordinator.
+    "offsets.topic.num.partitions": "5",
     "log.initial.task.delay.ms": "200",
     "log.retention.check.interval.ms": "500",
     "log.flush.offset.checkpoint.interval.ms": "1000",
@@ -281,8 +283,10 @@ class Scene:
     def tidy_up(self) -> None:
         """Heal until everything is in sync, then delete the topics."""
         self.make_whole()
-        if self._topics:
-            self.delete(*self._topics)
+        # Made by the first consumer with a group id; the next scene counts its own replicas.
+        internal = INTERNAL_TOPICS & set(self.cluster.image().topics.by_name)
+        if names := [*self._topics, *internal]:
+            self.delete(*names)
             settle(self.cluster)
         for node in self.cluster.nodes:
             assert "Traceback" not in self.said(node), f"node {node} printed a traceback"

@@ -417,7 +417,7 @@ def test_a_dead_directory_is_offline_and_its_replicas_are_named(
     path = next(path for path in cluster.broker(broker).paths if partitions_in(path, "foo"))
     dead = partitions_in(path, "foo")
     # For the rest of the cluster's life: only a restart would bring it back.
-    cluster.faults.inject("chmod000", path)
+    cluster.log_dir_at(path).fails()
     describe = ["--describe", "--topic", "foo"]
     wait_for(
         "the failure",

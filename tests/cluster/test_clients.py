@@ -208,36 +208,6 @@ def test_kafka_python_administers(stage: Stage) -> None:
         admin.close()
 
 
-def test_joining_a_group_gets_a_clear_error(stage: Stage) -> None:
-    with stage.scene() as scene:
-        cluster = scene.cluster
-        from confluent_kafka import Consumer, KafkaException
-
-        scene.create("grouped", 1, 3)
-        errors: list[str] = []
-        consumer = Consumer(
-            {
-                "bootstrap.servers": cluster.bootstrap,
-                "group.id": "g",
-                "error_cb": lambda error: errors.append(str(error)),
-                "log_level": 0,
-            }
-        )
-        consumer.subscribe(["grouped"])
-        for _ in range(20):
-            try:
-                message = consumer.poll(0.5)
-            except KafkaException as error:
-                errors.append(str(error))
-            else:
-                if message is not None and message.error() is not None:
-                    errors.append(str(message.error()))
-            if errors:
-                break
-        consumer.close()
-        assert errors
-
-
 def test_a_consumer_reads_from_the_replica_in_its_rack(stages: Stages) -> None:
     selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
     with stages.of(settings={**SETTINGS, "replica.selector.class": selector}).scene() as scene:

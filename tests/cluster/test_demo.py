@@ -59,6 +59,8 @@ def test_demo_loses_nothing_and_leaves_nothing_running(cluster_root: Path) -> No
         assert line in done.stdout
     result = json.loads(next(output.rglob("result.json")).read_text())
     assert result["lost"] == result["duplicated"] == result["out_of_order"] == 0
+    # The members of the group live on, so nobody waits for anybody.
+    assert result["rebalances"] == 0
     assert result["acknowledged"] > 0
     tables = {path.parent.parent.name for path in output.rglob("*.parquet")}
     assert {"records", "brokers", "log_dirs", "topics", "partitions", "partition_history"} <= tables
@@ -118,7 +120,7 @@ def test_up_status_fault_and_down(cluster_root: Path) -> None:
         )
         assert run("jbod-fault", "heal", "--all").returncode == 0
     finally:
-        stopped = run("jbodlab", "down")
+        stopped = run("jbodlab", "down", "--yes")
     assert stopped.returncode == 0, stopped.stdout + stopped.stderr
     assert not processes_naming(state)
     assert not mounts_below(state)

@@ -18,6 +18,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.kafka]
 SETTINGS = {
     "metadata.log.max.record.bytes.between.snapshots": "2000",
     "log.index.interval.bytes": "100",
+    "log.cleaner.backoff.ms": "200",
 }
 SUFFIXES = (".log", ".checkpoint", ".index", ".timeindex", ".snapshot", ".txnindex")
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -43,14 +44,51 @@ def produce(cluster: Cluster, topic: str) -> None:
                 assert producer.flush(30) == 0
 
 
+def compacted(cluster: Cluster, topic: str) -> None:
+    """Write batches with each codec that lose some of their records, and wait until they have."""
+    for codec in CODECS:
+        producer = Producer(
+            {
+                "bootstrap.servers": cluster.bootstrap,
+                "compression.type": codec,
+                "enable.idempotence": codec in ("none", "zstd"),
+                "linger.ms": 100,
+                "batch.size": 8_000,
+                "log_level": 0,
+            }
+        )
+        for number in range(200):
+            value = None if number % 40 == 7 else f"{codec} {number} ".encode() * 8
+            producer.produce(topic, value, key=f"{codec} {number % 70}", headers={"h": b"1"})
+        assert producer.flush(30) == 0
+
+    def is_cleaned() -> bool:
+        folders = [
+            cluster.broker(broker).log_dir_of(topic, 0).path / f"{topic}-0"
+            for broker in cluster.broker_ids
+        ]
+        return all((folder / ("0" * 20 + ".log.deleted")).exists() for folder in folders)
+
+    wait_for("all replicas are compacted", is_cleaned)
+
+
 def test_every_file_of_a_cluster_is_printed_as_by_kafkas_tool(
     cluster_root: Path, kafka_tools: KafkaTools, tmp_path: Path
 ) -> None:
     with running(cluster_root, settings=SETTINGS) as cluster:
         cluster.create_topic("plain", 2, 3, internal_segment_bytes="16384")
         cluster.create_topic("stamped", 2, 3, message_timestamp_type="LogAppendTime")
+        cluster.create_topic(
+            "compacted",
+            1,
+            3,
+            cleanup_policy="compact",
+            internal_segment_bytes="16384",
+            min_cleanable_dirty_ratio="0.01",
+        )
         for topic in ("plain", "stamped"):
             produce(cluster, topic)
+        compacted(cluster, "compacted")
         metadata = cluster.node(CONTROLLER_ID).metadata_dir / "__cluster_metadata-0"
         wait_for("a snapshot", lambda: latest_snapshot(metadata))
         for node in [*cluster.broker_ids, CONTROLLER_ID]:
@@ -64,7 +102,7 @@ def test_every_file_of_a_cluster_is_printed_as_by_kafkas_tool(
         ([p for p in found if "__cluster_metadata-0" in p.parts], ["--cluster-metadata-decoder"]),
         ([p for p in found if p.name == "bootstrap.checkpoint"], ["--cluster-metadata-decoder"]),
         (
-            [p for p in found if p.parent.name.startswith(("plain", "stamped"))],
+            [p for p in found if p.parent.name.startswith(("plain", "stamped", "compacted"))],
             ["--print-data-log"],
         ),
     ):

@@ -221,6 +221,8 @@ def test_a_directory_that_is_full_at_the_start_gets_no_new_replicas(stages: Stag
         cluster = scene.cluster
         old = scene.topic_at([[1]])
         full = cluster.broker(1).log_dir_of(old, 0).path
+        # What a scene before has deleted would make room in the middle of this one.
+        wait_for("the removal of what is deleted", lambda: not list(full.glob("*-delete")))
         assert cluster.node(1).stop() == 0
         fillable(cluster, full).fill(LEFT_BYTES)
 

@@ -178,11 +178,12 @@ def test_features_are_described_and_only_possible_levels_are_set(
     rows = {line.split()[1]: line.split()[3:8:2] for line in tool(FEATURES, "describe")}
     assert set(rows) == set(SUPPORTED)
     assert rows["metadata.version"] == ["3.3-IV3", "4.3-IV0", "4.3-IV0"]
-    assert rows["group.version"] == ["0", "0", "0"]
+    assert rows["group.version"] == ["0", "1", "1"]
+    assert rows["share.version"] == ["0", "0", "0"]
 
     tool(FEATURES, "upgrade", "--feature", "metadata.version=30")
     for asked, reason in (
-        (("upgrade", "--feature", "group.version=1"), "does not support this feature"),
+        (("upgrade", "--feature", "share.version=1"), "does not support this feature"),
         (("downgrade", "--metadata", "3.6-IV0"), "Refusing to perform the requested downgrade"),
     ):
         done = kafka_tools.run(FEATURES, "--bootstrap-server", cluster.bootstrap, *asked)

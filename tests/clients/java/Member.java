@@ -1,0 +1,105 @@
+import java.time.Duration;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Scanner;
+import java.util.stream.Collectors;
+import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.serialization.StringDeserializer;
+
+/** A member of a consumer group: Kafka's own client, with either protocol. */
+public final class Member implements ConsumerRebalanceListener {
+    private static final Duration POLL = Duration.ofMillis(200);
+
+    private static volatile boolean leaves = false;
+
+    private final KafkaConsumer<String, String> consumer;
+
+    private Member(KafkaConsumer<String, String> consumer) {
+        this.consumer = consumer;
+    }
+
+    public static void main(String[] arguments) {
+        String mode = arguments[3];
+        Map<String, Object> config = new HashMap<>();
+        config.put("bootstrap.servers", arguments[0]);
+        config.put("group.id", arguments[2]);
+        config.put("group.protocol", mode);
+        config.put("auto.offset.reset", "earliest");
+        config.put("enable.auto.commit", "false");
+        if (mode.equals("classic")) {
+            config.put("session.timeout.ms", "45000");
+            config.put("heartbeat.interval.ms", "500");
+        }
+        Thread commands = new Thread(Member::listen);
+        commands.setDaemon(true);
+        commands.start();
+        StringDeserializer text = new StringDeserializer();
+        try (KafkaConsumer<String, String> consumer = new KafkaConsumer<>(config, text, text)) {
+            Member member = new Member(consumer);
+            consumer.subscribe(List.of(arguments[1]), member);
+            // What poll() throws ends this program, as it ends most.
+            while (!leaves) {
+                member.consume();
+            }
+        }
+    }
+
+    private static void listen() {
+        Scanner commands = new Scanner(System.in);
+        while (commands.hasNextLine() && !commands.nextLine().equals("leave")) {
+            continue;
+        }
+        leaves = true;
+    }
+
+    private void consume() {
+        Map<TopicPartition, OffsetAndMetadata> polled = new HashMap<>();
+        for (ConsumerRecord<String, String> record : consumer.poll(POLL)) {
+            say("record", "\"partition\":%d,\"offset\":%d,\"value\":\"%s\"",
+                record.partition(), record.offset(), record.value());
+            polled.put(
+                new TopicPartition(record.topic(), record.partition()),
+                new OffsetAndMetadata(record.offset() + 1));
+        }
+        if (polled.isEmpty()) {
+            return;
+        }
+        try {
+            consumer.commitSync(polled);
+            say("committed", "\"offsets\":{%s}", polled.entrySet().stream()
+                .map(each -> "\"%d\":%d".formatted(
+                    each.getKey().partition(), each.getValue().offset()))
+                .collect(Collectors.joining(",")));
+        } catch (KafkaException error) {
+            say("error", "\"message\":\"%s\"", error.toString().replaceAll("[\"\\\\\\p{Cntrl}]", " "));
+        }
+    }
+
+    @Override
+    public void onPartitionsAssigned(Collection<TopicPartition> added) {
+        sayAssigned(List.of());
+    }
+
+    @Override
+    public void onPartitionsRevoked(Collection<TopicPartition> revoked) {
+        sayAssigned(revoked);
+    }
+
+    private void sayAssigned(Collection<TopicPartition> without) {
+        say("assigned", "\"partitions\":[%s]", consumer.assignment().stream()
+            .filter(each -> !without.contains(each))
+            .map(each -> String.valueOf(each.partition()))
+            .collect(Collectors.joining(",")));
+    }
+
+    private static void say(String event, String format, Object... values) {
+        System.out.println("{\"event\":\"%s\",%s}".formatted(event, format.formatted(values)));
+    }
+}

@@ -1,0 +1,154 @@
+"""One program for each client library: a member of a consumer group, built once for this user.
+
+A program is called with bootstrap servers, topic, group and `classic` or `consumer`, the protocol.
+It consumes the topic from the beginning, commits what it has consumed again and again, and prints
+
+    {"event": "assigned", "partitions": [0, 2]}                      all that it has from now on
+    {"event": "record", "partition": 0, "offset": 7, "value": "x"}
+    {"event": "committed", "offsets": {"0": 8}}                      what was acknowledged
+    {"event": "error", "message": "..."}                             what it tries again
+
+one event a line. It leaves its group at the line `leave` on its standard input, or at the end of
+that, and ends with code 0. What its library takes for fatal ends it with another code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.cluster.kafka_jars import require, run
+from tests.kafka.jars import CACHE, LINE_3, RELEASE, NoKafkaError, fetched, once
+from tests.kafka.tools import OPTIONS
+
+FOLDER = Path(__file__).parent
+FETCH_DEADLINE_S = 300
+BUILD_DEADLINE_S = 600
+
+
+class BuildError(AssertionError):
+    """A program does not compile though its library is there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """How one library's member is built and called.
+
+    In the commands `{built}` is the folder in which it is built, `{jars}` that of the release.
+
+    Attributes:
+        sources: Folder of its sources, beside this module.
+        tools: Programs without which it can neither be built nor run.
+        fetch: Asks a registry for the library; where that fails there is nothing to test.
+        build: Has to succeed then; empty where nothing is compiled.
+        run: What is called, with the arguments of every program after it.
+        release: Of Apache Kafka, whose own client this is.
+        protocol: Of the group: `classic` or `consumer`.
+    """
+
+    sources: str
+    tools: tuple[str, ...]
+    fetch: tuple[str, ...] = ()
+    build: tuple[str, ...] = ()
+    run: tuple[str, ...]
+    release: str | None = None
+    protocol: str = "classic"
+
+    def command(self, cache: Path = CACHE) -> list[str]:
+        """Return what runs it, without its arguments; it is built where it is not there.
+
+        Raises:
+            NoKafkaError: a tool or the library is not to be had here, with the reason.
+            BuildError: it does not compile.
+        """
+        for tool in self.tools:
+            require(tool)
+        jars = None if self.release is None else fetched(self.release, cache)
+        built = once(cache, self._folder(), lambda folder: self._make(folder, jars))
+        return _filled(self.run, built, jars)
+
+    def _folder(self) -> str:
+        """Name its folder in the cache after all that goes into it."""
+        digest = hashlib.sha256(repr((self.fetch, self.build, self.release)).encode())
+        for path in sorted((FOLDER / self.sources).rglob("*")):
+            if path.is_file():
+                digest.update(path.read_bytes())
+        return f"member-{self.sources}-{digest.hexdigest()[:16]}"
+
+    def _make(self, folder: Path, jars: Path | None) -> None:
+        shutil.copytree(FOLDER / self.sources, folder, dirs_exist_ok=True)
+        if self.fetch:
+            what = f"the libraries of {self.sources} cannot be fetched"
+            run(what, *_filled(self.fetch, folder, jars), deadline_s=FETCH_DEADLINE_S)
+        if self.build:
+            what = f"{self.sources} does not compile"
+            try:
+                run(what, *_filled(self.build, folder, jars), deadline_s=BUILD_DEADLINE_S)
+            except NoKafkaError as error:
+                raise BuildError(str(error)) from error
+
+
+def _filled(words: Sequence[str], built: Path, jars: Path | None) -> list[str]:
+    return [word.format(built=built, jars=jars) for word in words]
+
+
+def _java(release: str, protocol: str) -> Program:
+    class_path = "{built}:{jars}/*"
+    return Program(
+        sources="java",
+        tools=("java", "javac"),
+        build=(
+            *("javac", "-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC", "-proc:none", "-Werror"),
+            *("-encoding", "UTF-8", "-cp", class_path, "-d", "{built}", "{built}/Member.java"),
+        ),
+        run=("java", *OPTIONS, "-cp", class_path, "Member"),
+        release=release,
+        protocol=protocol,
+    )
+
+
+def _go(package: str, protocol: str = "classic") -> Program:
+    # What `go list` has seen is in the cache of modules: only this program's, not all of go.mod.
+    return Program(
+        sources="go",
+        tools=("go",),
+        fetch=("go", "-C", "{built}", "list", "-buildvcs=false", "-deps", f"./{package}"),
+        build=("go", "-C", "{built}", "build", "-buildvcs=false", "-o", "bin/", f"./{package}"),
+        run=(f"{{built}}/bin/{package}",),
+        protocol=protocol,
+    )
+
+
+def _rust(protocol: str) -> Program:
+    manifest = ("--manifest-path", "{built}/Cargo.toml")
+    return Program(
+        sources="rust",
+        tools=("cargo", "cc", "make"),
+        fetch=("cargo", "fetch", "--quiet", *manifest),
+        build=("cargo", "build", "--quiet", "--offline", *manifest),
+        run=("{built}/target/debug/member",),
+        protocol=protocol,
+    )
+
+
+PROGRAMS = {
+    "java": _java(RELEASE, "classic"),
+    "java-848": _java(RELEASE, "consumer"),
+    "java-3": _java(LINE_3, "classic"),
+    "franz-go": _go("franz"),
+    "franz-go-848": _go("franz", "consumer"),
+    "sarama": _go("sarama"),
+    "kafka-go": _go("kafkago"),
+    "kafkajs": Program(
+        sources="node",
+        tools=("node", "npm"),
+        fetch=("npm", "--prefix", "{built}", "ci", "--ignore-scripts", "--no-audit", "--no-fund"),
+        run=("node", "{built}/member.js"),
+    ),
+    "rdkafka": _rust("classic"),
+    "rdkafka-848": _rust("consumer"),
+}
+"""By the name of the library, and of the protocol if it is that of KIP-848."""

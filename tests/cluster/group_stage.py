@@ -1,0 +1,48 @@
+"""Clusters for consumer groups, and what an administrator is told of a group there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from jbodlab.group_records.partitions import coordinator_partition
+from jbodlab.ids import GROUP_METADATA_TOPIC
+from tests.cluster.harness import Cluster
+from tests.cluster.scenes import SETTINGS, Scene
+
+COORDINATORS = 10
+GROUP_SETTINGS = {
+    **SETTINGS,
+    "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.heartbeat.interval.ms": "500",
+    "group.consumer.min.heartbeat.interval.ms": "500",
+    "offsets.topic.num.partitions": str(COORDINATORS),
+}
+GOES_ON_S = 30.0
+"""Within which a group goes on; shorter than the session timeout of its members."""
+
+
+def coordinator(scene: Scene, group: str) -> tuple[int, Path]:
+    """The coordinator of a group and the directory in which it has it."""
+    index = coordinator_partition(group, COORDINATORS)
+    leader = scene.cluster.leaders(GROUP_METADATA_TOPIC)[index]
+    return leader, scene.cluster.broker(leader).log_dir_of(GROUP_METADATA_TOPIC, index).path
+
+
+def committed(cluster: Cluster, group: str, topic: str) -> dict[int, int]:
+    """The committed offsets of a group, as an administrator is told."""
+    # A client for each question: librdkafka remembers coordinators, also those whose brokers it
+    # has given up since, and then waits for them in vain.
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+    partitions = [TopicPartition(topic, index) for index in cluster.partitions(topic)]
+    asked = [ConsumerGroupTopicPartitions(group, partitions)]
+    (future,) = admin.list_consumer_group_offsets(asked).values()
+    return {each.partition: each.offset for each in future.result(30).topic_partitions}
+
+
+def state_of(cluster: Cluster, group: str) -> str:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+    future = admin.describe_consumer_groups([group])[group]
+    return str(future.result(30).state.name)

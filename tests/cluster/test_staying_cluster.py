@@ -1,0 +1,185 @@
+"""The commands on a cluster that stays: broken, noticed, healed, stopped, started, ended."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fault_injection import notify
+from fault_injection.journal import read_faults
+from jbodlab import lab_state
+from lab.cluster import Cluster, leftovers, processes, wait_for
+from lab.cluster.folders import make_folder, remove_folder
+from lab.cluster.noticing import offline, revive
+
+pytestmark = pytest.mark.cluster
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+class Staying:
+    """A cluster of two brokers with two directories each, by its commands alone."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self.state_dir = state_dir
+        self.environment = {
+            **os.environ,
+            "JBODLAB_STATE_DIR": str(state_dir),
+            "PYTHONPATH": str(REPOSITORY),
+        }
+
+    def run(self, *words: str, module: str = "lab") -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", module, *words],
+            env=self.environment,
+            cwd=self.state_dir,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    def told(self, *words: str) -> Any:
+        """Run a command that must succeed; returns its JSON."""
+        done = self.run(*words, "--json")
+        assert done.returncode == 0, done.stdout + done.stderr
+        return json.loads(done.stdout)
+
+    @property
+    def journal(self) -> Path:
+        return lab_state.journal_file(self.state_dir)
+
+
+@pytest.fixture(scope="module")
+def staying() -> Iterator[Staying]:
+    root = make_folder()
+    cluster = Staying(root)
+    try:
+        told = cluster.told("up", "--brokers", "2", "--disks", "2", "--kind", "folder")
+        assert len(told["nodes"]) == 3
+        yield cluster
+        refused = cluster.run("down")
+        assert refused.returncode == 1
+        assert "bytes of records would be deleted; say --yes" in refused.stderr
+        ended = cluster.run("down", "--yes")
+        assert ended.stdout == "cluster default ended and removed\n"
+        assert leftovers.of(root / "clusters" / "default") == []
+    finally:
+        cluster.run("down", "--yes")
+        remove_folder(root)
+
+
+def test_inject_waits_until_the_broker_has_noticed_and_heal_brings_the_directory_back(
+    staying: Staying,
+) -> None:
+    injected = staying.told("inject", "eio", "broker-1/2")
+    status = staying.told("status")
+    healed = staying.told("heal")
+    revived = staying.told("heal", "--revive")
+
+    assert injected["noticed"]["what"].startswith("the directory is OFFLINE")
+    assert injected["broken"]["count"] > 0
+    (fault,) = status["open_faults"]
+    assert (fault["kind"], fault["id"]) == ("eio", injected["id"])
+    directory = status["nodes"][1]["log_dirs"][1]
+    assert (directory["state"], "Input/output error" in directory["cause"]) == ("OFFLINE", True)
+    assert status["metadata_log"]["last_offset"] > 0
+    assert "jbodlab heal --revive" in healed["to_do"][0]
+    assert (revived["revived"], revived["to_do"]) == (["broker-1/2"], [])
+
+
+def test_a_broker_that_ended_is_started_again(staying: Staying) -> None:
+    stopped = staying.told("stop", "broker-2")
+    listed = staying.told("list")
+    started = staying.told("start")
+
+    assert stopped == {"broker-2": "ended"}
+    assert (listed[0]["running"], listed[0]["nodes"]) == (2, 3)
+    assert started["broker-2"].startswith("started, pid ")
+    assert staying.told("status")["healthy"]
+
+
+def test_a_fault_of_a_process_heals_by_itself_after_its_length(staying: Staying) -> None:
+    staying.told("inject", "kill", "broker-2", "--for", "1s", "--no-wait")
+
+    wait_for("the end of the fault", lambda: not read_faults(staying.journal))
+    wait_for("a healthy cluster", lambda: staying.run("status").returncode == 0)
+
+
+def test_tools_find_the_only_cluster_that_runs(staying: Staying) -> None:
+    listed = staying.run("--describe", module="admin_tool.log_dirs")
+
+    assert listed.returncode == 0, listed.stderr
+
+
+def test_a_broker_that_does_not_start_with_a_twin_is_told_of(staying: Staying) -> None:
+    injected = staying.told("inject", "twin", "broker-2/1", "--with", "2")
+    healed = staying.told("heal")
+
+    assert injected["noticed"]["what"].startswith("does not start (")
+    assert healed["to_do"] == []
+
+
+def test_a_program_is_run_while_a_disk_breaks(staying: Staying) -> None:
+    done = staying.run(
+        "run", "--fail", "broker-1/1", "--after", "1s", "--json", "--",
+        sys.executable, "-c", "import sys, time; time.sleep(4); sys.exit(3)", "{bootstrap}",
+    )  # fmt: skip
+
+    assert done.returncode == 3, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["exit_code"], found["lost"], found["duplicated"]) == (3, 0, 0)
+    assert found["gap_ms"] > 0
+    staying.told("heal", "--revive")
+
+
+def test_interrupted_it_heals_first_and_ends_what_it_started(staying: Staying) -> None:
+    command = [sys.executable, "-m", "lab", "run", "--fail", "broker-1/1", "--after", "0s", "--"]
+    running = subprocess.Popen(
+        [*command, "sleep", "600"],
+        env=staying.environment,
+        cwd=staying.state_dir,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        wait_for(
+            "a fault that bites",
+            lambda: [one for one in read_faults(staying.journal) if one.state == "proved"],
+        )
+        running.send_signal(signal.SIGINT)
+        assert running.wait(60) == 130
+    finally:
+        running.kill()
+        running.wait(60)
+
+    assert read_faults(staying.journal) == []
+    assert [
+        one.pid
+        for one in processes.below(staying.state_dir)
+        if "sleep" in Path(f"/proc/{one.pid}/cmdline").read_text()
+    ] == []
+    staying.told("heal", "--revive")
+
+
+def test_a_broker_under_a_supervisor_notices_what_its_calls_meet(cluster_root: Path) -> None:
+    if notify.refusal():
+        pytest.skip(notify.refusal())
+    with contextlib.closing(Cluster.plan(cluster_root, brokers=1, log_dirs=2)) as cluster:
+        broker = cluster.make().broker(1)
+        broker.supervise()
+        cluster.start()
+        with broker.log_dir(1).fails("eio", calls="create") as fault:
+            wait_for("a directory that is offline", lambda: offline([broker]))
+            assert (fault.mechanism, fault.broken.count > 0) == ("notify", True)
+        assert revive(broker, str(broker.log_dir(1).path)) == ""

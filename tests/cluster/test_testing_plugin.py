@@ -1,0 +1,141 @@
+"""The fixtures in a foreign project: tests that break disks, and a pytest that is killed."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lab.cluster import processes, wait_for
+from lab.cluster.folders import make_folder, remove_folder
+
+pytestmark = pytest.mark.cluster
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLE = ROOT / "examples" / "orders"
+PYTEST = (sys.executable, "-m", "pytest", "-p", "jbodlab.testing.plugin", "-q")
+SHARED = """
+import asyncio
+
+import pytest
+
+pytestmark = pytest.mark.jbod(brokers=2, disks=2)
+
+
+def test_one_leaves_its_cluster_broken(jbod_cluster):
+    jbod_cluster.new_topic(replicas=2, name="left")
+    jbod_cluster.leader_log_dir("left").fails("permission").wait_detected()
+    jbod_cluster.broker(2).kill()
+    jbod_cluster.first = True
+
+
+def test_the_next_has_the_same_one_and_it_is_whole(jbod_cluster):
+    assert jbod_cluster.first
+    states = [log_dir.state for broker in jbod_cluster.brokers for log_dir in broker.log_dirs]
+    assert states == ["online"] * 4
+    assert jbod_cluster.inner.partitions("left") == {}
+
+
+def test_a_loop_may_await_it(jbod_cluster_async):
+    async def body():
+        topic = await jbod_cluster_async.new_topic(replicas=2)
+        log_dir = await (await jbod_cluster_async.leader(topic)).log_dir_of(topic)
+        async with await log_dir.fails("permission") as fault:
+            await fault.wait_detected()
+            await jbod_cluster_async.wait_leaders(topic)
+        assert await log_dir.state() == "online"
+
+    asyncio.run(body())
+
+
+def test_one_that_fails_says_what_was_done_to_the_cluster(jbod_cluster):
+    with jbod_cluster.broker(1).log_dir(1).fails("permission"):
+        raise AssertionError("on purpose")
+"""
+WAITS = """
+import pathlib, signal
+
+
+def test_it_waits(jbod_cluster_own):
+    jbod_cluster_own.broker(1).log_dir(1).fails("permission")
+    note = pathlib.Path("work_dir.new")
+    note.write_text(str(jbod_cluster_own.work_dir))
+    note.rename("work_dir")
+    signal.pause()
+"""
+
+
+@pytest.fixture
+def project() -> Iterator[Path]:
+    """An empty folder of somebody else."""
+    folder = make_folder()
+    yield folder
+    remove_folder(folder)
+
+
+def environment() -> dict[str, str]:
+    found = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST")}
+    return {**found, "PYTHONPATH": os.pathsep.join([str(ROOT), str(EXAMPLE)])}
+
+
+def test_a_cluster_is_shared_healed_and_shown_where_a_test_fails(project: Path) -> None:
+    (project / "test_shared.py").write_text(SHARED)
+
+    done = subprocess.run(
+        [*PYTEST, "-p", "no:cacheprovider"],
+        cwd=project,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=False,
+    )
+
+    assert "1 failed, 3 passed" in done.stdout, done.stdout + done.stderr
+    assert "jbodlab cluster" in done.stdout
+    work_dir = re.search(r"files: (\S+)", done.stdout)
+    assert work_dir
+    assert '"kind": "permission"' in done.stdout
+    assert not Path(work_dir[1]).exists()
+    assert processes.of_cluster(Path(work_dir[1])) == []
+
+
+def test_a_pytest_that_is_killed_leaves_nothing(project: Path) -> None:
+    (project / "test_waits.py").write_text(WAITS)
+    note = project / "work_dir"
+    child = subprocess.Popen(
+        PYTEST, cwd=project, env=environment(), stdout=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        wait_for("a cluster with a fault", lambda: note.exists() or child.poll() is not None, 60)
+        folder = Path(note.read_text()).parent
+        assert folder.exists()
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+
+        wait_for("nothing left", lambda: not folder.exists(), 30)
+
+        assert processes.below(folder) == []
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_the_example_project_passes(project: Path) -> None:
+    done = subprocess.run(
+        [*PYTEST, "-p", "no:cacheprovider", "-c", str(EXAMPLE / "pyproject.toml"), str(EXAMPLE)],
+        cwd=project,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=False,
+    )
+
+    assert "3 passed" in done.stdout, done.stdout + done.stderr
