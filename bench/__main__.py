@@ -17,6 +17,7 @@ from typing import Any
 
 from bench import measure
 from bench.batch_checks import measure_batch_checks
+from bench.cleaner import cleaning
 from bench.decode import measure_decode
 from bench.measure import MAKE
 from bench.moves import moves
@@ -38,7 +39,11 @@ SYNC_MS = 5.0
 """Of disks under many partitions."""
 SYNC_DELAYS_MS = (10.0, 40.0)
 SLOW_PARTITIONS = 300
-PARTS = ("start", "failover", "throughput", "slow disks", "partitions", "moves", "decode", "checks")
+PARTS = (
+    *("start", "failover", "throughput", "slow disks", "partitions", "cleaner"),
+    *("moves", "decode", "checks"),
+)
+CLEANED_VALUE_BYTES = (100, 1_000)
 
 Row = tuple[str, str]
 
@@ -86,6 +91,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--megabytes", type=int, default=500, help="of messages per throughput")
     parser.add_argument("--partitions", type=int, default=3000, help="of the large cluster")
     parser.add_argument("--move-megabytes", type=int, default=1000, help="of a replica that moves")
+    parser.add_argument("--clean-megabytes", type=int, default=300, help="of a log to compact")
     parser.add_argument("--records", type=int, default=1_000_000, help="of the metadata log")
     parser.add_argument(
         "--kafka",
@@ -122,6 +128,11 @@ def measure_all(
         ]
     if arguments.only in (None, "partitions"):
         found["partitions"] = measure_partitions(name, make, arguments.partitions, rows)
+    if arguments.only in (None, "cleaner"):
+        found["cleaner"] = [
+            measure_cleaner(name, make, arguments.clean_megabytes, size, rows)
+            for size in CLEANED_VALUE_BYTES
+        ]
     return found
 
 
@@ -164,6 +175,20 @@ def measure_partitions(name: str, make: MAKE, partitions: int, rows: list[Row]) 
     rows.append((f"{label}, chmod 000 to the last new leader, ms", leaders))
     rows.append((f"{label}, chmod 000 to the last written again, ms", f"{one.last_written_ms:.0f}"))
     rows.append((f"{label}, longest gap of one of them, ms", f"{one.longest_gap_ms:.0f}"))
+    return asdict(one)
+
+
+def measure_cleaner(
+    name: str, make: MAKE, megabytes: int, value_bytes: int, rows: list[Row]
+) -> dict[str, Any]:
+    """Compact one log."""
+    one = cleaning(make, megabytes, value_bytes)
+    label = f"{name}: compaction of {one.size_mb:.0f} MB, values of {value_bytes} bytes"
+    rows.append((f"{label}, MB/s", f"{one.mb_s:.1f}"))
+    quiet = f"p50 {one.quiet_p50_ms:.1f}  p99 {one.quiet_p99_ms:.1f}"
+    busy = f"p50 {one.cleaning_p50_ms:.1f}  p99 {one.cleaning_p99_ms:.1f}"
+    rows.append((f"{label}, other partitions' acks before, ms", quiet))
+    rows.append((f"{label}, other partitions' acks meanwhile, ms", busy))
     return asdict(one)
 
 

@@ -89,7 +89,7 @@ def failover(make: MAKE, kind: str, *, leader_side: bool) -> Failover:
             victim = leader if leader_side else next(b for b in cluster.broker_ids if b != leader)
             directory = cluster.broker(victim).log_dir_of("load", 0).path
             begin = time.monotonic()
-            cluster.faults.inject(kind, directory)
+            cluster.log_dir_at(directory).fails(kind)
             injected = time.monotonic()
             moved = wait_for(
                 "the replica out of its role",

@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 from analytics.errors import ReplayInputError
 from analytics.job.class_archive import archive_options
 from analytics.source.data_source import KraftMetadataSource
+from jbodlab.program_names import ROOT
 
 SMALL_LOG_BYTES = 16 << 20
 """Up to this size the start counts: the JVM compiles quickly, not well."""
@@ -62,8 +63,7 @@ def start_session(
     """
     require_java()
     require_user_name()
-    root = str(Path(__file__).resolve().parents[2])
-    python_path = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    python_path = [str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(python_path))
     builder = SparkSession.builder.appName("jbod-replay")
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # not under spark-submit
