@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cluster.group_members import CLIENTS, Librdkafka, Member, Working, seen_by
+from tests.cluster.group_members import CLIENTS, Members, seen_by
 from tests.cluster.group_stage import GOES_ON_S, committed, coordinator, state_of
 from tests.cluster.harness import Load, wait_for
 from tests.cluster.scenes import Stage
@@ -20,14 +20,13 @@ NO_OFFSET = -1001
 def test_two_members_share_a_topic_and_one_takes_over_what_the_other_leaves(
     client: str, group_stage: Stage
 ) -> None:
-    with group_stage.scene() as scene:
+    with group_stage.scene() as scene, Members() as clients:
         ledger = scene.topic(PARTITIONS, records=0)
         ledger.produce(80)
         group = f"of {client}"
-        new = CLIENTS[client]
-        where = (scene.cluster.bootstrap, ledger.topic, group)
-        first, second = new(*where), new(*where)
-        members: list[Member] = [first, second]
+        where = (client, scene.cluster.bootstrap, ledger.topic, group)
+        first, second = clients.join(*where), clients.join(*where)
+        members = [first, second]
         seen: set[tuple[int, int]] = set()
 
         def poll() -> list[int]:
@@ -35,7 +34,7 @@ def test_two_members_share_a_topic_and_one_takes_over_what_the_other_leaves(
                 seen.update(member.poll())
             return [len(member.assigned()) for member in members]
 
-        wait_for("each has its half", lambda: poll() == [2, 2], GOES_ON_S)
+        wait_for("each has its half", lambda: poll() == [2, 2], GOES_ON_S, last_seen=poll)
         wait_for("all was consumed", lambda: poll() and len(seen) == 80, GOES_ON_S)
         assert first.assigned().isdisjoint(second.assigned())
         for member in members:
@@ -44,12 +43,12 @@ def test_two_members_share_a_topic_and_one_takes_over_what_the_other_leaves(
         assert state_of(scene.cluster, group) == "STABLE"
 
         members.remove(second)
-        second.close()
+        clients.leave(second)
         wait_for("the other has all", lambda: poll() == [PARTITIONS], GOES_ON_S)
         ledger.produce(20)
         wait_for("it goes on", lambda: poll() and len(seen) == 100, GOES_ON_S)
         first.commit()
-        first.close()
+        clients.leave(first)
 
         wait_for("nobody is left", lambda: state_of(scene.cluster, group) == "EMPTY")
         assert sum(committed(scene.cluster, group, ledger.topic).values()) == 100
@@ -58,21 +57,22 @@ def test_two_members_share_a_topic_and_one_takes_over_what_the_other_leaves(
 
 
 def test_committed_offsets_survive_a_restart_of_all_brokers(group_stage: Stage) -> None:
-    with group_stage.scene() as scene:
+    with group_stage.scene() as scene, Members() as clients:
         ledger = scene.topic(PARTITIONS, records=0)
         ledger.produce(40)
         groups = {client: f"before the restart, {client}" for client in CLIENTS}
         before = {}
         for client, group in groups.items():
-            member = CLIENTS[client](scene.cluster.bootstrap, ledger.topic, group)
+            member = clients.join(client, scene.cluster.bootstrap, ledger.topic, group)
             seen: set[tuple[int, int]] = set()
             wait_for(
-                "all was consumed",
+                f"all was consumed by {client}",
                 lambda member=member, seen=seen: seen.update(member.poll()) or len(seen) == 40,
                 GOES_ON_S,
+                last_seen=lambda member=member, seen=seen: (member.assigned(), sorted(seen)),
             )
             member.commit()
-            member.close()
+            clients.leave(member)
             before[group] = committed(scene.cluster, group, ledger.topic)
             assert sum(before[group].values()) == 40
 
@@ -87,13 +87,11 @@ def test_committed_offsets_survive_a_restart_of_all_brokers(group_stage: Stage) 
 def test_group_goes_on_when_directories_of_its_coordinator_and_of_its_topic_die(
     protocol: str, group_stage: Stage
 ) -> None:
-    with group_stage.scene() as scene:
+    with group_stage.scene() as scene, Members() as clients:
         cluster = scene.cluster
         ledger = scene.topic(PARTITIONS, records=0, min_insync_replicas="2")
         group = f"under load, {protocol}"
-        members = [
-            Working(Librdkafka(cluster.bootstrap, ledger.topic, group, protocol)) for _ in range(3)
-        ]
+        members = [clients.work(cluster.bootstrap, ledger.topic, group, protocol) for _ in range(3)]
 
         def consumed() -> int:
             return sum(map(len, seen_by(members).values()))
