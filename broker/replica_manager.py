@@ -259,10 +259,7 @@ class ReplicaManager:
         """Describe every configured directory, with all replicas or those asked for."""
         return self._loop.create_task(
             describe_log_dirs(
-                self._log_dirs,
-                list(self.registry.online_replicas()),
-                list(self.moves.moves()),
-                topics,
+                self._log_dirs, self.registry.online_replicas, self.moves.moves, topics
             )
         )
 
