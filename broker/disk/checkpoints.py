@@ -1,6 +1,7 @@
 """Writes the checkpoint files of every directory: high watermarks, recovery points and others.
 
-All of a directory's files are written by its upkeep, and only when their content changed. A closed
+All of a directory's files are written in one queue, in which nothing else stands, and only when
+their content changed. A closed
 segment that is not on the disk yet is synced before its recovery point is written, so that an
 unclean restart has to read no more than the last minutes.
 
@@ -161,7 +162,7 @@ class CheckpointWriter:
         answer.add_done_callback(_drop_error)
         pending[name] = answer
         # Everything queued before it is done first; only then is looked at what is to be written.
-        turn = log_dir.upkeep(_nothing)
+        turn = log_dir.checkpoint(_nothing)
         turn.add_done_callback(partial(self._turn_came, log_dir, name, answer))
         return asyncio.shield(answer)
 
@@ -182,8 +183,8 @@ class CheckpointWriter:
             answer.set_result(None)
             return
         written[name] = offsets
-        write = partial(write_offsets, log_dir.upkeep_fs, log_dir.path / name, offsets)
-        done = log_dir.upkeep(write)
+        write = partial(write_offsets, log_dir.checkpoint_fs, log_dir.path / name, offsets)
+        done = log_dir.checkpoint(write)
         done.add_done_callback(partial(self._forget_if_failed, written, name))
         done.add_done_callback(partial(_settle, answer))
 
@@ -226,7 +227,7 @@ def _settle(answer: asyncio.Future[None], done: asyncio.Future[None]) -> None:
 
 
 def _nothing() -> None:
-    """Find out when the upkeep gets to it."""
+    """Find out when its turn has come."""
 
 
 def recovery_points(logs: Logs) -> Offsets:
