@@ -316,7 +316,7 @@ class ReplicaManager:
     def _expire_producers(self) -> None:
         now_ms, expiration_ms = self._clock.wall_ms(), self._topics.producer_id_expiration_ms
         for _, log in self.registry.online_replicas():
-            log.expire_producers(now_ms, expiration_ms)
+            log.producers.expire(now_ms, expiration_ms)
 
     def _every(self, seconds: float, function: Callable[[], None]) -> None:
         position = len(self._timers)

@@ -28,7 +28,7 @@ from broker.disk.periodic import PeriodicTask
 from broker.disk.replica_files import ReplicaLostError
 from jbodlab.errors import KafkaError, LogDirError
 from jbodlab.ids import TopicPartition
-from jbodlab.log import names
+from jbodlab.log import checkpointed, names
 from jbodlab.log.checkpoints import write_offsets
 
 Offsets = Mapping[TopicPartition, int]
@@ -132,6 +132,7 @@ class CheckpointWriter:
             self._write(log_dir, names.HIGH_WATERMARK_FILE),
             self._write(log_dir, names.RECOVERY_POINT_FILE),
             self._write(log_dir, names.CLEANER_OFFSET_FILE),
+            self._write(log_dir, names.LOG_START_OFFSET_FILE),
         )
 
     def write_log_starts(self, log_dir: LogDir) -> asyncio.Future[None]:
@@ -232,26 +233,23 @@ def _nothing() -> None:
 
 def recovery_points(logs: Logs) -> Offsets:
     """Return the content of `recovery-point-offset-checkpoint` while the logs are in use."""
-    return {log.topic_partition: log.state.checkpointed_recovery_point for log, _ in logs}
+    return {log.topic_partition: checkpointed.recovery_point(log.state) for log, _ in logs}
 
 
 def log_start_offsets(logs: Logs) -> Offsets:
-    """Return the content of `log-start-offset-checkpoint`.
-
-    Only logs that begin inside their first segment are listed; for the others the name of that
-    segment says it.
-    """
+    """Return the content of `log-start-offset-checkpoint`."""
     return {
-        log.topic_partition: log.state.start_offset
+        log.topic_partition: start
         for log, _ in logs
-        if log.state.start_offset > log.state.segments.base_offsets[0]
+        # What the copy of a move begins with is the business of the log that it copies.
+        if not log.files.is_future and (start := checkpointed.start_offset(log.state)) is not None
     }
 
 
 def high_watermarks(logs: Logs) -> Offsets:
     """Return the content of `replication-offset-checkpoint`."""
     return {
-        log.topic_partition: log.state.disk.below_cut(min(high_watermark, log.state.end_offset))
+        log.topic_partition: checkpointed.high_watermark(log.state, high_watermark)
         for log, high_watermark in logs
     }
 
@@ -264,7 +262,7 @@ def cleaner_offsets(logs: Logs) -> Offsets:
     return {
         log.topic_partition: cleaned_to
         for log, _ in logs
-        if (cleaned_to := log.state.checkpointed_cleaned_to) is not None
+        if (cleaned_to := checkpointed.cleaned_to(log.state)) is not None
     }
 
 

@@ -21,7 +21,7 @@ from broker.disk.logs_in_use import LogInUse, LogsInUse
 from broker.disk.no_space import WaitsForRoomError
 from broker.disk.replica_files import ReplicaLostError
 from jbodlab.ids import BrokerEpoch
-from jbodlab.log import names
+from jbodlab.log import checkpointed, names
 from jbodlab.log.checkpoints import write_offsets
 from jbodlab.log.disk_errors import OutOfRoomError
 from jbodlab.log.filesystem import FileSystem
@@ -113,18 +113,17 @@ class _Closing(NamedTuple):
         """Close a log; on the event loop."""
         log, high_watermark = each
         state = log.state
-        recovery_point_before = state.checkpointed_recovery_point
+        recovery_point_before = checkpointed.recovery_point(state)
         instructions = log.close()
         # Indexes and snapshots are made anew from the batches should they not be there.
         request = state.sync_request(with_active=True)._replace(snapshots=())
-        first = state.segments.base_offsets[0]
         return cls(
             log.files,
             instructions,
             request,
             state.end_offset,
             recovery_point_before,
-            state.start_offset if state.start_offset > first else None,
+            None if log.files.is_future else checkpointed.start_offset(state),
             high_watermark,
             state.disk.cleaned_to,
         )

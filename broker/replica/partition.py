@@ -359,6 +359,9 @@ class Partition:
         # Whoever waits goes on to wait: a leader that stays has all that it has appended.
         joinable = self.leader.joinable if self.leader is not None else {}
         start_offset = log.end_offset
+        if log.state.lost_from is not None:
+            lost = self.topic_partition, log.state.lost_from, log.start_offset - 1
+            logger.error("%s leads without offsets %d to %d, which its disk has lost", *lost)
         log.assign_epoch(self.registration.leader_epoch)
         leader = LeaderState.begin(
             self.broker_id, self.registration, start_offset, self._clock.now_ms()

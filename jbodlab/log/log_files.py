@@ -100,6 +100,11 @@ class LogFiles:
         return names.parse_partition_dir(self.directory.name).kind is names.DirKind.FUTURE
 
     @property
+    def is_current(self) -> bool:
+        """Whether it has the name of a replica that is used."""
+        return names.parse_partition_dir(self.directory.name).kind is names.DirKind.CURRENT
+
+    @property
     def is_moved(self) -> bool:
         """Whether this is what a move between directories has left in its source."""
         return names.parse_partition_dir(self.directory.name).is_moved
