@@ -308,7 +308,8 @@ class LogFiles:
         if request.epochs:
             sync_file(fs, self.directory / names.LEADER_EPOCH_FILE, 0)
         if request.names:
-            fs.fsync_file(self.directory / names.PARTITION_METADATA_FILE)
+            if request.metadata:
+                fs.fsync_file(self.directory / names.PARTITION_METADATA_FILE)
             fs.fsync_dir(self.directory)
             if with_parent:
                 fs.fsync_dir(self.directory.parent)
