@@ -139,12 +139,8 @@ class ReplicaManager:
         self.isr_changes = IsrChanges()
         self.leaderships: dict[str, LeadershipListener] = {}
         self._appends = AppendService(registry, self._loop, outside)
-        self._fetches = FetchService(
-            registry,
-            self._loop,
-            leader_quota,
-            ClosestReplica(registry.rack_of) if settings.sends_consumers_away else None,
-        )
+        closest = ClosestReplica(registry.rack_of) if settings.sends_consumers_away else None
+        self._fetches = FetchService(registry, self._loop, leader_quota, closest)
         self._sessions = FetchSessions(
             self._fetches, self._loop, self._clock.now_ms, outside.random_bytes
         )
