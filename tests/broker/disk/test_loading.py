@@ -326,7 +326,7 @@ def test_what_checkpoints_say_of_logs_that_are_gone_is_forgotten_at_a_start(
 
     class Disk(PosixFileSystem):
         def write_atomically(self, path: Path, data: bytes, *, sync: bool = True) -> None:
-            if error is not None:
+            if error is not None and path.parent == tmp_path / "d1":
                 raise OSError(error, os.strerror(error), str(path))
             super().write_atomically(path, data, sync=sync)
 
