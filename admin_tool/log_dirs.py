@@ -68,8 +68,8 @@ OPTIONS = (
     Option(name="json", help="With verify: tell what was found as JSON."),
     Option(
         name="mend",
-        help="With verify, on the directories of a stopped broker: keep damaged segments aside as "
-        ".damaged where another replica leads, from which the broker copies them when it starts.",
+        help="With verify: have damaged replicas copied from their leaders. Where the broker is "
+        "stopped, damaged segments are kept aside as .damaged, and copied when it starts.",
     ),
     Option(name="plan", help="With balance: show the moves that it would make, and their effect."),
     Option(name="execute", help="With drain and balance: show the moves, and start them."),

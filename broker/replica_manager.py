@@ -139,12 +139,8 @@ class ReplicaManager:
         self.isr_changes = IsrChanges()
         self.leaderships: dict[str, LeadershipListener] = {}
         self._appends = AppendService(registry, self._loop, outside)
-        self._fetches = FetchService(
-            registry,
-            self._loop,
-            leader_quota,
-            ClosestReplica(registry.rack_of) if settings.sends_consumers_away else None,
-        )
+        closest = ClosestReplica(registry.rack_of) if settings.sends_consumers_away else None
+        self._fetches = FetchService(registry, self._loop, leader_quota, closest)
         self._sessions = FetchSessions(
             self._fetches, self._loop, self._clock.now_ms, outside.random_bytes
         )
@@ -313,7 +309,7 @@ class ReplicaManager:
     def _expire_producers(self) -> None:
         now_ms, expiration_ms = self._clock.wall_ms(), self._topics.producer_id_expiration_ms
         for _, log in self.registry.online_replicas():
-            log.expire_producers(now_ms, expiration_ms)
+            log.producers.expire(now_ms, expiration_ms)
 
     def _every(self, seconds: float, function: Callable[[], None]) -> None:
         position = len(self._timers)

@@ -4,10 +4,11 @@ Every segment of every current replica is read at a bounded rate, see `jbodlab.l
 The broker may run, or not; nothing is asked of it. Where it runs, what looks damaged is looked at
 once more, as a segment may have been rolled, cut or removed in between.
 
-`--mend` is for the directories of a broker that is stopped. Of a replica with damage the first bad
-segment and all behind it are renamed to `.damaged`, and the broker copies them from the leader when
-it is started. That is done only where the cluster says that another replica leads: it has every
-record that was ever acknowledged. A damaged index is removed, and made anew from the batches.
+`--mend` has damaged replicas copied from their leaders, where the cluster says that another replica
+leads: it has every record that was ever acknowledged. A broker that runs makes them anew, see
+`mending_online`. In the directories of one that is stopped, the first bad segment and all behind it
+are renamed to `.damaged`, and it copies them when it is started; a damaged index is removed, and
+made anew from the batches.
 
 Exit codes: 0 nothing is damaged, or all of it was mended; 1 there is damage, or it failed.
 """
@@ -27,6 +28,7 @@ from typing import Any
 
 from admin_tool.errors import AdminError, UsageError
 from admin_tool.log_dir_actions.mending import Mended, mend
+from admin_tool.log_dir_actions.mending_online import mend_online
 from admin_tool.options import Parsed, comma_list
 from jbodlab.errors import CorruptRecordError, FormatError
 from jbodlab.ids import TopicPartition
@@ -106,20 +108,30 @@ def run(options: Parsed) -> int:
     with ExitStack() as locks:
         if options.has("mend"):
             options.require("bootstrap-server")
-            for path in paths:
-                _lock(fs, locks, path)
+        is_ours = {path: options.has("mend") and _lock(fs, locks, path) for path in paths}
         verified = [
-            verify_directory(fs, path, topics, pace, is_ours=options.has("mend")) for path in paths
+            verify_directory(fs, path, topics, pace, is_ours=is_ours[path]) for path in paths
         ]
         damaged = sum(len(each.damaged) for each in verified)
-        if options.has("mend") and damaged:
-            results = mend(fs, options, [(each.path, each.damaged) for each in verified])
+        if options.has("mend"):
+            results = _mend(fs, options, [each for each in verified if each.damaged])
     if options.has("json"):
         print(json.dumps(_as_json(verified, results)))
     else:
         for line in _text(verified, results):
             print(line)
     return 1 if damaged > sum(not result.refusal for result in results) else 0
+
+
+def _mend(fs: FileSystem, options: Parsed, damaged: list[VerifiedDirectory]) -> list[Mended]:
+    stopped = [(each.path, each.damaged) for each in damaged if not each.in_use]
+    running = [
+        (each.path, meta_properties.read(fs, each.path).node_id, each.damaged)
+        for each in damaged
+        if each.in_use
+    ]
+    results = mend(fs, options, stopped) if stopped else []
+    return [*results, *(mend_online(options, running) if running else ())]
 
 
 def verify_directory(
@@ -234,20 +246,18 @@ def _rate(options: Parsed) -> float:
     return rate
 
 
-def _lock(disk: Disk, locks: ExitStack, path: Path) -> None:
-    """Keep a broker from starting on a directory meanwhile."""
+def _lock(disk: Disk, locks: ExitStack, path: Path) -> bool:
+    """Keep a broker from starting on a directory meanwhile; returns False if one runs on it."""
     try:
         if is_locked(path):
-            raise AdminError(
-                f"{path} is used by a running broker: stop that one first, so that other replicas "
-                "lead"
-            )
+            return False
         lock = DirectoryLock(disk, path)
     except FormatError as error:
         raise AdminError(str(error)) from error
     except OSError as error:
         raise AdminError(f"{path} cannot be locked: {error.strerror}") from error
     locks.callback(lock.release)
+    return True
 
 
 def _text(verified: list[VerifiedDirectory], results: list[Mended]) -> Iterator[str]:

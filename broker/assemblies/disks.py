@@ -87,6 +87,7 @@ class Disks:
         self._retention = RetentionTask(
             self.log_dirs,
             logs,
+            self._checkpoints.write_log_starts,
             check_interval_ms=config.retention_check_interval_ms,
             initial_delay_ms=config.initial_task_delay_ms,
             wall_ms=self._outside.wall_ms,

@@ -70,6 +70,8 @@ class Round:
         self._bytes_per_second = bytes_per_second
         self._files = self.log.files
         self._wall_ms = log_dir.outside.wall_ms
+        # Not the upkeep's: who is about to cut the log waits until a round is over.
+        self._fs, self._leave = log_dir.side_door()
 
     async def run(self) -> RoundStats | None:
         """Make the round; returns None if it was called off.
@@ -81,14 +83,13 @@ class Round:
         outside, log = self._log_dir.outside, self.log
         stop = outside.threads.flag()
         log.cleaning.begin(stop)
-        fs, leave = self._log_dir.side_door()
         look = PacedLook(stop, self._bytes_per_second, outside.monotonic_s)
         begun_s = outside.monotonic_s()
         try:
             # What is closed may be on its way to the disk.
             await log.barrier()
             plan = self._plan()
-            mapped = await self._aside(partial(self._compactor.begin, fs, plan, look))
+            mapped = await self._aside(partial(self._compactor.begin, self._fs, plan, look))
             before = after = 0
             for number in range(mapped.groups):
                 group = await self._aside(partial(self._compactor.clean, number))
@@ -102,7 +103,7 @@ class Round:
             return None
         except (OSError, KafkaError):
             # The space that it has taken may be what is missing.
-            with contextlib.suppress(JbodlabError):
+            with contextlib.suppress(OSError, JbodlabError):
                 await self._called_off("the disk did not take it")
             raise
         except CorruptRecordError as error:
@@ -113,7 +114,7 @@ class Round:
             return None
         finally:
             stop.set()
-            leave()
+            self._leave()
             log.cleaning.end()
         return self._over(mapped, before, after, outside.monotonic_s() - begun_s)
 
@@ -148,8 +149,11 @@ class Round:
         )
 
     async def _aside(self, work: Callable[[], T]) -> T:
-        """Do one of the long calls on a thread of its own."""
+        """Do one of the long calls on a thread of its own, unless the round was called off."""
         self._check()
+        return await self._on_disk(work)
+
+    async def _on_disk(self, work: Callable[[], T]) -> T:
         name = f"compact {self.log.topic_partition}"
         return await run_aside(work, name, self._log_dir.outside.threads)
 
@@ -179,7 +183,7 @@ class Round:
                 return False
             bases = [each.bounds.base_offset for each in group.cleaned]
             folder = self._files.directory
-            await log_dir.upkeep(partial(_prepare, log_dir.upkeep_fs, folder, bases))
+            await self._on_disk(partial(_prepare, self._fs, folder, bases))
             if not self._is_here():
                 # Whoever opens these files completes the swap.
                 raise CleaningStoppedError("the log is not in use any more")
@@ -187,7 +191,7 @@ class Round:
         finally:
             log.release()
         await replaced
-        await log_dir.upkeep(partial(log_dir.upkeep_fs.fsync_dir, self._files.directory))
+        await self._on_disk(partial(self._fs.fsync_dir, self._files.directory))
         return True
 
     async def _is_clean(self, mapped: Mapped) -> None:
@@ -200,7 +204,7 @@ class Round:
         logger.info("compaction was given up: %s", reason, extra=self._fields())
         if self._log_dir.is_online and self._is_here():
             folder = self._files.directory
-            await self._log_dir.upkeep(partial(remove_cleaned, self._log_dir.upkeep_fs, folder))
+            await self._on_disk(partial(remove_cleaned, self._fs, folder))
 
     def _fields(self) -> dict[str, object]:
         return {

@@ -1,6 +1,7 @@
 """Writes the checkpoint files of every directory: high watermarks, recovery points and others.
 
-All of a directory's files are written by its upkeep, and only when their content changed. A closed
+All of a directory's files are written in one queue, in which nothing else stands, and only when
+their content changed. A closed
 segment that is not on the disk yet is synced before its recovery point is written, so that an
 unclean restart has to read no more than the last minutes.
 
@@ -27,7 +28,7 @@ from broker.disk.periodic import PeriodicTask
 from broker.disk.replica_files import ReplicaLostError
 from jbodlab.errors import KafkaError, LogDirError
 from jbodlab.ids import TopicPartition
-from jbodlab.log import names
+from jbodlab.log import checkpointed, names
 from jbodlab.log.checkpoints import write_offsets
 
 Offsets = Mapping[TopicPartition, int]
@@ -131,6 +132,7 @@ class CheckpointWriter:
             self._write(log_dir, names.HIGH_WATERMARK_FILE),
             self._write(log_dir, names.RECOVERY_POINT_FILE),
             self._write(log_dir, names.CLEANER_OFFSET_FILE),
+            self._write(log_dir, names.LOG_START_OFFSET_FILE),
         )
 
     def write_log_starts(self, log_dir: LogDir) -> asyncio.Future[None]:
@@ -161,7 +163,7 @@ class CheckpointWriter:
         answer.add_done_callback(_drop_error)
         pending[name] = answer
         # Everything queued before it is done first; only then is looked at what is to be written.
-        turn = log_dir.upkeep(_nothing)
+        turn = log_dir.checkpoint(_nothing)
         turn.add_done_callback(partial(self._turn_came, log_dir, name, answer))
         return asyncio.shield(answer)
 
@@ -182,8 +184,8 @@ class CheckpointWriter:
             answer.set_result(None)
             return
         written[name] = offsets
-        write = partial(write_offsets, log_dir.upkeep_fs, log_dir.path / name, offsets)
-        done = log_dir.upkeep(write)
+        write = partial(write_offsets, log_dir.checkpoint_fs, log_dir.path / name, offsets)
+        done = log_dir.checkpoint(write)
         done.add_done_callback(partial(self._forget_if_failed, written, name))
         done.add_done_callback(partial(_settle, answer))
 
@@ -226,31 +228,28 @@ def _settle(answer: asyncio.Future[None], done: asyncio.Future[None]) -> None:
 
 
 def _nothing() -> None:
-    """Find out when the upkeep gets to it."""
+    """Find out when its turn has come."""
 
 
 def recovery_points(logs: Logs) -> Offsets:
     """Return the content of `recovery-point-offset-checkpoint` while the logs are in use."""
-    return {log.topic_partition: log.state.checkpointed_recovery_point for log, _ in logs}
+    return {log.topic_partition: checkpointed.recovery_point(log.state) for log, _ in logs}
 
 
 def log_start_offsets(logs: Logs) -> Offsets:
-    """Return the content of `log-start-offset-checkpoint`.
-
-    Only logs that begin inside their first segment are listed; for the others the name of that
-    segment says it.
-    """
+    """Return the content of `log-start-offset-checkpoint`."""
     return {
-        log.topic_partition: log.state.start_offset
+        log.topic_partition: start
         for log, _ in logs
-        if log.state.start_offset > log.state.segments.base_offsets[0]
+        # What the copy of a move begins with is the business of the log that it copies.
+        if not log.files.is_future and (start := checkpointed.start_offset(log.state)) is not None
     }
 
 
 def high_watermarks(logs: Logs) -> Offsets:
     """Return the content of `replication-offset-checkpoint`."""
     return {
-        log.topic_partition: log.state.disk.below_cut(min(high_watermark, log.state.end_offset))
+        log.topic_partition: checkpointed.high_watermark(log.state, high_watermark)
         for log, high_watermark in logs
     }
 
@@ -263,7 +262,7 @@ def cleaner_offsets(logs: Logs) -> Offsets:
     return {
         log.topic_partition: cleaned_to
         for log, _ in logs
-        if (cleaned_to := log.state.checkpointed_cleaned_to) is not None
+        if (cleaned_to := checkpointed.cleaned_to(log.state)) is not None
     }
 
 

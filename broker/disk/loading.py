@@ -31,6 +31,7 @@ from jbodlab.errors import CorruptRecordError, LogDirError
 from jbodlab.ids import TopicPartition
 from jbodlab.log import names
 from jbodlab.log.checkpoints import read_offsets, write_offsets
+from jbodlab.log.disk_errors import is_no_space
 from jbodlab.log.filesystem import FileSystem
 from jbodlab.log.loaded_log import LoadedLog
 from jbodlab.log.log_config import LogConfig
@@ -205,7 +206,7 @@ def _load_directory(
                     log_dir.files,
                     clean=clean,
                     recovery_point=points.get(topic_partition, 0),
-                    log_start_offset=starts.get(topic_partition, 0),
+                    log_start_offset=starts.get(topic_partition),
                     cleaned_to=cleaned_to.get(topic_partition),
                 )
             except ReplicaLostError as error:
@@ -232,11 +233,22 @@ def _lower_checkpoints(
     found: Mapping[str, Mapping[TopicPartition, int]],
     loaded: Sequence[FoundLog],
 ) -> None:
-    """Replace what lies above what there is, or where a cut may be made, before anything is."""
-    for name in (names.RECOVERY_POINT_FILE, names.HIGH_WATERMARK_FILE, names.CLEANER_OFFSET_FILE):
-        offsets = CONTENTS[name](loaded)
+    """Replace what lies above what there is, or where a cut may be made, before anything is.
+
+    What is said of a log that is not there any more goes too: another one of its name may come.
+    """
+    for name, content in CONTENTS.items():
+        offsets = content(loaded)
         if any(offset < found[name].get(key, 0) for key, offset in offsets.items()):
-            write_offsets(fs, path / name, {**found[name], **offsets})
+            write_offsets(fs, path / name, offsets)
+        elif found[name].keys() - offsets.keys():
+            try:
+                write_offsets(fs, path / name, offsets)
+            except OSError as error:
+                if not is_no_space(error):
+                    raise
+                # Nothing is created there either, as long as that is so.
+                logger.warning("%s names logs that are gone: %s", path / name, error)
 
 
 def _partition_dirs(

@@ -1,14 +1,17 @@
-"""One log directory: its path, its id, its state and its two queues.
+"""One log directory: its path, its id, its state and its queues.
 
-All that is done to the directory's files is done on one of two threads, each with a queue of its
+All that is done to the directory's files is done on one of three threads, each with a queue of its
 own and a disk of its own to do it with:
 
-    serving   `run` with `fs`             appends, reads, cuts: what clients and followers wait for
-    upkeep    `upkeep` with `upkeep_fs`   syncs, removals, checkpoints: work of any length
+    serving       `run` with `fs`                   appends, reads, cuts: what others wait for
+    upkeep        `upkeep` with `upkeep_fs`         syncs and removals: work of any length
+    checkpoints   `checkpoint` with `checkpoint_fs` the checkpoint files, and nothing else
 
-Calls of one queue run in order; between the two there is none. So the second touches only what the
-first has left for it: files that are closed off, that nobody will use again, or that are its own.
-What it syncs may be cut or removed meanwhile; who asked for it finds out when it comes back.
+Calls of one queue run in order; between them there is none. So the second touches only what the
+first has left for it: files that are closed off, or that nobody will use again. What it syncs may
+be cut or removed meanwhile; who asked for it finds out when it comes back. The third is there as
+some cuts wait until a checkpoint is lowered, and must not stand behind what takes long; a file that
+is written in one queue only needs no order between two.
 """
 
 from __future__ import annotations
@@ -46,7 +49,8 @@ class LogDir:
         disk: The disk itself.
         fs: The disk as this life of the directory may use it, in the serving queue only; refuses
             everything once the directory is offline.
-        upkeep_fs: The same for the other queue.
+        upkeep_fs: The same for the queue of the upkeep.
+        checkpoint_fs: The same for the queue of the checkpoints.
         files: Open files and indexes; of the serving queue.
         identity: Device and inode at start; None skips the check for a replaced directory.
         cause: Why it is offline; None while it is online.
@@ -73,11 +77,11 @@ class LogDir:
         self.disk = fs or self.outside.fs_of(path)
         self._fence = Fence()
         self._upkeep_fence = Fence()
+        self._checkpoint_fence = Fence()
         self._side_fences: list[Fence] = []
-        self.fs: FileSystem = ReplicaFiles(FencedDisk(self.disk, self._fence), path, identity)
-        self.upkeep_fs: FileSystem = ReplicaFiles(
-            FencedDisk(self.disk, self._upkeep_fence), path, identity
-        )
+        self.fs = self._door(self._fence, identity)
+        self.upkeep_fs = self._door(self._upkeep_fence, identity)
+        self.checkpoint_fs = self._door(self._checkpoint_fence, identity)
         self.files = DirectoryFiles()
         self.identity = identity
         self.revivals = 0
@@ -89,22 +93,9 @@ class LogDir:
         self.io_samples = IoSamples()
         self._state = LogDirState.INITIAL
         self._report: Callable[[LogDir, str], None] | None = None
-        self._serving = DirectoryExecutor(
-            f"log-dir {path}",
-            threads=self.outside.threads,
-            monotonic_s=self.outside.monotonic_s,
-            make_error=self.error,
-            on_failure=self._call_failed,
-            on_no_space=self.no_space,
-        )
-        self._upkeep = DirectoryExecutor(
-            f"upkeep {path}",
-            threads=self.outside.threads,
-            monotonic_s=self.outside.monotonic_s,
-            make_error=self.error,
-            on_failure=self._call_failed,
-            on_no_space=self.no_space,
-        )
+        self._serving = self._queue(f"log-dir {path}")
+        self._upkeep = self._queue(f"upkeep {path}")
+        self._checkpoints = self._queue(f"checkpoints {path}")
 
     def __repr__(self) -> str:
         return f"LogDir({self.path}, {self.id_text}, {self._state.name})"
@@ -131,7 +122,7 @@ class LogDir:
 
     @property
     def _fences(self) -> tuple[Fence, ...]:
-        return (self._fence, self._upkeep_fence, *self._side_fences)
+        return (self._fence, self._upkeep_fence, self._checkpoint_fence, *self._side_fences)
 
     def running_steps(self) -> dict[Fence, int]:
         """Return the steps of its threads on the disk that have begun and did not come back."""
@@ -154,12 +145,16 @@ class LogDir:
             # One that hangs in a write counts on.
             self._side_fences = [each for each in self._side_fences if _counts(each)]
 
-        return ReplicaFiles(FencedDisk(self.disk, fence), self.path, self.identity), leave
+        return self._door(fence, self.identity), leave
 
     @property
     def queues(self) -> dict[str, DirectoryExecutor]:
-        """Its two queues, by name."""
-        return {"serving": self._serving, "upkeep": self._upkeep}
+        """Its queues, by name."""
+        return {
+            "serving": self._serving,
+            "upkeep": self._upkeep,
+            "checkpoints": self._checkpoints,
+        }
 
     def log_fields(self) -> dict[str, str]:
         """Return what every line of the log about this directory carries as `extra`."""
@@ -176,8 +171,12 @@ class LogDir:
         return self._serving.submit(function)
 
     def upkeep(self, function: Callable[[], T]) -> asyncio.Future[T]:
-        """Run `function` in the other queue, which may take long; else as `run`."""
+        """Run `function` in the queue of what may take long; else as `run`."""
         return self._upkeep.submit(function)
+
+    def checkpoint(self, function: Callable[[], T]) -> asyncio.Future[T]:
+        """Run `function`, which writes a checkpoint, in the queue of these; else as `run`."""
+        return self._checkpoints.submit(function)
 
     def clean_up(self, function: Callable[[], object]) -> None:
         """Run `function` in the serving queue even after a failure, dropping what it raises."""
@@ -196,8 +195,8 @@ class LogDir:
         # by then the files may belong to the next life.
         for fence in self._fences:
             fence.close()
-        self._serving.abandon(cause)
-        self._upkeep.abandon(cause)
+        for queue in self.queues.values():
+            queue.abandon(cause)
 
     def next_life(self, directory_id: DirectoryId | None, identity: tuple[int, int]) -> Self:
         """Return what continues this directory after its failure, with a thread of its own.
@@ -224,8 +223,8 @@ class LogDir:
 
     def stop(self) -> None:
         """Let the threads end when their queues are empty."""
-        self._serving.stop()
-        self._upkeep.stop()
+        for queue in self.queues.values():
+            queue.stop()
 
     def check_room(self, size_bytes: int) -> None:
         """Check that records of this size may still be written.
@@ -243,6 +242,19 @@ class LogDir:
         """Take notice that the disk took no more, whatever it had said of its room: it is FULL."""
         if self.is_online:
             self.space.denied(cause, self.outside.monotonic_s())
+
+    def _door(self, fence: Fence, identity: tuple[int, int] | None) -> FileSystem:
+        return ReplicaFiles(FencedDisk(self.disk, fence), self.path, identity)
+
+    def _queue(self, name: str) -> DirectoryExecutor:
+        return DirectoryExecutor(
+            name,
+            threads=self.outside.threads,
+            monotonic_s=self.outside.monotonic_s,
+            make_error=self.error,
+            on_failure=self._call_failed,
+            on_no_space=self.no_space,
+        )
 
     def _call_failed(self, cause: str) -> None:
         if self._report is not None:

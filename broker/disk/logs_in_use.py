@@ -28,13 +28,13 @@ class LogWithState(Protocol):
     def state(self) -> LogState:
         """What it holds; changed by its owner only."""
 
-
-class OwnedLog(LogWithState, Protocol):
-    """A log as its owner shows it to the upkeep; on the event loop."""
-
     @property
     def files(self) -> LogFiles:
         """Its files."""
+
+
+class OwnedLog(LogWithState, Protocol):
+    """A log as its owner shows it to the upkeep; on the event loop."""
 
     @property
     def cleaning(self) -> LogCleaning:
@@ -63,7 +63,10 @@ class OwnedLog(LogWithState, Protocol):
         """Whether something that is on its way to the disk waits for room there."""
 
     def retain(self, now_ms: int, high_watermark: int) -> bool:
-        """Drop old segments; returns whether the log begins later now."""
+        """Let a log begin behind what is old; returns whether it begins later now."""
+
+    def drop_below(self, offset: int, now_ms: int) -> None:
+        """Drop the segments below an offset, which is a log start that is on the disk."""
 
     def sync(self, request: SyncRequest) -> asyncio.Future[None]:
         """Have something synced by the upkeep that was written; the recovery point follows.

@@ -1,5 +1,8 @@
 """Deletes what may go: old segments, and partition directories that were renamed to `-delete`.
 
+A log begins behind what is old at once. Its segments go when that is on the disk: a start that
+finds the first of them missing then knows that nobody deleted it (`jbodlab.log.checkpointed`).
+
 What may go is decided on the event loop, and the files are renamed in their turn among the appends;
 they are removed by the upkeep, for which no append waits.
 
@@ -11,14 +14,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 
 from broker.disk.lifecycle import LogDirState
 from broker.disk.log_dir import LogDir
 from broker.disk.log_dirs import LogDirs
-from broker.disk.logs_in_use import LogsInUse
+from broker.disk.logs_in_use import LogsInUse, OwnedLog
 from broker.disk.periodic import PeriodicTask
 from broker.disk.replica_files import ReplicaLostError
 from jbodlab.errors import KafkaError, LogDirError
@@ -43,6 +46,7 @@ class RetentionTask:
     Args:
         log_dirs: The directories.
         in_use: The replicas in them.
+        write_log_starts: Writes `log-start-offset-checkpoint` of a directory.
         check_interval_ms: `log.retention.check.interval.ms`.
         initial_delay_ms: `log.initial.task.delay.ms`.
         wall_ms: Milliseconds since 1970.
@@ -52,6 +56,7 @@ class RetentionTask:
         self,
         log_dirs: LogDirs,
         in_use: LogsInUse,
+        write_log_starts: Callable[[LogDir], Awaitable[None]],
         *,
         check_interval_ms: int,
         initial_delay_ms: int,
@@ -60,6 +65,7 @@ class RetentionTask:
         self._log_dirs = log_dirs
         self._wall_ms = wall_ms
         self._in_use = in_use
+        self._write_log_starts = write_log_starts
         self._tasks = (
             PeriodicTask(
                 "retention", check_interval_ms, self.check, initial_delay_ms=initial_delay_ms
@@ -81,13 +87,33 @@ class RetentionTask:
 
     async def check(self) -> None:
         """Delete what may go of every log in use."""
-        for log_dir in _serving(self._log_dirs):
-            for number, (log, high_watermark) in enumerate(self._in_use.logs_in(log_dir)):
-                # A copy follows the log that it is a copy of.
-                if not log.files.is_future and log.retain(self._wall_ms(), high_watermark):
-                    self._in_use.log_start_moved(log)
-                if number % LOGS_PER_TURN == LOGS_PER_TURN - 1:
-                    await asyncio.sleep(0)
+        await asyncio.gather(*(self._check(log_dir) for log_dir in _serving(self._log_dirs)))
+
+    async def _check(self, log_dir: LogDir) -> None:
+        starts: dict[OwnedLog, int] = {}
+        for number, (log, high_watermark) in enumerate(self._in_use.logs_in(log_dir)):
+            # A copy follows the log that it is a copy of.
+            if log.files.is_future:
+                continue
+            if log.retain(self._wall_ms(), high_watermark):
+                self._in_use.log_start_moved(log)
+            start = min(log.state.start_offset, high_watermark)
+            if log.state.segments.count_below(start):
+                starts[log] = start
+            if number % LOGS_PER_TURN == LOGS_PER_TURN - 1:
+                await asyncio.sleep(0)
+        if not starts:
+            return
+        try:
+            await self._write_log_starts(log_dir)
+        except LogDirError:
+            return
+        except KafkaError as error:
+            # Segments go all the same: on a disk without room nothing else makes some.
+            logger.warning("log starts are not on the disk: %s", error, extra=log_dir.log_fields())
+        for log, _ in self._in_use.logs_in(log_dir):
+            if log in starts:
+                log.drop_below(starts[log], self._wall_ms())
 
     async def remove_expired(self) -> None:
         """Remove the files of deleted segments whose delay is over."""

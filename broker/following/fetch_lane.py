@@ -31,7 +31,7 @@ from broker.following.lane_replicas import NEVER, Followed, LaneReplicas
 from broker.following.lane_session import Asked, LaneSession
 from broker.following.leader_connection import Address, FetcherSettings, LeaderConnection
 from broker.following.quota import ByteQuota
-from broker.following.replica_sync import append_fetched, truncate_to_leader
+from broker.following.replica_sync import append_fetched, follows, truncate_to_leader
 from broker.replica.partition import Partition
 from broker.replica.partition_log import PartitionLog
 from broker.replica.replica_state import Following
@@ -121,6 +121,7 @@ class Lane:
     async def _run(self) -> None:
         while True:
             self._changed.clear()
+            await self._replicas.complete()
             if self._must_stop():
                 await self._rest()
                 continue
@@ -302,7 +303,7 @@ class Lane:
                     log,
                     data.diverging_epoch.epoch,
                     data.diverging_epoch.end_offset,
-                    partial(_follows, partition, log, epoch),
+                    partial(follows, partition, log, epoch),
                 )
             else:
                 if data.records and not log.has_room(len(data.records)):
@@ -347,7 +348,7 @@ class Lane:
                 log.end_offset,
                 leader_end,
             )
-            is_wanted = partial(_follows, partition, log, epoch)
+            is_wanted = partial(follows, partition, log, epoch)
             committed = partition.high_watermark
             if await log.truncate(leader_end, committed=committed, is_wanted=is_wanted):
                 partition.truncated()
@@ -361,7 +362,7 @@ class Lane:
             log.end_offset,
             leader_start,
         )
-        is_wanted = partial(_follows, partition, log, epoch)
+        is_wanted = partial(follows, partition, log, epoch)
         committed = partition.high_watermark
         if await log.restart_at(leader_start, committed=committed, is_wanted=is_wanted):
             partition.truncated()
@@ -371,12 +372,3 @@ class Lane:
         """Return how long the leader may hold the fetch: until a pausing replica is due again."""
         wait_s = min(self._replicas.next_due - self._loop.time(), self._settings.wait_max_ms / 1000)
         return max(1, int(wait_s * 1000))
-
-
-def _follows(partition: Partition, log: PartitionLog, leader_epoch: int) -> bool:
-    """Return whether a replica still follows the leader of an epoch, with the same log."""
-    return (
-        partition.log is log
-        and partition.leader is None
-        and partition.registration.leader_epoch == leader_epoch
-    )

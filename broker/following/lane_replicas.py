@@ -10,13 +10,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass
+from functools import partial
 
 from broker.following.lane_session import Asked, LaneSession
 from broker.following.leader_connection import FetcherSettings
 from broker.following.quota import ByteQuota
+from broker.following.replica_sync import drop_incomplete, follows
 from broker.replica.partition import Partition
 from broker.replica.replica_state import Following
 from jbodlab.error_code import ErrorCode
+from jbodlab.errors import JbodlabError
 from jbodlab.ids import TopicPartition
 
 FIRST_PAUSE_S = 0.02
@@ -144,6 +147,22 @@ class LaneReplicas:
         """Have a replica named in the next fetch, as something of it has changed."""
         if topic_partition not in self._paused:
             self._dirty[topic_partition] = None
+
+    async def complete(self) -> None:
+        """Return when no leader is about to be told of a log of which a disk has lost segments."""
+        for topic_partition in list(self._untold):
+            followed = self._followed.get(topic_partition)
+            while followed is not None and topic_partition not in self._paused:
+                partition, log = followed.partition, followed.partition.log
+                if log is None or partition.leader is not None or log.state.lost_from is None:
+                    break
+                epoch = partition.registration.leader_epoch
+                try:
+                    await drop_incomplete(partition, log, partial(follows, partition, log, epoch))
+                except JbodlabError as error:
+                    self.complain(followed, str(error))
+                    self.pause(followed, None)
+                followed = self._followed.get(topic_partition)
 
     async def settled(self) -> None:
         """Return when no replica that is to be asked for has batches on their way to the disk.

@@ -74,6 +74,28 @@ def truncation_offset(
     return min(own_end, log_end)
 
 
+async def drop_incomplete(
+    partition: Partition, log: PartitionLog, is_wanted: Callable[[], bool]
+) -> None:
+    """Empty a follower's log of which the first segments are lost, to copy all of it.
+
+    Its leader would take it for complete, and so would those that follow it as the next leader.
+    """
+    lost_from = log.state.lost_from
+    if lost_from is None:
+        return
+    logger.error(
+        "the disk of %s has lost offsets %d to %d: they are copied from the leader",
+        partition.topic_partition,
+        lost_from,
+        log.start_offset - 1,
+        extra=partition.topic_partition._asdict(),
+    )
+    committed = partition.high_watermark
+    if await log.restart_at(lost_from, committed=committed, is_wanted=is_wanted):
+        partition.truncated()
+
+
 async def truncate_to_leader(
     partition: Partition,
     log: PartitionLog,
@@ -116,3 +138,12 @@ async def truncate_to_leader(
     )
     if await log.truncate(offset, committed=partition.high_watermark, is_wanted=is_wanted):
         partition.truncated()
+
+
+def follows(partition: Partition, log: PartitionLog, leader_epoch: int) -> bool:
+    """Return whether a replica still follows the leader of an epoch, with the same log."""
+    return (
+        partition.log is log
+        and partition.leader is None
+        and partition.registration.leader_epoch == leader_epoch
+    )

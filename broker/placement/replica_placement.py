@@ -8,6 +8,7 @@ replaced by the next best. One that may lie in an offline directory is not creat
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import partial
@@ -28,7 +29,7 @@ from broker.replica.directory_writer import DirectoryWriter, WriteCheckpoints
 from broker.replica.partition_log import PartitionLog
 from broker.replica.tail_cache import TailCacheBudget
 from jbodlab.directory_id import UNASSIGNED
-from jbodlab.errors import LogDirError
+from jbodlab.errors import JbodlabError, LogDirError
 from jbodlab.ids import BrokerId, DirectoryId, TopicId, TopicIdPartition, TopicPartition
 from jbodlab.image.metadata_image import MetadataImage
 from jbodlab.log.loaded_log import LoadedLog
@@ -63,7 +64,8 @@ class ReplicaPlacement:
         self._writers: dict[LogDir, DirectoryWriter] = {}
         self._budget = TailCacheBudget()
         self._loaded: dict[TopicPartition, tuple[PartitionLog, int]] = {}
-        self._renames: dict[TopicPartition, asyncio.Future[Path]] = {}
+        # Logs that have left, until neither a folder nor a checkpoint has their name.
+        self._leaving: dict[TopicPartition, asyncio.Task[None]] = {}
         self._tasks: dict[asyncio.Task[PartitionLog | None], None] = {}
         self._creating: dict[TopicPartition, asyncio.Task[PartitionLog | None]] = {}
         self._creations: dict[LogDir, CreationQueue] = {}
@@ -227,7 +229,8 @@ class ReplicaPlacement:
         """Rename the directory of a log to `-delete`; its files are removed some time later."""
         log.log_dir.replica_count -= 1
         log.cleaning.abort()
-        self._renames[topic_partition] = self._retire(topic_partition, log.files, log.log_dir, log)
+        renamed = self._retire(topic_partition, log.files, log.log_dir, log)
+        self._leaves(topic_partition, log.log_dir, renamed)
 
     def retire(
         self,
@@ -265,8 +268,8 @@ class ReplicaPlacement:
         log_dir.replica_count -= 1
         put_aside = partial(replica_folders.put_aside, files, log_dir.outside.new_hex())
         renamed = self.writer(log_dir).run_until_room(put_aside)
-        self._renames[topic_partition] = renamed
-        renamed.add_done_callback(partial(self._put_aside_done, topic_partition))
+        self._leaves(topic_partition, log_dir, renamed)
+        renamed.add_done_callback(partial(_put_aside_done, topic_partition))
 
     def put_strays_aside(self, is_stray: IsStray) -> None:
         """Put the logs aside that were loaded for replicas which have left this broker since."""
@@ -275,14 +278,24 @@ class ReplicaPlacement:
                 del self._loaded[topic_partition]
                 self.put_aside(topic_partition, log.files, log.log_dir)
 
-    def _put_aside_done(
-        self, topic_partition: TopicPartition, future: asyncio.Future[Path]
+    def _leaves(
+        self, topic_partition: TopicPartition, log_dir: LogDir, renamed: asyncio.Future[Path]
     ) -> None:
-        if self._renames.get(topic_partition) is future:
-            del self._renames[topic_partition]
-        error = None if future.cancelled() else future.exception()
-        if error is not None:
-            logger.warning("%s was not put aside: %s", topic_partition, error)
+        left = asyncio.get_running_loop().create_task(
+            self._left(log_dir, renamed), name=f"{topic_partition} leaves {log_dir.path}"
+        )
+        self._leaving[topic_partition] = left
+        left.add_done_callback(partial(self._has_left, topic_partition))
+
+    async def _left(self, log_dir: LogDir, renamed: asyncio.Future[Path]) -> None:
+        """Return when what a checkpoint says can only be meant for the next log of that name."""
+        await asyncio.wait([renamed])
+        with contextlib.suppress(JbodlabError):
+            await self._write_checkpoints(log_dir)
+
+    def _has_left(self, topic_partition: TopicPartition, left: asyncio.Task[None]) -> None:
+        if self._leaving.get(topic_partition) is left:
+            del self._leaving[topic_partition]
 
     def writer(self, log_dir: LogDir) -> DirectoryWriter:
         """Return the queue of appends of a directory."""
@@ -293,7 +306,7 @@ class ReplicaPlacement:
 
     async def close(self) -> None:
         """Stop creating."""
-        tasks = tuple(self._tasks)
+        tasks = (*self._tasks, *self._leaving.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -360,10 +373,10 @@ class ReplicaPlacement:
         if earlier is not None:
             # It belongs to a topic of the same name that is deleted as soon as it was created.
             await asyncio.wait([earlier])
-        rename = self._renames.get(topic_partition)
-        if rename is not None:
+        leaving = self._leaving.get(topic_partition)
+        if leaving is not None:
             # An earlier topic of the same name still has the name of the directory.
-            await asyncio.wait([rename])
+            await asyncio.wait([leaving])
         no_space: NoSpaceError | None = None
         for number, log_dir in enumerate(targets):
             if number:
@@ -405,8 +418,6 @@ class ReplicaPlacement:
         log_dir: LogDir,
         future: asyncio.Future[Path],
     ) -> None:
-        if self._renames.get(topic_partition) is future:
-            del self._renames[topic_partition]
         error = None if future.cancelled() else future.exception()
         if isinstance(error, LogDirError):
             logger.warning("%s stays on disk: %s", topic_partition, error)
@@ -416,6 +427,12 @@ class ReplicaPlacement:
             logger.error("deleting %s failed", topic_partition, exc_info=error)
         elif not future.cancelled():
             self._remove_later(log_dir, future.result(), delay_ms)
+
+
+def _put_aside_done(topic_partition: TopicPartition, future: asyncio.Future[Path]) -> None:
+    error = None if future.cancelled() else future.exception()
+    if error is not None:
+        logger.warning("%s was not put aside: %s", topic_partition, error)
 
 
 def _free_bytes(log_dirs: Sequence[LogDir]) -> dict[DirectoryId, int]:

@@ -356,6 +356,9 @@ class Partition:
         self._leadership.committed(self, high_watermark)
 
     def _begin_to_lead(self, event: ReplicaEvent, log: PartitionLog) -> None:
+        if log.state.lost_from is not None:
+            lost = self.topic_partition, log.state.lost_from, log.start_offset - 1
+            logger.error("%s leads without offsets %d to %d, which its disk has lost", *lost)
         # Whoever waits goes on to wait: a leader that stays has all that it has appended.
         joinable = self.leader.joinable if self.leader is not None else {}
         start_offset = log.end_offset

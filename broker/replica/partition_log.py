@@ -214,12 +214,17 @@ class PartitionLog:
         self._change(self.state.advance_start(offset))
 
     def retain(self, now_ms: int, high_watermark: int) -> bool:
-        """Drop old segments; returns whether the log begins later now."""
+        """Let the log begin behind what is old; returns whether it begins later now."""
         if self.failed or self.is_held or self.cleaning.is_running:
             return False
         before = self.start_offset
         self._change(self.state.retain(now_ms, high_watermark))
         return self.start_offset != before
+
+    def drop_below(self, offset: int, now_ms: int) -> None:
+        """Drop the segments below an offset, which is a log start that is on the disk."""
+        if not (self.failed or self.is_held or self.cleaning.is_running):
+            self._change(self.state.drop_below(offset, now_ms))
 
     def replace(
         self, former: Sequence[ClosedSegment], cleaned: Sequence[CleanedSegment], now_ms: int
@@ -230,10 +235,6 @@ class PartitionLog:
         self._change(self.state.replace(former, cleaned, now_ms))
         # Who reads from here on looks for the new segments: nothing may come between.
         return self.barrier()
-
-    def expire_producers(self, now_ms: int, expiration_ms: int) -> None:
-        """Forget producers that were silent too long."""
-        self.state.producers.expire(now_ms, expiration_ms)
 
     def change(self, instructions: Instructions) -> None:
         """Have instructions carried out that a change of the state has returned."""
@@ -437,9 +438,8 @@ class PartitionLog:
 
     def _release(self) -> None:
         waiting, self._idle = self._idle, []
-        for future in waiting:
-            if not future.done():
-                future.set_result(None)
+        for future in [each for each in waiting if not each.done()]:
+            future.set_result(None)
 
 
 def _nothing() -> None:

@@ -44,6 +44,42 @@ def report_loss(files: LogFiles, right: ActiveSegment, size: int, behind: Sequen
     )
 
 
+def report_lost_end(files: LogFiles, known_end: int, end_offset: int) -> None:
+    """Say which offsets are lost at the end of a log, should it not go as far as was known.
+
+    Args:
+        files: Of the log.
+        known_end: Its recovery point before.
+        end_offset: Its end.
+    """
+    if end_offset < known_end and files.is_current:
+        logger.error(
+            "%s ends at offset %d: offsets from %d to %d, which were on the disk, are lost here",
+            files.directory,
+            end_offset,
+            end_offset,
+            known_end - 1,
+            extra={"path": str(files.directory), "first_lost_offset": end_offset},
+        )
+
+
+def lost_beginning(files: LogFiles, known_start: int | None, first: int) -> int | None:
+    """Return from which offset on segments are lost in front of the first one, None if none are.
+
+    Args:
+        files: Of the log.
+        known_start: Its start as it was on the disk before any segment below that went; None if
+            nobody knows.
+        first: Base offset of its first segment.
+    """
+    if known_start is None or first <= known_start or not files.is_current:
+        return None
+    logger.warning(
+        "%s begins with offset %d, it should with %d", files.directory, first, known_start
+    )
+    return known_start
+
+
 def keep_tail(files: LogFiles, right: ActiveSegment, size: int) -> None:
     """Keep what is cut off a damaged segment, for people to look at; durable at return.
 

@@ -25,6 +25,7 @@ class DiskProgress:
         "cleaned_to",
         "cut_count",
         "epochs_unsynced",
+        "metadata_unsynced",
         "names_unsynced",
         "recovery_point",
         "snapshots",
@@ -41,6 +42,8 @@ class DiskProgress:
         """Below it the log was compacted. None: it never was, and no offsets are missing in it."""
         self.epochs_unsynced = False
         self.names_unsynced = names_unsynced
+        self.metadata_unsynced = names_unsynced
+        """Whether `partition.metadata` may not be, which is written once."""
         self._cuts_ahead: list[int] = []
         """Where the log is about to be cut; several when the role changes in the middle of one."""
         self._unsynced_snapshots: set[int] = set()
@@ -111,12 +114,13 @@ class DiskProgress:
             snapshots=tuple(sorted(self._unsynced_snapshots)),
             epochs=self.epochs_unsynced,
             names=self.names_unsynced,
+            metadata=self.metadata_unsynced,
             end_offset=active.next_offset if with_active else active.base_offset,
             cut_count=self.cut_count,
         )
         # What changes from here on is for the next request.
         self._unsynced_snapshots = set()
-        self.epochs_unsynced = self.names_unsynced = False
+        self.epochs_unsynced = self.names_unsynced = self.metadata_unsynced = False
         return request
 
     def synced(self, request: SyncRequest, end_offset: int) -> None:
@@ -132,6 +136,7 @@ class DiskProgress:
         self._unsynced_snapshots |= set(request.snapshots) & set(self.snapshots)
         self.epochs_unsynced |= request.epochs
         self.names_unsynced |= request.names
+        self.metadata_unsynced |= request.metadata
 
     def copy_is_on_disk(self, copied_to: int, end_offset: int) -> None:
         """Take notice that what was copied below an offset is on the disk, names included."""
@@ -143,4 +148,4 @@ class DiskProgress:
         self.recovery_point = min(self.recovery_point, copy.recovery_point)
         self.snapshots = list(copy.snapshots)
         self._unsynced_snapshots = set(copy.snapshots)
-        self.epochs_unsynced = self.names_unsynced = True
+        self.epochs_unsynced = self.names_unsynced = self.metadata_unsynced = True

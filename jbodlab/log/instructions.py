@@ -111,6 +111,7 @@ class SyncRequest(NamedTuple):
         snapshots: Offsets of producer snapshots.
         epochs: Whether the file with the leader epochs has to be synced.
         names: Whether the names in the partition directory, and its own, have to be.
+        metadata: Whether `partition.metadata` has to be; not without the names.
         cut_count: How often the log had been cut when this was asked for.
     """
 
@@ -119,5 +120,11 @@ class SyncRequest(NamedTuple):
     snapshots: tuple[int, ...]
     epochs: bool
     names: bool
+    metadata: bool
     end_offset: int
     cut_count: int
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether all of it is on the disk already."""
+        return not (self.segments or self.snapshots or self.epochs or self.names)

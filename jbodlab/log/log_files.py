@@ -100,6 +100,11 @@ class LogFiles:
         return names.parse_partition_dir(self.directory.name).kind is names.DirKind.FUTURE
 
     @property
+    def is_current(self) -> bool:
+        """Whether it has the name of a replica that is used."""
+        return names.parse_partition_dir(self.directory.name).kind is names.DirKind.CURRENT
+
+    @property
     def is_moved(self) -> bool:
         """Whether this is what a move between directories has left in its source."""
         return names.parse_partition_dir(self.directory.name).is_moved
@@ -303,7 +308,8 @@ class LogFiles:
         if request.epochs:
             sync_file(fs, self.directory / names.LEADER_EPOCH_FILE, 0)
         if request.names:
-            fs.fsync_file(self.directory / names.PARTITION_METADATA_FILE)
+            if request.metadata:
+                fs.fsync_file(self.directory / names.PARTITION_METADATA_FILE)
             fs.fsync_dir(self.directory)
             if with_parent:
                 fs.fsync_dir(self.directory.parent)

@@ -61,7 +61,7 @@ def load_log(
     *,
     clean: bool,
     recovery_point: int,
-    log_start_offset: int,
+    log_start_offset: int | None,
     cleaned_to: int | None = None,
 ) -> LoadedLog:
     """Open the log in a partition directory, and make it whole if the shutdown was not clean.
@@ -73,7 +73,7 @@ def load_log(
         shared: Open files and indexes of the log directory.
         clean: Whether the log directory was shut down cleanly.
         recovery_point: From `recovery-point-offset-checkpoint`, 0 if it has none.
-        log_start_offset: From `log-start-offset-checkpoint`, 0 if it has none.
+        log_start_offset: From `log-start-offset-checkpoint`, None if it has none.
         cleaned_to: From `cleaner-offset-checkpoint`, None if it has none. Offsets may be missing in
             a log that is named there, whatever the topic's settings are by now.
 
@@ -126,8 +126,8 @@ class _Loader:
         self._epochs = LeaderEpochs()
         self._producers: ProducerState | None = None
 
-    def load(self, log_start_offset: int) -> LogState:
-        files, config = self._files, self._config
+    def load(self, known_start: int | None) -> LogState:
+        files, config, log_start_offset = self._files, self._config, known_start or 0
         first_unchecked = len(self._bases)
         if not self._clean:
             floors = [n for n, base in enumerate(self._bases) if base <= self._recovery_point]
@@ -151,6 +151,7 @@ class _Loader:
         end_offset = active.next_offset
         first = self._closed[0].base_offset if self._closed else active.base_offset
         log_start_offset = max(log_start_offset, first)
+        damage.report_lost_end(files, self._recovery_point, end_offset)
         self._epochs.truncate_to(end_offset)
         self._epochs.truncate_from(log_start_offset)
         if self._epochs.entries != epochs_before:
@@ -172,6 +173,7 @@ class _Loader:
             names_unsynced=not self._clean,
             aborted_in=[base for base in self._aborted_in if base < active.base_offset],
             cleaned_to=None if self._cleaned_to is None else min(self._cleaned_to, end_offset),
+            lost_from=damage.lost_beginning(files, known_start, first),
         )
 
     # Segments that need not be read
@@ -307,6 +309,7 @@ class _Loader:
         )
         if keeps:
             damage.report_loss(self._files, active, size, behind)
+            self._recovery_point = min(self._recovery_point, active.next_offset)
             if size > active.size:
                 damage.keep_tail(self._files, active, size)
         elif size > active.size:

@@ -73,9 +73,12 @@ class LogState:
         aborted_in: Sequence[int] = (),
         names_unsynced: bool = True,
         cleaned_to: int | None = None,
+        lost_from: int | None = None,
     ) -> None:
         self.config = config
         self.start_offset = start_offset
+        self.lost_from = lost_from
+        """From there to the start a disk has lost segments; None if nothing is known of such."""
         self.epochs = epochs
         self.producers = producers
         self.segments = SegmentList(closed, active, aborted_in)
@@ -114,23 +117,6 @@ class LogState:
     def recovery_point(self) -> int:
         """Below it everything is known to be on the disk."""
         return self.disk.recovery_point
-
-    @property
-    def checkpointed_recovery_point(self) -> int:
-        """The recovery point as it is written to the disk while the log is in use.
-
-        Not above the active segment's beginning, which is read at a recovery anyway. So nothing is
-        wrong on the disk when the active segment is cut.
-        """
-        return self.disk.below_cut(min(self.recovery_point, self.active.base_offset))
-
-    @property
-    def checkpointed_cleaned_to(self) -> int | None:
-        """Below which offset it is clean, as that is written to the disk; None if it never was."""
-        cleaned_to = self.disk.cleaned_to
-        if cleaned_to is None:
-            return None
-        return self.disk.below_cut(min(cleaned_to, self.active.base_offset))
 
     def last_stable_offset(self, high_watermark: int) -> int:
         """Return below which offset every transaction is decided, and known to be replicated."""
@@ -175,7 +161,8 @@ class LogState:
         return before + self._append_to_active(buffers, headers, markers)
 
     def assign_epoch(self, epoch: int) -> Instructions:
-        """Let a leader epoch begin at the end of the log."""
+        """Let a leader epoch begin at the end of the log, which is what it is from now on."""
+        self.lost_from = None
         return self._assign(epoch, self.end_offset)
 
     def roll(self, base_offset: int | None = None) -> Instructions:
@@ -244,7 +231,7 @@ class LogState:
         changes = self._put_aside(self.segments.restart(offset), 0)
         changes += self.disk.remove_snapshots(self.disk.snapshots)
         self.undecided = UndecidedTransactions()
-        self.start_offset = offset
+        self.start_offset, self.lost_from = offset, None
         self.producers = ProducerState()
         self._was_cut(0)
         self.epochs = LeaderEpochs()
@@ -267,17 +254,29 @@ class LogState:
         return self._write_epochs() if self.epochs.truncate_from(offset) else ()
 
     def retain(self, now_ms: int, high_watermark: int) -> Instructions:
-        """Drop old segments by time, size and log start; only data below the high watermark.
+        """Let the log begin behind what is too old or too much; see `drop_below` for the segments.
 
-        Their files are set aside at once and may be removed after `file.delete.delay.ms`.
+        Only data below the high watermark goes.
         """
+        segments = self.segments.all
         count = deletable_count(
-            self.segments.all,
+            segments,
             self.config,
             now_ms=now_ms,
             high_watermark=high_watermark,
             log_start_offset=self.start_offset,
         )
+        if not count:
+            return ()
+        behind = segments[count].base_offset if count < len(segments) else self.end_offset
+        return self.advance_start(behind)
+
+    def drop_below(self, offset: int, now_ms: int) -> Instructions:
+        """Drop the segments that lie below an offset, which is a log start that is on the disk.
+
+        Their files are set aside at once and may be removed after `file.delete.delay.ms`.
+        """
+        count = self.segments.count_below(min(offset, self.start_offset))
         return self._drop_first(count, now_ms + self.config.file_delete_delay_ms)
 
     def drop_before(self, base_offset: int) -> Instructions:

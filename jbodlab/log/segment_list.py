@@ -110,6 +110,13 @@ class SegmentList:
         first = max(0, bisect_right(self._bases, offset) - 1)
         return [each for each in self.closed[first:] if each.next_offset > offset]
 
+    def count_below(self, offset: int) -> int:
+        """Return how many of all lie entirely below an offset, the active one if it has records."""
+        count = max(0, bisect_right(self._bases, offset) - 1)
+        if offset < self.active.base_offset:
+            return count
+        return len(self._bases) + (bool(self.active.size) and self.active.next_offset <= offset)
+
     def close_active(self, base_offset: int) -> ActiveSegment:
         """Close the active segment off, begin another one, and return the former."""
         former = self.active

@@ -64,8 +64,11 @@ class Owned:
 
     def retain(self, now_ms: int, high_watermark: int) -> bool:
         before = self.state.start_offset
-        self.log.retention(now_ms, high_watermark)
+        self.files.carry_out(self.state.retain(now_ms, high_watermark))
         return self.state.start_offset != before
+
+    def drop_below(self, offset: int, now_ms: int) -> None:
+        self.files.carry_out(self.state.drop_below(offset, now_ms))
 
     def sync(self, request: SyncRequest) -> asyncio.Future[None]:
         self.files.sync(self.files.fs, request)

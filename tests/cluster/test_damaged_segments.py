@@ -188,6 +188,42 @@ def verify(*arguments: str) -> tuple[int, dict[str, Any], str]:
     return done.returncode, json.loads(done.stdout or "{}"), done.stderr
 
 
+def flip_in_place(segment: Path) -> None:
+    """A bit changes under a broker that has the file open, perhaps to append to it."""
+    with segment.open("r+b") as file:
+        file.seek(segment.stat().st_size // 2)
+        byte = file.read(1)[0]
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte ^ 4]))
+
+
+@pytest.mark.parametrize("number", [1, -1], ids=["closed segment", "active segment"])
+def test_bit_rot_is_mended_from_the_leader_while_the_broker_runs(stage: Stage, number: int) -> None:
+    with stage.scene() as scene:
+        ledger = filled(scene, [[1, 2, 3], [2, 1, 3]])
+        followed, leading = (folder_of(scene, 2, ledger.topic, n) for n in range(2))
+        for folder in (followed, leading):
+            flip_in_place(segments(folder)[number])
+        paths = ",".join(sorted({str(followed.parent), str(leading.parent)}))
+        where = ["--dir", paths, "--topic-list", ledger.topic]
+
+        code, found, _ = verify(*where, "--bootstrap-server", scene.cluster.bootstrap, "--mend")
+
+        assert code == 1
+        damaged = replicas(found)
+        assert damaged[followed]["mended"], damaged[followed]["refusal"]
+        # Its followers have the records; it is mended when one of them leads.
+        assert "broker 2 leads" in damaged[leading]["refusal"]
+        assert folder_of(scene, 2, ledger.topic, 0) == followed
+        code, found, _ = verify(*where)
+        assert set(replicas(found)) == {leading}
+        leader = folder_of(scene, 1, ledger.topic, 0)
+        wait_for("the batches of the leader", lambda: batches(followed) == batches(leader))
+        ledger.produce()
+        scene.wait_all_in_sync()
+        scene.check(ledger)
+
+
 def test_bit_rot_is_found_beside_a_running_broker_and_mended_from_the_leader(stage: Stage) -> None:
     with stage.scene() as scene:
         ledger, alone = filled(scene, [[1, 2, 3], [2, 1, 3]]), filled(scene, [[2]])
@@ -216,11 +252,6 @@ def test_bit_rot_is_found_beside_a_running_broker_and_mended_from_the_leader(sta
         assert [each["file"] for each in damaged[folders[0]]["damage"] if each["index"]] == [
             segments(folders[0])[1].with_suffix(".timeindex").name
         ]
-
-        # A running broker would go on with what is taken from under it.
-        code, _, complained = verify(*mend)
-        assert code == 1
-        assert "is used by a running broker" in complained
 
         assert scene.cluster.node(2).stop() == 0
         code, found, _ = verify(*mend)

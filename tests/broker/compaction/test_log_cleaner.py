@@ -334,6 +334,8 @@ def test_a_cut_in_a_round_calls_it_off(tmp_path) -> None:
         cut = asyncio.ensure_future(each.log.truncate(10, committed=60))
         await until(lambda: not each.log.cleaning.is_wanted)
         assert not cut.done()
+        # The next round would come at once.
+        each.log.cleaning.is_uncleanable = True
         hang.resume.set()
 
         assert await cut
@@ -390,6 +392,24 @@ def test_a_compacted_log_moves_with_its_gaps(tmp_path) -> None:
         assert each.records() == records
         await each.log.barrier()
         reopened(each.log.files.directory, each.written)
+
+    compacting(tmp_path, body)
+
+
+def test_neither_a_round_nor_a_cut_that_waits_for_its_end_stands_behind_upkeep(tmp_path) -> None:
+    async def body(each: Compacting) -> None:
+        over = threading.Event()
+        hang = await in_the_middle(each)
+        log = each.log
+        each.log_dir.upkeep(lambda: over.wait(20))
+        cut = asyncio.ensure_future(log.truncate(log.end_offset - 1, committed=log.end_offset))
+        hang.resume.set()
+
+        assert await cut
+
+        assert each.log_dir.queues["upkeep"].running_call
+        assert not each.files(".cleaned")
+        over.set()
 
     compacting(tmp_path, body)
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import threading
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,34 @@ def test_who_is_cancelled_takes_nothing_from_others_that_wait_for_the_same_check
         await second
         path = tmp_path / "d1" / "replication-offset-checkpoint"
         assert read_offsets(FS, path) == {topic_partition(0): 1}
+        log_dirs.stop()
+
+    run(body)
+
+
+def test_a_checkpoint_that_a_cut_waits_for_does_not_stand_behind_upkeep(tmp_path: Path) -> None:
+    async def body() -> None:
+        log_dirs = make_log_dirs(tmp_path, 1)
+        log_dir = log_dirs.all[0]
+        hosted = Hosted()
+        log = make_log(tmp_path / "d1", 0)
+        append(log, count=4)
+        log.roll()
+        log.advance_start_to(4)
+        hosted.put(log, 4)
+        writer = make_writer(log_dirs, hosted)
+        for write in (writer.write_high_watermarks, writer.write_log_starts):
+            await write(log_dir)
+        over = threading.Event()
+        log_dir.upkeep(lambda: over.wait(20))
+        log.state.disk.will_be_cut(2)
+
+        await writer.lower(log_dir)
+
+        assert log_dir.queues["upkeep"].running_call
+        for name in ("replication-offset-checkpoint", "log-start-offset-checkpoint"):
+            assert max(read_offsets(FS, tmp_path / "d1" / name).values(), default=0) <= 2
+        over.set()
         log_dirs.stop()
 
     run(body)

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import errno
 import json
+import os
 import threading
 from pathlib import Path
 from uuid import UUID
@@ -311,6 +313,39 @@ def test_directories_that_were_not_loaded_or_failed_are_left_as_they_are(tmp_pat
         text = (tmp_path / "d1" / ".kafka_cleanshutdown").read_text()
         assert json.loads(text)["brokerEpoch"] == 5
         assert not (tmp_path / "d2" / ".kafka_cleanshutdown").exists()
+        log_dirs.stop()
+
+    run(body)
+
+
+@pytest.mark.parametrize("error", [None, errno.ENOSPC])
+def test_what_checkpoints_say_of_logs_that_are_gone_is_forgotten_at_a_start(
+    tmp_path: Path, error: int | None
+) -> None:
+    """Another one of the name may come; a disk without room for that is no worse for it."""
+
+    class Disk(PosixFileSystem):
+        def write_atomically(self, path: Path, data: bytes, *, sync: bool = True) -> None:
+            if error is not None and path.parent == tmp_path / "d1":
+                raise OSError(error, os.strerror(error), str(path))
+            super().write_atomically(path, data, sync=sync)
+
+    async def body() -> None:
+        log_dirs = make_dirs(tmp_path, 1)
+        log = make_log(tmp_path / "d1", 1)
+        append(log, count=3)
+        log.close(clean=False)
+        before = {topic_partition(1): 2, topic_partition(2): 5_000}
+        path = tmp_path / "d1" / "log-start-offset-checkpoint"
+        write_offsets(FS, path, before)
+        log_dirs.all[0].fs = Disk()  # type: ignore[assignment]
+
+        (found,) = await load_logs(log_dirs, no_stray, config_of)
+
+        assert found.log.state.start_offset == 2
+        left = before if error else {topic_partition(1): 2}
+        assert read_offsets(FS, path) == left
+        assert log_dirs.all[0].is_online
         log_dirs.stop()
 
     run(body)

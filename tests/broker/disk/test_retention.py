@@ -3,11 +3,13 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from broker.disk.no_space import NoSpaceError
 from broker.disk.retention import DirectoryRemover, RetentionTask
+from jbodlab.errors import LogDirError
 from jbodlab.log.log_config import LogConfig
 from jbodlab.outside import real
 from tests.broker.disks import bring_back, eventually, make_log_dirs, run
-from tests.broker.logs import Hosted, append, make_log, topic_partition
+from tests.broker.logs import Hosted, append, make_log, no_checkpoints, topic_partition
 from tests.waiting import turns
 
 
@@ -23,7 +25,12 @@ def test_old_segments_below_the_high_watermark_go_and_the_owner_learns_the_new_s
         append(log, timestamp_ms=int(time.time() * 1000) + 60_000)
         hosted.put(log, 3)
         task = RetentionTask(
-            log_dirs, hosted, check_interval_ms=10, initial_delay_ms=0, wall_ms=real().wall_ms
+            log_dirs,
+            hosted,
+            no_checkpoints,
+            check_interval_ms=10,
+            initial_delay_ms=0,
+            wall_ms=real().wall_ms,
         )
 
         await task.check()
@@ -38,6 +45,53 @@ def test_old_segments_below_the_high_watermark_go_and_the_owner_learns_the_new_s
     run(body)
 
 
+def test_segments_go_when_the_log_start_behind_them_is_on_the_disk(tmp_path: Path) -> None:
+    async def body() -> None:
+        log_dirs = make_log_dirs(tmp_path, 1)
+        hosted = Hosted()
+        log = make_log(tmp_path / "d1", 0, config=LogConfig(segment_bytes=100, retention_ms=1_000))
+        append(log, timestamp_ms=1_000, count=3)
+        hosted.put(log, 2)
+        seen: list[tuple[int, tuple[int, ...]]] = []
+        refusal: list[Exception] = []
+
+        async def write(_log_dir: object) -> None:
+            seen.append((log.log_start_offset, log.segment_base_offsets))
+            for error in refusal:
+                raise error
+
+        task = RetentionTask(
+            log_dirs,
+            hosted,
+            write,
+            check_interval_ms=10,
+            initial_delay_ms=0,
+            wall_ms=real().wall_ms,
+        )
+
+        await task.check()
+
+        assert seen == [(2, (0, 1, 2))]
+        assert log.segment_base_offsets == (2,)
+        # Nothing goes, nothing is written.
+        await task.check()
+        assert len(seen) == 1
+
+        # A disk that has no room for it gets room by what goes, one that failed is left alone.
+        append(log, timestamp_ms=1_000, count=2)
+        hosted.logs["d1"] = []
+        hosted.put(log, 4)
+        refusal[:] = [LogDirError(tmp_path / "d1", None, "gone")]
+        await task.check()
+        assert (log.log_start_offset, log.segment_base_offsets) == (4, (2, 3, 4))
+        refusal[:] = [NoSpaceError("full")]
+        await task.check()
+        assert log.segment_base_offsets == (4,)
+        log_dirs.stop()
+
+    run(body)
+
+
 def test_nothing_at_or_above_the_high_watermark_goes(tmp_path: Path) -> None:
     async def body() -> None:
         log_dirs = make_log_dirs(tmp_path, 1)
@@ -47,7 +101,12 @@ def test_nothing_at_or_above_the_high_watermark_goes(tmp_path: Path) -> None:
         hosted.put(log, 1)
 
         await RetentionTask(
-            log_dirs, hosted, check_interval_ms=10, initial_delay_ms=0, wall_ms=real().wall_ms
+            log_dirs,
+            hosted,
+            no_checkpoints,
+            check_interval_ms=10,
+            initial_delay_ms=0,
+            wall_ms=real().wall_ms,
         ).check()
 
         assert log.segment_base_offsets == (1, 2)

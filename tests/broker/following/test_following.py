@@ -7,6 +7,7 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import pytest
 
@@ -405,5 +406,53 @@ def test_a_lane_that_breaks_begins_anew(
         assert (await pair.produced(pair.one, batch(2))).error_code is ErrorCode.NONE
         await until(lambda: pair.two.end_offset == 3)
         assert "ended unexpectedly, it begins anew" in caplog.text
+
+    run(tmp_path, test)
+
+
+def test_a_follower_whose_disk_lost_the_first_segments_copies_the_log_before_the_leader_hears_of_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test(pair: Pair) -> None:
+        for _ in range(3):
+            await pair.produced(pair.one, batch(2))
+        log = pair.two.replica.log
+        assert log is not None
+        log.state.start_offset, log.state.lost_from = 4, 0
+        told: list[tuple[int, int]] = []
+        leading = pair.one.replica.in_sync
+        real = leading.follower_fetched
+
+        def fetched(*args: Any, **options: Any) -> Any:
+            told.append((log.state.start_offset, log.end_offset))
+            return real(*args, **options)
+
+        leading.follower_fetched = fetched  # type: ignore[method-assign]
+
+        pair.metadata.apply(change(leader=1, isr=(1,)))
+
+        await until(lambda: pair.two.end_offset == 6 and log.state.lost_from is None)
+        assert told[0] == (0, 0)
+        assert log.start_offset == 0
+        assert pair.two.content() == pair.one.content()
+        assert "lost offsets 0 to 3: they are copied from the leader" in caplog.text
+
+    run(tmp_path, test)
+
+
+def test_a_leader_without_its_first_segments_says_so_and_goes_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test(pair: Pair) -> None:
+        await pair.produced(pair.one, batch(2))
+        log = pair.one.replica.log
+        assert log is not None
+        log.state.start_offset, log.state.lost_from = 1, 0
+
+        pair.metadata.apply(change(leader=1, isr=(1,)))
+
+        assert log.state.lost_from is None
+        assert "leads without offsets 0 to 0, which its disk has lost" in caplog.text
+        assert (await pair.produced(pair.one, batch())).base_offset == 2
 
     run(tmp_path, test)

@@ -418,7 +418,7 @@ def test_segments_that_go_by_retention_go_in_the_copy_too(tmp_path: Path) -> Non
         assert partition.log is not None
         bases = partition.log.state.segments.base_offsets
         partition.log.advance_start_to(bases[3] + 3)
-        partition.log.retain(0, partition.high_watermark)
+        partition.log.drop_below(partition.high_watermark, 0)
         assert partition.log.state.segments.base_offsets == bases[3:]
         for callback in moving.host.assignments.callbacks:
             callback()

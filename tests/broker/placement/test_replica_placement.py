@@ -15,6 +15,7 @@ from jbodlab.ids import TopicId
 from jbodlab.log.log_config import LogConfig
 from tests.broker.disks import directory_id, eventually, make_log_dirs, run
 from tests.broker.logs import TOPIC_ID, append, make_log, no_checkpoints, topic_partition
+from tests.waiting import turns
 
 TP = topic_partition(0)
 OLD = TopicId(TOPIC_ID)
@@ -160,3 +161,38 @@ def test_creation_goes_on_in_the_next_directory_when_one_dies_of_it(tmp_path: Pa
         await asyncio.sleep(0)
 
     placed(tmp_path, test)
+
+
+def test_a_log_is_made_when_no_checkpoint_speaks_of_a_former_one_of_its_name(
+    tmp_path: Path,
+) -> None:
+    """After a crash that would be taken for what is known of the new one."""
+
+    async def body() -> None:
+        log_dirs = make_log_dirs(tmp_path, 1)
+        is_written, asked = asyncio.Event(), asyncio.Event()
+
+        async def write(_log_dir: object) -> None:
+            asked.set()
+            await is_written.wait()
+
+        placement = ReplicaPlacement(log_dirs, lambda *_: None, write)
+        creation = placement.create(TP, OLD, LogConfig(), directory_id(1))
+        assert creation is not None
+        log = await creation
+        assert log is not None
+        placement.delete(TP, log)
+        again = placement.create(TP, NEW, LogConfig(), directory_id(1))
+        assert again is not None
+
+        await asked.wait()
+        await turns()
+        assert not (tmp_path / "d1" / "orders-0").exists()
+        is_written.set()
+
+        assert await again is not None
+        assert (tmp_path / "d1" / "orders-0").exists()
+        await placement.close()
+        log_dirs.stop()
+
+    run(body)

@@ -11,6 +11,7 @@ from broker.disk.log_dir import LogDir
 from broker.replica.directory_writer import DirectoryWriter
 from broker.replica.partition_log import PartitionLog
 from broker.replica.tail_cache import TailCacheBudget
+from jbodlab.log import checkpointed
 from jbodlab.log.filesystem import PosixFileSystem
 from jbodlab.log.leader_epochs import read_leader_epochs
 from jbodlab.log.loaded_log import LoadedLog, create_log
@@ -93,7 +94,7 @@ def boxed(tmp_path: Path, test: Callable[[Box], Awaitable[None]]) -> None:
 
         async def write_checkpoints(_log_dir: object) -> None:
             state = log.state
-            recovery, committed = state.checkpointed_recovery_point, state.disk.below_cut(1 << 60)
+            recovery, committed = checkpointed.recovery_point(state), state.disk.below_cut(1 << 60)
             box.checkpoints.append((recovery, committed, log.end_offset))
             await box.checkpoints_written.wait()
 
@@ -123,7 +124,7 @@ def test_checkpoints_name_nothing_behind_a_cut_before_it_is_made(tmp_path: Path)
         box.append(20)
         await box.log.written()
         await box.log.sync(box.log.state.sync_request(with_active=True))
-        assert box.log.state.checkpointed_recovery_point > 10
+        assert checkpointed.recovery_point(box.log.state) > 10
 
         box.checkpoints_written.clear()
         cutting = asyncio.ensure_future(box.log.truncate(10))
@@ -134,7 +135,7 @@ def test_checkpoints_name_nothing_behind_a_cut_before_it_is_made(tmp_path: Path)
         assert end_offset == 40, "nothing is cut before it is written"
         # Nor does a sync that ends meanwhile raise what the next checkpoint says.
         await box.log.sync(box.log.state.sync_request(with_active=True))
-        assert box.log.state.checkpointed_recovery_point <= 10
+        assert checkpointed.recovery_point(box.log.state) <= 10
         box.checkpoints_written.set()
         assert await cutting
         await box.check()
@@ -191,7 +192,7 @@ def test_cut_that_is_given_up_leaves_the_checkpoints_lowered_for_another(tmp_pat
         await eventually(lambda: len(box.checkpoints) == 2)
         resume_former.set()
         assert not await former
-        assert box.log.state.checkpointed_recovery_point <= 10
+        assert checkpointed.recovery_point(box.log.state) <= 10
         assert box.log.state.disk.below_cut(40) == 10
         box.checkpoints_written.set()
         assert await later

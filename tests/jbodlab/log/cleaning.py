@@ -8,6 +8,7 @@ from pathlib import Path
 from uuid import UUID
 
 from jbodlab.ids import TopicPartition
+from jbodlab.log import checkpointed
 from jbodlab.log.compaction import dirty_range
 from jbodlab.log.compaction_plan import Mapped, RoundPlan
 from jbodlab.log.compaction_round import CompactionRound
@@ -133,9 +134,9 @@ class CompactedLog:
             self.directory,
             config or self.config,
             clean=clean,
-            recovery_point=self.log.state.checkpointed_recovery_point,
+            recovery_point=checkpointed.recovery_point(self.log.state),
             log_start_offset=0,
-            cleaned_to=self.log.state.checkpointed_cleaned_to,
+            cleaned_to=checkpointed.cleaned_to(self.log.state),
         )
 
     # What readers see

@@ -57,7 +57,7 @@ class LogBox:
         return batch
 
     def reopen(
-        self, *, clean: bool, recovery_point: int = 0, log_start_offset: int = 0
+        self, *, clean: bool, recovery_point: int = 0, log_start_offset: int | None = None
     ) -> DirectLog:
         """Open the files again, as after a kill unless the log was closed."""
         self.log.abandon()

@@ -61,7 +61,7 @@ class DirectLog:
         *,
         clean: bool,
         recovery_point: int,
-        log_start_offset: int,
+        log_start_offset: int | None,
         shared: DirectoryFiles | None = None,
         cleaned_to: int | None = None,
     ) -> DirectLog:
@@ -191,6 +191,7 @@ class DirectLog:
     def retention(self, now_ms: int, high_watermark: int) -> bool:
         before = self.state.segments.base_offsets
         self._do(self.state.retain(now_ms, high_watermark))
+        self._do(self.state.drop_below(high_watermark, now_ms))
         return self.state.segments.base_offsets != before
 
     def delete_expired(self, now_ms: int) -> int:

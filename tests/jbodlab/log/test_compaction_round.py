@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from jbodlab.errors import CorruptRecordError
+from jbodlab.log import checkpointed
 from jbodlab.log.compaction import dirty_range
 from jbodlab.log.compaction_plan import CleaningStoppedError, RoundPlan
 from jbodlab.log.compaction_round import CompactionRound
@@ -301,7 +302,7 @@ def test_a_log_that_was_compacted_opens_with_another_policy(log):
     log.append((b"z", b"1"))
     log.clean()
     table = log.table()
-    cleaned_to = log.log.state.checkpointed_cleaned_to
+    cleaned_to = checkpointed.cleaned_to(log.log.state)
     log.log.close(clean=True)
 
     found = type(log.log).load(
@@ -393,7 +394,7 @@ def test_the_log_begins_where_it_did_although_nothing_is_left_there(log):
 def test_a_follower_notes_that_its_log_has_gaps_and_opens_again_whatever_the_policy(log):
     log.use(segment_bytes=200)
     log.append((b"a", b"1"))
-    assert log.log.state.checkpointed_cleaned_to is None
+    assert checkpointed.cleaned_to(log.log.state) is None
     for offset in (7, 30):
         batch = build_batch(
             [(b"k", b"x" * 150)], base_offset=offset, leader_epoch=0, timestamp_ms=1
@@ -401,7 +402,7 @@ def test_a_follower_notes_that_its_log_has_gaps_and_opens_again_whatever_the_pol
         log.log.append([batch], [read_header(batch)])
     records = log.records()
 
-    assert log.log.state.checkpointed_cleaned_to == 0
+    assert checkpointed.cleaned_to(log.log.state) == 0
     log.reopen(config=replace(log.config, cleanup_policy="delete"))
 
     assert log.records() == records

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jbodlab.log import checkpointed
 from jbodlab.log.instructions import (
     CreateSegment,
     CutSegment,
@@ -90,6 +91,7 @@ class Model:
     def advance(self, offset: int) -> None:
         self.carry_out(self.state.advance_start(min(offset, self.state.end_offset)))
         self.carry_out(self.state.retain(0, self.state.end_offset))
+        self.carry_out(self.state.drop_below(self.state.start_offset, 0))
         first = self.state.segments.first_base_offset
         self.batches = [batch for batch in self.batches if read_header(batch).base_offset >= first]
 
@@ -102,7 +104,7 @@ class Model:
         ]
         assert state.start_offset <= state.end_offset
         assert state.recovery_point <= state.end_offset
-        assert state.checkpointed_recovery_point <= state.active.base_offset
+        assert checkpointed.recovery_point(state) <= state.active.base_offset
         assert self.epochs == state.epochs.entries
         if self.batches:
             assert state.end_offset == read_header(self.batches[-1]).next_offset
