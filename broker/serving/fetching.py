@@ -35,7 +35,7 @@ from broker.replica.waiting import WaitingFetch
 from broker.serving.closest_replica import ClosestReplica, log_to_read, may_serve
 from broker.serving.diverging import diverging_epoch
 from jbodlab.error_code import ErrorCode
-from jbodlab.errors import CorruptRecordError, JbodlabError, KafkaError, LogDirError
+from jbodlab.errors import CorruptRecordError, KafkaError, LogDirError
 from jbodlab.protocol.record_batch import iterate_headers
 
 ENTRIES_FEW = 500
@@ -328,7 +328,7 @@ class FetchAnswer:
                     self._aborted[index] = await log.aborted_between(offset, _end_of(got))
             except TimeoutError:
                 continue
-            except JbodlabError as error:
+            except Exception as error:  # noqa: BLE001 - others must not go out with theirs unknown
                 self._slices[index] = _translated(error)
             else:
                 self._slices[index] = got

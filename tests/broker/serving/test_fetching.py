@@ -249,6 +249,37 @@ def test_offsets_are_looked_up_when_the_next_leader_is_known(tmp_path: Path) -> 
     run(tmp_path, test)
 
 
+async def found_offset(leader: Leader, timestamp: int) -> tuple[ErrorCode, int]:
+    query = OffsetQuery(topic_partition=TP, timestamp=timestamp)
+    (answer,) = await leader.host.manager.list_offsets([query], BrokerId(-1), 0)
+    return answer.error_code, answer.offset
+
+
+def test_what_is_not_known_to_be_replicated_is_found_by_no_time_and_no_largest_one(
+    tmp_path: Path,
+) -> None:
+    async def test(leader: Leader) -> None:
+        await leader.append(1)
+
+        assert await found_offset(leader, -3) == (ErrorCode.NONE, -1)
+        assert await found_offset(leader, 500) == (ErrorCode.NONE, -1)
+
+        # An earlier leader may have shown more than this one knows to be replicated.
+        leader.metadata.apply(change(leader=1))
+        for timestamp in (-1, -3, 500, 10**12):
+            code, _ = await found_offset(leader, timestamp)
+            assert code is ErrorCode.OFFSET_NOT_AVAILABLE, timestamp
+        assert await found_offset(leader, -2) == (ErrorCode.NONE, 0)
+        assert await found_offset(leader, -5) == (ErrorCode.NONE, -1)
+
+        leader.fetch(1, follower=True)
+        assert await found_offset(leader, -3) == (ErrorCode.NONE, 0)
+        assert await found_offset(leader, 500) == (ErrorCode.NONE, 0)
+        assert await found_offset(leader, 10**12) == (ErrorCode.NONE, -1)
+
+    run(tmp_path, test)
+
+
 def test_waiting_fetch_is_answered_with_the_new_leader(tmp_path: Path) -> None:
     async def test(leader: Leader) -> None:
         waiting = leader.fetch(0)
