@@ -11,10 +11,12 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import cramjam
 
 from broker.replica.batch_checks import BatchLimits, check_body, check_header
+from jbodlab.protocol import compression
 from jbodlab.protocol.crc32c import crc32c
 from jbodlab.protocol.record_batch import (
     CRC_OFFSET,
@@ -34,7 +36,7 @@ RUNS_S = 0.3
 CODECS: dict[str, Callable[[bytes], bytes]] = {
     "gzip": gzip.compress,
     "snappy": lambda data: bytes(cramjam.snappy.compress_raw(data)),
-    "lz4": lambda data: bytes(cramjam.lz4.compress(data)),
+    "lz4": partial(compression.compress, compression.LZ4),
     "zstd": lambda data: bytes(cramjam.zstd.compress(data)),
 }
 """In the order of their numbers, from 1 on."""

@@ -232,9 +232,12 @@ class BrokerLifecycle:
     def _communication_ended(self, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            # A fault of this program: without heartbeats the broker would be fenced in silence.
-            logger.error("communication with the controller broke", exc_info=error)
-            self._on_shutdown_required(f"communication with the controller broke: {error!r}")
+            self._broke(error)
+
+    def _broke(self, error: BaseException) -> None:
+        """A fault of this program: without heartbeats the broker would be fenced in silence."""
+        logger.error("communication with the controller broke", exc_info=error)
+        self._on_shutdown_required(f"communication with the controller broke: {error!r}")
 
     def _set_timer(self) -> None:
         if self._timer is not None:
@@ -242,7 +245,13 @@ class BrokerLifecycle:
             self._timer = None
         wakeup_ms = self._core.next_wakeup_ms
         if wakeup_ms is not None:
-            self._timer = call_at_ms(wakeup_ms, self._handle, conversation.Tick())
+            self._timer = call_at_ms(wakeup_ms, self._time_has_come)
+
+    def _time_has_come(self) -> None:
+        try:
+            self._handle(conversation.Tick())
+        except Exception as error:  # noqa: BLE001 - logged there
+            self._broke(error)
 
     async def _register(self) -> None:
         request = BrokerRegistrationRequest(

@@ -16,7 +16,7 @@ from broker.replica.client_requests import NO_TRANSACTIONS
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import BufferUnderflowError, DecodeError, DecompressedSizeError, KafkaError
 from jbodlab.protocol import record_batch
-from jbodlab.protocol.compression import CODEC_NAMES, decompress
+from jbodlab.protocol.compression import CODEC_NAMES, check_framing, decompress
 from jbodlab.protocol.crc32c import crc32c
 from jbodlab.protocol.record_batch import BatchHeader
 from jbodlab.protocol.record_walk import RECORD_BYTES_MIN, WalkedRecords, check_records
@@ -193,6 +193,7 @@ def _walk(records: bytes | memoryview, header: BatchHeader) -> WalkedRecords:
         if count * RECORD_BYTES_MIN > bytes_max:
             raise DecodeError(f"{count} records in a compressed batch of {header.size} bytes")
         body = memoryview(records)[record_batch.HEADER_SIZE :]
+        check_framing(header.compression, body)
         return check_records(decompress(header.compression, body, bytes_max), 0, count)
     except DecompressedSizeError as error:
         # A producer that can makes several batches of it.

@@ -13,12 +13,26 @@ waiting requests leaves them to their time-out, 30 seconds by default; here an e
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 from broker.replica.client_requests import AppendEntry, AppendResult, LeaderHint
 from jbodlab.error_code import ErrorCode
+
+logger = logging.getLogger(__name__)
+
+
+@contextmanager
+def or_error(answer: asyncio.Future[Any]) -> Iterator[None]:
+    """Give whoever waits what is raised: nothing would look at the request again."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - it is logged where the answer is sent
+        if not answer.done():
+            answer.set_exception(error)
 
 
 class AppendRequest:
@@ -258,4 +272,8 @@ class FetchQueue:
         """Wake everybody: there may be more to send, or with `forced` there is news of any kind."""
         if self._waiting:
             for fetch in list(self._waiting):
-                fetch.wake(forced)
+                try:
+                    fetch.wake(forced)
+                except Exception:
+                    # Others wait here as well, and for what follows.
+                    logger.exception("a fetch did not hear of news")

@@ -37,6 +37,7 @@ from broker.replica.client_requests import (
 )
 from broker.replica.partition import Partition
 from broker.replica.waiters import News
+from broker.replica.waiting import or_error
 from broker.serving.fetching import FetchAnswer, FetchService, Readable, must_wait
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
@@ -386,15 +387,16 @@ class FetchSession:
         """Read what the active partitions have."""
         if answer.done():
             return
-        items = list(self.active.values())
-        if found is None:
-            found = [self._look(item, news=False) for item in items]
-        results: asyncio.Future[list[FetchResult]] = self._loop.create_future()
-        FetchAnswer(self._params, found, results, self._loop).start()
-        if results.done():
-            self._finish(answer, items, results)
-        else:
-            results.add_done_callback(partial(self._finish, answer, items))
+        with or_error(answer):
+            items = list(self.active.values())
+            if found is None:
+                found = [self._look(item, news=False) for item in items]
+            results: asyncio.Future[list[FetchResult]] = self._loop.create_future()
+            FetchAnswer(self._params, found, results, self._loop).start()
+            if results.done():
+                self._finish(answer, items, results)
+            else:
+                results.add_done_callback(partial(self._finish, answer, items))
 
     def _finish(
         self,
@@ -404,8 +406,13 @@ class FetchSession:
     ) -> None:
         if answer.done():
             return
+        with or_error(answer):
+            answer.set_result(self._told(items, results.result()))
+
+    def _told(self, items: Sequence[_Item], results: Sequence[FetchResult]) -> SessionFetched:
+        """Return what is news, and remember that it was told."""
         told: list[FetchResult] = []
-        for item, result in zip(items, results.result(), strict=True):
+        for item, result in zip(items, results, strict=True):
             if item.has_news(result):
                 told.append(result)
                 item.told(result)
@@ -415,7 +422,7 @@ class FetchSession:
             elif result.error_code is ErrorCode.NONE and item.may_be_quiet():
                 item.state = _State.QUIET
                 del self.active[item.key]
-        answer.set_result(SessionFetched(session_id=self.session_id, results=told))
+        return SessionFetched(session_id=self.session_id, results=told)
 
     def _answered(self, answer: asyncio.Future[SessionFetched]) -> None:
         if answer is self._answer:

@@ -31,11 +31,11 @@ from broker.replica.partition import Partition
 from broker.replica.partition_log import PartitionLog
 from broker.replica.registry import ReplicaRegistry
 from broker.replica.tail_cache import EMPTY_SLICE, Slice
-from broker.replica.waiting import WaitingFetch
+from broker.replica.waiting import WaitingFetch, or_error
 from broker.serving.closest_replica import ClosestReplica, log_to_read, may_serve
 from broker.serving.diverging import diverging_epoch
 from jbodlab.error_code import ErrorCode
-from jbodlab.errors import CorruptRecordError, JbodlabError, KafkaError, LogDirError
+from jbodlab.errors import CorruptRecordError, KafkaError, LogDirError
 from jbodlab.protocol.record_batch import iterate_headers
 
 ENTRIES_FEW = 500
@@ -141,8 +141,9 @@ class FetchService:
         entries: Sequence[FetchEntry],
         answer: asyncio.Future[list[FetchResult]],
     ) -> None:
-        found = [self.find(params, entry, news=False) for entry in entries]
-        FetchAnswer(params, found, answer, self._loop).start()
+        with or_error(answer):
+            found = [self.find(params, entry, news=False) for entry in entries]
+            FetchAnswer(params, found, answer, self._loop).start()
 
     def find(self, params: FetchParams, entry: FetchEntry, *, news: bool) -> Readable | FetchResult:
         """Return what can be read of one entry, or the result that says why nothing can."""
@@ -328,14 +329,15 @@ class FetchAnswer:
                     self._aborted[index] = await log.aborted_between(offset, _end_of(got))
             except TimeoutError:
                 continue
-            except JbodlabError as error:
+            except Exception as error:  # noqa: BLE001 - others must not go out with theirs unknown
                 self._slices[index] = _translated(error)
             else:
                 self._slices[index] = got
 
     def _complete(self) -> None:
         if not self._answer.done():
-            self._answer.set_result([self._result(index) for index in range(len(self._found))])
+            with or_error(self._answer):
+                self._answer.set_result([self._result(index) for index in range(len(self._found))])
 
     def _result(self, index: int) -> FetchResult:
         item, got = self._found[index], self._slices[index]

@@ -38,6 +38,7 @@ class Mark(IntEnum):
     EARLIEST_PENDING_UPLOAD = -6
 
 
+TIERED = (Mark.LATEST_TIERED, Mark.EARLIEST_PENDING_UPLOAD)
 NOT_FOUND = -1
 
 logger = logging.getLogger(__name__)
@@ -88,15 +89,13 @@ async def _offset(replicas: ReplicaRegistry, query: OffsetQuery, reader: _Reader
         await partition.succession.wait()
         partition.check_epoch(query.current_leader_epoch)
         log, leader = reader.log(partition), partition.leader
-        if query.timestamp < 0:
-            timestamp, offset = await _marked(partition, log, query.timestamp, reader)
-            early = leader and partition.high_watermark < leader.leader_epoch_start
-            if query.timestamp == Mark.LATEST and reader.is_consumer and early:
-                # The high watermark has not reached this leader's own epoch yet: an earlier leader
-                # may have shown more than this one knows to be replicated.
-                raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE)
-        else:
-            timestamp, offset = await _at_time(partition, log, query.timestamp, reader)
+        timestamp, offset = await _found(partition, log, query.timestamp, reader)
+        early = leader and partition.high_watermark < leader.leader_epoch_start
+        is_open = query.timestamp == Mark.LATEST or (offset < 0 and query.timestamp not in TIERED)
+        if reader.is_consumer and early and is_open:
+            # The high watermark has not reached this leader's own epoch yet: an earlier leader may
+            # have shown more than this one knows to be replicated.
+            raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE)
     except KafkaError as error:
         return OffsetAnswer(topic_partition=query.topic_partition, error_code=error.code)
     except LogDirError:
@@ -121,22 +120,26 @@ async def _offset(replicas: ReplicaRegistry, query: OffsetQuery, reader: _Reader
     )
 
 
-async def _marked(
-    partition: Partition, log: PartitionLog, mark: int, reader: _Reader
+async def _found(
+    partition: Partition, log: PartitionLog, wanted: int, reader: _Reader
 ) -> tuple[int, int]:
-    match mark:
+    """Return timestamp and offset of what is asked for by a time or a mark."""
+    match wanted:
         case Mark.LATEST:
             return -1, reader.end(partition, log)
         case Mark.EARLIEST | Mark.EARLIEST_LOCAL:
             return -1, log.start_offset
         case Mark.MAX_TIMESTAMP:
-            largest = log.state.segments.largest_timestamp
-            found = None if largest < 0 else await log.offset_for_timestamp(largest)
-            return found or (-1, NOT_FOUND)
-        case Mark.LATEST_TIERED | Mark.EARLIEST_PENDING_UPLOAD:
+            wanted = log.state.segments.largest_timestamp
+            if wanted < 0:
+                return -1, NOT_FOUND
+            return await _at_time(partition, log, wanted, reader)
+        case _ if wanted in TIERED:
             return -1, NOT_FOUND
+        case _ if wanted < 0:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"timestamp {wanted}")
         case _:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"timestamp {mark}")
+            return await _at_time(partition, log, wanted, reader)
 
 
 async def _at_time(

@@ -4,7 +4,8 @@ What lies below the recovery point is known to be on the disk and is not read: o
 segment only its ends are looked at, whether they join on to the next one, and its size. From the
 segment with the recovery point on every batch is read and checked, and indexes, leader epochs,
 producer state and aborted transactions are made anew from what was read. After a clean shutdown
-the recovery point is the end of the log, and of the last segment the indexes are read.
+the recovery point is the end of the log, and of the last segment the indexes are read. What a
+damaged index of aborted transactions held only the batches tell: it lowers the recovery point.
 
 The log ends before the first byte that is not right. Behind a write that was torn by a crash there
 is nothing; where there is, records were lost: that is said, with their offsets, and what lies
@@ -45,9 +46,14 @@ from jbodlab.log.partition_metadata import read_topic_id
 from jbodlab.log.places import Place
 from jbodlab.log.producer_replay import ProducerReplay
 from jbodlab.log.producer_state import ProducerState
-from jbodlab.log.segment_ends import closed_segment, has_batch_behind, last_segment
+from jbodlab.log.segment_ends import (
+    closed_segment,
+    damaged_transaction_index,
+    has_batch_behind,
+    last_segment,
+)
 from jbodlab.log.segments import ActiveSegment, ClosedSegment
-from jbodlab.log.transactions import AbortedTransaction, read_marker
+from jbodlab.log.transactions import read_marker
 from jbodlab.protocol.record_batch import crc_is_valid
 
 logger = logging.getLogger(__name__)
@@ -128,6 +134,9 @@ class _Loader:
 
     def load(self, known_start: int | None) -> LogState:
         files, config, log_start_offset = self._files, self._config, known_start or 0
+        damaged = damaged_transaction_index(files, self._aborted_in)
+        if damaged is not None:
+            self._clean, self._recovery_point = False, min(self._recovery_point, damaged)
         first_unchecked = len(self._bases)
         if not self._clean:
             floors = [n for n, base in enumerate(self._bases) if base <= self._recovery_point]
@@ -262,7 +271,7 @@ class _Loader:
         size = self._fs.size(path)
         segment = ActiveSegment(base_offset)
         if producers is None:
-            segment.aborted = self._read_aborted(base_offset)
+            segment.aborted = self._files.read_aborted(base_offset)
         reader = self._files.reader(Place(base_offset, size, -1, 0))
         # Whatever it is that cannot be a batch: the log ends in front of it.
         with contextlib.suppress(CorruptRecordError, DecodeError):
@@ -283,11 +292,6 @@ class _Loader:
             if base_offset not in self._aborted_in:
                 self._aborted_in.append(base_offset)
         return segment, segment.size if segment.size < size else None
-
-    def _read_aborted(self, base_offset: int) -> list[AbortedTransaction]:
-        with contextlib.suppress(CorruptRecordError):
-            return self._files.read_aborted(base_offset)
-        return []
 
     # Damage
 

@@ -16,7 +16,7 @@ Source: `org.apache.kafka.metadata.properties.MetaProperties`, `MetaPropertiesEn
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from jbodlab import directory_id, kafka_uuid, properties
@@ -37,6 +37,8 @@ class MetaProperties:
     cluster_id: str | None = None
     node_id: int | None = None
     directory_id: DirectoryId | None = None
+    is_open_ended: bool = field(default=False, compare=False)
+    """Whether the last line has no end, as in a file that was cut short."""
 
     def to_properties(self) -> dict[str, str]:
         """Return the file's keys and values, sorted by key."""
@@ -86,6 +88,7 @@ def parse(text: str) -> MetaProperties:
         cluster_id=cluster_id,
         node_id=node_id,
         directory_id=_directory_id(found.get("directory.id")),
+        is_open_ended=not text.endswith(("\n", "\r")),
     )
 
 
@@ -177,8 +180,9 @@ def without_lost_disks(ensemble: Ensemble) -> Ensemble:
 
     An unmounted disk is an empty mount point, or not even that; a file that was being replaced when
     the machine lost power is empty, cut short, or full of zeros. Only a file without its
-    last line, `version=1`, has neither a broker nor a node id. The metadata directory stays among
-    the empty ones, as a server cannot be without it.
+    last line, `version=1`, has neither a broker nor a node id; where the cluster comes last, as in
+    files that Kafka wrote, what is cut short there begins as the ids of the others do. The metadata
+    directory stays among the empty ones, as a server cannot be without it.
     """
     metadata_dir = ensemble.metadata_log_dir
     failed, normal = dict(ensemble.failed), dict(ensemble.normal)
@@ -189,12 +193,12 @@ def without_lost_disks(ensemble: Ensemble) -> Ensemble:
                 "was never formatted"
             )
     for directory, meta in ensemble.normal.items():
-        missing = _missing_id(meta)
-        if missing:
+        fault = f"{missing} not found" if (missing := _missing_id(meta)) else ""
+        if _is_cut_short(meta, ensemble.normal.values()):
+            fault = "it is cut short"
+        if fault:
             del normal[directory]
-            failed[directory] = (
-                f"{directory / META_PROPERTIES_FILE} is damaged: {missing} not found"
-            )
+            failed[directory] = f"{directory / META_PROPERTIES_FILE} is damaged: {fault}"
     return replace(
         ensemble,
         empty=tuple(each for each in ensemble.empty if each == metadata_dir),
@@ -300,6 +304,18 @@ def _missing_id(meta: MetaProperties) -> str:
     if meta.node_id is None:
         return "node ID"
     return "cluster ID" if meta.cluster_id is None else ""
+
+
+def _is_cut_short(meta: MetaProperties, all_found: Iterable[MetaProperties]) -> bool:
+    """Return whether the last line lacks an end that another directory's has."""
+    return meta.is_open_ended and any(
+        _is_beginning(meta.cluster_id, each.cluster_id) or _is_beginning(meta.node_id, each.node_id)
+        for each in all_found
+    )
+
+
+def _is_beginning(short: object, whole: object) -> bool:
+    return short != whole and str(whole).startswith(str(short))
 
 
 def _version(text: str) -> int:

@@ -235,13 +235,14 @@ class ProducerState:
         """Return whether `go_back_to` would leave the state that there was at an offset.
 
         It would not where all remembered batches of a producer lie behind the offset, and there
-        may have been earlier ones; only the log knows them.
+        may have been earlier ones, or ones of an earlier epoch; nor where a marker has left no
+        batch. Only the log knows them.
         """
         for entry in self._entries.values():
-            if not entry.batches or entry.batches[-1].last_offset < end_offset:
-                continue
+            if not entry.batches:
+                return False
             oldest = entry.batches[0]
-            if oldest.last_offset >= end_offset and oldest.first_sequence != 0:
+            if oldest.last_offset >= end_offset and (oldest.first_sequence or entry.epoch):
                 return False
         return True
 

@@ -7,8 +7,10 @@ the cost of a few small reads. What has changed in its middle is found by who re
 from __future__ import annotations
 
 import contextlib
+import logging
 import re
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 
 from jbodlab.errors import CorruptRecordError, DecodeError
@@ -21,6 +23,8 @@ from jbodlab.log.segment_reader import SegmentReader
 from jbodlab.log.segments import ActiveSegment, ClosedSegment
 from jbodlab.log.time_index import TimeIndex
 from jbodlab.protocol.record_batch import HEADER_SIZE, MAGIC, crc_is_valid, read_header
+
+logger = logging.getLogger(__name__)
 
 _OFFSET_ENTRY = struct.Struct(">ii")
 _TIME_ENTRY = struct.Struct(">qi")
@@ -88,6 +92,17 @@ def last_segment(files: LogFiles, base_offset: int, has_gaps: bool) -> ActiveSeg
         first_timestamp=-1 if first is None else first.max_timestamp,
         aborted=aborted,
     )
+
+
+def damaged_transaction_index(files: LogFiles, base_offsets: Sequence[int]) -> int | None:
+    """Return the first of some segments whose index of aborted transactions cannot be right."""
+    for base_offset in sorted(base_offsets):
+        try:
+            files.read_aborted(base_offset)
+        except CorruptRecordError as error:
+            logger.warning("log is read from offset %d on: %s", base_offset, error)
+            return base_offset
+    return None
 
 
 def has_batch_behind(file: ReadFile, position: int, size: int, offset: int) -> bool:

@@ -141,7 +141,7 @@ def decode_aborted(path: Path, data: bytes) -> list[AbortedTransaction]:
         position = len(found) * ENTRY_SIZE
         if version != VERSION:
             raise CorruptRecordError(path, position, f"transaction index entry of {version=}")
-        if entry.first_offset > entry.last_offset or (
+        if entry.first_offset >= entry.last_offset or (
             found and found[-1].last_offset >= entry.last_offset
         ):
             raise CorruptRecordError(path, position, "transaction index is not ascending")

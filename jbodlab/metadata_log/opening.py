@@ -33,7 +33,11 @@ def open_segments(
         CorruptRecordError: valid records follow damaged or missing ones, and it is no copy.
     """
     segments: list[MetadataSegment] = []
-    offsets = _base_offsets(fs, directory) or [0]
+    offsets = _base_offsets(fs, directory, names.LOG_SUFFIX)
+    if not offsets:
+        if not is_copy:
+            _refuse_loss(fs, directory, 0)
+        offsets = [0]
     try:
         for position, offset in enumerate(offsets):
             epoch = segments[-1].last_epoch if segments else -1
@@ -49,13 +53,28 @@ def open_segments(
                 break
             if later:
                 segments[-1].seal()
-            elif not is_copy and segments[-1].size:
-                segments[-1].rewrite()
+            elif not is_copy:
+                _refuse_loss(fs, directory, segments[-1].end_offset)
+                if segments[-1].size:
+                    segments[-1].rewrite()
     except BaseException:
         for segment in segments:
             segment.close()
         raise
     return segments
+
+
+def _refuse_loss(fs: FileSystem, directory: Path, end_offset: int) -> None:
+    """Refuse a log whose last file is gone while its index is there: that is removed before it.
+
+    Raises:
+        CorruptRecordError: an index has entries for what lies behind the end.
+    """
+    for suffix in (names.INDEX_SUFFIX, names.TIME_INDEX_SUFFIX):
+        for offset in _base_offsets(fs, directory, suffix):
+            path = directory / names.log_file(offset)
+            if offset >= end_offset and not fs.exists(path) and fs.size(path.with_suffix(suffix)):
+                raise CorruptRecordError(path, 0, f"it is missing, but its {suffix} file is not")
 
 
 def _damage(segment: MetadataSegment, later: list[int]) -> Damage | None:
@@ -96,10 +115,10 @@ def _cut(segment: MetadataSegment, damage: Damage, later: list[int], is_copy: bo
     segment.rewrite()
 
 
-def _base_offsets(fs: FileSystem, directory: Path) -> list[int]:
+def _base_offsets(fs: FileSystem, directory: Path, suffix: str) -> list[int]:
     found = []
     for name in fs.listdir(directory):
-        if name.endswith(names.LOG_SUFFIX):
+        if name.endswith(suffix):
             try:
                 found.append(names.parse_offset(name))
             except ValueError:

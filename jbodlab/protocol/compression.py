@@ -30,6 +30,11 @@ the checksum of the two before it.
 LZ4_BLOCK_BYTES = 64 << 10
 LZ4_PLAIN = 1 << 31
 """In the size of a block that is not compressed."""
+LZ4_MAGIC, LZ4_END = LZ4_FRAME[:4], bytes(4)
+LZ4_HEADER_SIZE = len(LZ4_FRAME)
+LZ4_KIND, LZ4_INDEPENDENT = 0b1110_0011, 0b0110_0000
+"""Version, independent blocks and reserved bits of a frame's flags, and what they have to be."""
+LZ4_BLOCK_CHECKSUMS, LZ4_CONTENT_SIZE, LZ4_CONTENT_CHECKSUM = 1 << 4, 1 << 3, 1 << 2
 
 LIKELY_RATIO, LIKELY_BYTES_MIN = 4, 16 << 10
 """Room that is enough for most batches; cheaper to have than room for any."""
@@ -66,6 +71,31 @@ def decompress(codec: int, data: bytes | memoryview, bytes_max: int | None = Non
         return bytes(getattr(cramjam, CODEC_NAMES[codec]).decompress(bytes(data)))
     except (cramjam.DecompressionError, OSError, ValueError, MemoryError) as error:
         raise DecodeError(f"damaged {CODEC_NAMES[codec]} data: {error}") from error
+
+
+def check_framing(codec: int, data: bytes | memoryview) -> None:
+    """Check that Java's clients can read what around the compressed blocks is to be read.
+
+    They know fewer frames than the formats have: of LZ4 a single one, of independent blocks; of
+    snappy those that claim to be readable by what knows version 1.
+
+    Args:
+        codec: Bits 0-2 of the batch's attributes.
+        data: Everything behind the batch header.
+
+    Raises:
+        DecodeError: they cannot.
+    """
+    if codec == SNAPPY and data[: len(XERIAL_MAGIC)] == XERIAL_MAGIC:
+        if len(data) < XERIAL_HEADER_SIZE or struct.unpack_from(">i", data, 12)[0] < 1:
+            raise DecodeError("snappy data of an incompatible version")
+    elif codec == LZ4:
+        try:
+            end = _lz4_frame_end(data)
+        except (struct.error, IndexError):
+            raise DecodeError("damaged lz4 data: the frame is cut short") from None
+        if end != len(data):
+            raise DecodeError(f"lz4 frame of {end} bytes in {len(data)} bytes of records")
 
 
 def compress(codec: int, data: bytes) -> bytes:
@@ -124,6 +154,18 @@ def _decompress_within(codec: int, data: bytes, bytes_max: int) -> bytes:
             if str(error) == OUTPUT_FULL:
                 raise DecompressedSizeError(CODEC_NAMES[codec], bytes_max) from error
             raise
+
+
+def _lz4_frame_end(data: bytes | memoryview) -> int:
+    """Return where the frame ends that begins here; raises DecodeError if it is of another kind."""
+    flags = data[len(LZ4_MAGIC)]
+    if data[: len(LZ4_MAGIC)] != LZ4_MAGIC or flags & LZ4_KIND != LZ4_INDEPENDENT:
+        raise DecodeError("lz4 data that is no frame of independent blocks")
+    position = LZ4_HEADER_SIZE + (8 if flags & LZ4_CONTENT_SIZE else 0)
+    checksum_size = 4 if flags & LZ4_BLOCK_CHECKSUMS else 0
+    while size := struct.unpack_from("<I", data, position)[0]:
+        position += 4 + (size & ~LZ4_PLAIN) + checksum_size
+    return position + len(LZ4_END) + (4 if flags & LZ4_CONTENT_CHECKSUM else 0)
 
 
 def _snappy_blocks(data: bytes) -> list[bytes]:

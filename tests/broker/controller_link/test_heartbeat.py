@@ -3,9 +3,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from broker.controller_link.channel import ControllerChannel
+from broker.controller_link.conversation import Tick
 from broker.controller_link.heartbeat import BrokerIdentity, BrokerLifecycle
-from broker.controller_link.lifecycle import BrokerState, LifecycleSettings
+from broker.controller_link.lifecycle import BrokerState, Lifecycle, LifecycleSettings
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import BrokerEpoch, BrokerId
 from jbodlab.outside import real
@@ -217,6 +220,40 @@ def test_without_a_controller_the_broker_gives_up_at_the_registration_deadline()
         assert reasons == ["unable to register with the controller quorum"]
         await lifecycle.stop()
         await channel.close()
+
+    run(body)
+
+
+def test_a_timer_that_breaks_ends_the_broker_instead_of_its_heartbeats(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def body() -> None:
+        scripted = controller()
+        reasons: list[str] = []
+        async with serving(scripted) as port:
+            channel = ControllerChannel(GrpcTransport(f"127.0.0.1:{port}"))
+            lifecycle = make_lifecycle(
+                channel,
+                settings=LifecycleSettings(heartbeat_interval_ms=20),
+                on_shutdown_required=reasons.append,
+            )
+            handle = Lifecycle.handle
+
+            def broken(core: Lifecycle, event: object, now_ms: int) -> object:
+                if isinstance(event, Tick) and core.state is BrokerState.RUNNING:
+                    raise ZeroDivisionError("fault of this program")
+                return handle(core, event, now_ms)
+
+            lifecycle.start()
+            lifecycle.ready_to_unfence()
+            await lifecycle.wait_unfenced()
+            with monkeypatch.context() as patch:
+                patch.setattr(Lifecycle, "handle", broken)
+                await eventually(lambda: bool(reasons))
+            assert "fault of this program" in reasons[0]
+            assert "fault of this program" in caplog.text
+            await lifecycle.stop()
+            await channel.close()
 
     run(body)
 

@@ -42,22 +42,26 @@ def format_dir(path: Path, number: int | None, *, node_id: int = 8, cluster: str
     return path
 
 
-def format_all(tmp_path: Path, count: int = 3) -> list[Path]:
-    format_dir(tmp_path / "metadata", 99)
-    return [format_dir(tmp_path / f"d{n}", n) for n in range(1, count + 1)]
+def format_all(tmp_path: Path, count: int = 3, *, node_id: int = 8) -> list[Path]:
+    format_dir(tmp_path / "metadata", 99, node_id=node_id)
+    return [format_dir(tmp_path / f"d{n}", n, node_id=node_id) for n in range(1, count + 1)]
 
 
 def opened_now(paths: list[Path], metadata: Path, **options: Any) -> OpenedLogDirs:
     return run_adjustable(opening(paths, metadata, **options))
 
 
-def open_all(tmp_path: Path, paths: list[Path], metadata: Path | None = None) -> OpenedLogDirs:
-    return opened_now(paths, metadata or tmp_path / "metadata")
+def open_all(
+    tmp_path: Path, paths: list[Path], metadata: Path | None = None, **options: Any
+) -> OpenedLogDirs:
+    return opened_now(paths, metadata or tmp_path / "metadata", **options)
 
 
-async def opening(paths: list[Path], metadata: Path, **options: Any) -> OpenedLogDirs:
+async def opening(
+    paths: list[Path], metadata: Path, *, node_id: int = 8, **options: Any
+) -> OpenedLogDirs:
     return await open_log_dirs(
-        node_id=BrokerId(8),
+        node_id=BrokerId(node_id),
         log_dirs=paths,
         metadata_log_dir=metadata,
         on_fatal=lambda _reason: None,
@@ -130,6 +134,39 @@ def test_a_directory_with_a_torn_or_zeroed_meta_properties_starts_offline(tmp_pa
         assert snapshot(paths[1]) == [("meta.properties", content)]
         for lock in opened.locks.values():
             lock.release()
+
+
+@pytest.mark.parametrize("last", ["cluster.id", "node.id", "version"])
+def test_a_directory_with_a_torn_meta_properties_of_kafkas_starts_offline(
+    tmp_path: Path, last: str
+) -> None:
+    """Java writes the lines in an order of its own; in Kafka 3.9 the cluster comes last."""
+    paths = format_all(tmp_path, node_id=812)
+    file = paths[1] / "meta.properties"
+    lines = sorted(file.read_text().splitlines(), key=lambda line: line.startswith(last))
+    whole = "\n".join(lines) + "\n"
+    for size in range(len(whole) - 1):
+        file.write_text(whole[:size])
+
+        opened = open_all(tmp_path, paths, node_id=812)
+
+        assert [each.is_online for each in opened.log_dirs.all] == [True, False, True], whole[:size]
+        assert snapshot(paths[1]) == [("meta.properties", whole[:size].encode())]
+        for lock in opened.locks.values():
+            lock.release()
+
+
+def test_a_meta_properties_whose_last_line_has_no_end_is_whole_if_its_ids_are(
+    tmp_path: Path,
+) -> None:
+    paths = format_all(tmp_path)
+    for path in paths[:2]:
+        file = path / "meta.properties"
+        file.write_text(file.read_text().rstrip("\n"))
+
+    opened = open_all(tmp_path, paths)
+
+    assert [each.is_online for each in opened.log_dirs.all] == [True, True, True]
 
 
 @pytest.mark.parametrize("content", [None, b"", bytes(200), b"#\ncluster.id=41QSSt"])

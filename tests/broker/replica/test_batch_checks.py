@@ -20,6 +20,7 @@ from broker.replica.batch_checks import (
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
 from jbodlab.protocol import record_batch
+from jbodlab.protocol.compression import LZ4, SNAPPY, compress
 from jbodlab.protocol.crc32c import crc32c
 from jbodlab.protocol.record_batch import build_batch
 
@@ -154,10 +155,18 @@ def test_count_that_no_batch_of_its_size_can_have_is_refused(codec: int) -> None
     assert refusal(sealed(bytes(good))) is ErrorCode.INVALID_RECORD
 
 
+def lz4_frame(data: bytes, *, content_checksum: bool = False, block_linked: bool = False) -> bytes:
+    compressor = cramjam.lz4.Compressor(
+        content_checksum=content_checksum, block_linked=block_linked
+    )
+    compressor.compress(data)
+    return bytes(compressor.finish())
+
+
 COMPRESS = {
     1: gzip.compress,
     2: lambda data: bytes(cramjam.snappy.compress_raw(data)),
-    3: lambda data: bytes(cramjam.lz4.compress(data)),
+    LZ4: lambda data: lz4_frame(data),
     4: lambda data: bytes(cramjam.zstd.compress(data)),
 }
 """By number of the codec."""
@@ -223,6 +232,36 @@ def test_what_cannot_be_decompressed_is_refused(codec: int) -> None:
 
     for body in (good[:-1], b"", b"\x00" * 20, good + b"\x01"):
         assert refusal(with_body(batch(), body, codec)) is ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("checksums", [False, True])
+@pytest.mark.parametrize("independent", [False, True])
+def test_lz4_frames_are_refused_unless_javas_clients_can_read_them(
+    independent: bool, checksums: bool
+) -> None:
+    records = batch()[record_batch.HEADER_SIZE :]
+    frame = lz4_frame(records, content_checksum=checksums, block_linked=not independent)
+    skipped = bytes.fromhex("502a4d1801000000ff")
+
+    if not independent:
+        assert refusal(with_body(batch(), frame, LZ4)) is ErrorCode.INVALID_RECORD
+        return
+    accept_batch(with_body(batch(), frame, LZ4), LIMITS, NOW_MS)
+    # They read the first frame and no other, and know none that is to be skipped.
+    for body in (frame + frame, skipped + frame, frame + skipped, frame[:9], frame[:4]):
+        assert refusal(with_body(batch(), body, LZ4)) is ErrorCode.INVALID_RECORD
+    half = len(records) // 2
+    both = COMPRESS[LZ4](records[:half]) + COMPRESS[LZ4](records[half:])
+    assert refusal(with_body(batch(), both, LZ4)) is ErrorCode.INVALID_RECORD
+
+
+def test_snappy_data_of_an_incompatible_version_is_refused() -> None:
+    body = compress(SNAPPY, batch()[record_batch.HEADER_SIZE :])
+    accept_batch(with_body(batch(), body, SNAPPY), LIMITS, NOW_MS)
+
+    for size, version in ((16, bytes(4)), (16, b"\xff" * 4), (12, b"")):
+        broken = body[: size - 4] + version + body[16:]
+        assert refusal(with_body(batch(), broken, SNAPPY)) is ErrorCode.INVALID_RECORD
 
 
 @pytest.mark.parametrize("codec", COMPRESS)

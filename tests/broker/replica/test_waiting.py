@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from broker.replica.waiting import FetchQueue, WaitingFetch
 from tests.waiting import run_adjustable, set_forward, turns
 
@@ -46,6 +48,33 @@ def test_fetch_of_many_partitions_is_looked_at_once_for_many_events() -> None:
         set_forward(REST_S)
         await turns()
         assert (fetch.asked, fetch.finished) == (2, [True])
+
+    run_adjustable(test())
+
+
+def test_what_one_fetch_raises_keeps_none_of_the_others_waiting(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def test() -> None:
+        finished: list[bool] = []
+
+        def broken() -> bool:
+            raise RuntimeError("fault of this program")
+
+        queue = FetchQueue()
+        for is_enough in (broken, lambda: True):
+            WaitingFetch(
+                asyncio.get_running_loop(),
+                60_000,
+                is_enough=is_enough,
+                finish=lambda: finished.append(True),
+            ).stand_in(queue)
+        queue.wake()
+
+        assert finished == [True]
+        assert "fault of this program" in caplog.text
+        for waiting in queue:
+            waiting.cancel()
 
     run_adjustable(test())
 

@@ -10,6 +10,7 @@ import pytest
 
 from broker.replica.client_requests import FetchEntry, FetchParams, SessionFetched, SessionRequest
 from broker.replica.partition import Partition
+from broker.replica.partition_log import PartitionLog
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
 from jbodlab.ids import BrokerId, TopicIdPartition, TopicPartition
@@ -386,6 +387,24 @@ def test_hurried_fetch_is_answered_with_what_there_is(tmp_path: Path) -> None:
         assert not waiting.done()
         leader.manager.hurry_session(leader.session_id)
         assert await leader.answer(waiting) == {}
+
+    run(tmp_path, scenario)
+
+
+def test_fetch_that_cannot_be_answered_does_not_wait_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("fault of this program")
+
+    async def scenario(leader: Leader) -> None:
+        await leader.start()
+        await leader.begin()
+        waiting = leader.fetch()
+        monkeypatch.setattr(PartitionLog, "read", broken)
+        await leader.host.produced(batch(), acks=1, topic_partition=tp(0))
+        with pytest.raises(RuntimeError, match="fault of this program"):
+            await leader.answer(waiting)
 
     run(tmp_path, scenario)
 

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from broker.replica.client_requests import (
     OffsetQuery,
 )
 from broker.replica.partition import Partition
+from broker.replica.partition_log import PartitionLog
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import BrokerId, LeaderEpoch, TopicId, TopicPartition
 from tests.broker.replicas import (
@@ -245,6 +247,66 @@ def test_offsets_are_looked_up_when_the_next_leader_is_known(tmp_path: Path) -> 
 
         (answer,) = await asyncio.wait_for(asked, DEADLINE_S)
         assert answer.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    run(tmp_path, test)
+
+
+def test_fetch_that_cannot_be_answered_keeps_nobody_else_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither its client, nor the other fetches, nor the produce request that wakes it."""
+    read = PartitionLog.read
+    faults = [RuntimeError("fault of this program")]
+
+    def read_later(log: PartitionLog, *arguments: Any, **options: Any) -> Any:
+        if faults:
+            raise faults.pop()
+        return read(log, *arguments, **options)
+
+    async def test(leader: Leader) -> None:
+        # A fenced follower: nothing waits for what it has.
+        leader.metadata.apply(broker(2, D2, directory_id(21), fenced=True), change(isr=(1,)))
+        broken = leader.fetch(0, follower=True)
+        consumer = leader.fetch(0)
+        monkeypatch.setattr(PartitionLog, "read", read_later)
+
+        result = await leader.host.produced(batch())
+
+        assert result.error_code is ErrorCode.NONE
+        with pytest.raises(RuntimeError, match="fault of this program"):
+            await asyncio.wait_for(broken, DEADLINE_S)
+        assert (await got(consumer)).records_size > 0
+
+    run(tmp_path, test)
+
+
+async def found_offset(leader: Leader, timestamp: int) -> tuple[ErrorCode, int]:
+    query = OffsetQuery(topic_partition=TP, timestamp=timestamp)
+    (answer,) = await leader.host.manager.list_offsets([query], BrokerId(-1), 0)
+    return answer.error_code, answer.offset
+
+
+def test_what_is_not_known_to_be_replicated_is_found_by_no_time_and_no_largest_one(
+    tmp_path: Path,
+) -> None:
+    async def test(leader: Leader) -> None:
+        await leader.append(1)
+
+        assert await found_offset(leader, -3) == (ErrorCode.NONE, -1)
+        assert await found_offset(leader, 500) == (ErrorCode.NONE, -1)
+
+        # An earlier leader may have shown more than this one knows to be replicated.
+        leader.metadata.apply(change(leader=1))
+        for timestamp in (-1, -3, 500, 10**12):
+            code, _ = await found_offset(leader, timestamp)
+            assert code is ErrorCode.OFFSET_NOT_AVAILABLE, timestamp
+        assert await found_offset(leader, -2) == (ErrorCode.NONE, 0)
+        assert await found_offset(leader, -5) == (ErrorCode.NONE, -1)
+
+        leader.fetch(1, follower=True)
+        assert await found_offset(leader, -3) == (ErrorCode.NONE, 0)
+        assert await found_offset(leader, 500) == (ErrorCode.NONE, 0)
+        assert await found_offset(leader, 10**12) == (ErrorCode.NONE, -1)
 
     run(tmp_path, test)
 

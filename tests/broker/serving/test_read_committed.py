@@ -6,9 +6,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import pytest
+
 from broker.replica.client_requests import FetchEntry, FetchParams, FetchResult, OffsetQuery
 from broker.replica.partition import Partition
+from broker.replica.partition_log import PartitionLog
 from jbodlab.config.topic_keys import SEGMENT_BYTES
+from jbodlab.error_code import ErrorCode
 from jbodlab.ids import BrokerId
 from jbodlab.log.transactions import read_marker
 from jbodlab.protocol.record_batch import iterate_headers, read_header
@@ -66,6 +70,28 @@ class Reading:
         )
         (result,) = await self.host.manager.fetch(params, [entry])
         return result
+
+    async def fetch_twice(self, offset: int) -> list[FetchResult]:
+        """Fetch the partition as if it were two."""
+        params = FetchParams(
+            replica_id=BrokerId(-1),
+            replica_epoch=-1,
+            max_wait_ms=0,
+            min_bytes=0,
+            max_bytes=4 << 20,
+            read_committed=True,
+        )
+        entry = FetchEntry(
+            topic_partition=TP, topic_id=None, fetch_offset=offset, partition_max_bytes=1 << 20
+        )
+        return await self.host.manager.fetch(params, [entry, entry])
+
+    async def marked(self, timestamp: int, isolation: int) -> tuple[int, int]:
+        (found,) = await self.host.manager.list_offsets(
+            [OffsetQuery(topic_partition=TP, timestamp=timestamp)], BrokerId(-1), isolation
+        )
+        assert found.error_code is ErrorCode.NONE
+        return found.timestamp, found.offset
 
     async def latest(self, isolation: int) -> int:
         (found,) = await self.host.manager.list_offsets(
@@ -143,5 +169,48 @@ def test_a_log_without_transactions_names_none(tmp_path: Path) -> None:
         result = await reading.fetch(0)
         assert result.aborted_transactions == ()
         assert result.last_stable_offset == 2
+
+    run(tmp_path, test)
+
+
+def test_records_whose_aborted_transactions_cannot_be_found_are_not_given_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def broken(*_: object) -> list[tuple[int, int]]:
+        raise RuntimeError("fault of this program")
+
+    async def test(reading: Reading) -> None:
+        await reading.append(*STORY)
+        monkeypatch.setattr(PartitionLog, "aborted_between", broken)
+        for result in await reading.fetch_twice(0):
+            assert result.error_code is ErrorCode.UNKNOWN_SERVER_ERROR
+            assert not result.records_size
+        assert "reading a log failed" in caplog.text
+
+    run(tmp_path, test)
+
+
+def test_the_largest_timestamp_is_looked_for_below_what_a_reader_sees(tmp_path: Path) -> None:
+    async def test(reading: Reading) -> None:
+        await reading.append(plain(0), data(1, 7, 0, timestamp_ms=5000))
+        assert await reading.marked(-3, 0) == (5000, 1)
+        # The transaction of 7 is open; nothing above its first offset is seen.
+        assert await reading.marked(-3, 1) == (-1, -1)
+
+        await reading.append(marker(2, 7, COMMIT))
+        assert await reading.marked(-3, 1) == (5000, 1)
+
+    run(tmp_path, test)
+
+
+@pytest.mark.parametrize("isolation", [0, 1])
+def test_a_time_in_an_open_transaction_is_found_by_who_sees_it_only(
+    tmp_path: Path, isolation: int
+) -> None:
+    async def test(reading: Reading) -> None:
+        await reading.append(plain(0), data(1, 7, 0, timestamp_ms=5000))
+        found = (5000, 1) if isolation == 0 else (-1, -1)
+        assert await reading.marked(4000, isolation) == found
+        assert await reading.marked(500, isolation) == (1000, 0)
 
     run(tmp_path, test)

@@ -110,6 +110,41 @@ def test_the_last_stable_offset_waits_for_open_transactions_and_for_replicated_m
     assert state.last_stable_offset(7) == 7
 
 
+@pytest.mark.parametrize("number", [0, -1])
+@pytest.mark.parametrize(
+    "content",
+    [b"\x00", bytes(33), bytes(34), bytes(68), b"\xff" * 34],
+    ids=["one byte", "torn", "zeros", "more zeros", "ones"],
+)
+@pytest.mark.parametrize("segment_bytes", [1 << 20, 300, 200])
+def test_a_damaged_index_is_made_anew_from_the_log_also_after_a_clean_stop(
+    make_log, segment_bytes, content, number
+):
+    box = make_log(segment_bytes=segment_bytes)
+    append(box, STORY)
+    box.log.close(clean=True)
+    before = {path: path.read_bytes() for path in sorted(box.directory.glob("*.txnindex"))}
+    list(before)[number].write_bytes(content)
+
+    box.reopen(clean=True, recovery_point=len(STORY))
+
+    check(box, len(STORY))
+    assert {path: path.read_bytes() for path in sorted(box.directory.glob("*.txnindex"))} == before
+
+
+def test_a_damaged_index_costs_nothing_of_the_segments_before_and_behind_it(make_log):
+    box = make_log(segment_bytes=200)
+    append(box, STORY)
+    box.log.close(clean=True)
+    content = {path: path.read_bytes() for path in box.directory.glob("*.log")}
+    sorted(box.directory.glob("*.txnindex"))[-1].write_bytes(b"torn")
+
+    box.reopen(clean=True, recovery_point=len(STORY))
+
+    assert {path: path.read_bytes() for path in box.directory.glob("*.log")} == content
+    assert not list(box.directory.glob("*.damaged"))
+
+
 def test_entries_have_kafkas_layout():
     encoded = encode_aborted(ABORTED[:1])
 
@@ -119,6 +154,9 @@ def test_entries_have_kafkas_layout():
         decode_aborted(Path("t"), encoded[:-1])
     with pytest.raises(CorruptRecordError, match="not ascending"):
         decode_aborted(Path("t"), encoded + encoded)
+    # A marker is never the first batch of what it ends; so zeros are no entry either.
+    with pytest.raises(CorruptRecordError, match="not ascending"):
+        decode_aborted(Path("t"), bytes(34))
 
 
 def test_only_transactions_with_records_in_the_range_are_named(make_log):

@@ -148,3 +148,17 @@ def test_a_reader_finds_its_way_after_batches_were_replaced_by_others(make_log):
 
     assert box.log.read(2, 1) == replacing
     assert box.log.read(3, 1) == replacing
+
+
+@pytest.mark.parametrize("segment_bytes", [1 << 20, 300])
+def test_a_cut_before_a_new_producer_epoch_brings_the_one_before_back(make_log, segment_bytes):
+    box = make_log(segment_bytes=segment_bytes)
+    for sequence in range(3):
+        box.append(producer=(7, 0, sequence))
+    before = box.log.producers.copy()
+    box.append(producer=(7, 1, 0))
+    box.append(producer=(7, 1, 1))
+
+    box.log.truncate_to(3)
+
+    assert box.log.producers == before

@@ -9,12 +9,14 @@ from jbodlab.protocol.record_batch import CONTROL, TRANSACTIONAL, build_batch
 ABORT, COMMIT = 0, 1
 
 
-def data(offset: int, producer: int, sequence: int, *, count: int = 1) -> bytes:
+def data(
+    offset: int, producer: int, sequence: int, *, count: int = 1, timestamp_ms: int = 1000
+) -> bytes:
     return build_batch(
         [(None, b"v" * 20)] * count,
         base_offset=offset,
         leader_epoch=0,
-        timestamp_ms=1000,
+        timestamp_ms=timestamp_ms,
         attributes=TRANSACTIONAL,
         producer_id=producer,
         producer_epoch=0,

@@ -218,6 +218,40 @@ def _garbage_behind_a_closed_file(directory: Path) -> None:
         file.write(b"garbage" * 20)
 
 
+@pytest.mark.parametrize("others", [FILES[:-1], []], ids=["others are there", "all are gone"])
+def test_a_missing_last_file_is_noticed_by_what_lies_beside_it(
+    directory: Path, others: Sequence[str]
+) -> None:
+    """An index has entries only where records were; it goes first when a segment is removed."""
+    missing = directory / FILES[-1]
+    missing.with_suffix(".index").write_bytes(bytes(8))
+    for name in FILES:
+        if name not in others:
+            (directory / name).unlink()
+    before = content(directory)
+
+    with pytest.raises(CorruptRecordError, match=f"{missing.name} is damaged.*it is missing"):
+        MetadataLog.open(directory.parent)
+    assert content(directory) == before
+
+    copy = MetadataLog.open(directory.parent, is_copy=True)
+    assert offsets(copy) == list(range(0, 2 * PER_SEGMENT * len(others), 2))
+    copy.close()
+
+
+def test_an_index_without_a_file_is_nothing_below_the_end_or_without_entries(
+    directory: Path,
+) -> None:
+    """Kafka removes them in another order: at the beginning of a log, where snapshots reach."""
+    (directory / f"{1:020d}.index").write_bytes(bytes(8))
+    (directory / f"{2 * BATCHES:020d}.timeindex").write_bytes(b"")
+
+    log = MetadataLog.open(directory.parent)
+
+    assert offsets(log) == list(range(0, 2 * BATCHES, 2))
+    log.close()
+
+
 @pytest.mark.parametrize(
     ("damage", "name", "position"),
     [
