@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, assert_never
 
-from broker.groups.administration import GroupAdministration
+from broker.groups.administration import Deletion, GroupAdministration
 from broker.groups.classic.groups import CLASSIC_TIMERS, ClassicGroups
 from broker.groups.classic.joining import GroupCreated
 from broker.groups.classic.syncing import AssignmentsStored
@@ -107,6 +107,8 @@ class GroupShard:
                     return Decision(answers=(Answer(ticket, error),), at_once=True)
             case GroupCreated() | AssignmentsStored():
                 return self._classic.committed(event, now_ms)
+            case Deletion():
+                return self._administration.go_on(event)
             case TimerRefused():
                 return NOTHING
             case _:
@@ -121,7 +123,7 @@ class GroupShard:
             now_ms: Wall clock.
         """
         match event:
-            case StableFetch(ticket=ticket):
+            case StableFetch(ticket=ticket) | Deletion(ticket=ticket):
                 return Decision(answers=(Answer(ticket, error),))
             case TimerRefused(key=key, retry_ms=retry_ms):
                 return Decision(timers=(Timer(key, now_ms + retry_ms),))
