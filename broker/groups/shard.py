@@ -19,6 +19,7 @@ from broker.groups.administration import Deletion, GroupAdministration
 from broker.groups.classic.groups import CLASSIC_TIMERS, ClassicGroups
 from broker.groups.classic.joining import GroupCreated
 from broker.groups.classic.syncing import AssignmentsStored
+from broker.groups.consumer.target import TargetWork
 from broker.groups.consumer_port import ConsumerGroupsPort
 from broker.groups.decision import NOTHING, Answer, Decision, Ticket, Timer, TimerRefused
 from broker.groups.expiry import OFFSETS_TIMER, OffsetExpiry
@@ -109,7 +110,7 @@ class GroupShard:
                 return self._classic.committed(event, now_ms)
             case Deletion():
                 return self._administration.go_on(event)
-            case TimerRefused():
+            case TimerRefused() | TargetWork():
                 return NOTHING
             case _:
                 raise AssertionError(event)
@@ -129,8 +130,20 @@ class GroupShard:
                 return Decision(timers=(Timer(key, now_ms + retry_ms),))
             case GroupCreated() | AssignmentsStored():
                 return self._classic.refused(event, error, now_ms)
+            case TargetWork():
+                return self._consumer.target_refused(event)
             case _:
                 raise AssertionError(event)
+
+    def worked(self, event: Any, result: Any, now_ms: int) -> Decision:
+        """Decide on what was computed beside the event loop, while the shard went on.
+
+        Args:
+            event: Of the work.
+            result: What it returned; None if it failed.
+            now_ms: Wall clock.
+        """
+        return self._consumer.worked(event, result, now_ms)
 
     def connection_closed(self, ticket: Ticket, now_ms: int) -> Decision:
         """Decide on a client that hung up while its request was parked."""
