@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from broker.compaction.log_cleaner import LogCleaner
+from broker.compaction.metrics import cleaner_metrics
 from broker.compaction.settings import CleanerSettings
 from broker.disk.checkpoints import CheckpointWriter
 from broker.disk.disk_space import DiskSpace
@@ -155,6 +156,16 @@ class Compacting:
 
     def files(self, suffix: str) -> list[Path]:
         return [path for each in self.host.dirs for path in each.path.glob(f"*/*{suffix}")]
+
+    def paused(self) -> list[float]:
+        """Return how many logs of each directory are said to be paused."""
+        (metric,) = (
+            one
+            for one in cleaner_metrics(self.cleaner, self.host.log_dirs, 0)
+            if one.name == "jbodlab_log_cleaner_paused_partitions"
+        )
+        values = {labels["logDirectory"]: value for _, labels, value in metric.samples}
+        return [values[str(log_dir.path)] for log_dir in self.host.dirs]
 
     def checkpoint(self, number: int = 0) -> dict[TopicPartition, int]:
         path = self.host.dirs[number].path / names.CLEANER_OFFSET_FILE
@@ -439,9 +450,11 @@ def test_no_round_begins_while_a_move_is_under_way(tmp_path) -> None:
         each.cleaner.start()
         await asyncio.sleep(0.03)
         assert not any(one.rounds for one in each.compactors)
+        assert each.paused() == [1, 0]
 
         each.host.manager.moves.cancel(TP)
         await each.cleaned()
+        assert each.paused() == [0, 0]
 
     compacting(tmp_path, body)
 
