@@ -8,7 +8,7 @@ and writes files that are nobody's yet; it may be killed at any moment. When who
 it ends in the middle of its work: the next process of the broker may write files of these names.
 
 Both sides send pickled tuples over a pair of sockets: a name and its arguments, and back a name and
-what came of it.
+what came of it. The rate is told whenever it changes, also to a round that is under way.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from jbodlab.log.compaction_plan import (
     Look,
     Mapped,
     PacedLook,
+    Rate,
     RoundPlan,
 )
 from jbodlab.log.compaction_round import CompactionRound
@@ -37,6 +38,8 @@ END_S = 5.0
 LOOK_S = 0.05
 """How often is looked whether to go on while the process works."""
 
+RATE = "rate"
+"""Names what is told at any time, and not answered."""
 
 PROGRAM = "import sys; sys.path[:] = {!r}; import jbodlab.cleaner_process as p; p.main()"
 
@@ -48,11 +51,13 @@ class CleanerProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
         self._look: Look = _no_look
+        self._rate = Rate()
+        self._told_rate: float | None = None
 
-    def begin(self, fs: FileSystem, plan: RoundPlan, look: Look) -> Mapped:
+    def begin(self, fs: FileSystem, plan: RoundPlan, look: Look, rate: Rate) -> Mapped:
         """Begin a round; see `CompactionRound.begin`."""
         del fs
-        self._look = look
+        self._look, self._rate = look, rate
         if self._connection is None:
             self._start()
         found = self._ask("begin", plan)
@@ -89,14 +94,17 @@ class CleanerProcess:
                 pass_fds=(theirs.fileno(),),
             )
         self._connection = ours
+        self._told_rate = None
 
     def _ask(self, *request: object) -> object:
         connection = self._connection
         assert connection is not None
         try:
+            self._tell_rate(connection)
             connection.send(request)
             while not connection.poll(LOOK_S):
                 self._look(0)
+                self._tell_rate(connection)
             kind, *answer = connection.recv()
         except (EOFError, ConnectionError) as error:
             self.close()
@@ -104,24 +112,38 @@ class CleanerProcess:
         except CleaningStoppedError:
             self.close()
             raise
-        match kind:
-            case "done":
-                return answer[0]
-            case "os":
-                raise OSError(*answer)
-            case "corrupt":
-                raise CorruptRecordError(*answer)
-        raise CleaningStoppedError(answer[0])
+        return _result(kind, answer)
+
+    def _tell_rate(self, connection: Connection) -> None:
+        rate = self._rate.bytes_per_second
+        if rate != self._told_rate:
+            connection.send((RATE, rate))
+            self._told_rate = rate
+
+
+def _result(kind: str, answer: list[Any]) -> object:
+    """Return what came of a request, or raise it."""
+    match kind:
+        case "done":
+            return answer[0]
+        case "os":
+            raise OSError(*answer)
+        case "corrupt":
+            raise CorruptRecordError(*answer)
+    raise CleaningStoppedError(answer[0])
 
 
 class Caller:
     """Who has asked for something; a `Flag` that is raised when that process ends.
 
-    It sends nothing while it waits for an answer, so that what comes then is the end.
+    It sends nothing but rates while it waits for an answer.
     """
 
-    def __init__(self, connection: Connection, monotonic_s: Callable[[], float]) -> None:
+    def __init__(
+        self, connection: Connection, rate: Rate, monotonic_s: Callable[[], float]
+    ) -> None:
         self._connection = connection
+        self._rate = rate
         self._monotonic_s = monotonic_s
         self._looked_s = monotonic_s()
         self._is_gone = False
@@ -135,13 +157,23 @@ class Caller:
         now_s = self._monotonic_s()
         if not self._is_gone and now_s - self._looked_s >= LOOK_S:
             self._looked_s = now_s
-            self._is_gone = self._connection.poll(0)
+            self._hear(0)
         return self._is_gone
 
     def wait(self, timeout: float, /) -> bool:
         """Wait until it is gone, or the seconds are over; returns whether it is gone."""
-        self._is_gone = self._is_gone or self._connection.poll(timeout)
+        if not self._is_gone:
+            self._hear(timeout)
         return self._is_gone
+
+    def _hear(self, timeout: float) -> None:
+        """Take what is said within the seconds."""
+        try:
+            if self._connection.poll(timeout):
+                name, self._rate.bytes_per_second = self._connection.recv()
+                assert name == RATE
+        except (EOFError, ConnectionError):
+            self._is_gone = True
 
 
 def main() -> None:
@@ -151,18 +183,22 @@ def main() -> None:
     outside = real()
     outside.threads.stand_back()
     connection = Connection(int(sys.argv[1]))
-    caller = Caller(connection, outside.monotonic_s)
+    rate = Rate()
+    caller = Caller(connection, rate, outside.monotonic_s)
     cleaning: CompactionRound | None = None
     while True:
         try:
             name, argument = connection.recv()
         except (EOFError, ConnectionError):
             return
+        if name == RATE:
+            rate.bytes_per_second = argument
+            continue
         try:
             if name == "begin":
                 # That of the last round may be large.
                 cleaning = None
-                look = PacedLook(caller, argument.bytes_per_second, outside.monotonic_s)
+                look = PacedLook(caller, rate, outside.monotonic_s)
                 cleaning = CompactionRound(outside.fs_of(argument.folder), argument, look)
                 answer: tuple[Any, ...] = ("done", cleaning.begin())
             else:

@@ -21,6 +21,7 @@ from admin_tool.log_dir_actions.planning import (
 from admin_tool.log_dir_actions.table import BrokerDirs, moves, render, size_text
 from admin_tool.options import Parsed
 from admin_tool.reassignment.moves import DEFAULT_TIMEOUT_MS, start_moves
+from admin_tool.requests.configs import compacted_topics
 from admin_tool.requests.connection import Connection, connected
 from admin_tool.requests.log_dirs import Replica
 
@@ -40,7 +41,7 @@ def run(options: Parsed) -> int:
         found = broker_dirs(connection, broker)
         match chosen[0]:
             case "status":
-                _show_status(found)
+                _show_status(connection, found)
             case "cancel":
                 _cancel(connection, found)
             case action:
@@ -92,8 +93,9 @@ def _execute(
                 print(shown_effect(one, *broker_dirs(connection, one.broker)))
 
 
-def _show_status(found: list[BrokerDirs]) -> None:
-    print(render(found))
+def _show_status(connection: Connection, found: list[BrokerDirs]) -> None:
+    topics = compacted_topics(connection, (move.topic for move in moves(found)))
+    print(render(found, compacted=topics))
     for one in found:
         held = [each.held_bytes for each in dir_states(one)]
         under_way = len(moves([one]))

@@ -10,6 +10,7 @@ from admin_tool.errors import AdminError, UsageError
 from admin_tool.log_dir_actions.described import described
 from admin_tool.log_dir_actions.table import BrokerDirs, moves, render
 from admin_tool.options import Parsed, broker_ids, comma_list
+from admin_tool.requests.configs import compacted_topics
 from admin_tool.requests.connection import Broker, Connection, connected
 from admin_tool.requests.dir_details import dir_details
 from admin_tool.requests.log_dirs import describe_log_dirs
@@ -29,13 +30,14 @@ def run(options: Parsed) -> int:
         if options.has("watch"):
             _watch(connection, brokers, topics, interval_s)
         elif options.has("table"):
-            print(render(_ask(connection, brokers), topics))
+            found = _ask(connection, brokers)
+            print(render(found, topics, compacted=_compacted(connection, found)))
         else:
             print("Querying brokers for log directories information")
             ids = [broker.id for broker in brokers]
-            found = {broker: describe_log_dirs(connection, broker) for broker in ids}
+            answers = {broker: describe_log_dirs(connection, broker) for broker in ids}
             print(f"Received log directory information from brokers {_listed(ids)}")
-            print(described(found, topics))
+            print(described(answers, topics))
     return 0
 
 
@@ -75,6 +77,10 @@ def _ask(connection: Connection, brokers: Sequence[Broker]) -> list[BrokerDirs]:
     return found
 
 
+def _compacted(connection: Connection, found: Sequence[BrokerDirs]) -> frozenset[str]:
+    return compacted_topics(connection, (move.topic for move in moves(found)))
+
+
 def _watch(
     connection: Connection, brokers: Sequence[Broker], topics: frozenset[str], interval_s: float
 ) -> None:
@@ -94,7 +100,7 @@ def _watch(
             if key in before
         }
         before, asked_s = copied, now_s
-        text = render(found, topics, rates)
+        text = render(found, topics, rates, _compacted(connection, found))
         print(f"{CLEAR_SCREEN}{text}" if sys.stdout.isatty() else f"{text}\n", flush=True)
         time.sleep(interval_s)
 

@@ -6,6 +6,8 @@
     MOVE   BROKER  FROM     TO       PROGRESS
     foo-1  1       /mnt/d2  /mnt/d1  [#####---------------]  25%  1.0 MiB of 4.0 MiB, ...
 
+A move of a compacted log says so: there is no compaction of it until it has moved.
+
 USED, FREE and TOTAL are those of the file system, DATA the sum of the replicas; FUTURE counts the
 copies that moves build.
 """
@@ -21,6 +23,9 @@ from admin_tool.requests.log_dirs import HeldReplica, LogDir
 from jbodlab.error_code import ErrorCode
 
 UNKNOWN = "-"
+PAUSED = ", compaction paused"
+"""A log that moves is not compacted meanwhile: it grows, the more the longer that takes."""
+
 BAR_WIDTH = 20
 COLUMN_GAP = "  "
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
@@ -101,6 +106,7 @@ def render(
     brokers: Sequence[BrokerDirs],
     topics: Collection[str] = (),
     rates: Mapping[tuple[int, str, str], float] | None = None,
+    compacted: Collection[str] = (),
 ) -> str:
     """Return the table.
 
@@ -109,6 +115,7 @@ def render(
         topics: Whose replicas count; empty means all.
         rates: Bytes per second of moves, by broker, partition and target; what is missing is not
             shown.
+        compacted: Those topics that are compacted.
     """
     rows = [row for one in brokers for row in _rows(one, topics)]
     heads = ("BROKER", "LOG DIR", "DIRECTORY ID", "STATE", "USED", "FREE", "TOTAL", "DATA")
@@ -130,7 +137,8 @@ def render(
                 str(move.broker),
                 move.source or UNKNOWN,
                 move.target,
-                progress(move, known.get((move.broker, move.name, move.target))),
+                progress(move, known.get((move.broker, move.name, move.target)))
+                + (PAUSED if move.topic in compacted else ""),
             )
             for move in under_way
         ]

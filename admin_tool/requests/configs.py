@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from admin_tool.errors import RequestError
+from admin_tool.errors import AdminError, RequestError
 from admin_tool.requests.connection import Connection
 
 
@@ -81,6 +81,20 @@ def describe_topic_configs(
         RequestError: a topic's settings cannot be read.
     """
     return _describe(connection, ResourceType.TOPIC, list(names), None, None)
+
+
+def compacted_topics(connection: Connection, names: Iterable[str]) -> frozenset[str]:
+    """Return those of the topics that are compacted; none where that cannot be told."""
+    wanted = sorted(set(names))
+    try:
+        found = _describe(connection, ResourceType.TOPIC, wanted, None, ["cleanup.policy"])
+    except AdminError:
+        return frozenset()
+    return frozenset(
+        name
+        for name, entries in found.items()
+        if any("compact" in (entry.value or "") for entry in entries)
+    )
 
 
 def describe_broker_config(connection: Connection, broker: int, key: str) -> ConfigEntry | None:

@@ -48,6 +48,7 @@ class Groups:
                 ),
                 wall_ms=outside.wall_ms,
                 commit_timeout_ms=lambda: self._settings.offsets_commit_timeout_ms,
+                threads=outside.threads,
             ),
         )
         replicas.manager.leaderships[GROUP_METADATA_TOPIC] = self.coordinator

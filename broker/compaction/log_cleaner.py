@@ -31,7 +31,7 @@ from broker.disk.log_dirs import LogDirs
 from broker.disk.logs_in_use import LogsInUse
 from jbodlab.errors import JbodlabError, KafkaError, LogDirError
 from jbodlab.log import disk_errors
-from jbodlab.log.compaction_plan import Compactor
+from jbodlab.log.compaction_plan import Compactor, Rate
 from jbodlab.outside import Outside
 from jbodlab.supervised import supervised
 
@@ -99,8 +99,9 @@ class LogCleaner:
             await asyncio.gather(*late, return_exceptions=True)
 
     def use(self, settings: CleanerSettings) -> None:
-        """Put other settings into force; they count from the next round on."""
+        """Put other settings into force: the rate now, all else from the next round on."""
         self._settings = settings
+        self._divide_rate()
         self._changed.set()
 
     def log_dir_failed(self, log_dir: LogDir, error: LogDirError) -> None:
@@ -158,8 +159,7 @@ class LogCleaner:
         chosen = await self._choose(log_dir)
         if chosen is None or self._is_stopped or not chosen.log.cleaning.is_free:
             return False
-        settings, share = self._settings, len(self._rounds) + 1
-        rate = settings.bytes_per_second
+        settings = self._settings
         one = Round(
             log_dir,
             chosen,
@@ -168,9 +168,10 @@ class LogCleaner:
             write_checkpoint=self._write_checkpoint,
             map_bytes=settings.map_bytes // len(self.stats),
             map_load_factor=settings.map_load_factor,
-            bytes_per_second=None if rate is None else rate / share,
+            rate=Rate(),
         )
         self._rounds[log_dir] = one
+        self._divide_rate()
         self._used.add(compactor)
         try:
             done = await one.run()
@@ -179,10 +180,17 @@ class LogCleaner:
             return False
         finally:
             del self._rounds[log_dir]
+            self._divide_rate()
         if done is None:
             return False
         stats.cleaned(done)
         return True
+
+    def _divide_rate(self) -> None:
+        """Let the rounds that are made have equal shares of the broker's rate."""
+        rate = self._settings.bytes_per_second
+        for each in self._rounds.values():
+            each.rate.bytes_per_second = None if rate is None else rate / len(self._rounds)
 
     async def _choose(self, log_dir: LogDir) -> Candidate | None:
         """Return the dirtiest log that is due and that there is room for."""

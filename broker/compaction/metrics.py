@@ -19,13 +19,14 @@ LOG_DIRECTORY = "logDirectory"
 
 def cleaner_metrics(cleaner: LogCleaner, log_dirs: LogDirs, now_ms: int) -> Iterator[Metric]:
     """Return the metrics of all directories."""
-    uncleanable, uncleanable_bytes, dirtiest = {}, {}, {}
+    uncleanable, uncleanable_bytes, dirtiest, paused = {}, {}, {}, {}
     for log_dir in log_dirs.online():
         found = cleaner.cleanable(log_dir)
         marked = [each for each in found if each.log.cleaning.is_uncleanable]
         path = str(log_dir.path)
         uncleanable[path] = len(marked)
         uncleanable_bytes[path] = sum(each.dirty.cleanable_bytes for each in marked)
+        paused[path] = sum(each.log.cleaning.is_paused for each in found)
         dirtiest[path] = int(100 * max((each.dirty.ratio for each in found), default=0))
     stats = {str(path): each for path, each in cleaner.stats.items()}
     looked = {path: each.looked_ms for path, each in stats.items() if each.looked_ms is not None}
@@ -53,6 +54,11 @@ def cleaner_metrics(cleaner: LogCleaner, log_dirs: LogDirs, now_ms: int) -> Iter
             f"{CLEANER}_max_buffer_utilization_percent",
             "part of the memory for keys that the last round filled",
             {path: 100 * each.utilization for path, each in last.items()},
+        ),
+        (
+            "jbodlab_log_cleaner_paused_partitions",
+            "logs that are not compacted as long as they are moved",
+            paused,
         ),
         (
             "jbodlab_log_cleaner_last_round_age_ms",

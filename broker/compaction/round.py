@@ -22,6 +22,7 @@ from jbodlab.log.compaction_plan import (
     Compactor,
     Mapped,
     PacedLook,
+    Rate,
     RoundPlan,
 )
 from jbodlab.log.compaction_round import remove_cleaned
@@ -44,7 +45,7 @@ class Round:
         write_checkpoint: Writes `cleaner-offset-checkpoint` of a directory.
         map_bytes: Memory for its keys.
         map_load_factor: Which part of it may be filled.
-        bytes_per_second: Most bytes to read and to write; None is without limit.
+        rate: Of reading and writing; may change while the round is made.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class Round:
         write_checkpoint: Callable[[LogDir], Awaitable[None]],
         map_bytes: int,
         map_load_factor: float,
-        bytes_per_second: float | None,
+        rate: Rate,
     ) -> None:
         self.log = candidate.log
         self._dirty = candidate.dirty
@@ -67,7 +68,7 @@ class Round:
         self._write_checkpoint = write_checkpoint
         self._map_bytes = map_bytes
         self._map_load_factor = map_load_factor
-        self._bytes_per_second = bytes_per_second
+        self.rate = rate
         self._files = self.log.files
         self._wall_ms = log_dir.outside.wall_ms
         # Not the upkeep's: who is about to cut the log waits until a round is over.
@@ -83,13 +84,15 @@ class Round:
         outside, log = self._log_dir.outside, self.log
         stop = outside.threads.flag()
         log.cleaning.begin(stop)
-        look = PacedLook(stop, self._bytes_per_second, outside.monotonic_s)
+        look = PacedLook(stop, self.rate, outside.monotonic_s)
         begun_s = outside.monotonic_s()
         try:
             # What is closed may be on its way to the disk.
             await log.barrier()
             plan = self._plan()
-            mapped = await self._aside(partial(self._compactor.begin, self._fs, plan, look))
+            mapped = await self._aside(
+                partial(self._compactor.begin, self._fs, plan, look, self.rate)
+            )
             before = after = 0
             for number in range(mapped.groups):
                 group = await self._aside(partial(self._compactor.clean, number))
@@ -145,7 +148,6 @@ class Round:
             now_ms=self._wall_ms(),
             map_bytes=self._map_bytes,
             map_load_factor=self._map_load_factor,
-            bytes_per_second=self._bytes_per_second,
         )
 
     async def _aside(self, work: Callable[[], T]) -> T:

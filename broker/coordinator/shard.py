@@ -19,7 +19,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import partial
 from itertools import count
@@ -28,7 +28,8 @@ from typing import Any
 from broker.coordinator.append_errors import group_error
 from broker.coordinator.loading import load
 from broker.coordinator.timers import Key, ShardTimers
-from broker.groups.decision import Answer, Decision, Ticket
+from broker.disk.executor import run_aside
+from broker.groups.decision import Answer, Decision, Ticket, Work
 from broker.groups.requests import Request
 from broker.groups.shard import GroupShard
 from broker.replica.leader_appends import append_own
@@ -38,6 +39,7 @@ from jbodlab.errors import JbodlabError, KafkaError
 from jbodlab.group_records import records
 from jbodlab.ids import LeaderEpoch
 from jbodlab.protocol.record_batch import build_batch
+from jbodlab.threads import Threads
 
 logger = logging.getLogger(__name__)
 
@@ -70,6 +72,9 @@ class ShardContext:
     wall_ms: Callable[[], int]
     commit_timeout_ms: Callable[[], int]
     """`offsets.commit.timeout.ms`"""
+    threads: Threads
+    working: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """What takes long is computed one after the other: more threads would make none faster."""
 
 
 class CoordinatorShard:
@@ -96,6 +101,7 @@ class CoordinatorShard:
         """Whom an answer is owed, parked requests included."""
         self._pending: deque[_Pending] = deque()
         self._limit: asyncio.TimerHandle | None = None
+        self._works: set[asyncio.Task[None]] = set()
         self._held: deque[Callable[[], None]] = deque()
         """Steps that wait until the replica is in its new directory."""
         self._loading = self._loop.create_task(
@@ -153,6 +159,8 @@ class CoordinatorShard:
         """End: the replica leads no more. Everybody is answered before this returns."""
         self.state = ShardState.CLOSED
         self._loading.cancel()
+        for task in self._works:
+            task.cancel()
         self._timers.clear()
         self._held.clear()
         self._pending.clear()
@@ -236,6 +244,11 @@ class CoordinatorShard:
         else:
             self._core.apply(decision)
         self._timers.set(decision.timers)
+        if decision.work is not None:
+            name = f"compute for {self.partition.topic_partition}"
+            task = self._loop.create_task(self._work(decision.work, name), name=name)
+            self._works.add(task)
+            task.add_done_callback(self._works.discard)
         events = [] if decision.event is None else [decision.event]
         if end_offset is not None:
             self._wait_for(end_offset, decision.answers, events)
@@ -246,6 +259,19 @@ class CoordinatorShard:
             self._send(decision.answers)
             for event in events:
                 self._happened(event)
+
+    async def _work(self, work: Work, name: str) -> None:
+        """Compute something beside the event loop; what it is worth by then the core decides."""
+        result = None
+        try:
+            async with self._context.working:
+                result = await run_aside(work.run, name, self._context.threads)
+        except Exception:
+            logger.exception("failed to %s", name)
+        self._in_order(partial(self._worked, work, result))
+
+    def _worked(self, work: Work, result: Any) -> None:
+        self._carry_out(self._core.worked(work.event, result, self._now_ms()))
 
     def _wait_for(
         self, end_offset: int, answers: Iterable[Answer] = (), events: Iterable[Any] = ()

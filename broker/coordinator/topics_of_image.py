@@ -17,6 +17,10 @@ class CachedTopics:
         self._names_version = -1
         self._topics: object = None
 
+    def frozen(self) -> CachedTopics:
+        """Return what stays as it is now, and may be read on another thread."""
+        return CachedTopics(self._cache.frozen())
+
     @property
     def version(self) -> int:
         """Offset of the metadata."""

@@ -40,6 +40,11 @@ class LogCleaning:
         return self._stop is None and not self._pauses and not self.is_uncleanable
 
     @property
+    def is_paused(self) -> bool:
+        """Whether somebody moves the log, or cuts it."""
+        return self._pauses > 0
+
+    @property
     def is_wanted(self) -> bool:
         """Whether the round under way was not called off."""
         return self._stop is not None and not self._stop.is_set()

@@ -7,12 +7,15 @@ generations; there its present state is told.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain, islice
 
 from broker.groups.classic.change import soft_key
 from broker.groups.classic.group import ClassicGroup, State
 from broker.groups.classic.groups import ClassicGroups, timers_of
 from broker.groups.consumer_port import ConsumerGroupsPort
 from broker.groups.decision import Answer, Decision, SoftChange, Ticket, Timer
+from broker.groups.expiry import RECORDS_MAX
 from broker.groups.requests import DeleteGroups, DescribeGroups, ListGroups
 from broker.groups.responses import (
     DeletableGroupResult,
@@ -34,6 +37,23 @@ NOT_FOUND_FROM = 6
 
 DEAD = "Dead"
 CONSUMER_PROTOCOL_TYPE = "consumer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deletion:
+    """An event: groups are deleted, and the log has taken the step before the next one.
+
+    Attributes:
+        ticket: Who is told of it in the end.
+        left: The groups that are not done.
+        results: Of those that are.
+        is_begun: Whether something of the first that is left is gone.
+    """
+
+    ticket: Ticket
+    left: tuple[str, ...]
+    results: tuple[DeletableGroupResult, ...] = ()
+    is_begun: bool = False
 
 
 class GroupAdministration:
@@ -67,26 +87,51 @@ class GroupAdministration:
 
     def delete(self, request: DeleteGroups, ticket: Ticket) -> Decision:
         """Delete those groups that have no members."""
+        return self.go_on(Deletion(ticket=ticket, left=tuple(dict.fromkeys(request.groups_names))))
+
+    def go_on(self, deletion: Deletion) -> Decision:
+        """Take the next step of a deletion, in which as much goes as a batch holds.
+
+        A group that got members between two steps stays, without the offsets that are gone.
+        """
         written = self._state.written
         records: list[GroupRecord] = []
         soft: list[SoftChange] = []
         timers: list[Timer] = []
-        results = []
-        for group_id in dict.fromkeys(request.groups_names):
+        results = list(deletion.results)
+        rest = None
+        for done, group_id in enumerate(deletion.left):
             error = self._why_not_deleted(group_id)
-            results.append(DeletableGroupResult(group_id, error))
             if error is ErrorCode.NONE:
-                records += offset_tombstones(written, group_id)
-                records += group_tombstones(written, group_id)
+                room = RECORDS_MAX - len(records)
+                tombstones = chain(
+                    offset_tombstones(written, group_id), group_tombstones(written, group_id)
+                )
+                fitting = list(islice(tombstones, room + 1))
+                records += fitting[:room]
+                if len(fitting) > room:
+                    rest = Deletion(
+                        ticket=deletion.ticket,
+                        left=deletion.left[done:],
+                        results=tuple(results),
+                        is_begun=room > 0,
+                    )
+                    break
                 group = self._classic.find(group_id)
                 if group is not None:
                     soft.append(SoftChange(soft_key(group_id), None))
                     timers += (Timer(key, None) for key in timers_of(group))
+            elif error is ErrorCode.GROUP_ID_NOT_FOUND and done == 0 and deletion.is_begun:
+                # What was left of it expired since the last step.
+                error = ErrorCode.NONE
+            results.append(DeletableGroupResult(group_id, error))
+        response = DeleteGroupsResponse(results=tuple(results))
         return Decision(
             records=tuple(records),
-            answers=(Answer(ticket, DeleteGroupsResponse(results=tuple(results))),),
+            answers=() if rest else (Answer(deletion.ticket, response),),
             soft=tuple(soft),
             timers=tuple(timers),
+            event=rest,
         )
 
     def _described(self, group_id: str, version: int) -> DescribedGroup:

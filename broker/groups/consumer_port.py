@@ -74,6 +74,14 @@ class ConsumerGroupsPort(Protocol):
         """Decide on what happens when a time is over."""
         ...
 
+    def worked(self, event: Any, result: Any, now_ms: int) -> Decision:
+        """Decide on what was computed beside the event loop; the result is None if that failed."""
+        ...
+
+    def target_refused(self, event: Any) -> Decision:
+        """Decide on a target that the log did not take."""
+        ...
+
     def loaded(self, now_ms: int) -> Iterable[Decision]:
         """Let sessions and other times begin."""
         ...

@@ -2,11 +2,11 @@
 
 The shell carries a decision out in this order, without letting anything else run in between:
 check that the log takes `records` as one batch; append them; hand the decision with the offset of
-its first record to `GroupShard.apply`; set `timers`. When the high watermark passes the batch it
-calls `GroupShard.committed_up_to`, sends `answers`, and hands `event` to `GroupShard.committed`.
-A decision without records is applied at once, and its answers and event wait for the newest batch
-of the shard that is pending then: nobody hears of a state that may vanish. `at_once` does away
-with that wait, for what is read from the committed table.
+its first record to `GroupShard.apply`; set `timers`; start `work`. When the high watermark passes
+the batch it calls `GroupShard.committed_up_to`, sends `answers`, and hands `event` to
+`GroupShard.committed`. A decision without records is applied at once, and its answers and event
+wait for the newest batch of the shard that is pending then: nobody hears of a state that may
+vanish. `at_once` does away with that wait, for what is read from the committed table.
 
 Where the log refuses the batch nothing is changed: the decision is not applied. The shell answers
 the ticket of the request, if it is among the answers, with the mapped error, and hands `event` to
@@ -18,7 +18,7 @@ Source: `org.apache.kafka.coordinator.common.runtime.CoordinatorResult`.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, NewType
 
@@ -44,6 +44,15 @@ class Timer(NamedTuple):
     """Wall clock, which may be in the past; None takes the timer away."""
 
 
+class Work(NamedTuple):
+    """What takes too long for the event loop: the shell runs it beside that, once it is applied."""
+
+    event: Any
+    """Handed to `GroupShard.worked` with the result."""
+    run: Callable[[], Any]
+    """A pure function of frozen values."""
+
+
 class SoftChange(NamedTuple):
     """A change of what has no record: parked requests, pending joiners, a rebalance."""
 
@@ -62,6 +71,7 @@ class Decision:
     timers: tuple[Timer, ...] = ()
     event: Any = None
     """Handed back when the records are committed or refused."""
+    work: Work | None = None
     at_once: bool = False
     """Whether the answers wait for nothing; such a decision has no records and no event."""
 

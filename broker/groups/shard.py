@@ -15,10 +15,11 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, assert_never
 
-from broker.groups.administration import GroupAdministration
+from broker.groups.administration import Deletion, GroupAdministration
 from broker.groups.classic.groups import CLASSIC_TIMERS, ClassicGroups
 from broker.groups.classic.joining import GroupCreated
 from broker.groups.classic.syncing import AssignmentsStored
+from broker.groups.consumer.target import TargetWork
 from broker.groups.consumer_port import ConsumerGroupsPort
 from broker.groups.decision import NOTHING, Answer, Decision, Ticket, Timer, TimerRefused
 from broker.groups.expiry import OFFSETS_TIMER, OffsetExpiry
@@ -107,7 +108,9 @@ class GroupShard:
                     return Decision(answers=(Answer(ticket, error),), at_once=True)
             case GroupCreated() | AssignmentsStored():
                 return self._classic.committed(event, now_ms)
-            case TimerRefused():
+            case Deletion():
+                return self._administration.go_on(event)
+            case TimerRefused() | TargetWork():
                 return NOTHING
             case _:
                 raise AssertionError(event)
@@ -121,14 +124,26 @@ class GroupShard:
             now_ms: Wall clock.
         """
         match event:
-            case StableFetch(ticket=ticket):
+            case StableFetch(ticket=ticket) | Deletion(ticket=ticket):
                 return Decision(answers=(Answer(ticket, error),))
             case TimerRefused(key=key, retry_ms=retry_ms):
                 return Decision(timers=(Timer(key, now_ms + retry_ms),))
             case GroupCreated() | AssignmentsStored():
                 return self._classic.refused(event, error, now_ms)
+            case TargetWork():
+                return self._consumer.target_refused(event)
             case _:
                 raise AssertionError(event)
+
+    def worked(self, event: Any, result: Any, now_ms: int) -> Decision:
+        """Decide on what was computed beside the event loop, while the shard went on.
+
+        Args:
+            event: Of the work.
+            result: What it returned; None if it failed.
+            now_ms: Wall clock.
+        """
+        return self._consumer.worked(event, result, now_ms)
 
     def connection_closed(self, ticket: Ticket, now_ms: int) -> Decision:
         """Decide on a client that hung up while its request was parked."""

@@ -48,10 +48,10 @@ def offset_tombstone(group_id: str, topic: str, partition: int) -> GroupRecord:
 
 def offset_tombstones(table: Table, group_id: str) -> Iterator[GroupRecord]:
     """Return the records that take all offsets of a group away, pending ones included."""
-    partitions = dict.fromkeys(
-        (rest[0], rest[1])
-        for row in (Row.OFFSET, Row.PENDING)
-        for rest in table.rows(row, group_id)
-    )
-    for topic, partition in partitions:
+    offsets = table.rows(Row.OFFSET, group_id)
+    for topic, partition in offsets:
         yield offset_tombstone(group_id, topic, partition)
+    pending = dict.fromkeys(rest[:2] for rest in table.rows(Row.PENDING, group_id))
+    for topic, partition in pending:
+        if (topic, partition) not in offsets:
+            yield offset_tombstone(group_id, topic, partition)

@@ -11,6 +11,10 @@ from jbodlab.ids import TopicId
 class Topics(Protocol):
     """The topics as the broker's metadata has them at this moment."""
 
+    def frozen(self) -> Topics:
+        """Return what stays as it is now, and may be read on another thread."""
+        ...
+
     @property
     def version(self) -> int:
         """Offset of the metadata; grows with every change."""

@@ -17,6 +17,9 @@ from jbodlab.log.transactions import AbortedTransaction
 from jbodlab.pace import Pace
 from jbodlab.threads import Flag
 
+FOLLOW_S = 0.05
+"""How often is looked, by who waits, for whether the rate has changed."""
+
 Look = Callable[[int], None]
 """Called with the bytes that were read or are written next; raises `CleaningStoppedError`."""
 
@@ -41,7 +44,6 @@ class RoundPlan:
         now_ms: Milliseconds since 1970.
         map_bytes: Memory of the map of offsets.
         map_load_factor: Which part of it may be used.
-        bytes_per_second: Most bytes to read and to write; None is without limit.
     """
 
     folder: Path
@@ -59,7 +61,6 @@ class RoundPlan:
     index_interval_bytes: int
     map_bytes: int
     map_load_factor: float = 0.9
-    bytes_per_second: float | None = None
 
     @classmethod
     def of(
@@ -71,7 +72,6 @@ class RoundPlan:
         now_ms: int,
         map_bytes: int,
         map_load_factor: float = 0.9,
-        bytes_per_second: float | None = None,
     ) -> RoundPlan:
         """Return what is to be done to a log as it is at this moment."""
         config = log.config
@@ -91,7 +91,6 @@ class RoundPlan:
             index_interval_bytes=config.index_interval_bytes,
             map_bytes=map_bytes,
             map_load_factor=map_load_factor,
-            bytes_per_second=bytes_per_second,
         )
 
 
@@ -127,11 +126,29 @@ class CleanedGroup(NamedTuple):
     cleaned: tuple[CleanedSegment, ...]
 
 
+class Rate:
+    """How fast a round may go; set on one thread, followed on another.
+
+    Attributes:
+        bytes_per_second: Most bytes to read and to write; None is without limit.
+    """
+
+    def __init__(self, bytes_per_second: float | None = None) -> None:
+        self.bytes_per_second = bytes_per_second
+
+
 class Compactor(Protocol):
     """Who makes the rounds of one directory, one after the other; its calls block."""
 
-    def begin(self, fs: FileSystem, plan: RoundPlan, look: Look) -> Mapped:
-        """Begin a round; see `CompactionRound.begin`."""
+    def begin(self, fs: FileSystem, plan: RoundPlan, look: Look, rate: Rate) -> Mapped:
+        """Begin a round; see `CompactionRound.begin`.
+
+        Args:
+            fs: The disk.
+            plan: What is to be done.
+            look: Keeps the rate for who works in this process.
+            rate: The same for others; it may change until the round ends.
+        """
 
     def clean(self, number: int) -> CleanedGroup:
         """Clean a group of it; see `CompactionRound.clean`."""
@@ -145,23 +162,35 @@ class PacedLook:
 
     Args:
         stop: Raised when the round is called off.
-        bytes_per_second: None is without limit.
+        rate: May change at any time.
         monotonic_s: The clock.
     """
 
-    def __init__(
-        self, stop: Flag, bytes_per_second: float | None, monotonic_s: Callable[[], float]
-    ) -> None:
+    def __init__(self, stop: Flag, rate: Rate, monotonic_s: Callable[[], float]) -> None:
         self._stop = stop
-        self._pace = Pace(None if bytes_per_second is None else max(1, int(bytes_per_second)))
+        self._rate = rate
+        self._kept: float | None = None
+        self._pace = Pace(None)
         self._monotonic_s = monotonic_s
 
     def __call__(self, size: int) -> None:
         """Count bytes, and wait as long as the rate demands."""
-        if self._pace.rate is not None:
-            self._pace.took(size, self._monotonic_s())
+        self._follow()
+        self._pace.took(size, self._monotonic_s())
+        while not self._stop.is_set():
             wait_s = self._pace.wait_s(self._monotonic_s())
-            if wait_s > 0:
-                self._stop.wait(wait_s)
-        if self._stop.is_set():
-            raise CleaningStoppedError("called off")
+            if wait_s <= 0:
+                return
+            self._stop.wait(min(wait_s, FOLLOW_S))
+            self._follow()
+        raise CleaningStoppedError("called off")
+
+    def _follow(self) -> None:
+        """Go on with the rate that holds now; what is waited for is waited for at that one."""
+        rate, now_s = self._rate.bytes_per_second, self._monotonic_s()
+        if rate == self._kept:
+            return
+        owed = self._pace.wait_s(now_s) * (self._kept or 0)
+        self._kept = rate
+        self._pace.set_rate(None if rate is None else max(1, int(rate)), now_s)
+        self._pace.took(int(owed), now_s)

@@ -111,6 +111,13 @@ def test_the_table_shows_id_state_space_and_moves() -> None:
     ]
 
 
+def test_a_move_of_a_compacted_log_says_that_there_is_no_compaction_of_it() -> None:
+    (*_, move) = render(
+        [BrokerDirs(broker=1, log_dirs=(ONE, TARGET))], compacted=["foo"]
+    ).splitlines()
+    assert move.endswith("7 offsets behind, compaction paused")
+
+
 def test_a_topic_that_is_not_asked_for_is_not_counted() -> None:
     broker = BrokerDirs(broker=1, log_dirs=(ONE, TARGET))
     assert render([broker], ["bar"]).count("\n") == 2

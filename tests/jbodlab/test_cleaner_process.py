@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +11,7 @@ import pytest
 from jbodlab.cleaner_process import CleanerProcess
 from jbodlab.errors import CorruptRecordError
 from jbodlab.log.compaction import dirty_range
-from jbodlab.log.compaction_plan import CleaningStoppedError, PacedLook, RoundPlan
+from jbodlab.log.compaction_plan import CleaningStoppedError, PacedLook, Rate, RoundPlan
 from jbodlab.log.compaction_round import CompactionRound
 from tests.jbodlab.log.cleaning import CompactedLog
 
@@ -35,10 +35,10 @@ def process() -> Iterator[CleanerProcess]:
     made.close()
 
 
-def plan_of(log: CompactedLog, **options: float) -> RoundPlan:
+def plan_of(log: CompactedLog) -> RoundPlan:
     state = log.log.state
     dirty = dirty_range(state, log.end, 1)
-    return RoundPlan.of(state, log.directory, dirty, now_ms=1, map_bytes=1 << 20, **options)  # type: ignore[arg-type]
+    return RoundPlan.of(state, log.directory, dirty, now_ms=1, map_bytes=1 << 20)
 
 
 def look(_size: int) -> None:
@@ -51,11 +51,11 @@ def test_it_makes_the_same_files_as_a_round_in_this_process(log, process) -> Non
     expected = here.begin(), here.clean(0), here.clean(1)
     files = {path.name: path.read_bytes() for path in log.directory.glob("*.cleaned")}
 
-    found = process.begin(log.fs, plan, look), process.clean(0), process.clean(1)
+    found = process.begin(log.fs, plan, look, Rate()), process.clean(0), process.clean(1)
 
     assert found == expected
     assert files == {path.name: path.read_bytes() for path in log.directory.glob("*.cleaned")}
-    assert process.begin(log.fs, plan, look) == expected[0]
+    assert process.begin(log.fs, plan, look, Rate()) == expected[0]
 
 
 def test_damage_is_told_as_here(log, process) -> None:
@@ -65,7 +65,7 @@ def test_damage_is_told_as_here(log, process) -> None:
     path.write_bytes(data)
 
     with pytest.raises(CorruptRecordError, match="wrong CRC") as error:
-        process.begin(log.fs, plan_of(log), look)
+        process.begin(log.fs, plan_of(log), look, Rate())
 
     assert (error.value.path, error.value.position) == (path, 0)
 
@@ -74,7 +74,7 @@ def test_an_error_of_the_disk_is_told_with_its_number_and_file(log, process) -> 
     (log.directory / "00000000000000000000.index.cleaned").mkdir()
 
     with pytest.raises(IsADirectoryError) as error:
-        process.begin(log.fs, plan_of(log), look)
+        process.begin(log.fs, plan_of(log), look, Rate())
 
     assert str(error.value.filename).endswith(".index.cleaned")
 
@@ -84,7 +84,7 @@ def test_a_folder_that_is_gone_is_no_failure_of_the_disk(log, process) -> None:
     log.directory.rename(log.directory.with_name("gone"))
 
     with pytest.raises(CleaningStoppedError):
-        process.begin(log.fs, plan, look)
+        process.begin(log.fs, plan, look, Rate())
 
 
 def test_a_round_that_is_called_off_ends_with_its_process_and_another_begins(log, process) -> None:
@@ -92,9 +92,9 @@ def test_a_round_that_is_called_off_ends_with_its_process_and_another_begins(log
         raise CleaningStoppedError("called off")
 
     with pytest.raises(CleaningStoppedError):
-        process.begin(log.fs, plan_of(log, bytes_per_second=10), stop)
+        process.begin(log.fs, plan_of(log), stop, Rate(10))
 
-    assert process.begin(log.fs, plan_of(log), look).keys == 7
+    assert process.begin(log.fs, plan_of(log), look, Rate()).keys == 7
 
 
 def test_it_ends_in_the_middle_of_its_work_with_who_has_asked(log, process) -> None:
@@ -104,7 +104,7 @@ def test_it_ends_in_the_middle_of_its_work_with_who_has_asked(log, process) -> N
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        process.begin(log.fs, plan_of(log, bytes_per_second=10), vanish)
+        process.begin(log.fs, plan_of(log), vanish, Rate(10))
     assert process._connection is not None
     assert process._process is not None
 
@@ -114,27 +114,70 @@ def test_it_ends_in_the_middle_of_its_work_with_who_has_asked(log, process) -> N
 
 
 def test_a_process_that_dies_calls_the_round_off(log, process) -> None:
-    process.begin(log.fs, plan_of(log), look)
+    process.begin(log.fs, plan_of(log), look, Rate())
     assert process._process is not None
     process._process.kill()
 
     with pytest.raises(CleaningStoppedError):
         process.clean(0)
 
-    assert process.begin(log.fs, plan_of(log), look).keys == 7
+    assert process.begin(log.fs, plan_of(log), look, Rate()).keys == 7
+
+
+def test_a_round_that_is_under_way_hears_of_another_rate(log, process) -> None:
+    rate = Rate(10)
+    looks = 0
+
+    def look_on(_size: int) -> None:
+        nonlocal looks
+        looks += 1
+        rate.bytes_per_second = None
+
+    # At the first rate it would take twenty minutes.
+    assert process.begin(log.fs, plan_of(log), look_on, rate).keys == 7
+    assert looks > 0
+    rate.bytes_per_second = 1e9
+    assert process.clean(0).former
+
+
+class Clock(threading.Event):
+    """A flag whose waits set its clock forward.
+
+    Attributes:
+        now_s: Monotonic.
+        then: Called after each wait.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now_s = 100.0
+        self.then: Callable[[], None] = lambda: None
+
+    def wait(self, timeout: float | None = None) -> bool:
+        assert timeout is not None
+        self.now_s += timeout
+        self.then()
+        return False
+
+
+def test_another_rate_holds_for_what_is_waited_for() -> None:
+    clock, rate = Clock(), Rate(1_000)
+    paced = PacedLook(clock, rate, lambda: clock.now_s)
+
+    def slow_down() -> None:
+        if clock.now_s >= 101:
+            rate.bytes_per_second = 500
+
+    clock.then = slow_down
+    paced(2_000)
+
+    # The first 1,000 bytes took a second, the others two.
+    assert 102.8 <= clock.now_s <= 103.1
 
 
 def test_a_rate_is_kept_by_waiting_as_long_as_bytes_take() -> None:
-    class Clock(threading.Event):
-        now_s = 100.0
-
-        def wait(self, timeout: float | None = None) -> bool:
-            assert timeout is not None
-            self.now_s += timeout
-            return False
-
     clock = Clock()
-    paced = PacedLook(clock, 1_000, lambda: clock.now_s)
+    paced = PacedLook(clock, Rate(1_000), lambda: clock.now_s)
     for _ in range(10):
         paced(500)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jbodlab.log.compaction_plan import CleanedGroup, Look, Mapped, RoundPlan
+from jbodlab.log.compaction_plan import CleanedGroup, Look, Mapped, Rate, RoundPlan
 from jbodlab.log.compaction_round import CompactionRound
 from jbodlab.log.filesystem import FileSystem
 
@@ -13,8 +13,9 @@ class SimCompactor:
     def __init__(self) -> None:
         self._round: CompactionRound | None = None
 
-    def begin(self, fs: FileSystem, plan: RoundPlan, look: Look) -> Mapped:
+    def begin(self, fs: FileSystem, plan: RoundPlan, look: Look, rate: Rate) -> Mapped:
         """Begin a round."""
+        del rate
         self._round = CompactionRound(fs, plan, look)
         return self._round.begin()
 

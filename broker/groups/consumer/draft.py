@@ -16,7 +16,7 @@ from broker.groups.consumer.group import (
 )
 from broker.groups.consumer.replay import current_value, target_value, with_row
 from broker.groups.consumer.topics import metadata_hash
-from broker.groups.decision import Answer, Decision, SoftChange, Ticket, Timer
+from broker.groups.decision import Answer, Decision, SoftChange, Ticket, Timer, Work
 from broker.groups.settings import GroupSettings
 from broker.groups.tables import Row
 from broker.groups.topics import Topics
@@ -87,6 +87,11 @@ def hashed_topics(group_id: str) -> SoftKey:
     return (CONSUMER, "hashed", group_id, "")
 
 
+def target_in_work(group_id: str) -> SoftKey:
+    """Return the key of the group whose target is being computed, as it was when that began."""
+    return (CONSUMER, "target", group_id, "")
+
+
 class HashedTopics(NamedTuple):
     """The hash of topics as of a version of the metadata: many partitions take long to hash."""
 
@@ -114,6 +119,7 @@ class Draft:
         self._soft: dict[SoftKey, Any] = {}
         self._answers: list[Answer] = []
         self._event: Any = None
+        self._work: Work | None = None
 
     @property
     def has_records(self) -> bool:
@@ -246,6 +252,14 @@ class Draft:
         """Say what is to be told when the records are committed."""
         self._answers.append(Answer(ticket, response))
 
+    def begin(self, work: Work) -> None:
+        """Have something computed beside the event loop."""
+        self._work = work
+
+    def happened(self, event: Any) -> None:
+        """Say what is handed back when the records are committed or refused."""
+        self._event = event
+
     def add(self, decision: Decision) -> None:
         """Add what was decided on the group as one of the other kind."""
         self._records += decision.records
@@ -262,4 +276,5 @@ class Draft:
             soft=tuple(SoftChange(key, value) for key, value in self._soft.items()),
             timers=tuple(Timer(key, at_ms) for key, at_ms in self._timers.items()),
             event=self._event,
+            work=self._work,
         )

@@ -10,7 +10,13 @@ from broker.groups.classic.groups import ClassicGroups
 from broker.groups.consumer import classic_members, offsets
 from broker.groups.consumer.checks import check_request
 from broker.groups.consumer.describe import describe, status_of
-from broker.groups.consumer.draft import Context, Draft, rebalance_timer, session_timer
+from broker.groups.consumer.draft import (
+    Context,
+    Draft,
+    rebalance_timer,
+    session_timer,
+    target_in_work,
+)
 from broker.groups.consumer.group import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
@@ -18,6 +24,7 @@ from broker.groups.consumer.group import (
     ConsumerGroup,
     Member,
     MemberState,
+    Target,
 )
 from broker.groups.consumer.group_configs import settings_of_group
 from broker.groups.consumer.heartbeat import heartbeat, leave
@@ -26,7 +33,8 @@ from broker.groups.consumer.migration import downgrade, may_downgrade, upgrade
 from broker.groups.consumer.regexes import resolve
 from broker.groups.consumer.replay import GroupIndex
 from broker.groups.consumer.responses import ConsumerGroupDescribeResponse
-from broker.groups.decision import NOTHING, Decision, Ticket, Timer, TimerRefused
+from broker.groups.consumer.target import TargetWork, take_target
+from broker.groups.decision import NOTHING, Decision, SoftChange, Ticket, Timer, TimerRefused
 from broker.groups.requests import (
     ConsumerGroupDescribe,
     ConsumerGroupHeartbeat,
@@ -182,6 +190,24 @@ class ConsumerGroups:
         if not decision.records:
             return decision
         return replace(decision, event=TimerRefused(key=key))
+
+    def worked(
+        self, event: TargetWork, result: Mapping[str, Target] | None, now_ms: int
+    ) -> Decision:
+        """Decide on a target that was computed beside the event loop; None if that failed."""
+        group = self._index.get(event.group.group_id)
+        if group is None:
+            return self.target_refused(event)
+        draft = self._draft(group, now_ms)
+        take_target(draft, event, result)
+        return draft.decision()
+
+    def target_refused(self, event: TargetWork) -> Decision:
+        """Let the target of a group be computed again."""
+        key = target_in_work(event.group.group_id)
+        if self._state.soft.get(key) is not event.group:
+            return NOTHING
+        return Decision(soft=(SoftChange(key, None),))
 
     def loaded(self, now_ms: int) -> Iterator[Decision]:
         """Let sessions begin with their full timeouts, and times to give partitions up.

@@ -1,17 +1,37 @@
-"""The target assignment of a group: computed for a group epoch, written where it differs."""
+"""The target assignment of a group: computed for a group epoch, written where it differs.
+
+That of a large group is computed beside the event loop, from the group and the topics as they are
+at that moment; the first one, when there is one member, is not. Its members go on with what they
+have; when the result is there it is written, if it still fits. Changes that came meanwhile have
+their own epoch, and their own target later.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
+from functools import partial
+from typing import NamedTuple
 
 from broker.groups.consumer.assignors import ASSIGNORS
 from broker.groups.consumer.assignors.question import Question, Subscriber, Topic
-from broker.groups.consumer.draft import Context, Draft
-from broker.groups.consumer.group import ConsumerGroup
+from broker.groups.consumer.draft import Context, Draft, target_in_work
+from broker.groups.consumer.group import ConsumerGroup, Target
 from broker.groups.consumer.topics import topic_ids
+from broker.groups.decision import Work
 from broker.groups.settings import GroupSettings
 from broker.groups.topics import Topics
 from jbodlab.ids import TopicId
+
+LARGE_FROM = 1_000
+"""Members and partitions from which on a group is large: some 10 ms of work."""
+
+
+class TargetWork(NamedTuple):
+    """An event: the target of a group is computed, or was not written."""
+
+    group: ConsumerGroup
+    """As it was when the work began."""
 
 
 def preferred_assignor(group: ConsumerGroup, settings: GroupSettings) -> str:
@@ -32,7 +52,7 @@ def target_is_due(group: ConsumerGroup, context: Context) -> bool:
     That is not done more often than `group.consumer.assignment.interval.ms` says, so that many
     members which come together cost few computations.
     """
-    if group.epoch <= group.assignment_epoch:
+    if group.epoch <= group.assignment_epoch or target_in_work(group.group_id) in context.soft:
         return False
     age_ms = context.now_ms - group.assignment_timestamp_ms
     # A clock that was set back must not stop the group.
@@ -41,17 +61,56 @@ def target_is_due(group: ConsumerGroup, context: Context) -> bool:
 
 
 def renew_target(draft: Draft) -> None:
-    """Compute the target for the group's epoch if it is due."""
+    """Compute the target for the group's epoch if it is due, or let that begin."""
     group, context = draft.group, draft.context
     if not target_is_due(group, context):
         return
-    assign = ASSIGNORS[preferred_assignor(group, context.settings)]
-    targets = assign(_question(group, context.topics))
+    assignor = preferred_assignor(group, context.settings)
+    if group.assignment_epoch == 0 or _size(group, context.topics) < LARGE_FROM:
+        # A member without a first target would have no epoch but that of a join.
+        _write(draft, _targets(assignor, group, context.topics), group.epoch)
+        return
+    run = partial(_targets, assignor, group, context.topics.frozen())
+    draft.set_soft(target_in_work(group.group_id), group)
+    draft.begin(Work(TargetWork(group), run))
+
+
+def take_target(draft: Draft, work: TargetWork, targets: Mapping[str, Target] | None) -> None:
+    """Write a target that was computed beside the event loop, if it still fits."""
+    if not is_in_work(work, draft.context):
+        return
+    draft.set_soft(target_in_work(work.group.group_id), None)
+    epoch = work.group.epoch
+    if targets is None or not draft.group.assignment_epoch < epoch <= draft.group.epoch:
+        return
+    if epoch == draft.group.epoch and targets.keys() != draft.group.members.keys():
+        # A static member came back under another id, which changes no epoch.
+        return
+    _write(draft, targets, epoch)
+    draft.happened(work)
+
+
+def is_in_work(work: TargetWork, context: Context) -> bool:
+    """Whether this is the work that the group waits for."""
+    return context.soft.get(target_in_work(work.group.group_id)) is work.group
+
+
+def _size(group: ConsumerGroup, topics: Topics) -> int:
+    return len(group.members) + sum(map(topics.partition_count, group.subscribed_topics()))
+
+
+def _targets(assignor: str, group: ConsumerGroup, topics: Topics) -> Mapping[str, Target]:
+    targets = ASSIGNORS[assignor](_question(group, topics))
     assert targets.keys() == group.members.keys()
-    for member_id in sorted(targets):
-        if member_id not in group.targets or targets[member_id] != group.targets[member_id]:
+    return targets
+
+
+def _write(draft: Draft, targets: Mapping[str, Target], epoch: int) -> None:
+    before = draft.group.targets
+    for member_id in sorted(targets.keys() & draft.group.members.keys()):
+        if member_id not in before or targets[member_id] != before[member_id]:
             draft.write_target(member_id, targets[member_id])
-    draft.write_target_epoch(group.epoch, context.now_ms)
+    draft.write_target_epoch(epoch, draft.context.now_ms)
 
 
 def _question(group: ConsumerGroup, topics: Topics) -> Question:

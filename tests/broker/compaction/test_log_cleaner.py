@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from broker.compaction.log_cleaner import LogCleaner
+from broker.compaction.metrics import cleaner_metrics
 from broker.compaction.settings import CleanerSettings
 from broker.disk.checkpoints import CheckpointWriter
 from broker.disk.disk_space import DiskSpace
@@ -24,7 +25,7 @@ from jbodlab.error_code import ErrorCode
 from jbodlab.ids import TopicPartition
 from jbodlab.log import names
 from jbodlab.log.checkpoints import read_offsets
-from jbodlab.log.compaction_plan import CleanedGroup, Look, Mapped, RoundPlan
+from jbodlab.log.compaction_plan import CleanedGroup, Look, Mapped, Rate, RoundPlan
 from jbodlab.log.compaction_round import CompactionRound
 from jbodlab.log.filesystem import FileSystem, PosixFileSystem
 from jbodlab.outside import real
@@ -50,12 +51,14 @@ class Here:
     """Makes rounds in this process; lets a test look between the steps."""
 
     def __init__(self) -> None:
-        self.before_clean: Callable[[], None] = lambda: None
+        self.before_clean: Callable[[], object] = lambda: None
         self.rounds = 0
+        self.rate = Rate()
         self.error: BaseException | None = None
         self._round: CompactionRound | None = None
 
-    def begin(self, fs: FileSystem, plan: RoundPlan, look: Look) -> Mapped:
+    def begin(self, fs: FileSystem, plan: RoundPlan, look: Look, rate: Rate) -> Mapped:
+        self.rate = rate
         self.rounds += 1
         if self.error is not None:
             raise self.error
@@ -78,7 +81,7 @@ class Compacting:
         self.host = Host(root, fs=fs)
         self.metadata = Metadata(self.host.manager.roles)
         self.compactors: list[Here] = []
-        self.before_clean: Callable[[], None] = lambda: None
+        self.before_clean: Callable[[], object] = lambda: None
         self.checkpoints = CheckpointWriter(
             self.host.log_dirs,
             self.host.manager,
@@ -130,11 +133,12 @@ class Compacting:
         await self.host.online()
         await self.fill()
 
-    async def fill(self, batches: int = 60) -> None:
+    async def fill(self, batches: int = 60, topic_partition: TopicPartition = TP) -> None:
         for number in range(batches):
             key, value = b"key %d" % (number % KEYS), b"%d" % number * 20
             data = build_batch([(key, value)], timestamp_ms=1_000)
-            assert (await self.host.produced(data)).error_code == 0
+            produced = await self.host.produced(data, topic_partition=topic_partition)
+            assert produced.error_code == 0
             self.written[key] = value
 
     def records(self) -> list[tuple[int, bytes | None, bytes | None]]:
@@ -152,6 +156,16 @@ class Compacting:
 
     def files(self, suffix: str) -> list[Path]:
         return [path for each in self.host.dirs for path in each.path.glob(f"*/*{suffix}")]
+
+    def paused(self) -> list[float]:
+        """Return how many logs of each directory are said to be paused."""
+        (metric,) = (
+            one
+            for one in cleaner_metrics(self.cleaner, self.host.log_dirs, 0)
+            if one.name == "jbodlab_log_cleaner_paused_partitions"
+        )
+        values = {labels["logDirectory"]: value for _, labels, value in metric.samples}
+        return [values[str(log_dir.path)] for log_dir in self.host.dirs]
 
     def checkpoint(self, number: int = 0) -> dict[TopicPartition, int]:
         path = self.host.dirs[number].path / names.CLEANER_OFFSET_FILE
@@ -261,6 +275,37 @@ def test_a_disabled_cleaner_does_nothing_until_it_is_enabled(tmp_path) -> None:
 
         each.cleaner.use(CleanerSettings(backoff_ms=5))
         await each.cleaned()
+
+    compacting(tmp_path, body, is_enabled=False)
+
+
+def test_rounds_share_the_rate_while_they_run(tmp_path) -> None:
+    other = TopicPartition(TP.topic, 1)
+    settings = CleanerSettings(backoff_ms=5, bytes_per_second=1e9)
+
+    async def body(each: Compacting) -> None:
+        await each.begin()
+        each.metadata.apply(partition_record([1], [each.host.directory(1)], index=1))
+        await each.host.online(other)
+        await each.fill(60, other)
+        each.cleaner.start()
+        await until(lambda: len(each.compactors) == 2)
+        gates = [threading.Event(), threading.Event()]
+        for gate, compactor in zip(gates, each.compactors, strict=True):
+            compactor.before_clean = gate.wait
+
+        def rates() -> list[float | None]:
+            return [compactor.rate.bytes_per_second for compactor in each.compactors]
+
+        each.cleaner.use(settings)
+        await until(lambda: rates() == [5e8, 5e8])
+        each.cleaner.use(replace(settings, bytes_per_second=6e8))
+        assert rates() == [3e8, 3e8]
+        # Else the first one would begin again.
+        each.cleaner.use(replace(settings, bytes_per_second=6e8, is_enabled=False))
+        gates[0].set()
+        await until(lambda: rates()[1] == 6e8)
+        gates[1].set()
 
     compacting(tmp_path, body, is_enabled=False)
 
@@ -425,9 +470,11 @@ def test_no_round_begins_while_a_move_is_under_way(tmp_path) -> None:
         each.cleaner.start()
         await asyncio.sleep(0.03)
         assert not any(one.rounds for one in each.compactors)
+        assert each.paused() == [1, 0]
 
         each.host.manager.moves.cancel(TP)
         await each.cleaned()
+        assert each.paused() == [0, 0]
 
     compacting(tmp_path, body)
 

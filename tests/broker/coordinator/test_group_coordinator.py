@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,9 @@ from broker.coordinator.group_coordinator import GroupCoordinator
 from broker.coordinator.shard import ShardContext, ShardState
 from broker.coordinator.topics_of_image import CachedTopics
 from broker.groups import requests, responses
+from broker.groups.consumer.assignors.question import Question
+from broker.groups.consumer.assignors.uniform import assign_uniformly
+from broker.groups.consumer.group import Target
 from broker.groups.consumer.groups import ConsumerGroups
 from broker.groups.settings import GroupSettings
 from broker.groups.shard import GroupShard
@@ -23,6 +27,7 @@ from broker.replica.partition import Partition
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
 from jbodlab.ids import GROUP_METADATA_TOPIC, BrokerId, TopicId, TopicPartition
+from jbodlab.outside import real
 from jbodlab.records.schema import Record
 from jbodlab.records.topic_records import RemoveTopicRecord
 from tests.broker.replicas import (
@@ -72,6 +77,7 @@ class Cluster:
                 ),
                 wall_ms=lambda: round(loop.time() * 1000),
                 commit_timeout_ms=lambda: settings.offsets_commit_timeout_ms,
+                threads=real().threads,
             ),
         )
         self.host.manager.leaderships[GROUP_METADATA_TOPIC] = self.coordinator
@@ -472,6 +478,77 @@ def test_offsets_of_a_deleted_topic_are_gone_also_when_the_coordinator_was_away(
         assert await cluster.offset(require_stable=True) == -1
 
     run(tmp_path, test)
+
+
+# What takes long
+
+
+@pytest.fixture
+def computing(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Every group is large, and no target is computed until this is set."""
+    goes_on = threading.Event()
+
+    def assign(question: Question) -> Mapping[str, Target]:
+        assert goes_on.wait(DEADLINE_S)
+        return assign_uniformly(question)
+
+    monkeypatch.setattr("broker.groups.consumer.target.LARGE_FROM", 1)
+    monkeypatch.setattr("broker.groups.consumer.target.ASSIGNORS", {"uniform": assign})
+    yield goes_on
+    goes_on.set()
+
+
+def consumer_join(member_id: str) -> requests.ConsumerGroupHeartbeat:
+    return requests.ConsumerGroupHeartbeat(
+        group_id=GROUP,
+        member_id=member_id,
+        member_epoch=0,
+        subscribed_topic_names=("orders",),
+        rebalance_timeout_ms=60_000,
+        topic_partitions=(),
+    )
+
+
+async def target_in_work(cluster: Cluster, computing: threading.Event) -> None:
+    """A group of two members; the target for both is being computed."""
+    computing.set()
+    await cluster.answered(consumer_join("a"))
+    computing.clear()
+    await cluster.answered(consumer_join("b"))
+
+
+def test_nobody_waits_while_a_target_is_computed(
+    tmp_path: Path, computing: threading.Event
+) -> None:
+    async def test(cluster: Cluster) -> None:
+        await target_in_work(cluster, computing)
+        committed = await cluster.answered(commit(5))
+        assert committed.topics[0].partitions[0].error_code is ErrorCode.NONE
+        before = cluster.end
+
+        computing.set()
+
+        await until(lambda: cluster.end > before)
+
+    run(tmp_path, test, consumer_assignment_interval_ms=0)
+
+
+def test_what_is_computed_when_the_leadership_ends_is_thrown_away(
+    tmp_path: Path, computing: threading.Event
+) -> None:
+    async def test(cluster: Cluster) -> None:
+        await target_in_work(cluster, computing)
+        before = cluster.end
+
+        cluster.metadata.apply(change(leader=2))
+        cluster.metadata.apply(change(leader=1))
+        await cluster.active()
+        computing.set()
+        await turns()
+
+        assert cluster.end == before
+
+    run(tmp_path, test, consumer_assignment_interval_ms=0)
 
 
 # Many groups

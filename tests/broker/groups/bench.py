@@ -6,6 +6,7 @@ replay of the log gives; parked requests have one ticket each and are not answer
 
 from __future__ import annotations
 
+import copy
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from itertools import count
@@ -51,6 +52,9 @@ class FixedTopics:
         self.partitions = partitions
         self.ids = {name: TopicId(named_uuid(name)) for name in partitions}
         self.version = 0
+
+    def frozen(self) -> FixedTopics:
+        return copy.deepcopy(self)
 
     def names(self) -> Iterable[str]:
         return self.ids
@@ -98,6 +102,12 @@ class NoConsumerGroups:
 
     def committed_state(self, group_id: str, now_ms: int) -> str:
         return "Empty"
+
+    def worked(self, event: object, result: object, now_ms: int) -> Decision:
+        raise AssertionError(event)
+
+    def target_refused(self, event: object) -> Decision:
+        raise AssertionError(event)
 
     def loaded(self, now_ms: int) -> Iterable[Decision]:
         return ()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from broker.groups.requests import DeleteGroups, DescribeGroups, ListGroups
@@ -12,9 +14,11 @@ from broker.groups.responses import (
     ListedGroup,
 )
 from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError
 from tests.broker.groups.bench import (
     RANGE,
     Bench,
+    FixedTopics,
     beat,
     commit,
     fetched,
@@ -145,6 +149,99 @@ def test_deleted_group_is_gone_after_a_failover_too() -> None:
     for each in (bench, bench.fail_over()):
         assert each.answer(ListGroups()).groups == ()
         assert each.shard.tables.written == Bench().shard.tables.written
+
+
+@pytest.fixture
+def with_small_batches(monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """A shard whose batches hold two records; groups g and h have five and two offsets."""
+    monkeypatch.setattr("broker.groups.administration.RECORDS_MAX", 2)
+    bench = Bench(topics=FixedTopics(t=5))
+    for group, count in (("g", 5), ("h", 2)):
+        for partition in range(count):
+            bench.ask(commit(1, group=group, partition=partition))
+    return bench
+
+
+DELETE_BOTH = DeleteGroups(groups_names=("g", "unknown", "h"))
+
+
+def test_group_with_more_offsets_than_a_batch_holds_is_deleted_piece_by_piece(
+    with_small_batches: Bench,
+) -> None:
+    bench = with_small_batches
+    before = len(bench.log)
+
+    results = bench.answer(DELETE_BOTH).results
+
+    assert [(each.group_id, each.error_code) for each in results] == [
+        ("g", ErrorCode.NONE),
+        ("unknown", ErrorCode.GROUP_ID_NOT_FOUND),
+        ("h", ErrorCode.NONE),
+    ]
+    assert [*Counter(end for _, end in bench.log[before:]).values()] == [2, 2, 2, 1]
+    assert bench.answer(ListGroups()).groups == ()
+
+
+def test_deletion_of_many_offsets_is_answered_when_the_last_of_them_is_committed(
+    with_small_batches: Bench,
+) -> None:
+    bench = with_small_batches
+    bench.replicates = False
+    ticket = bench.ask(DELETE_BOTH)
+
+    waited = 0
+    while ticket not in bench.answers:
+        waited += 1
+        bench.replicate()
+
+    assert waited == 4
+    assert bench.answer(ListGroups()).groups == ()
+
+
+def test_group_that_gets_a_member_while_its_offsets_are_deleted_stays(
+    with_small_batches: Bench,
+) -> None:
+    bench = with_small_batches
+    bench.replicates = False
+    ticket = bench.ask(DELETE_BOTH)
+    bench.ask(join(version=3))
+
+    while ticket not in bench.answers:
+        bench.replicate()
+
+    assert [each.error_code for each in bench.answers[ticket].results] == [
+        ErrorCode.NON_EMPTY_GROUP,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.NONE,
+    ]
+    assert len(fetched(bench)) == 3
+
+
+def test_deletion_that_the_log_refuses_in_the_middle_says_why(with_small_batches: Bench) -> None:
+    bench = with_small_batches
+    bench.replicates = False
+    ticket = bench.ask(DELETE_BOTH)
+    bench.refusal = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    bench.replicate()
+
+    assert bench.answers[ticket] is bench.refusal
+    assert len(fetched(bench)) == 3
+
+
+def test_group_whose_other_offsets_expire_while_it_is_deleted_was_deleted(
+    with_small_batches: Bench,
+) -> None:
+    bench = with_small_batches
+    bench.replicates = False
+    ticket = bench.ask(DELETE_BOTH)
+    bench.topics.delete("t")
+    bench.carry_out(bench.shard.topics_deleted(frozenset("t")))
+
+    while ticket not in bench.answers:
+        bench.replicate()
+
+    assert bench.answers[ticket].results[0] == DeletableGroupResult("g", ErrorCode.NONE)
 
 
 def test_pending_joiner_of_a_deleted_group_is_unknown() -> None:

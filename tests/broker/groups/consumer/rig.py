@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import struct
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
@@ -10,7 +11,7 @@ from uuid import UUID
 from broker.groups.consumer.group import ConsumerGroup, CurrentAssignment
 from broker.groups.consumer.groups import ConsumerGroups
 from broker.groups.consumer.replay import group_of
-from broker.groups.decision import Decision, Ticket
+from broker.groups.decision import Decision, Ticket, Work
 from broker.groups.requests import (
     ConsumerGroupHeartbeat,
     Heartbeat,
@@ -56,6 +57,9 @@ class FakeTopics:
         self.names_version = self.version
         del self._topics[name]
 
+    def frozen(self) -> FakeTopics:
+        return copy.deepcopy(self)
+
     def names(self) -> list[str]:
         return list(self._topics)
 
@@ -84,6 +88,8 @@ class Rig:
         self.log: list[GroupRecord] = []
         self.answers: dict[Ticket, Any] = {}
         self.timers: dict[tuple[Hashable, ...], int] = {}
+        self.works: list[Work] = []
+        self.refusal: KafkaError | None = None
         self._tickets = 0
         self._ids = 0
         self.last = Decision()
@@ -115,6 +121,10 @@ class Rig:
 
     def carry_out(self, decision: Decision) -> None:
         self.last = decision
+        if decision.records and self.refusal is not None:
+            if decision.event is not None:
+                self.carry_out(self.shard.refused(decision.event, self.refusal, self.now_ms))
+            return
         for record in decision.records:
             assert decode(*encode(record)) == record
         base = len(self.log)
@@ -126,12 +136,20 @@ class Rig:
                 self.timers.pop(key, None)
             else:
                 self.timers[key] = at_ms
+        if decision.work is not None:
+            self.works.append(decision.work)
         for ticket, response in decision.answers:
             assert ticket not in self.answers
             self.answers[ticket] = response
         if decision.event is not None:
             self.carry_out(self.shard.committed(decision.event, self.now_ms))
             self.last = decision
+
+    def work(self) -> None:
+        """Do all that is to be computed beside the event loop."""
+        works, self.works = self.works, []
+        for event, run in works:
+            self.carry_out(self.shard.worked(event, run(), self.now_ms))
 
     def pass_ms(self, duration_ms: int) -> None:
         """Let time pass; what is due happens in its order."""
