@@ -213,6 +213,19 @@ class AlterPartitionResponse:
     error_message: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mutator:
+    """The client that wants topics or partitions created or deleted (KIP-599).
+
+    Attributes:
+        client_id: Its name for itself; empty without one.
+        is_strict: Whether its request can be refused for its `controller_mutation_rate`.
+    """
+
+    client_id: str = ""
+    is_strict: bool = False
+
+
 # CreateTopics, API 19, version 7
 
 
@@ -235,6 +248,8 @@ class CreateTopicsRequest:
     topics: tuple[NewTopic, ...]
     timeout_ms: int = 60_000
     validate_only: bool = False
+    mutator: Mutator | None = None
+    """None for a broker that asks on its own account."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,6 +281,7 @@ class CreateTopicsResponse:
     """One entry for each topic asked for."""
 
     topics: tuple[CreatedTopic, ...] = ()
+    throttle_time_ms: int = 0
 
 
 # DeleteTopics, API 20, version 6
@@ -285,6 +301,7 @@ class DeleteTopicsRequest:
 
     topics: tuple[TopicToDelete, ...]
     timeout_ms: int = 60_000
+    mutator: Mutator | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -302,6 +319,7 @@ class DeleteTopicsResponse:
     """One entry for each topic asked for."""
 
     responses: tuple[DeletedTopic, ...] = ()
+    throttle_time_ms: int = 0
 
 
 # CreatePartitions, API 37
@@ -323,6 +341,7 @@ class CreatePartitionsRequest:
     topics: tuple[PartitionsToAdd, ...]
     timeout_ms: int = 60_000
     validate_only: bool = False
+    mutator: Mutator | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -339,6 +358,7 @@ class CreatePartitionsResponse:
     """One entry for each topic asked for."""
 
     results: tuple[CreatePartitionsResult, ...] = ()
+    throttle_time_ms: int = 0
 
 
 # ElectLeaders, API 43, version 2

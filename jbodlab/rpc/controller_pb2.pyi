@@ -257,8 +257,16 @@ class AlterPartitionResponse(_message.Message):
     error_message: str
     def __init__(self, throttle_time_ms: _Optional[int] = ..., error_code: _Optional[int] = ..., topics: _Optional[_Iterable[_Union[AlterPartitionResponse.Topic, _Mapping]]] = ..., error_message: _Optional[str] = ...) -> None: ...
 
+class Mutator(_message.Message):
+    __slots__ = ("client_id", "is_strict")
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    IS_STRICT_FIELD_NUMBER: _ClassVar[int]
+    client_id: str
+    is_strict: bool
+    def __init__(self, client_id: _Optional[str] = ..., is_strict: _Optional[bool] = ...) -> None: ...
+
 class CreateTopicsRequest(_message.Message):
-    __slots__ = ("topics", "timeout_ms", "validate_only")
+    __slots__ = ("topics", "timeout_ms", "validate_only", "mutator")
     class Assignment(_message.Message):
         __slots__ = ("partition_index", "broker_ids")
         PARTITION_INDEX_FIELD_NUMBER: _ClassVar[int]
@@ -289,10 +297,12 @@ class CreateTopicsRequest(_message.Message):
     TOPICS_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
     VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    MUTATOR_FIELD_NUMBER: _ClassVar[int]
     topics: _containers.RepeatedCompositeFieldContainer[CreateTopicsRequest.Topic]
     timeout_ms: int
     validate_only: bool
-    def __init__(self, topics: _Optional[_Iterable[_Union[CreateTopicsRequest.Topic, _Mapping]]] = ..., timeout_ms: _Optional[int] = ..., validate_only: _Optional[bool] = ...) -> None: ...
+    mutator: Mutator
+    def __init__(self, topics: _Optional[_Iterable[_Union[CreateTopicsRequest.Topic, _Mapping]]] = ..., timeout_ms: _Optional[int] = ..., validate_only: _Optional[bool] = ..., mutator: _Optional[_Union[Mutator, _Mapping]] = ...) -> None: ...
 
 class CreateTopicsResponse(_message.Message):
     __slots__ = ("throttle_time_ms", "topics")
@@ -333,7 +343,7 @@ class CreateTopicsResponse(_message.Message):
     def __init__(self, throttle_time_ms: _Optional[int] = ..., topics: _Optional[_Iterable[_Union[CreateTopicsResponse.Topic, _Mapping]]] = ...) -> None: ...
 
 class DeleteTopicsRequest(_message.Message):
-    __slots__ = ("topics", "timeout_ms")
+    __slots__ = ("topics", "timeout_ms", "mutator")
     class Topic(_message.Message):
         __slots__ = ("name", "topic_id")
         NAME_FIELD_NUMBER: _ClassVar[int]
@@ -343,9 +353,11 @@ class DeleteTopicsRequest(_message.Message):
         def __init__(self, name: _Optional[str] = ..., topic_id: _Optional[bytes] = ...) -> None: ...
     TOPICS_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    MUTATOR_FIELD_NUMBER: _ClassVar[int]
     topics: _containers.RepeatedCompositeFieldContainer[DeleteTopicsRequest.Topic]
     timeout_ms: int
-    def __init__(self, topics: _Optional[_Iterable[_Union[DeleteTopicsRequest.Topic, _Mapping]]] = ..., timeout_ms: _Optional[int] = ...) -> None: ...
+    mutator: Mutator
+    def __init__(self, topics: _Optional[_Iterable[_Union[DeleteTopicsRequest.Topic, _Mapping]]] = ..., timeout_ms: _Optional[int] = ..., mutator: _Optional[_Union[Mutator, _Mapping]] = ...) -> None: ...
 
 class DeleteTopicsResponse(_message.Message):
     __slots__ = ("throttle_time_ms", "responses")
@@ -367,7 +379,7 @@ class DeleteTopicsResponse(_message.Message):
     def __init__(self, throttle_time_ms: _Optional[int] = ..., responses: _Optional[_Iterable[_Union[DeleteTopicsResponse.Response, _Mapping]]] = ...) -> None: ...
 
 class CreatePartitionsRequest(_message.Message):
-    __slots__ = ("topics", "timeout_ms", "validate_only")
+    __slots__ = ("topics", "timeout_ms", "validate_only", "mutator")
     class Assignment(_message.Message):
         __slots__ = ("broker_ids",)
         BROKER_IDS_FIELD_NUMBER: _ClassVar[int]
@@ -385,10 +397,12 @@ class CreatePartitionsRequest(_message.Message):
     TOPICS_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
     VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    MUTATOR_FIELD_NUMBER: _ClassVar[int]
     topics: _containers.RepeatedCompositeFieldContainer[CreatePartitionsRequest.Topic]
     timeout_ms: int
     validate_only: bool
-    def __init__(self, topics: _Optional[_Iterable[_Union[CreatePartitionsRequest.Topic, _Mapping]]] = ..., timeout_ms: _Optional[int] = ..., validate_only: _Optional[bool] = ...) -> None: ...
+    mutator: Mutator
+    def __init__(self, topics: _Optional[_Iterable[_Union[CreatePartitionsRequest.Topic, _Mapping]]] = ..., timeout_ms: _Optional[int] = ..., validate_only: _Optional[bool] = ..., mutator: _Optional[_Union[Mutator, _Mapping]] = ...) -> None: ...
 
 class CreatePartitionsResponse(_message.Message):
     __slots__ = ("throttle_time_ms", "results")

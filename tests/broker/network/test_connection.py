@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
 import pytest
@@ -530,5 +530,23 @@ def test_no_request_of_a_muted_connection_is_started_before_its_time() -> None:
                 other.send(request(OTHER, "!other"))
                 assert await other.receive() == "!other"
             assert handler.started == ["!one", "!two", "!three", "!other"]
+
+    run(scenario)
+
+
+def test_connections_of_an_address_beyond_its_rate_are_held_unserved_and_closed() -> None:
+    async def scenario() -> None:
+        rate = {frozenset({("ip", "127.0.0.1")}): {"connection_creation_rate": 1.0}}
+        bounds = Bounds(real().threads, quotas=lambda: rate)
+        async with serving(bounds) as (listener, handler), AsyncExitStack() as stack:
+            served = [await stack.enter_async_context(connected(listener)) for _ in range(10)]
+            for client in served:
+                client.send(request(OTHER, "!answered"))
+                assert await client.receive() == "!answered"
+            too_many = await stack.enter_async_context(connected(listener))
+            too_many.send(request(OTHER, "!never"))
+            assert await too_many.is_closed_by_the_broker()
+            assert "!never" not in handler.started
+            assert len(bounds.connections) == 10
 
     run(scenario)

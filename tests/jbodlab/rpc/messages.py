@@ -135,6 +135,7 @@ MESSAGES = [
         ),
         timeout_ms=5,
         validate_only=True,
+        mutator=values.Mutator(client_id="c", is_strict=True),
     ),
     values.CreateTopicsResponse(
         topics=(
@@ -153,11 +154,13 @@ MESSAGES = [
             values.CreatedTopic(
                 name="bar", error_code=ErrorCode.TOPIC_ALREADY_EXISTS, error_message="exists"
             ),
-        )
+        ),
+        throttle_time_ms=7,
     ),
     values.DeleteTopicsRequest(
         topics=(values.TopicToDelete(name="foo"), values.TopicToDelete(topic_id=TOPIC)),
         timeout_ms=1,
+        mutator=values.Mutator(),
     ),
     values.DeleteTopicsResponse(
         responses=(
