@@ -154,10 +154,6 @@ class BrokerLifecycle:
         """Say anew who we are, in the same epoch: the registration lacks something."""
         self._handle(conversation.RegistrationOutdated())
 
-    async def wait_registered(self) -> None:
-        """Return when a registration was accepted."""
-        await self._news[News.REGISTERED].wait()
-
     async def wait_caught_up(self) -> None:
         """Return when the controller says that this broker knows its own registration."""
         await self._news[News.CAUGHT_UP].wait()

@@ -50,11 +50,6 @@ class Listener:
         """The bound port once started, the configured one before."""
         return self._port
 
-    @property
-    def connection_count(self) -> int:
-        """Connections that are open now."""
-        return len(self._connections)
-
     async def start(self) -> None:
         """Bind and accept.
 

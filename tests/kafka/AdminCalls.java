@@ -23,6 +23,7 @@ import org.apache.kafka.clients.admin.ListConsumerGroupOffsetsSpec;
 import org.apache.kafka.clients.admin.ListPartitionReassignmentsOptions;
 import org.apache.kafka.clients.admin.ListShareGroupOffsetsSpec;
 import org.apache.kafka.clients.admin.ListStreamsGroupOffsetsSpec;
+import org.apache.kafka.clients.admin.MemberToRemove;
 import org.apache.kafka.clients.admin.NewPartitionReassignment;
 import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.admin.NewTopic;
@@ -107,8 +108,8 @@ public class AdminCalls {
         call("describeTopics", () -> {
             var byName = get(admin.describeTopics(List.of(topic)).allTopicNames()).get(topic);
             var ids = TopicCollection.ofTopicIds(List.of(byName.topicId()));
-            return get(admin.describeTopics(ids).allTopicIds()).get(byName.topicId())
-                .partitions().size();
+            return get(admin.describeTopics(ids).allTopicIds()).get(byName.topicId()).name()
+                .equals(topic);
         });
         call("listOffsets", () ->
             get(admin.listOffsets(Map.of(first, OffsetSpec.latest())).all()).get(first).offset());
@@ -156,8 +157,8 @@ public class AdminCalls {
         call("alterClientQuotas", () -> done(admin.alterClientQuotas(
             List.of(new ClientQuotaAlteration(quota, List.of(
                 new ClientQuotaAlteration.Op("producer_byte_rate", 1e6))))).all()));
-        call("describeClientQuotas", () -> get(admin.describeClientQuotas(
-            ClientQuotaFilter.all()).entities()).get(quota));
+        call("describeClientQuotas", () -> size(
+            admin.describeClientQuotas(ClientQuotaFilter.all()).entities()) <= 1);
     }
 
     @SuppressWarnings("removal")
@@ -173,7 +174,8 @@ public class AdminCalls {
     private void groups(Admin admin, String topic) {
         var first = new TopicPartition(topic, 0);
         call("alterConsumerGroupOffsets", () -> done(admin.alterConsumerGroupOffsets(
-            "group", Map.of(first, new OffsetAndMetadata(0))).all()));
+            "group", Map.of(first, new OffsetAndMetadata(0), new TopicPartition(topic, 1),
+                new OffsetAndMetadata(1))).all()));
         call("listConsumerGroupOffsets", () -> get(admin.listConsumerGroupOffsets(
             Map.of("group", new ListConsumerGroupOffsetsSpec())).all()).get("group").get(first)
             .offset());
@@ -184,7 +186,8 @@ public class AdminCalls {
         call("describeClassicGroups", () -> get(admin.describeClassicGroups(
             List.of("group")).all()).get("group").state());
         call("removeMembersFromConsumerGroup", () -> done(admin.removeMembersFromConsumerGroup(
-            "group", new RemoveMembersFromConsumerGroupOptions()).all()));
+            "group", new RemoveMembersFromConsumerGroupOptions(
+                Set.of(new MemberToRemove("nobody")))).all()));
         call("deleteConsumerGroupOffsets", () -> done(admin.deleteConsumerGroupOffsets(
             "group", Set.of(first)).all()));
         call("deleteConsumerGroups", () -> done(

@@ -65,7 +65,7 @@ class Listener:
         self.image: MetadataImage | None = None
 
     def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        created = sorted(delta.created_topics.values())
+        created = sorted(delta.topics.created.values())
         self.seen.append((created, sorted(each.name for each in delta.deleted_topics.values())))
         self.image = image
 

@@ -313,12 +313,13 @@ def test_answer_that_cannot_be_given_closes_the_connection() -> None:
 
 def test_waiting_requests_are_dropped_when_the_client_goes_away() -> None:
     async def scenario() -> None:
-        async with serving() as (listener, handler):
+        bounds = Bounds(real().threads)
+        async with serving(bounds) as (listener, handler):
             async with connected(listener) as client:
                 client.send(request(PRODUCE, "a"), request(PRODUCE, "b"), request(OTHER, "c"))
                 await handler.until(lambda: "b" in handler.waiting)
             async with asyncio.timeout(DEADLINE_S):
-                while listener.connection_count:  # noqa: ASYNC110 - nothing to wait on
+                while len(bounds.connections):  # noqa: ASYNC110 - nothing to wait on
                     await asyncio.sleep(0.001)
             assert all(future.cancelled() for future in handler.waiting.values())
             assert handler.started == ["a", "b"]
