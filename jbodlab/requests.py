@@ -97,6 +97,8 @@ class BrokerHeartbeatRequest:
     full_log_dirs: tuple[DirectoryId, ...] = ()
     tolerated_log_dirs: tuple[DirectoryId, ...] = ()
     cordoned_log_dirs: tuple[DirectoryId, ...] | None = None
+    metadata_log_dir: DirectoryId | None = None
+    """Where the broker keeps the metadata log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -647,6 +649,8 @@ class QuorumReplica:
     log_end_offset: Offset
     last_fetch_timestamp_ms: int = -1
     last_caught_up_timestamp_ms: int = -1
+    replica_directory_id: DirectoryId | None = None
+    """Where it keeps that log; None for a voter of a quorum that never changes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

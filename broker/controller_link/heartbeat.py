@@ -48,6 +48,7 @@ class BrokerIdentity:
     broker_id: BrokerId
     cluster_id: str
     listeners: tuple[Listener, ...]
+    metadata_log_dir: DirectoryId | None = None
     rack: str | None = None
     features: tuple[Feature, ...] = SUPPORTED_FEATURES
 
@@ -301,6 +302,7 @@ class BrokerLifecycle:
             full_log_dirs=heartbeat.degraded.full,
             tolerated_log_dirs=heartbeat.degraded.tolerated,
             cordoned_log_dirs=heartbeat.cordoned,
+            metadata_log_dir=self._identity.metadata_log_dir,
         )
 
     def _complain(self, what: str, text: str) -> None:
