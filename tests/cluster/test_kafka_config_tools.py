@@ -157,7 +157,7 @@ def test_quotas_of_clients_are_kept_told_and_removed(scene: Scene, tool: Tool) -
 
 
 def test_who_creates_too_many_topics_is_refused_until_its_quota_allows_it(
-    scene: Scene, tool: Tool, kafka_tools: KafkaTools, tmp_path: Path
+    scene: Scene, tool: Tool, tmp_path: Path
 ) -> None:
     client = ("--entity-type", "clients", "--entity-name", "eager")
     code, out = tool(CONFIGS, "--alter", *client, "--add-config", "controller_mutation_rate=1")
