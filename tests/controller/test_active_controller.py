@@ -17,7 +17,6 @@ from controller.state import ControllerResult, ControllerState
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError, LogDirError
 from jbodlab.ids import BrokerId, LeaderEpoch, Offset, TopicId
-from jbodlab.image.image_writer import image_records
 from jbodlab.image.loader import MetadataLoader
 from jbodlab.metadata_log.batches import data_batch, read_batches
 from jbodlab.metadata_log.snapshots import read_snapshot
@@ -39,7 +38,7 @@ from jbodlab.requests import (
 from tests.builders import CLUSTER_ID, PureController
 from tests.controller.formatted import format_dir
 from tests.controller.shell import Shell, shell
-from tests.snapshot_files import write_snapshot
+from tests.snapshot_files import image_records, write_snapshot
 from tests.waiting import turns
 
 NO_OP = VersionedRecord(NoOpRecord(), 0)
