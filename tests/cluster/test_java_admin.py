@@ -66,7 +66,7 @@ REFUSED_AS_BY_KAFKA = {
     ),
     "electLeaders": ("ElectionNotNeededException: Leader election not needed for topic partition."),
     "removeMembersFromConsumerGroup": (
-        "KafkaException: Encounter exception when trying to remove: nobody"
+        "UnknownMemberIdException: The coordinator is not aware of this member."
     ),
     "unregisterBroker": (
         "BrokerIdNotRegisteredException: Broker ID 7777 is not currently registered"

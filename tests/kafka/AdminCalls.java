@@ -154,9 +154,11 @@ public class AdminCalls {
             Set.of(ConfigResource.Type.TOPIC), new ListConfigResourcesOptions()).all())
             .contains(resource));
         call("listClientMetricsResources", () -> size(clientMetrics(admin)));
-        call("alterClientQuotas", () -> done(admin.alterClientQuotas(
-            List.of(new ClientQuotaAlteration(quota, List.of(
-                new ClientQuotaAlteration.Op("producer_byte_rate", 1e6))))).all()));
+        for (Double rate : new Double[] {1e6, null}) {
+            call("alterClientQuotas", () -> done(admin.alterClientQuotas(
+                List.of(new ClientQuotaAlteration(quota, List.of(
+                    new ClientQuotaAlteration.Op("producer_byte_rate", rate))))).all()));
+        }
         call("describeClientQuotas", () -> size(
             admin.describeClientQuotas(ClientQuotaFilter.all()).entities()) <= 1);
     }
