@@ -16,34 +16,17 @@ from collections.abc import Callable
 
 from broker.api.request_handler import ConnectionInfo
 from jbodlab import client_quota
-from jbodlab.client_quota import REQUEST_PERCENTAGE
+from jbodlab.client_quota import ANONYMOUS, CLIENTS_MAX, REQUEST_PERCENTAGE
 from jbodlab.image.settings_image import Quotas
-
-ANONYMOUS = "ANONYMOUS"
-"""The user of every client: there is no authentication."""
+from jbodlab.token_bucket import TokenBucket
 
 KEPT_S = 1.0
 THROTTLE_MAX_MS = 10_000
 """Longest time that a client is told at once; what is left over follows with its next request."""
 
-CLIENTS_MAX = 10_000
-"""Clients that are remembered; with more all begin anew."""
 
-
-class _Account:
-    """What is left of one limit."""
-
-    def __init__(self, limit: float, now_s: float) -> None:
-        self._limit = limit
-        self._balance = limit * KEPT_S
-        self._filled_s = now_s
-
-    def take(self, amount: float, now_s: float) -> float:
-        """Take an amount; returns after how many seconds the account is not in debt any more."""
-        filled = self._balance + (now_s - self._filled_s) * self._limit
-        self._balance = min(filled, self._limit * KEPT_S) - amount
-        self._filled_s = now_s
-        return max(0.0, -self._balance / self._limit)
+_Account = tuple[str, tuple[str, ...]]
+"""Which quota, and who shares it."""
 
 
 class ClientQuotas:
@@ -57,7 +40,7 @@ class ClientQuotas:
         self._quotas_now = quotas
         self._known: Quotas = {}
         self._of_client: dict[tuple[str, str], _Account | None] = {}
-        self._accounts: dict[tuple[str, tuple[str, ...]], _Account] = {}
+        self._buckets: dict[_Account, TokenBucket] = {}
 
     def throttle(
         self, key: str, client_id: str | None, connection: ConnectionInfo, amount: float
@@ -79,16 +62,13 @@ class ClientQuotas:
         if quotas is not self._known or len(self._of_client) > CLIENTS_MAX:
             self._known = quotas
             self._of_client.clear()
-            self._accounts.clear()
+            self._buckets.clear()
         now_s = asyncio.get_running_loop().time()
         account = self._account(key, client_id or "", now_s)
         if account is None:
             return 0
-        wait_ms = min(THROTTLE_MAX_MS, int(account.take(amount, now_s) * 1_000))
-        if wait_ms:
-            mute = connection.mute
-            mute.until_s = max(mute.until_s, now_s + wait_ms / 1_000)
-        return wait_ms
+        bucket = self._buckets[account] = self._buckets[account].taken(amount, now_s)
+        return muted(connection, int(bucket.debt_s(now_s) * 1_000))
 
     def _account(self, key: str, client_id: str, now_s: float) -> _Account | None:
         if (key, client_id) in self._of_client:
@@ -99,6 +79,17 @@ class ClientQuotas:
             limit, shared_by = found
             if key == REQUEST_PERCENTAGE:
                 limit /= 100
-            account = self._accounts.setdefault((key, shared_by), _Account(limit, now_s))
+            account = key, shared_by
+            self._buckets.setdefault(account, TokenBucket.full(limit, KEPT_S, now_s))
         self._of_client[key, client_id] = account
         return account
+
+
+def muted(connection: ConnectionInfo, wait_ms: int) -> int:
+    """Start no further request of a connection for so long; returns for how many ms."""
+    wait_ms = min(THROTTLE_MAX_MS, wait_ms)
+    if wait_ms:
+        mute = connection.mute
+        until_s = asyncio.get_running_loop().time() + wait_ms / 1_000
+        mute.until_s = max(mute.until_s, until_s)
+    return wait_ms

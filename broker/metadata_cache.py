@@ -15,7 +15,6 @@ from typing import NamedTuple
 from jbodlab.ids import (
     BrokerId,
     DirectoryId,
-    LeaderEpoch,
     TopicId,
     TopicIdPartition,
     TopicPartition,
@@ -37,21 +36,12 @@ class BrokerNode(NamedTuple):
     rack: str | None
 
 
-class LeaderInfo(NamedTuple):
-    """The leader of a partition, and where other brokers reach it."""
-
-    broker_id: BrokerId
-    epoch: LeaderEpoch
-    host: str
-    port: int
-
-
 class MetadataCache:
     """Holds the current image.
 
     Args:
         broker_id: Ours.
-        inter_broker_listener_name: The listener of `leader_of`.
+        inter_broker_listener_name: Whoever has it can be named as controller.
     """
 
     def __init__(self, broker_id: BrokerId, inter_broker_listener_name: str) -> None:
@@ -88,16 +78,6 @@ class MetadataCache:
         """Return the state of a partition."""
         topic = self._image.topics.by_name.get(topic_partition.topic)
         return None if topic is None else topic.partitions.get(topic_partition.partition)
-
-    def leader_of(self, topic_partition: TopicPartition) -> LeaderInfo | None:
-        """Return the leader of a partition; None if it has none that can be reached."""
-        partition = self.partition(topic_partition)
-        if partition is None:
-            return None
-        endpoint = self._endpoint(partition.leader, self._listener_name)
-        if endpoint is None:
-            return None
-        return LeaderInfo(partition.leader, partition.leader_epoch, endpoint.host, endpoint.port)
 
     def live_brokers(self, listener_name: str) -> Sequence[BrokerNode]:
         """Return the brokers that are registered, not fenced and have a listener, by id."""

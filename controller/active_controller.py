@@ -301,6 +301,8 @@ class ActiveController:
         state = self.state
         if result.heartbeats is not None:
             state = replace(state, heartbeats=result.heartbeats)
+        if result.mutations is not None:
+            state = replace(state, mutations=result.mutations)
         if result.records:
             delta = MetadataDelta(state.image)
             for offset, (record, _) in enumerate(result.records, start=state.next_offset):

@@ -45,13 +45,16 @@ def create_partitions(
         KafkaError: POLICY_VIOLATION, too many partitions for one request.
     """
     records = RecordList(state.metadata_version)
+    mutations = state.mutations_of(request.mutator, now_ms)
     given = Counter(topic.name for topic in request.topics)
     results = []
     for name, topic in {topic.name: topic for topic in request.topics}.items():
         try:
             if given[name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            for record in _added_partitions(topic, state, randomness):
+            added = _added_partitions(topic, state, randomness)
+            mutations.take(len(added))
+            for record in added:
                 records.add(record)
             results.append(CreatePartitionsResult(name=name))
         except KafkaError as error:
@@ -62,8 +65,11 @@ def create_partitions(
             )
     records.check_size()
     return ControllerResult(
-        response=CreatePartitionsResponse(results=tuple(results)),
+        response=CreatePartitionsResponse(
+            results=tuple(results), throttle_time_ms=mutations.throttle_time_ms
+        ),
         records=() if request.validate_only else records.as_tuple(),
+        mutations=mutations.used,
         atomic=True,
     )
 

@@ -74,6 +74,9 @@ def heartbeat(
     contact = Contact(
         last_contact_ms=now_ms,
         metadata_offset=request.current_metadata_offset,
+        metadata_log_dir=request.metadata_log_dir,
+        end_offset=state.next_offset,
+        caught_up_ms=_caught_up_ms(request, state, now_ms),
         offline_log_dirs=frozenset(request.offline_log_dirs),
         degraded_log_dirs=HEALTHY if is_fenced else degraded,
     )
@@ -100,6 +103,16 @@ def heartbeat(
             request.broker_id, replace(contact, controlled_shutdown_offset=shutdown_offset)
         ),
     )
+
+
+def _caught_up_ms(
+    request: BrokerHeartbeatRequest, state: ControllerState, now_ms: int
+) -> int | None:
+    """Return when a broker had last all that there was of the metadata log."""
+    if request.current_metadata_offset + 1 >= state.next_offset:
+        return now_ms
+    before = state.heartbeats.contacts.get(request.broker_id)
+    return None if before is None else before.caught_up_at(request.current_metadata_offset)
 
 
 def late_heartbeat(

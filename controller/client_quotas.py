@@ -1,6 +1,6 @@
-"""AlterClientQuotas: what clients may send, fetch and keep busy; entry by entry.
+"""AlterClientQuotas: what clients may send, fetch, keep busy and change; entry by entry.
 
-Source: `org.apache.kafka.controller.ClientQuotaControlManager`, KIP-546.
+Source: `org.apache.kafka.controller.ClientQuotaControlManager`, KIP-546, KIP-612.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from controller.state import ControllerResult, ControllerState, RecordList
-from jbodlab.client_quota import CLIENT_ID, ENFORCED, IP, USER, WHOLE
+from jbodlab.client_quota import CLIENT_ID, IP, OF_CLIENTS, OF_IPS, USER, WHOLE, normal_ip
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
 from jbodlab.ids import Offset
@@ -60,10 +60,10 @@ def alter_client_quotas(
 
 def _changes(entry: QuotaEntry, state: ControllerState) -> Iterator[ClientQuotaRecord]:
     """Yield the records of one entry; raises KafkaError where a change is not possible."""
-    _check_entity(entry)
+    keys = _check_entity(entry)
     before = state.image.quotas.get(_entities(entry), {})
     for change in entry.ops:
-        _check_key(change)
+        _check_key(change, keys)
         if change.remove:
             if change.key in before:
                 yield _record(entry, change.key, 0.0, remove=True)
@@ -83,24 +83,45 @@ def _entities(entry: QuotaEntry) -> QuotaEntities:
     return frozenset((each.entity_type, each.entity_name) for each in entry.entity)
 
 
-def _check_entity(entry: QuotaEntry) -> None:
+def _check_entity(entry: QuotaEntry) -> frozenset[str]:
+    """Return the quotas that there are for such an entity."""
     kinds = [each.entity_type for each in entry.entity]
     if not kinds:
         raise _invalid("Invalid empty client quota entity")
     if len(set(kinds)) < len(kinds):
         raise _invalid("Invalid client quota entity, contains duplicate entity entry")
-    if IP in kinds:
-        raise _invalid("quotas of IP addresses are not supported")
     for each in entry.entity:
-        if each.entity_type not in (USER, CLIENT_ID):
+        if each.entity_type not in (USER, CLIENT_ID, IP):
             raise _invalid(f"Unhandled client quota entity type: {each.entity_type}")
         if each.entity_name == "":
             raise _invalid(f"Empty {each.entity_type} not supported")
+    if IP not in kinds:
+        return OF_CLIENTS
+    if len(kinds) > 1:
+        raise _invalid("a quota of an IP address is not for a user or client id as well")
+    if not all(change.remove for change in entry.ops):
+        _check_ip(entry.entity[0].entity_name)
+    return OF_IPS
 
 
-def _check_key(change: QuotaChange) -> None:
-    if change.key not in ENFORCED:
-        raise _invalid(f"Invalid configuration key {change.key}, or one that is not supported")
+def _check_ip(name: str | None) -> None:
+    """Raise KafkaError where no connection can come from what is named so.
+
+    Kafka takes host names too, and looks each up; a quota here is for what is written there.
+    """
+    if name is None:
+        return
+    try:
+        usual = normal_ip(name)
+    except ValueError:
+        raise _invalid(f"{name} is not an IP address") from None
+    if usual != name:
+        raise _invalid(f"{name} is to be written as {usual}")
+
+
+def _check_key(change: QuotaChange, keys: frozenset[str]) -> None:
+    if change.key not in keys:
+        raise _invalid(f"Invalid configuration key {change.key}, or not one of such an entity")
     if change.remove:
         return
     if not change.value > 0:

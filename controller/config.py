@@ -24,6 +24,7 @@ class ControllerConfig:
         listener: Where brokers reach it.
         metrics: Where to show metrics, if at all.
         idle_interval_ms: Silence of the metadata log before a NoOp record; 0 for none.
+        mutations_kept_s: How many seconds' worth of changes a client may make at once.
         static_configs: The whole file; it is what topic configs fall back to.
     """
 
@@ -38,6 +39,7 @@ class ControllerConfig:
     leader_imbalance_check_interval_ms: int
     unclean_election_interval_ms: int
     idle_interval_ms: int
+    mutations_kept_s: int
     probe_interval_ms: int
     metadata_log: MetadataLogSettings
     metrics: Address | None = None
@@ -78,6 +80,8 @@ def controller_config(properties: Mapping[str, str]) -> tuple[ControllerConfig, 
         * values.integer("leader.imbalance.check.interval.seconds"),
         unclean_election_interval_ms=values.integer("unclean.leader.election.interval.ms"),
         idle_interval_ms=values.integer("metadata.max.idle.interval.ms"),
+        mutations_kept_s=values.integer("controller.quota.window.num")
+        * values.integer("controller.quota.window.size.seconds"),
         probe_interval_ms=values.integer("jbodlab.log.dir.probe.interval.ms"),
         metadata_log=metadata_log_settings(values),
         metrics=metrics_address(values),

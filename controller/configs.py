@@ -31,6 +31,7 @@ from jbodlab.records.config_records import (
     GROUP_RESOURCE,
     TOPIC_RESOURCE,
     ConfigRecord,
+    unserved_resource,
 )
 from jbodlab.records.metadata_version import CORDONED_DIRECTORIES_LEVEL
 from jbodlab.requests import (
@@ -188,7 +189,7 @@ def _check_resource(resource: ConfigResource, state: ControllerState) -> None:
         if not name:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
     elif kind != BROKER_RESOURCE:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, unserved_resource(kind))
     elif name and str(_number(name)) != name:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}"

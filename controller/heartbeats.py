@@ -30,6 +30,10 @@ class Contact:
         offline_log_dirs: The failed directories that it named; None before its first heartbeat to
             this controller, when it may name some that failed long ago.
         degraded_log_dirs: What its last heartbeat said of directories that are full or slow.
+        metadata_log_dir: Where it keeps the metadata log; None if it did not say.
+        end_offset: End of the metadata log when it was heard of; -1 if that was not looked at.
+        caught_up_ms: When it had last all that there was; None if it was not since this controller
+            began.
     """
 
     last_contact_ms: int
@@ -37,6 +41,19 @@ class Contact:
     controlled_shutdown_offset: Offset | None = None
     offline_log_dirs: frozenset[DirectoryId] | None = None
     degraded_log_dirs: DegradedDirs = HEALTHY
+    metadata_log_dir: DirectoryId | None = None
+    end_offset: Offset = UNKNOWN_OFFSET
+    caught_up_ms: int | None = None
+
+    def caught_up_at(self, metadata_offset: Offset) -> int | None:
+        """Return when a broker that is now so far had all that there was, as known by this contact.
+
+        Source: `org.apache.kafka.raft.LeaderState.ReplicaState.updateFollowerState`.
+        """
+        is_known = self.end_offset != UNKNOWN_OFFSET
+        if is_known and metadata_offset + 1 >= self.end_offset:
+            return self.last_contact_ms
+        return self.caught_up_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +84,14 @@ class Heartbeats:
         """Return the state after a sign of life that changes nothing else."""
         old = self.contacts.get(broker_id, Contact(last_contact_ms=now_ms))
         return self.with_contact(
-            broker_id, replace(old, last_contact_ms=now_ms, metadata_offset=metadata_offset)
+            broker_id,
+            replace(
+                old,
+                last_contact_ms=now_ms,
+                metadata_offset=metadata_offset,
+                end_offset=UNKNOWN_OFFSET,
+                caught_up_ms=old.caught_up_at(metadata_offset),
+            ),
         )
 
     def degraded(self) -> Degraded:

@@ -1,7 +1,6 @@
 """DescribeQuorum: the one voter, and the brokers that follow its log.
 
-A broker tells with each heartbeat how far it is, so what is said of it is as old as that. When it
-had everything last is not known.
+A broker tells with each heartbeat how far it is, so what is said of it is as old as that.
 
 Source: `org.apache.kafka.raft.LeaderState`, KIP-595, KIP-836.
 """
@@ -50,6 +49,12 @@ def describe_quorum(
                 # A broker may have applied what this state does not know to be committed yet.
                 log_end_offset=Offset(min(contact.metadata_offset + 1, end_offset)),
                 last_fetch_timestamp_ms=wall_ms - (now_ms - contact.last_contact_ms),
+                last_caught_up_timestamp_ms=(
+                    -1
+                    if contact.caught_up_ms is None
+                    else wall_ms - (now_ms - contact.caught_up_ms)
+                ),
+                replica_directory_id=contact.metadata_log_dir,
             )
             for broker_id, contact in followers.items()
         ),

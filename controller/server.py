@@ -16,6 +16,7 @@ from controller.metadata_dir import OpenedDir, open_metadata_dir
 from controller.metadata_dir_watch import watch_metadata_dir
 from controller.metadata_stream import MetadataStream
 from controller.metrics import ControllerMetrics
+from controller.mutation_quotas import MutationQuotas
 from controller.service import ControllerService
 from controller.snapshotter import ControllerSnapshotter
 from controller.state import ControllerSettings, ControllerState
@@ -189,4 +190,5 @@ def initial_state(config: ControllerConfig, opened: OpenedDir, now_ms: int) -> C
             static_configs=config.static_configs,
         ),
         next_offset=Offset(opened.log.end_offset),
+        mutations=MutationQuotas(kept_s=config.mutations_kept_s),
     )

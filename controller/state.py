@@ -1,8 +1,8 @@
 """What a decision sees, and what it returns.
 
 A decision is a function `(request, state, now_ms) -> ControllerResult`. It changes nothing: the
-records say how the hard state changes, `heartbeats` is the new soft state. The active controller
-carries both out before it runs the next decision.
+records say how the hard state changes, `heartbeats` and `mutations` are the new soft state. The
+active controller carries all out before it runs the next decision.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from uuid import UUID
 
 from controller.degraded import Degraded
 from controller.heartbeats import Heartbeats
+from controller.mutation_quotas import MutationQuotas, Mutations
 from jbodlab import directory_id as directory_ids
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
@@ -27,6 +28,7 @@ from jbodlab.records.config_records import BROKER_RESOURCE
 from jbodlab.records.frame import VersionedRecord
 from jbodlab.records.metadata_version import JBOD_LEVEL, versioned
 from jbodlab.records.schema import Record
+from jbodlab.requests import Mutator
 
 ResponseT_co = TypeVar("ResponseT_co", covariant=True)
 T = TypeVar("T")
@@ -75,6 +77,7 @@ class ControllerState:
     settings: ControllerSettings
     next_offset: Offset
     """Offset that the next record will have."""
+    mutations: MutationQuotas = field(default_factory=MutationQuotas)
 
     @property
     def metadata_version(self) -> int:
@@ -85,6 +88,10 @@ class ControllerState:
     def degraded(self) -> Degraded:
         """The directories that are full or slow."""
         return self.heartbeats.degraded()
+
+    def mutations_of(self, mutator: Mutator | None, now_ms: int) -> Mutations:
+        """Begin to count what a client changes."""
+        return Mutations(mutator, self.image.quotas, self.mutations, now_ms)
 
     def after(self, records: RecordList) -> ControllerState:
         """Return the state with the records of a result in the making replayed.
@@ -125,6 +132,7 @@ class ControllerResult(Generic[ResponseT_co]):
     Attributes:
         records: To append, in this order.
         heartbeats: The new soft state; None if it does not change.
+        mutations: What clients may still change; None likewise.
         atomic: Whether the records count all or none: they stand in one log batch, or, too many
             for one, in a metadata transaction.
     """
@@ -132,6 +140,7 @@ class ControllerResult(Generic[ResponseT_co]):
     response: ResponseT_co
     records: tuple[VersionedRecord, ...] = ()
     heartbeats: Heartbeats | None = None
+    mutations: MutationQuotas | None = None
     atomic: bool = False
 
 

@@ -14,6 +14,7 @@ from controller.initial_partitions import (
     manual_partition,
     placed_partitions,
 )
+from controller.mutation_quotas import Mutations
 from controller.state import (
     ControllerResult,
     ControllerState,
@@ -56,7 +57,7 @@ def create_topics(
     Args:
         request: The topics.
         state: The controller's state.
-        now_ms: Not used.
+        now_ms: For the quota of who asks.
         randomness: Where placement begins.
         new_id: Draws topic ids.
 
@@ -64,6 +65,7 @@ def create_topics(
         KafkaError: POLICY_VIOLATION, too many partitions for one request.
     """
     records = RecordList(state.metadata_version)
+    mutations = state.mutations_of(request.mutator, now_ms)
     given = Counter(topic.name for topic in request.topics)
     taken = {_collision_key(name): name for name in state.image.topics.by_name}
     responses = []
@@ -72,7 +74,7 @@ def create_topics(
             if given[name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             _check_name(name, state, taken)
-            responses.append(_create_topic(topic, state, records, randomness, new_id))
+            responses.append(_create_topic(topic, state, records, mutations, randomness, new_id))
             taken[_collision_key(name)] = name
         except KafkaError as error:
             responses.append(
@@ -80,8 +82,11 @@ def create_topics(
             )
     records.check_size()
     return ControllerResult(
-        response=CreateTopicsResponse(topics=tuple(responses)),
+        response=CreateTopicsResponse(
+            topics=tuple(responses), throttle_time_ms=mutations.throttle_time_ms
+        ),
         records=() if request.validate_only else records.as_tuple(),
+        mutations=mutations.used,
         atomic=True,
     )
 
@@ -95,16 +100,20 @@ def delete_topics(
         KafkaError: POLICY_VIOLATION, too many topics for one request.
     """
     records = RecordList(state.metadata_version)
+    mutations = state.mutations_of(request.mutator, now_ms)
     found = [_find(topic, state) for topic in request.topics]
     times = Counter(each.topic_id for each in found if isinstance(each, TopicImage))
     responses = []
     for topic, image in zip(request.topics, found, strict=True):
-        problem = image if isinstance(image, KafkaError) else None
-        if not state.settings.delete_topic_enable:
-            problem = KafkaError(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
-        elif isinstance(image, TopicImage) and times[image.topic_id] > 1:
-            problem = KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic in the request.")
-        if problem is not None:
+        try:
+            if not state.settings.delete_topic_enable:
+                raise KafkaError(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
+            if isinstance(image, KafkaError):
+                raise image
+            if times[image.topic_id] > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic in the request.")
+            mutations.take(len(image.partitions))
+        except KafkaError as problem:
             responses.append(
                 DeletedTopic(
                     name=topic.name,
@@ -113,13 +122,16 @@ def delete_topics(
                     error_message=problem.message,
                 )
             )
-        elif isinstance(image, TopicImage):
+        else:
             records.add(RemoveTopicRecord(topic_id=image.topic_id))
             responses.append(DeletedTopic(name=image.name, topic_id=image.topic_id))
     records.check_size()
     return ControllerResult(
-        response=DeleteTopicsResponse(responses=tuple(responses)),
+        response=DeleteTopicsResponse(
+            responses=tuple(responses), throttle_time_ms=mutations.throttle_time_ms
+        ),
         records=records.as_tuple(),
+        mutations=mutations.used,
         atomic=True,
     )
 
@@ -162,6 +174,7 @@ def _create_topic(
     topic: NewTopic,
     state: ControllerState,
     records: RecordList,
+    mutations: Mutations,
     randomness: Randomness,
     new_id: IdSource,
 ) -> CreatedTopic:
@@ -171,6 +184,7 @@ def _create_topic(
         partitions = _manual_partitions(topic, topic_id, state)
     else:
         partitions = _placed_partitions(topic, topic_id, state, randomness)
+    mutations.take(len(partitions))
     records.add(TopicRecord(name=topic.name, topic_id=topic_id))
     for name, value in configs.items():
         records.add(

@@ -1,11 +1,12 @@
 """The quotas of clients: for whom they are, what they limit, and which of them counts.
 
 Source: `org.apache.kafka.server.config.QuotaConfig`, `kafka.server.ClientQuotaManager`, KIP-55,
-KIP-124, KIP-257.
+KIP-124, KIP-257, KIP-599, KIP-612.
 """
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterator
 
 from jbodlab.image.settings_image import QuotaEntities, Quotas
@@ -16,10 +17,20 @@ USER, CLIENT_ID, IP = "user", "client-id", "ip"
 PRODUCER_RATE = "producer_byte_rate"
 CONSUMER_RATE = "consumer_byte_rate"
 REQUEST_PERCENTAGE = "request_percentage"
+MUTATION_RATE = "controller_mutation_rate"
+CONNECTION_RATE = "connection_creation_rate"
 
-ENFORCED = frozenset({PRODUCER_RATE, CONSUMER_RATE, REQUEST_PERCENTAGE})
-WHOLE = frozenset({PRODUCER_RATE, CONSUMER_RATE})
-"""Quotas without fractions: bytes in a second."""
+OF_CLIENTS = frozenset({PRODUCER_RATE, CONSUMER_RATE, REQUEST_PERCENTAGE, MUTATION_RATE})
+"""Quotas of users, of client ids, and of both together."""
+OF_IPS = frozenset({CONNECTION_RATE})
+WHOLE = frozenset({PRODUCER_RATE, CONSUMER_RATE, CONNECTION_RATE})
+"""Quotas without fractions: bytes, or connections, in a second."""
+
+ANONYMOUS = "ANONYMOUS"
+"""The user of every client: there is no authentication."""
+
+CLIENTS_MAX = 10_000
+"""Clients, or addresses, whose use is remembered; with more all begin anew."""
 
 
 def quota_of(
@@ -35,6 +46,27 @@ def quota_of(
         if value is not None:
             return value, shared_by
     return None
+
+
+def connection_rate(quotas: Quotas, ip: str) -> float | None:
+    """Return how many connections an address may make in a second; None without a limit.
+
+    Args:
+        quotas: All of the metadata.
+        ip: The address, in the form of `normal_ip`.
+    """
+    for name in (ip, None):
+        value = quotas.get(frozenset({(IP, name)}), {}).get(CONNECTION_RATE)
+        if value is not None:
+            return value
+    return None
+
+
+def normal_ip(text: str) -> str:
+    """Return the one form of an address that quotas are kept under; raises ValueError if none."""
+    address = ipaddress.ip_address(text)
+    mapped = getattr(address, "ipv4_mapped", None)
+    return str(mapped or address)
 
 
 def _candidates(user: str, client_id: str) -> Iterator[tuple[QuotaEntities, tuple[str, ...]]]:

@@ -97,6 +97,8 @@ class BrokerHeartbeatRequest:
     full_log_dirs: tuple[DirectoryId, ...] = ()
     tolerated_log_dirs: tuple[DirectoryId, ...] = ()
     cordoned_log_dirs: tuple[DirectoryId, ...] | None = None
+    metadata_log_dir: DirectoryId | None = None
+    """Where the broker keeps the metadata log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,6 +215,19 @@ class AlterPartitionResponse:
     error_message: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mutator:
+    """The client that wants topics or partitions created or deleted (KIP-599).
+
+    Attributes:
+        client_id: Its name for itself; empty without one.
+        is_strict: Whether its request can be refused for its `controller_mutation_rate`.
+    """
+
+    client_id: str = ""
+    is_strict: bool = False
+
+
 # CreateTopics, API 19, version 7
 
 
@@ -235,6 +250,8 @@ class CreateTopicsRequest:
     topics: tuple[NewTopic, ...]
     timeout_ms: int = 60_000
     validate_only: bool = False
+    mutator: Mutator | None = None
+    """None for a broker that asks on its own account."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,6 +283,7 @@ class CreateTopicsResponse:
     """One entry for each topic asked for."""
 
     topics: tuple[CreatedTopic, ...] = ()
+    throttle_time_ms: int = 0
 
 
 # DeleteTopics, API 20, version 6
@@ -285,6 +303,7 @@ class DeleteTopicsRequest:
 
     topics: tuple[TopicToDelete, ...]
     timeout_ms: int = 60_000
+    mutator: Mutator | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -302,6 +321,7 @@ class DeleteTopicsResponse:
     """One entry for each topic asked for."""
 
     responses: tuple[DeletedTopic, ...] = ()
+    throttle_time_ms: int = 0
 
 
 # CreatePartitions, API 37
@@ -323,6 +343,7 @@ class CreatePartitionsRequest:
     topics: tuple[PartitionsToAdd, ...]
     timeout_ms: int = 60_000
     validate_only: bool = False
+    mutator: Mutator | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -339,6 +360,7 @@ class CreatePartitionsResponse:
     """One entry for each topic asked for."""
 
     results: tuple[CreatePartitionsResult, ...] = ()
+    throttle_time_ms: int = 0
 
 
 # ElectLeaders, API 43, version 2
@@ -627,6 +649,8 @@ class QuorumReplica:
     log_end_offset: Offset
     last_fetch_timestamp_ms: int = -1
     last_caught_up_timestamp_ms: int = -1
+    replica_directory_id: DirectoryId | None = None
+    """Where it keeps that log; None for a voter of a quorum that never changes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

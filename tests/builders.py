@@ -134,6 +134,8 @@ class PureController:
         self.records = result.records
         if result.heartbeats is not None:
             self.state = replace(self.state, heartbeats=result.heartbeats)
+        if result.mutations is not None:
+            self.state = replace(self.state, mutations=result.mutations)
         self._replay(result.records)
         return result.response
 

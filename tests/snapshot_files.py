@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from jbodlab.image.image_writer import each_record
+from jbodlab.image.metadata_image import MetadataImage
 from jbodlab.metadata_log.snapshots import snapshot_bytes, snapshot_name
 from jbodlab.records.frame import VersionedRecord
 
 
+def image_records(image: MetadataImage) -> list[VersionedRecord]:
+    """Return the records that make up an image."""
+    return list(each_record(image))
+
+
 def write_snapshot(
     directory: Path,
-    image_records: Iterable[VersionedRecord],
+    records: Iterable[VersionedRecord],
     end_offset: int,
     epoch: int,
     timestamp_ms: int,
@@ -21,6 +28,6 @@ def write_snapshot(
     """Write the snapshot of a state that ends before `end_offset`."""
     path = directory / snapshot_name(end_offset, epoch)
     path.write_bytes(
-        snapshot_bytes(image_records, epoch=epoch, timestamp_ms=timestamp_ms, created_ms=created_ms)
+        snapshot_bytes(records, epoch=epoch, timestamp_ms=timestamp_ms, created_ms=created_ms)
     )
     return path

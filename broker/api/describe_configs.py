@@ -21,7 +21,14 @@ from jbodlab.config.value_sources import Described
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
 from jbodlab.ids import BrokerId
-from jbodlab.records.config_records import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
+from jbodlab.records.config_records import (
+    BROKER_LOGGER_RESOURCE,
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+    unserved_resource,
+)
 
 if TYPE_CHECKING:
     from kio.schema.describe_configs.v4.request import DescribeConfigsRequest
@@ -29,8 +36,6 @@ if TYPE_CHECKING:
         DescribeConfigsResource as KafkaDescribedResource,
     )
     from kio.schema.list_config_resources.v1.request import ListConfigResourcesRequest
-
-BROKER_LOGGER_RESOURCE, CLIENT_METRICS_RESOURCE = 8, 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,9 +173,7 @@ class DescribeConfigsApi:
             group = self._cache.image.configs.resource(GROUP_RESOURCE, name)
             return frozenset(group.items()), partial(value_sources.describe_group, group, layers)
         if resource_type != BROKER_RESOURCE:
-            raise KafkaError(
-                ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource_type}"
-            )
+            raise KafkaError(ErrorCode.INVALID_REQUEST, unserved_resource(resource_type))
         if not name:
             return name, partial(value_sources.describe_all_brokers, layers.all_brokers)
         check_broker(name, self._broker_id)

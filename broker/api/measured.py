@@ -104,7 +104,7 @@ def _told(answer: Answer, throttle_time: datetime.timedelta) -> Answer:
                 response = finish(result)
                 if isinstance(response, Encoded):
                     return response
-                return replace(response, throttle_time=throttle_time)
+                return replace(response, throttle_time=max(response.throttle_time, throttle_time))
 
             return replace(answer, finish=finish_told)
         case _:

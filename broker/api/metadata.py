@@ -108,9 +108,7 @@ class MetadataApi:
             not request.topics and context.version < NULL_MEANS_ALL_FROM
         )
         return InParts(
-            describe.all_topics()
-            if asks_for_all
-            else self._asked_for(request, context.version, describe),
+            describe.all_topics() if asks_for_all else self._asked_for(request, context, describe),
             lambda topics: MetadataResponse(
                 brokers=brokers,
                 cluster_id=self._cluster_id,
@@ -139,7 +137,7 @@ class MetadataApi:
         return MetadataResponse(cluster_id=self._cluster_id, topics=topics, error_code=error.code)
 
     def _asked_for(
-        self, request: MetadataRequest, version: int, describe: _Describe
+        self, request: MetadataRequest, context: RequestContext, describe: _Describe
     ) -> Iterable[MetadataTopic]:
         image = describe.cache.image.topics
         may_create = getattr(request, "allow_auto_topic_creation", True)
@@ -147,6 +145,7 @@ class MetadataApi:
             topic_id = getattr(topic, "topic_id", None)
             # Java's client sends an empty name beside an id, others none.
             if topic_id is not None or topic.name is None:
+                version = context.version
                 if version < TOPIC_IDS_FROM:
                     raise KafkaError(
                         ErrorCode.INVALID_REQUEST,
@@ -161,14 +160,14 @@ class MetadataApi:
             else:
                 found = image.by_name.get(topic.name)
                 if found is None:
-                    code = self._missing(topic.name, may_create=may_create)
+                    code = self._missing(topic.name, context, may_create=may_create)
                     yield MetadataTopic(error_code=code, name=topic.name)
                     continue
             yield describe.topic(found)
 
-    def _missing(self, name: str, *, may_create: bool) -> ErrorCode:
+    def _missing(self, name: str, context: RequestContext, *, may_create: bool) -> ErrorCode:
         if may_create and self._topic_creator is not None:
-            return self._topic_creator.create(name).code
+            return self._topic_creator.create(name, context.header.client_id).code
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from broker.api.answer import Later, RequestContext, Response, in_background, milliseconds
 from broker.api.controller_call import Deadline
+from broker.api.mutations import mutator, told_to_wait
 from broker.api.ports import Controller
 from broker.metadata_cache import MetadataCache
 from jbodlab.error_code import ErrorCode
@@ -84,7 +85,7 @@ class CreatePartitionsApi:
 
     def answer(self, request: KafkaCreatePartitionsRequest, context: RequestContext) -> Later:
         """Ask the controller, and wait until this broker knows the new partitions."""
-        return in_background(self._create(request))
+        return in_background(self._create(request, context))
 
     def failure(
         self, request: KafkaCreatePartitionsRequest, context: RequestContext, error: KafkaError
@@ -99,7 +100,9 @@ class CreatePartitionsApi:
             )
         )
 
-    async def _create(self, request: KafkaCreatePartitionsRequest) -> CreatePartitionsResponse:
+    async def _create(
+        self, request: KafkaCreatePartitionsRequest, context: RequestContext
+    ) -> CreatePartitionsResponse:
         deadline = Deadline(request.timeout)
         response = await deadline.call(
             self._controller.create_partitions,
@@ -107,6 +110,7 @@ class CreatePartitionsApi:
                 topics=tuple(map(_to_add, request.topics)),
                 timeout_ms=milliseconds(request.timeout),
                 validate_only=request.validate_only,
+                mutator=mutator(context),
             ),
         )
         if not request.validate_only:
@@ -121,7 +125,8 @@ class CreatePartitionsApi:
                     error_message=result.error_message or None,
                 )
                 for result in response.results
-            )
+            ),
+            throttle_time=told_to_wait(context, response.throttle_time_ms),
         )
 
     def _are_here(self, counts: Iterable[tuple[str, int]]) -> bool:

@@ -30,7 +30,7 @@ TIMEOUT = datetime.timedelta(seconds=30)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaState:
-    """A node with the metadata log; a quorum that is configured knows no directory ids."""
+    """A node with the metadata log; of the voter no directory id is told: the quorum is static."""
 
     replica_id: int
     replica_directory_id: UUID | None = None
@@ -137,6 +137,7 @@ def _states(replicas: Iterable[QuorumReplica]) -> tuple[ReplicaState, ...]:
     return tuple(
         ReplicaState(
             replica_id=replica.replica_id,
+            replica_directory_id=replica.replica_directory_id,
             log_end_offset=replica.log_end_offset,
             last_fetch_timestamp=replica.last_fetch_timestamp_ms,
             last_caught_up_timestamp=replica.last_caught_up_timestamp_ms,

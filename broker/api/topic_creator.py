@@ -16,7 +16,7 @@ from broker.api.ports import Controller
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import ControllerUnavailableError, KafkaError
 from jbodlab.ids import INTERNAL_TOPICS, METADATA_TOPIC
-from jbodlab.requests import CreateTopicsRequest, NewTopic
+from jbodlab.requests import CreateTopicsRequest, Mutator, NewTopic
 from jbodlab.supervised import supervised
 
 logger = logging.getLogger(__name__)
@@ -48,8 +48,12 @@ class TopicCreator:
         self._failures: dict[str, KafkaError] = {}
         """Why the last attempt failed, until a client has been told."""
 
-    def create(self, name: str) -> KafkaError:
+    def create(self, name: str, client_id: str | None = None) -> KafkaError:
         """Start to create a topic; one of clients gets the cluster's defaults.
+
+        Args:
+            name: The topic's.
+            client_id: Who pays for one of clients with its `controller_mutation_rate`.
 
         Returns:
             What to answer for the topic now: UNKNOWN_TOPIC_OR_PARTITION while it is being created,
@@ -63,7 +67,7 @@ class TopicCreator:
             topic = self._internal_topic(name) if name in INTERNAL_TOPICS else NewTopic(name=name)
             if topic is not None:
                 self._in_progress[name] = supervised(
-                    partial(self._create, topic),
+                    partial(self._create, topic, _payer(name, client_id)),
                     name=f"create topic {name}",
                     # The next request for it tries again.
                     on_end=lambda _line: None,
@@ -77,9 +81,11 @@ class TopicCreator:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _create(self, topic: NewTopic) -> None:
+    async def _create(self, topic: NewTopic, payer: Mutator | None) -> None:
         name = topic.name
-        request = CreateTopicsRequest(topics=(topic,), timeout_ms=int(CREATE_TIMEOUT_S * 1000))
+        request = CreateTopicsRequest(
+            topics=(topic,), timeout_ms=int(CREATE_TIMEOUT_S * 1000), mutator=payer
+        )
         try:
             response = await self._controller.create_topics(request, CREATE_TIMEOUT_S)
         except ControllerUnavailableError as error:
@@ -95,5 +101,13 @@ class TopicCreator:
             logger.info("topic created on demand", extra={"topic": name})
         elif error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
             logger.warning("topic not created: %s", error.message, extra={"topic": name})
-            if len(self._failures) < MAX_REMEMBERED_FAILURES:
+            # Who has used up its quota asks again, and is served when its time has come.
+            is_final = error.code != ErrorCode.THROTTLING_QUOTA_EXCEEDED
+            if is_final and len(self._failures) < MAX_REMEMBERED_FAILURES:
                 self._failures[name] = error
+
+
+def _payer(name: str, client_id: str | None) -> Mutator | None:
+    if name in INTERNAL_TOPICS:
+        return None
+    return Mutator(client_id=client_id or "", is_strict=True)

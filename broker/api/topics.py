@@ -9,6 +9,7 @@ from uuid import UUID
 
 from broker.api.answer import Later, RequestContext, Response, in_background, milliseconds
 from broker.api.controller_call import Deadline
+from broker.api.mutations import mutator, told_to_wait
 from broker.api.ports import Controller
 from broker.metadata_cache import MetadataCache
 from jbodlab.error_code import ErrorCode
@@ -90,7 +91,7 @@ class CreateTopicsApi:
 
     def answer(self, request: KafkaCreateTopicsRequest, context: RequestContext) -> Later:
         """Ask the controller, and wait until this broker knows the new topics."""
-        return in_background(self._create(request))
+        return in_background(self._create(request, context))
 
     def failure(
         self, request: KafkaCreateTopicsRequest, context: RequestContext, error: KafkaError
@@ -107,7 +108,9 @@ class CreateTopicsApi:
             )
         )
 
-    async def _create(self, request: KafkaCreateTopicsRequest) -> CreateTopicsResponse:
+    async def _create(
+        self, request: KafkaCreateTopicsRequest, context: RequestContext
+    ) -> CreateTopicsResponse:
         deadline = Deadline(request.timeout)
         response = await deadline.call(
             self._controller.create_topics,
@@ -115,11 +118,15 @@ class CreateTopicsApi:
                 topics=tuple(map(_new_topic, request.topics)),
                 timeout_ms=milliseconds(request.timeout),
                 validate_only=request.validate_only,
+                mutator=mutator(context),
             ),
         )
         if not request.validate_only:
             await deadline.wait_for(lambda: self._are_here(response.topics))
-        return CreateTopicsResponse(topics=tuple(map(_created, response.topics)))
+        return CreateTopicsResponse(
+            topics=tuple(map(_created, response.topics)),
+            throttle_time=told_to_wait(context, response.throttle_time_ms),
+        )
 
     def _are_here(self, topics: Iterable[CreatedTopic]) -> bool:
         by_id = self._cache.image.topics.by_id
@@ -137,7 +144,7 @@ class DeleteTopicsApi:
 
     def answer(self, request: KafkaDeleteTopicsRequest, context: RequestContext) -> Later:
         """Ask the controller, and wait until this broker has forgotten the topics."""
-        return in_background(self._delete(request, context.version))
+        return in_background(self._delete(request, context))
 
     def failure(
         self, request: KafkaDeleteTopicsRequest, context: RequestContext, error: KafkaError
@@ -156,14 +163,18 @@ class DeleteTopicsApi:
         )
 
     async def _delete(
-        self, request: KafkaDeleteTopicsRequest, version: int
+        self, request: KafkaDeleteTopicsRequest, context: RequestContext
     ) -> DeleteTopicsResponse:
         deadline = Deadline(request.timeout)
         by_name = self._cache.image.topics.by_name
-        wanted = _to_delete(request, version)
+        wanted = _to_delete(request, context.version)
         response = await deadline.call(
             self._controller.delete_topics,
-            DeleteTopicsRequest(topics=wanted, timeout_ms=milliseconds(request.timeout)),
+            DeleteTopicsRequest(
+                topics=wanted,
+                timeout_ms=milliseconds(request.timeout),
+                mutator=mutator(context),
+            ),
         )
         deleted = [result for result in response.responses if result.error_code == ErrorCode.NONE]
         # A topic of the same name may exist again by the time that we look, with another id.
@@ -171,7 +182,10 @@ class DeleteTopicsApi:
         names = {topic.name for topic in deleted}
         ids |= {topic.topic_id for name, topic in by_name.items() if name in names}
         await deadline.wait_for(lambda: ids.isdisjoint(self._cache.image.topics.by_id))
-        return DeleteTopicsResponse(responses=tuple(map(_deleted, response.responses)))
+        return DeleteTopicsResponse(
+            responses=tuple(map(_deleted, response.responses)),
+            throttle_time=told_to_wait(context, response.throttle_time_ms),
+        )
 
 
 def _new_topic(topic: CreatableTopic) -> NewTopic:

@@ -53,6 +53,7 @@ class ControllerLink:
                 broker_id=config.node_id,
                 cluster_id=opened.cluster_id,
                 listeners=config.advertised_listeners,
+                metadata_log_dir=log_dirs.metadata_dir.directory_id,
                 rack=config.rack,
             ),
             incarnation_id=outside.new_id(),

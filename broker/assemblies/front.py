@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from broker.api.handlers import BrokerParts, ClientApis
 from broker.assemblies.controller_link import ControllerLink
@@ -16,6 +17,7 @@ from broker.network.bounds import Bounds
 from broker.network.listener import Listener
 from broker.network.open_connections import ConnectionLimits
 from broker.open_files import most_connections
+from jbodlab.image.settings_image import Quotas
 from jbodlab.metrics_endpoint import MetricsEndpoint, metrics_address
 from jbodlab.outside import Outside
 from jbodlab.records.metadata_version import CORDONED_DIRECTORIES_LEVEL
@@ -64,7 +66,7 @@ class Front:
                 traffic=replicas.traffic,
             )
         )
-        self._bounds = _bounds(config, outside)
+        self._bounds = _bounds(config, outside, lambda: link.cache.image.quotas)
         self._listeners = [
             Listener(
                 listener.name, listener.host, listener.port, self._apis.dispatcher, self._bounds
@@ -126,7 +128,7 @@ class Front:
         return set(registered.cordoned_directories or ()) == set(self._disks.cordon.ids or ())
 
 
-def _bounds(config: BrokerConfig, outside: Outside) -> Bounds:
+def _bounds(config: BrokerConfig, outside: Outside, quotas: Callable[[], Quotas]) -> Bounds:
     protected = config.inter_broker_listener_name if len(config.listeners) > 1 else None
     return Bounds(
         outside.threads,
@@ -137,6 +139,7 @@ def _bounds(config: BrokerConfig, outside: Outside) -> Bounds:
             max_idle_ms=config.connections_max_idle_ms,
             protected_listener=protected,
         ),
+        quotas=quotas,
         queued_max_request_bytes=config.queued_max_request_bytes,
         max_request_bytes=config.socket_request_max_bytes,
     )

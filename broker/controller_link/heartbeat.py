@@ -48,6 +48,7 @@ class BrokerIdentity:
     broker_id: BrokerId
     cluster_id: str
     listeners: tuple[Listener, ...]
+    metadata_log_dir: DirectoryId | None = None
     rack: str | None = None
     features: tuple[Feature, ...] = SUPPORTED_FEATURES
 
@@ -153,10 +154,6 @@ class BrokerLifecycle:
     def register_again(self) -> None:
         """Say anew who we are, in the same epoch: the registration lacks something."""
         self._handle(conversation.RegistrationOutdated())
-
-    async def wait_registered(self) -> None:
-        """Return when a registration was accepted."""
-        await self._news[News.REGISTERED].wait()
 
     async def wait_caught_up(self) -> None:
         """Return when the controller says that this broker knows its own registration."""
@@ -314,6 +311,7 @@ class BrokerLifecycle:
             full_log_dirs=heartbeat.degraded.full,
             tolerated_log_dirs=heartbeat.degraded.tolerated,
             cordoned_log_dirs=heartbeat.cordoned,
+            metadata_log_dir=self._identity.metadata_log_dir,
         )
 
     def _complain(self, what: str, text: str) -> None:

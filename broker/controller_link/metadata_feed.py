@@ -138,8 +138,6 @@ class MetadataFeed:
         self._snapshots: Snapshotter | None = None
         self._last_epoch = LeaderEpoch(-1)
         self._last_crc: int | None = None
-        # Where the copy ends once everything queued is written.
-        self._copy_end = 0
         self._unwritten: list[bytes] = []
         self._writing = 0
         """How many of these are on their way."""
@@ -233,7 +231,6 @@ class MetadataFeed:
             self._loader = MetadataLoader()
             self._last_epoch, self._last_crc = LeaderEpoch(-1), None
             await self._log_dir.run(copy.drop)
-        self._copy_end = self._loader.next_offset
         logger.info(
             "metadata replayed up to offset %d",
             self._loader.next_offset,
@@ -318,7 +315,6 @@ class MetadataFeed:
         assert self._snapshots is not None
         self._snapshots.appended(len(data))
         self._unwritten_bytes += len(data)
-        self._copy_end = end_offset
         self._unwritten.append(data)
         if not self._writing and self._retry is None:
             self._write()
@@ -375,7 +371,6 @@ class MetadataFeed:
             snapshot.records, snapshot.end_offset, snapshot.epoch, snapshot.timestamp_ms
         )
         self._last_epoch, self._last_crc = piece.epoch, None
-        self._copy_end = piece.end_offset
         logger.info("metadata snapshot received up to offset %d", piece.end_offset)
         self._publish(delta)
         return True

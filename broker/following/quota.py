@@ -34,8 +34,6 @@ class ByteQuota:
 
     def __init__(self, now_ms: Callable[[], int], rate: int = LONG_MAX) -> None:
         self.rate = rate
-        self.bytes_total = 0
-        """All bytes that were counted since the start."""
         self._now_ms = now_ms
         self._filled_ms = now_ms()
         # In thousandths of a byte, so that no rounding adds up.
@@ -80,7 +78,6 @@ class ByteQuota:
 
     def record(self, size_bytes: int) -> None:
         """Count bytes; negative ones give back what was counted before it was known."""
-        self.bytes_total += size_bytes
         if self.is_limited:
             self._fill()
             self._balance -= size_bytes * 1000

@@ -65,24 +65,6 @@ def changes_of(
     return [change, Change(Key(Row.CLASSIC, group), None)]
 
 
-def marker_changes(producer_id: int, is_commit: bool, table: Table) -> list[Change]:
-    """Return what the end of a transaction changes.
-
-    A pending offset becomes the committed one unless that was written later (KIP-447).
-    """
-    changes: list[Change] = []
-    for group in table.groups(Row.PENDING):
-        for rest, pending in table.rows(Row.PENDING, group).items():
-            topic, partition, producer = rest
-            if producer != producer_id:
-                continue
-            changes.append(Change(Key(Row.PENDING, group, rest), None))
-            present = cast("StoredOffset | None", table.get(Row.OFFSET, group, topic, partition))
-            if is_commit and (present is None or pending.record_offset > present.record_offset):
-                changes.append(Change(Key(Row.OFFSET, group, (topic, partition)), pending))
-    return changes
-
-
 def _offset_changes(
     key: keys.AnyOffsetKey, value: object, offset: int, table: Table, producer_id: int | None
 ) -> list[Change]:

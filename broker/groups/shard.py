@@ -2,7 +2,7 @@
 
 The shell asks `decide` and the other methods that return a `Decision`, carries it out as
 `broker.groups.decision` says, and tells the shard by `apply`. At the load it hands over what the
-log has with `replay` and `end_transaction`, and then calls `loaded`. The shard that stops to lead
+log has with `replay`, and then calls `loaded`. The shard that stops to lead
 is thrown away, after the tickets of `parked` were answered with NOT_COORDINATOR.
 
 Nothing here waits, reads a clock or knows a socket. Only this class changes its state.
@@ -24,7 +24,7 @@ from broker.groups.consumer_port import ConsumerGroupsPort
 from broker.groups.decision import NOTHING, Answer, Decision, Ticket, Timer, TimerRefused
 from broker.groups.expiry import OFFSETS_TIMER, OffsetExpiry
 from broker.groups.offsets import GroupOffsets, StableFetch
-from broker.groups.replay import changes_of, marker_changes
+from broker.groups.replay import changes_of
 from broker.groups.requests import (
     ConsumerGroupDescribe,
     ConsumerGroupHeartbeat,
@@ -203,17 +203,6 @@ class GroupShard:
             producer_id: Of the transaction that the batch is part of; None for no transaction.
         """
         changes = changes_of(record, offset, self._state.written, producer_id)
-        self._state.tables.write(end_offset, changes)
-
-    def end_transaction(self, producer_id: int, end_offset: int, *, is_commit: bool) -> None:
-        """Take over a marker of the log.
-
-        Args:
-            producer_id: Whose transaction ends.
-            end_offset: Offset behind the marker.
-            is_commit: False for an abort.
-        """
-        changes = marker_changes(producer_id, is_commit, self._state.written)
         self._state.tables.write(end_offset, changes)
 
     def committed_up_to(self, offset: int) -> None:

@@ -7,10 +7,13 @@ system once it has become quiet.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
+from broker.network.connection_rate import ConnectionRate
 from broker.network.malloc import MemoryReturn
 from broker.network.open_connections import ConnectionLimits, OpenConnections
 from broker.network.request_memory import RequestMemory
+from jbodlab.image.settings_image import Quotas
 from jbodlab.loop_clock import loop_ms
 from jbodlab.protocol.framing import MAX_FRAME_BYTES, new_scratch
 from jbodlab.threads import Threads
@@ -24,6 +27,7 @@ class Bounds:
     Args:
         threads: Where the thread comes from that gives memory back.
         limits: Of connections.
+        quotas: Returns the quotas of the metadata; those of addresses count here.
         queued_max_request_bytes: Of all requests together; None for no limit.
         max_request_bytes: Of one request; a larger one closes its connection.
     """
@@ -33,6 +37,7 @@ class Bounds:
         threads: Threads,
         limits: ConnectionLimits | None = None,
         *,
+        quotas: Callable[[], Quotas] = dict,
         queued_max_request_bytes: int | None = None,
         max_request_bytes: int = MAX_FRAME_BYTES,
     ) -> None:
@@ -43,6 +48,7 @@ class Bounds:
         self._timer: asyncio.TimerHandle | None = None
         self.max_request_bytes = max_request_bytes
         self.connections = OpenConnections(limits, lambda: loop_ms(self._loop))
+        self.rate = ConnectionRate(quotas, self._loop.time)
         self.memory = RequestMemory(queued_max_request_bytes)
         self.memory_return = MemoryReturn(threads.start)
         self.scratch = new_scratch()

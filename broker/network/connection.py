@@ -149,6 +149,8 @@ class Connection(asyncio.BufferedProtocol):
             return
         tcp.set_up(transport, keep_alive=True)
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
+        # Nothing is read of one that is not served, or not yet.
+        self._update_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Drop what waits: nobody is there to read it."""

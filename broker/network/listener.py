@@ -8,6 +8,7 @@ import logging
 from broker.api.request_handler import RequestHandler
 from broker.network.bounds import Bounds
 from broker.network.connection import Connection
+from broker.network.open_connections import WAITING_MAX
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +39,8 @@ class Listener:
         self._server: asyncio.Server | None = None
         self._connections: dict[Connection, None] = {}
         """In the order in which they came."""
+        self._held: set[Connection] = set()
+        """Those that came too fast, and are closed soon."""
         self._idle = asyncio.Event()
         """Set while there is no connection."""
         self._idle.set()
@@ -46,11 +49,6 @@ class Listener:
     def port(self) -> int:
         """The bound port once started, the configured one before."""
         return self._port
-
-    @property
-    def connection_count(self) -> int:
-        """Connections that are open now."""
-        return len(self._connections)
 
     async def start(self) -> None:
         """Bind and accept.
@@ -103,6 +101,9 @@ class Listener:
         )
 
     def _made(self, connection: Connection) -> bool:
+        held_s = self._bounds.rate.made(connection.ip)
+        if held_s:
+            return self._hold(connection, held_s)
         if not self._bounds.connections.add(connection):
             logger.warning("too many connections", extra={"listener": self.name})
             return False
@@ -110,7 +111,22 @@ class Listener:
         self._idle.clear()
         return True
 
+    def _hold(self, connection: Connection, held_s: float) -> bool:
+        """Keep a connection that is not served from coming again at once, if there is room."""
+        if len(self._held) >= WAITING_MAX:
+            return False
+        logger.info(
+            "connections of an address come too fast",
+            extra={"listener": self.name, "ip": connection.ip},
+        )
+        self._held.add(connection)
+        self._connections[connection] = None
+        self._idle.clear()
+        asyncio.get_running_loop().call_later(held_s, connection.abort)
+        return True
+
     def _lost(self, connection: Connection) -> None:
+        self._held.discard(connection)
         self._connections.pop(connection, None)
         self._bounds.connections.remove(connection)
         if not self._connections:

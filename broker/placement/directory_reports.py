@@ -69,16 +69,10 @@ class DirectoryReports:
         self._sender = sender
         self._is_first = True
         self._changed = asyncio.Event()
-        self._waiting_for = ""
         self._tasks = (
             PeriodicTask("review of directories", REVIEW_INTERVAL_MS, self._review_later),
             PeriodicTask("look for lost replicas", FOLDERS_INTERVAL_MS, self.find_lost_replicas),
         )
-
-    @property
-    def waiting_for(self) -> str:
-        """Why this broker does not ask to be unfenced; empty if nothing keeps it from that."""
-        return self._waiting_for
 
     def start(self) -> None:
         """Begin to look at all replicas now and then."""
@@ -155,13 +149,13 @@ class DirectoryReports:
         loop = asyncio.get_running_loop()
         reminder_s = loop.time() + FIRST_REMINDER_S
         while unknown := self._unknown():
-            shown = ", ".join(str(each.topic_partition) for each in unknown[:SHOWN_MAX])
-            self._waiting_for = (
-                f"the controller does not know the directories of {len(unknown)} replicas yet, "
-                f"such as {shown}"
-            )
             if loop.time() >= reminder_s:
-                logger.warning("not asking to be unfenced: %s", self._waiting_for)
+                logger.warning(
+                    "not asking to be unfenced: the controller does not know the directories of "
+                    "%d replicas yet, such as %s",
+                    len(unknown),
+                    ", ".join(str(each.topic_partition) for each in unknown[:SHOWN_MAX]),
+                )
                 reminder_s = loop.time() + REMINDER_S
             self._changed.clear()
             try:
@@ -169,7 +163,6 @@ class DirectoryReports:
                     await self._changed.wait()
             except TimeoutError:
                 self.review()
-        self._waiting_for = ""
 
     async def find_lost_replicas(self) -> None:
         """Take replicas offline whose folder somebody removed; their directory is healthy."""

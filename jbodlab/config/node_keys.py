@@ -120,6 +120,13 @@ KEYS: tuple[Key, ...] = (
     _integer("min.insync.replicas", 1, "ISR below which acks=all is refused", 1),
     Key("unclean.leader.election.enable", _FLAG, "false", "elect replicas outside of the ISR"),
     Key("auto.create.topics.enable", _FLAG, "true", "create a topic when a client asks for it"),
+    _integer(
+        "controller.quota.window.num",
+        11,
+        "windows whose controller_mutation_rate a client may use at once",
+        1,
+    ),
+    _integer("controller.quota.window.size.seconds", 1, "length of such a window", 1),
     Key("delete.topic.enable", _FLAG, "true", "whether topics may be deleted"),
     Key("auto.leader.rebalance.enable", _FLAG, "true", "move leadership back to the first replica"),
     _long("leader.imbalance.check.interval.seconds", 300, "time between two such checks", 1),

@@ -114,8 +114,6 @@ UNUSED_KEYS: tuple[Key, ...] = (
         "windows of quotas are fixed",
         _int("alter.log.dirs.replication.quota.window.num", "11", 1),
         _int("alter.log.dirs.replication.quota.window.size.seconds", "1", 1),
-        _int("controller.quota.window.num", "11", 1),
-        _int("controller.quota.window.size.seconds", "1", 1),
         _int("quota.window.num", "11", 1),
         _int("quota.window.size.seconds", "1", 1),
         _int("replication.quota.window.num", "11", 1),

@@ -29,16 +29,12 @@ from jbodlab.records.schema import Record
 from jbodlab.records.topic_records import PartitionRecord, TopicRecord
 
 
-def image_records(image: MetadataImage) -> list[VersionedRecord]:
-    """Return the records that make up an image, at its own metadata.version.
-
-    What that level cannot express is left out; `losses` names it.
-    """
-    return list(each_record(image))
-
-
 def each_record(image: MetadataImage) -> Iterator[VersionedRecord]:
-    """Yield the records of `image_records` one by one, for whoever must not be busy for long."""
+    """Yield the records that make up an image, at its own metadata.version.
+
+    One by one, for whoever must not be busy for long. What that level cannot express is left out;
+    `losses` names it.
+    """
     level = image.features.metadata_version
     for record in _all_records(image, level):
         yield levels.versioned(_fitted(record, level), level)

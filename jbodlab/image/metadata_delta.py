@@ -150,11 +150,6 @@ class MetadataDelta:
         return self.topics.deleted
 
     @property
-    def created_topics(self) -> Mapping[TopicId, str]:
-        """Names of the topics that are new and still exist."""
-        return self.topics.created
-
-    @property
     def changed_partitions(self) -> Mapping[TopicIdPartition, PartitionRegistration]:
         """New states of created and changed partitions of topics that still exist."""
         return self.topics.changed_partitions

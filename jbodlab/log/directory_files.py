@@ -57,11 +57,6 @@ class DirectoryFiles:
         """Of each log the segments of which something is, or was, kept."""
         self.index_bytes = 0
 
-    @property
-    def open_count(self) -> int:
-        """How many files are open."""
-        return len(self._files)
-
     def file(self, key: Key, open_file: Callable[[], AppendFile]) -> AppendFile:
         """Return the open file of a segment; opened if it is not."""
         files = self._files

@@ -119,11 +119,6 @@ class ProducerState:
         return next(iter(self._open.values()), None)
 
     @property
-    def open_count(self) -> int:
-        """How many transactions are open."""
-        return len(self._open)
-
-    @property
     def entries(self) -> tuple[tuple[int, ProducerEntry], ...]:
         """All producers with what is known of them, by id."""
         return tuple(sorted(self._entries.items()))

@@ -121,18 +121,6 @@ class FrameDecoder:
         self.get_buffer()
         return self._cut(len(self._rest))
 
-    def receive(self, data: bytes | memoryview) -> list[memoryview]:
-        """Copy `data` in and return the frames that it completes; see `received`."""
-        frames: list[memoryview] = []
-        view = memoryview(data)
-        while view:
-            buffer = self.get_buffer()
-            count = min(len(buffer), len(view))
-            buffer[:count] = view[:count]
-            frames += self.received(count)
-            view = view[count:]
-        return frames
-
     def _cut(self, filled: int) -> list[memoryview]:
         """Take the whole frames out of the scratch buffer, and put the rest aside."""
         frames: list[memoryview] = []

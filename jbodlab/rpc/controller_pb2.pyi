@@ -65,7 +65,7 @@ class BrokerRegistrationResponse(_message.Message):
     def __init__(self, throttle_time_ms: _Optional[int] = ..., error_code: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., error_message: _Optional[str] = ...) -> None: ...
 
 class BrokerHeartbeatRequest(_message.Message):
-    __slots__ = ("broker_id", "broker_epoch", "current_metadata_offset", "want_fence", "want_shut_down", "offline_log_dirs", "degraded_log_dirs", "full_log_dirs", "tolerated_log_dirs", "cordoned_log_dirs", "knows_cordoned_log_dirs")
+    __slots__ = ("broker_id", "broker_epoch", "current_metadata_offset", "want_fence", "want_shut_down", "offline_log_dirs", "degraded_log_dirs", "full_log_dirs", "tolerated_log_dirs", "cordoned_log_dirs", "knows_cordoned_log_dirs", "metadata_log_dir")
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     CURRENT_METADATA_OFFSET_FIELD_NUMBER: _ClassVar[int]
@@ -77,6 +77,7 @@ class BrokerHeartbeatRequest(_message.Message):
     TOLERATED_LOG_DIRS_FIELD_NUMBER: _ClassVar[int]
     CORDONED_LOG_DIRS_FIELD_NUMBER: _ClassVar[int]
     KNOWS_CORDONED_LOG_DIRS_FIELD_NUMBER: _ClassVar[int]
+    METADATA_LOG_DIR_FIELD_NUMBER: _ClassVar[int]
     broker_id: int
     broker_epoch: int
     current_metadata_offset: int
@@ -88,7 +89,8 @@ class BrokerHeartbeatRequest(_message.Message):
     tolerated_log_dirs: _containers.RepeatedScalarFieldContainer[bytes]
     cordoned_log_dirs: _containers.RepeatedScalarFieldContainer[bytes]
     knows_cordoned_log_dirs: bool
-    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., current_metadata_offset: _Optional[int] = ..., want_fence: _Optional[bool] = ..., want_shut_down: _Optional[bool] = ..., offline_log_dirs: _Optional[_Iterable[bytes]] = ..., degraded_log_dirs: _Optional[_Iterable[bytes]] = ..., full_log_dirs: _Optional[_Iterable[bytes]] = ..., tolerated_log_dirs: _Optional[_Iterable[bytes]] = ..., cordoned_log_dirs: _Optional[_Iterable[bytes]] = ..., knows_cordoned_log_dirs: _Optional[bool] = ...) -> None: ...
+    metadata_log_dir: bytes
+    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., current_metadata_offset: _Optional[int] = ..., want_fence: _Optional[bool] = ..., want_shut_down: _Optional[bool] = ..., offline_log_dirs: _Optional[_Iterable[bytes]] = ..., degraded_log_dirs: _Optional[_Iterable[bytes]] = ..., full_log_dirs: _Optional[_Iterable[bytes]] = ..., tolerated_log_dirs: _Optional[_Iterable[bytes]] = ..., cordoned_log_dirs: _Optional[_Iterable[bytes]] = ..., knows_cordoned_log_dirs: _Optional[bool] = ..., metadata_log_dir: _Optional[bytes] = ...) -> None: ...
 
 class BrokerHeartbeatResponse(_message.Message):
     __slots__ = ("throttle_time_ms", "error_code", "is_caught_up", "is_fenced", "should_shut_down", "error_message")
@@ -257,8 +259,16 @@ class AlterPartitionResponse(_message.Message):
     error_message: str
     def __init__(self, throttle_time_ms: _Optional[int] = ..., error_code: _Optional[int] = ..., topics: _Optional[_Iterable[_Union[AlterPartitionResponse.Topic, _Mapping]]] = ..., error_message: _Optional[str] = ...) -> None: ...
 
+class Mutator(_message.Message):
+    __slots__ = ("client_id", "is_strict")
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    IS_STRICT_FIELD_NUMBER: _ClassVar[int]
+    client_id: str
+    is_strict: bool
+    def __init__(self, client_id: _Optional[str] = ..., is_strict: _Optional[bool] = ...) -> None: ...
+
 class CreateTopicsRequest(_message.Message):
-    __slots__ = ("topics", "timeout_ms", "validate_only")
+    __slots__ = ("topics", "timeout_ms", "validate_only", "mutator")
     class Assignment(_message.Message):
         __slots__ = ("partition_index", "broker_ids")
         PARTITION_INDEX_FIELD_NUMBER: _ClassVar[int]
@@ -289,10 +299,12 @@ class CreateTopicsRequest(_message.Message):
     TOPICS_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
     VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    MUTATOR_FIELD_NUMBER: _ClassVar[int]
     topics: _containers.RepeatedCompositeFieldContainer[CreateTopicsRequest.Topic]
     timeout_ms: int
     validate_only: bool
-    def __init__(self, topics: _Optional[_Iterable[_Union[CreateTopicsRequest.Topic, _Mapping]]] = ..., timeout_ms: _Optional[int] = ..., validate_only: _Optional[bool] = ...) -> None: ...
+    mutator: Mutator
+    def __init__(self, topics: _Optional[_Iterable[_Union[CreateTopicsRequest.Topic, _Mapping]]] = ..., timeout_ms: _Optional[int] = ..., validate_only: _Optional[bool] = ..., mutator: _Optional[_Union[Mutator, _Mapping]] = ...) -> None: ...
 
 class CreateTopicsResponse(_message.Message):
     __slots__ = ("throttle_time_ms", "topics")
@@ -333,7 +345,7 @@ class CreateTopicsResponse(_message.Message):
     def __init__(self, throttle_time_ms: _Optional[int] = ..., topics: _Optional[_Iterable[_Union[CreateTopicsResponse.Topic, _Mapping]]] = ...) -> None: ...
 
 class DeleteTopicsRequest(_message.Message):
-    __slots__ = ("topics", "timeout_ms")
+    __slots__ = ("topics", "timeout_ms", "mutator")
     class Topic(_message.Message):
         __slots__ = ("name", "topic_id")
         NAME_FIELD_NUMBER: _ClassVar[int]
@@ -343,9 +355,11 @@ class DeleteTopicsRequest(_message.Message):
         def __init__(self, name: _Optional[str] = ..., topic_id: _Optional[bytes] = ...) -> None: ...
     TOPICS_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    MUTATOR_FIELD_NUMBER: _ClassVar[int]
     topics: _containers.RepeatedCompositeFieldContainer[DeleteTopicsRequest.Topic]
     timeout_ms: int
-    def __init__(self, topics: _Optional[_Iterable[_Union[DeleteTopicsRequest.Topic, _Mapping]]] = ..., timeout_ms: _Optional[int] = ...) -> None: ...
+    mutator: Mutator
+    def __init__(self, topics: _Optional[_Iterable[_Union[DeleteTopicsRequest.Topic, _Mapping]]] = ..., timeout_ms: _Optional[int] = ..., mutator: _Optional[_Union[Mutator, _Mapping]] = ...) -> None: ...
 
 class DeleteTopicsResponse(_message.Message):
     __slots__ = ("throttle_time_ms", "responses")
@@ -367,7 +381,7 @@ class DeleteTopicsResponse(_message.Message):
     def __init__(self, throttle_time_ms: _Optional[int] = ..., responses: _Optional[_Iterable[_Union[DeleteTopicsResponse.Response, _Mapping]]] = ...) -> None: ...
 
 class CreatePartitionsRequest(_message.Message):
-    __slots__ = ("topics", "timeout_ms", "validate_only")
+    __slots__ = ("topics", "timeout_ms", "validate_only", "mutator")
     class Assignment(_message.Message):
         __slots__ = ("broker_ids",)
         BROKER_IDS_FIELD_NUMBER: _ClassVar[int]
@@ -385,10 +399,12 @@ class CreatePartitionsRequest(_message.Message):
     TOPICS_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
     VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    MUTATOR_FIELD_NUMBER: _ClassVar[int]
     topics: _containers.RepeatedCompositeFieldContainer[CreatePartitionsRequest.Topic]
     timeout_ms: int
     validate_only: bool
-    def __init__(self, topics: _Optional[_Iterable[_Union[CreatePartitionsRequest.Topic, _Mapping]]] = ..., timeout_ms: _Optional[int] = ..., validate_only: _Optional[bool] = ...) -> None: ...
+    mutator: Mutator
+    def __init__(self, topics: _Optional[_Iterable[_Union[CreatePartitionsRequest.Topic, _Mapping]]] = ..., timeout_ms: _Optional[int] = ..., validate_only: _Optional[bool] = ..., mutator: _Optional[_Union[Mutator, _Mapping]] = ...) -> None: ...
 
 class CreatePartitionsResponse(_message.Message):
     __slots__ = ("throttle_time_ms", "results")
@@ -733,16 +749,18 @@ class DescribeQuorumRequest(_message.Message):
 class DescribeQuorumResponse(_message.Message):
     __slots__ = ("error_code", "cluster_id", "leader_id", "leader_epoch", "high_watermark", "current_voters", "observers")
     class Replica(_message.Message):
-        __slots__ = ("replica_id", "log_end_offset", "last_fetch_timestamp_ms", "last_caught_up_timestamp_ms")
+        __slots__ = ("replica_id", "log_end_offset", "last_fetch_timestamp_ms", "last_caught_up_timestamp_ms", "replica_directory_id")
         REPLICA_ID_FIELD_NUMBER: _ClassVar[int]
         LOG_END_OFFSET_FIELD_NUMBER: _ClassVar[int]
         LAST_FETCH_TIMESTAMP_MS_FIELD_NUMBER: _ClassVar[int]
         LAST_CAUGHT_UP_TIMESTAMP_MS_FIELD_NUMBER: _ClassVar[int]
+        REPLICA_DIRECTORY_ID_FIELD_NUMBER: _ClassVar[int]
         replica_id: int
         log_end_offset: int
         last_fetch_timestamp_ms: int
         last_caught_up_timestamp_ms: int
-        def __init__(self, replica_id: _Optional[int] = ..., log_end_offset: _Optional[int] = ..., last_fetch_timestamp_ms: _Optional[int] = ..., last_caught_up_timestamp_ms: _Optional[int] = ...) -> None: ...
+        replica_directory_id: bytes
+        def __init__(self, replica_id: _Optional[int] = ..., log_end_offset: _Optional[int] = ..., last_fetch_timestamp_ms: _Optional[int] = ..., last_caught_up_timestamp_ms: _Optional[int] = ..., replica_directory_id: _Optional[bytes] = ...) -> None: ...
     ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     LEADER_ID_FIELD_NUMBER: _ClassVar[int]

@@ -9,7 +9,6 @@ from pathlib import Path
 from uuid import UUID
 
 from jbodlab.ids import BrokerEpoch, BrokerId, DirectoryId, LeaderEpoch, PartitionEpoch, TopicId
-from jbodlab.image.image_writer import image_records
 from jbodlab.image.loader import MetadataLoader
 from jbodlab.image.metadata_delta import MetadataDelta
 from jbodlab.image.metadata_image import MetadataImage
@@ -39,7 +38,7 @@ from jbodlab.records.topic_records import (
     RemoveTopicRecord,
     TopicRecord,
 )
-from tests.snapshot_files import write_snapshot
+from tests.snapshot_files import image_records, write_snapshot
 
 START_MS = 1_700_000_000_000
 LEVEL = 30

@@ -15,7 +15,6 @@ from analytics.fold.states import ENDS, LISTS, NUMBERS, STILL, TYPES, States, To
 from analytics.fold.topic_records import Change, TopicFold
 from jbodlab import kafka_uuid
 from jbodlab.ids import BrokerId, DirectoryId, LeaderEpoch, PartitionEpoch, TopicId
-from jbodlab.image.image_writer import image_records
 from jbodlab.image.metadata_delta import MetadataDelta
 from jbodlab.image.metadata_image import EMPTY, MetadataImage
 from jbodlab.image.replay_error import ReplayError
@@ -30,6 +29,7 @@ from jbodlab.records.topic_records import (
     TopicRecord,
 )
 from tests.analytics.builders import LEVEL
+from tests.snapshot_files import image_records
 
 TOPICS = [UUID(int=number << 64 | 7) for number in range(1, 5)]
 BROKERS = (1, 2, 3, 4)

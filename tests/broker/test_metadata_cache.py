@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from broker.metadata_cache import BrokerNode, LeaderInfo, MetadataCache
+from broker.metadata_cache import BrokerNode, MetadataCache
 from jbodlab.directory_id import LOST, MIGRATING, UNASSIGNED
 from jbodlab.ids import (
     BrokerEpoch,
@@ -111,14 +111,6 @@ def test_live_brokers_are_registered_unfenced_and_have_the_listener() -> None:
         BrokerNode(B3, "b3", 9092, "r"),
     ]
     assert made.live_brokers("OTHER") == []
-
-
-def test_the_leader_of_a_partition_and_its_address() -> None:
-    assert cache(broker(B1)).leader_of(T0) == LeaderInfo(B1, LeaderEpoch(4), "b1", 9092)
-    assert cache(broker(B1, fenced=True)).leader_of(T0) is None
-    assert cache(broker(B1), leader=BrokerId(-1)).leader_of(T0) is None
-    assert cache(broker(B1)).leader_of(TopicPartition("orders", 1)) is None
-    assert cache(broker(B1)).leader_of(TopicPartition("other", 0)) is None
 
 
 def test_names_and_ids_of_topics() -> None:

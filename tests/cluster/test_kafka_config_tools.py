@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -131,11 +132,51 @@ def test_quotas_of_clients_are_kept_told_and_removed(scene: Scene, tool: Tool) -
     alter(*client, "--delete-config", "consumer_byte_rate")
     wait_described(("clients",), sorted((default, f"{of_c1} request_percentage=200.0")))
 
-    code, out = tool(CONFIGS, "--alter", *client, "--add-config", "controller_mutation_rate=5")
+    code, out = tool(CONFIGS, "--alter", *client, "--add-config", "connection_creation_rate=5")
     assert code == 1
-    assert "controller_mutation_rate" in out
+    assert "connection_creation_rate" in out
+    address = ("--entity-type", "ips", "--entity-name", "10.9.8.7")
+    alter(*address, "--add-config", "connection_creation_rate=20")
+    alter("--ip-defaults", "--add-config", "connection_creation_rate=30000")
+    wait_described(
+        ("ips",),
+        [
+            "Quota configs for ip '10.9.8.7' are connection_creation_rate=20.0",
+            "Quota configs for the default ip are connection_creation_rate=30000.0",
+        ],
+    )
+    alter(*address, "--delete-config", "connection_creation_rate")
+    alter("--ip-defaults", "--delete-config", "connection_creation_rate")
+    wait_described(("ips",), [])
+
     alter(*client, "--delete-config", "request_percentage")
     alter("--client-defaults", "--delete-config", "producer_byte_rate")
     alter(*user, *default_client, "--delete-config", "consumer_byte_rate")
     wait_described(("clients",), [])
     wait_described(("users", "clients"), [])
+
+
+def test_who_creates_too_many_topics_is_refused_until_its_quota_allows_it(
+    scene: Scene, tool: Tool, tmp_path: Path
+) -> None:
+    client = ("--entity-type", "clients", "--entity-name", "eager")
+    code, out = tool(CONFIGS, "--alter", *client, "--add-config", "controller_mutation_rate=1")
+    assert code == 0, out
+    properties = tmp_path / "eager.properties"
+    properties.write_text("client.id=eager\n")
+
+    def create(name: str, partitions: int) -> tuple[int, str]:
+        wanted = ("--topic", name, "--partitions", partitions, "--replication-factor", 1)
+        return tool(TOPICS, "--create", "--command-config", properties, *wanted)
+
+    code, out = create("eager-1", 60)
+    assert code == 0, out
+    code, out = create("eager-2", 1)
+    assert code == 1
+    assert "controller_mutation_rate" in out or "throttl" in out.lower(), out
+    assert "eager-2" not in scene.cluster.image().topics.by_name
+    code, out = tool(CONFIGS, "--alter", *client, "--delete-config", "controller_mutation_rate")
+    assert code == 0, out
+    code, out = create("eager-2", 1)
+    assert code == 0, out
+    scene.delete("eager-1", "eager-2")

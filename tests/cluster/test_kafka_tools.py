@@ -15,7 +15,7 @@ from jbodlab.metadata_log.metadata_log import MetadataLog
 from jbodlab.metadata_log.snapshots import latest_snapshot, read_snapshot
 from jbodlab.records.features import SUPPORTED
 from jbodlab.records.schema import to_json
-from tests.cluster.harness import CONTROLLER_ID, Cluster, wait_for
+from tests.cluster.harness import CONTROLLER_ID, Cluster, directory_id, wait_for
 from tests.cluster.scenes import SETTINGS, Scene, Stages
 from tests.kafka.tools import (
     CLUSTER,
@@ -196,11 +196,17 @@ def test_the_quorum_is_described(cluster: Cluster, tool: Tool) -> None:
     assert int(status["LeaderId"]) == CONTROLLER_ID
     assert int(status["HighWatermark"]) > 0
 
-    _, *rows = (line.split() for line in tool(QUORUM, "describe", "--replication"))
+    head, *rows = (line.split() for line in tool(QUORUM, "describe", "--replication"))
     assert {row[0]: row[-1] for row in rows} == {
         str(CONTROLLER_ID): "Leader",
         **{str(broker): "Observer" for broker in cluster.broker_ids},
     }
+    said = [dict(zip(head, row, strict=True)) for row in rows if row[-1] == "Observer"]
+    assert {each["NodeId"]: each["DirectoryId"] for each in said} == {
+        str(broker): str(kafka_uuid.to_text(directory_id(cluster.node(broker).metadata_dir)))
+        for broker in cluster.broker_ids
+    }
+    assert all(int(each["LastCaughtUpTimestamp"]) > 0 for each in said)
 
 
 def test_leaders_are_elected(scene: Scene, tool: Tool) -> None:

@@ -17,14 +17,15 @@ from controller.state import ControllerResult, ControllerState
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError, LogDirError
 from jbodlab.ids import BrokerId, LeaderEpoch, Offset, TopicId
-from jbodlab.image.image_writer import image_records
 from jbodlab.image.loader import MetadataLoader
 from jbodlab.metadata_log.batches import data_batch, read_batches
 from jbodlab.metadata_log.snapshots import read_snapshot
 from jbodlab.records.config_records import (
     BeginTransactionRecord,
+    ClientQuotaRecord,
     EndTransactionRecord,
     NoOpRecord,
+    QuotaEntity,
 )
 from jbodlab.records.frame import VersionedRecord
 from jbodlab.records.topic_records import RemoveTopicRecord
@@ -32,11 +33,12 @@ from jbodlab.requests import (
     BrokerHeartbeatRequest,
     MetadataStreamRequest,
     MetadataStreamResponse,
+    Mutator,
 )
 from tests.builders import CLUSTER_ID, PureController
 from tests.controller.formatted import format_dir
 from tests.controller.shell import Shell, shell
-from tests.snapshot_files import write_snapshot
+from tests.snapshot_files import image_records, write_snapshot
 from tests.waiting import turns
 
 NO_OP = VersionedRecord(NoOpRecord(), 0)
@@ -514,5 +516,42 @@ def test_who_is_too_far_behind_gets_the_snapshot_first(
             assert read_snapshot(path).end_offset == 500
             assert len(pieces) > 1
             assert next(read_batches(response.records)).base_offset == 500
+
+    asyncio.run(scenario())
+
+
+def test_what_clients_have_used_of_their_quotas_is_kept_and_how_much_they_may_is_configured(
+    tmp_path: Path,
+) -> None:
+    client = Mutator(client_id="c", is_strict=True)
+
+    def change(state: ControllerState, now_ms: int) -> ControllerResult[None]:
+        mutations = state.mutations_of(client, now_ms)
+        mutations.take(20)
+        return ControllerResult(response=None, mutations=mutations.used)
+
+    limit = ClientQuotaRecord(
+        entity=(QuotaEntity(entity_type="client-id", entity_name="c"),),
+        key="controller_mutation_rate",
+        value=0.001,
+        remove=False,
+    )
+
+    async def scenario() -> None:
+        windows = {
+            "controller_quota_window_num": "10000",
+            "controller_quota_window_size_seconds": "3",
+        }
+        async with shell(format_dir(tmp_path / "m"), **windows) as it:
+            await it.controller.submit(
+                lambda state, now_ms: ControllerResult(
+                    response=None, records=(VersionedRecord(limit, 0),)
+                )
+            )
+            await it.controller.submit(change)
+            # 30 are allowed at once: the next goes into debt, and the one behind it is refused.
+            await it.controller.submit(change)
+            with pytest.raises(KafkaError, match="controller_mutation_rate"):
+                await it.controller.submit(change)
 
     asyncio.run(scenario())

@@ -82,8 +82,12 @@ def test_nothing_is_written_where_only_the_check_is_wanted() -> None:
         (entry(put(RATE, 5)), "empty"),
         (entry(put(RATE, 5), planet="mars"), "planet"),
         (entry(put(RATE, 5), user=""), "Empty user"),
-        (entry(put("connection_creation_rate", 5), ip="127.0.0.1"), "IP addresses"),
-        (entry(put("controller_mutation_rate", 5), user="u"), "controller_mutation_rate"),
+        (entry(put("connection_creation_rate", 1.5), ip="127.0.0.1"), "integer"),
+        (entry(put("connection_creation_rate", 5), ip="somewhere"), "not an IP address"),
+        (entry(put("connection_creation_rate", 5), ip="::ffff:10.0.0.1"), "written as 10.0.0.1"),
+        (entry(put("connection_creation_rate", 5), ip="10.0.0.1", user="u"), "as well"),
+        (entry(put("connection_creation_rate", 5), user="u"), "connection_creation_rate"),
+        (entry(put("controller_mutation_rate", 5), ip=None), "controller_mutation_rate"),
         (entry(put("nonsense", 5), user="u"), "nonsense"),
         (entry(put(RATE, 0), user="u"), "greater than 0"),
         (entry(put(RATE, float("nan")), user="u"), "greater than 0"),
@@ -98,6 +102,31 @@ def test_what_is_not_possible_is_refused_and_the_rest_is_done(bad: QuotaEntry, s
     assert (refused.error_code, done.error_code) == (ErrorCode.INVALID_REQUEST, ErrorCode.NONE)
     assert said in refused.error_message
     assert list(controller.state.image.quotas.values()) == [{RATE: 7.0}]
+
+
+def test_addresses_have_a_rate_of_connections_and_clients_one_of_changes() -> None:
+    controller = PureController()
+    answer = alter(
+        controller,
+        entry(put("connection_creation_rate", 5), ip="10.0.0.1"),
+        entry(put("connection_creation_rate", 6), ip=None),
+        entry(put("controller_mutation_rate", 0.5), client_id="c"),
+    )
+    assert {each.error_code for each in answer.entries} == {ErrorCode.NONE}
+    assert controller.state.image.quotas == {
+        frozenset({("ip", "10.0.0.1")}): {"connection_creation_rate": 5.0},
+        frozenset({("ip", None)}): {"connection_creation_rate": 6.0},
+        frozenset({("client-id", "c")}): {"controller_mutation_rate": 0.5},
+    }
+
+
+def test_the_quota_of_a_host_that_another_controller_took_can_be_removed() -> None:
+    controller = PureController()
+    host = (QuotaEntity(entity_type="ip", entity_name="a-host"),)
+    key = "connection_creation_rate"
+    controller.replay(ClientQuotaRecord(entity=host, key=key, value=1.0, remove=False))
+    alter(controller, entry(QuotaChange(key=key, remove=True), ip="a-host"))
+    assert not controller.state.image.quotas
 
 
 def test_an_entity_that_is_named_twice_is_changed_by_neither() -> None:

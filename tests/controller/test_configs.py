@@ -185,7 +185,12 @@ def test_wrong_broker_configs_are_refused_by_name(
 def test_what_does_not_exist_has_no_configs() -> None:
     controller = cluster()
     assert refusal(controller, TOPIC, "bar", (SET, "segment.ms", "1"))[0] == 3
-    assert refusal(controller, 8, "1", (SET, "a", "1"))[0] == 42
+    for kind, said in (
+        (8, "broker loggers are not served"),
+        (16, "client metrics are not served"),
+        (99, "unknown resource type 99"),
+    ):
+        assert refusal(controller, kind, "1", (SET, "a", "1")) == (42, said)
     change = resource(TOPIC, "foo", (SET, "segment.ms", "1"))
     assert [each.error_code for each in alter(controller, change, change)] == [42]
 

@@ -11,7 +11,6 @@ import pytest
 
 from controller.metadata_dir import OpenedDir, open_metadata_dir
 from jbodlab.errors import CorruptRecordError, FormatError
-from jbodlab.image.image_writer import image_records
 from jbodlab.log.directory_lock import DirectoryLock
 from jbodlab.log.filesystem import PosixFileSystem
 from jbodlab.metadata_log.batches import MetadataBatch, data_batch, read_batches
@@ -30,7 +29,7 @@ from jbodlab.records.schema import Record
 from jbodlab.records.topic_records import TopicRecord
 from tests.builders import CLUSTER_ID, named_uuid
 from tests.controller.formatted import NODE_ID, config_of, format_dir
-from tests.snapshot_files import write_snapshot
+from tests.snapshot_files import image_records, write_snapshot
 
 INCARNATION = UUID(int=5)
 

@@ -5,8 +5,9 @@ from dataclasses import replace
 from controller.heartbeats import Contact
 from controller.quorum import describe_quorum
 from jbodlab.ids import BrokerId, LeaderEpoch, Offset
+from jbodlab.records.config_records import NoOpRecord
 from jbodlab.requests import QuorumReplica
-from tests.builders import CLUSTER_ID, PureController
+from tests.builders import CLUSTER_ID, PureController, directory
 
 ONE, TWO = BrokerId(1), BrokerId(2)
 END = Offset(40)
@@ -19,8 +20,12 @@ def test_the_controller_votes_and_brokers_observe() -> None:
     heartbeats = replace(
         controller.state.heartbeats,
         contacts={
-            TWO: Contact(last_contact_ms=900, metadata_offset=Offset(30)),
-            ONE: Contact(last_contact_ms=1_000, metadata_offset=Offset(55)),
+            TWO: Contact(last_contact_ms=900, metadata_offset=Offset(30), caught_up_ms=700),
+            ONE: Contact(
+                last_contact_ms=1_000,
+                metadata_offset=Offset(55),
+                metadata_log_dir=directory("A1"),
+            ),
             # Not heard of since this controller began.
             BrokerId(3): Contact(last_contact_ms=0),
             # Registered no more.
@@ -43,6 +48,36 @@ def test_the_controller_votes_and_brokers_observe() -> None:
         ),
     )
     assert found.observers == (
-        QuorumReplica(replica_id=ONE, log_end_offset=END, last_fetch_timestamp_ms=5_000_000),
-        QuorumReplica(replica_id=TWO, log_end_offset=Offset(31), last_fetch_timestamp_ms=4_999_900),
+        QuorumReplica(
+            replica_id=ONE,
+            log_end_offset=END,
+            last_fetch_timestamp_ms=5_000_000,
+            replica_directory_id=directory("A1"),
+        ),
+        QuorumReplica(
+            replica_id=TWO,
+            log_end_offset=Offset(31),
+            last_fetch_timestamp_ms=4_999_900,
+            last_caught_up_timestamp_ms=4_999_700,
+        ),
     )
+
+
+def test_a_broker_was_caught_up_when_it_had_all_that_there_was() -> None:
+    controller = PureController()
+    controller.add_broker(1, "A1")
+
+    def heard(behind: int, after_ms: int = 100) -> int | None:
+        """Let the broker be heard of; returns how long ago it had everything."""
+        controller.now_ms += after_ms
+        end = controller.state.next_offset
+        controller.heartbeat(1, current_metadata_offset=Offset(end - 1 - behind))
+        caught_up_ms = controller.state.heartbeats.contacts[ONE].caught_up_ms
+        return None if caught_up_ms is None else controller.now_ms - caught_up_ms
+
+    assert heard(behind=0) == 0
+    controller.replay(NoOpRecord(), NoOpRecord())
+    # What there was at its last sign of life it has by now.
+    assert heard(behind=1) == 100
+    assert heard(behind=1) == 200
+    assert heard(behind=0) == 0

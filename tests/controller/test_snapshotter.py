@@ -18,7 +18,6 @@ from controller.state import ControllerResult, ControllerState
 from jbodlab import requests
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import BrokerId, LeaderEpoch, Offset, TopicId
-from jbodlab.image.image_writer import image_records
 from jbodlab.image.loader import MetadataLoader
 from jbodlab.image.metadata_image import MetadataImage
 from jbodlab.metadata_log.batches import read_batches
@@ -36,6 +35,7 @@ from tests.builders import CLUSTER_ID, brokers
 from tests.controller.formatted import config_of, format_dir
 from tests.controller.process import Process
 from tests.controller.shell import Shell, shell
+from tests.snapshot_files import image_records
 from tests.waiting import turns
 
 BETWEEN = 2_000

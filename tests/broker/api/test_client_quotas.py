@@ -184,3 +184,74 @@ def test_who_keeps_the_broker_busy_is_told_so_in_any_answer(run: Callable[..., N
         assert NO_TIME < answer.throttle_time <= datetime.timedelta(milliseconds=200)
 
     run(scenario)
+
+
+@pytest.mark.parametrize("asked", ["create", "delete", "grow"])
+def test_who_changes_too_much_is_told_so_and_its_connection_waits(
+    run: Callable[..., None], asked: str
+) -> None:
+    async def scenario(cluster: Any, client: Any) -> None:
+        used_up = {
+            "error_code": ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+            "error_message": "used up",
+        }
+        cluster.controller.results |= {
+            "create_topics": requests.CreateTopicsResponse(
+                topics=(requests.CreatedTopic(name="t", **used_up),), throttle_time_ms=60_000
+            ),
+            "delete_topics": requests.DeleteTopicsResponse(
+                responses=(requests.DeletedTopic(name="t", **used_up),), throttle_time_ms=60_000
+            ),
+            "create_partitions": requests.CreatePartitionsResponse(
+                results=(requests.CreatePartitionsResult(name="t", **used_up),),
+                throttle_time_ms=60_000,
+            ),
+        }
+        answer = await client.call(*changes(asked))
+        (part,) = getattr(answer, {"create": "topics", "delete": "responses"}.get(asked, "results"))
+        assert (int(part.error_code), part.error_message) == (89, "used up")
+        assert answer.throttle_time == datetime.timedelta(seconds=10)
+        with pytest.raises(TimeoutError):
+            await client.call(3, 12, metadata(12), timeout_s=0.1)
+
+    run(scenario)
+
+
+def changes(asked: str) -> tuple[int, int, Any]:
+    """Return the key, version and body of a request that changes a topic."""
+    timeout = datetime.timedelta(seconds=5)
+    if asked == "create":
+        kio = import_module("kio.schema.create_topics.v7.request")
+        topic = kio.CreatableTopic(
+            name="t", num_partitions=1, replication_factor=1, assignments=(), configs=()
+        )
+        request = kio.CreateTopicsRequest(topics=(topic,), timeout=timeout, validate_only=False)
+        return 19, 7, request
+    if asked == "delete":
+        kio = import_module("kio.schema.delete_topics.v6.request")
+        topics = (kio.DeleteTopicState(name="t", topic_id=None),)
+        return 20, 6, kio.DeleteTopicsRequest(topics=topics, timeout=timeout)
+    kio = import_module("kio.schema.create_partitions.v3.request")
+    topic = kio.CreatePartitionsTopic(name="t", count=2, assignments=None)
+    request = kio.CreatePartitionsRequest(topics=(topic,), timeout=timeout, validate_only=False)
+    return 37, 3, request
+
+
+def test_a_topic_on_demand_is_paid_for_by_its_client_and_waits_for_its_quota(
+    run: Callable[..., None],
+) -> None:
+    async def scenario(cluster: Any, client: Any) -> None:
+        cluster.controller.results["create_topics"] = requests.CreateTopicsResponse(
+            topics=(
+                requests.CreatedTopic(name="t", error_code=ErrorCode.THROTTLING_QUOTA_EXCEEDED),
+            )
+        )
+        wanted = metadata(13, "t", allow_auto_topic_creation=True)
+        while len(cluster.controller.calls) < 2:
+            answer = await client.call(3, 13, wanted)
+            assert int(answer.topics[0].error_code) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert {call.mutator for call in cluster.controller.calls} == {
+            requests.Mutator(client_id="test", is_strict=True)
+        }
+
+    run(scenario)

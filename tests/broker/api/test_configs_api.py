@@ -87,20 +87,23 @@ def test_topics_and_this_broker_are_described(run: Callable[..., None], version:
 
 
 @pytest.mark.parametrize(
-    ("kind", "name", "code"),
+    ("kind", "name", "code", "said"),
     [
-        (TOPIC, "nope", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-        (BROKER, "2", ErrorCode.INVALID_REQUEST),
-        (BROKER, "one", ErrorCode.INVALID_REQUEST),
-        (99, "x", ErrorCode.INVALID_REQUEST),
+        (TOPIC, "nope", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ""),
+        (BROKER, "2", ErrorCode.INVALID_REQUEST, "expected 1"),
+        (BROKER, "one", ErrorCode.INVALID_REQUEST, "one"),
+        (8, "1", ErrorCode.INVALID_REQUEST, "broker loggers are not served"),
+        (16, "x", ErrorCode.INVALID_REQUEST, "client metrics are not served"),
+        (99, "x", ErrorCode.INVALID_REQUEST, "unknown resource type 99"),
     ],
 )
 def test_what_this_broker_cannot_describe_is_refused(
-    run: Callable[..., None], kind: int, name: str, code: ErrorCode
+    run: Callable[..., None], kind: int, name: str, code: ErrorCode, said: str
 ) -> None:
     async def scenario(cluster: Cluster, connection: KafkaConnection) -> None:
         found = await describe(connection, 4, kind, name)
         assert (found.error_code, found.configs) == (code, ())
+        assert said in (found.error_message or "")
 
     run(scenario)
 

@@ -77,6 +77,7 @@ def test_creation_goes_to_the_controller_and_its_words_come_back(
                     requests.NewTopic(name="old", num_partitions=3, replication_factor=2),
                 ),
                 timeout_ms=5000,
+                mutator=requests.Mutator(client_id="test", is_strict=version >= 6),
             )
         ]
         new, old = response.topics
@@ -189,7 +190,9 @@ def test_deletion_waits_until_the_topic_is_gone_here(
         )
         assert cluster.controller.calls == [
             requests.DeleteTopicsRequest(
-                topics=(requests.TopicToDelete(name="t"), second), timeout_ms=5000
+                topics=(requests.TopicToDelete(name="t"), second),
+                timeout_ms=5000,
+                mutator=requests.Mutator(client_id="test", is_strict=version >= 5),
             )
         ]
 
@@ -234,6 +237,7 @@ def test_new_partitions_are_waited_for(run: Callable[..., None]) -> None:
             requests.PartitionsToAdd(name="t", count=2, assignments=((BrokerId(2),),)),
             requests.PartitionsToAdd(name="u", count=1),
         )
+        assert sent.mutator == requests.Mutator(client_id="test", is_strict=True)
 
     run(scenario)
 

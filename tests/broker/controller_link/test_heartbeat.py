@@ -75,7 +75,6 @@ def test_a_broker_registers_its_online_directories_and_is_unfenced_when_ready() 
             lifecycle = make_lifecycle(channel)
 
             lifecycle.start()
-            await lifecycle.wait_registered()
             await lifecycle.wait_caught_up()
             lifecycle.ready_to_unfence()
             await lifecycle.wait_unfenced()
@@ -172,7 +171,7 @@ def test_a_refused_registration_is_repeated_until_it_is_accepted() -> None:
             lifecycle = make_lifecycle(channel, settings=settings)
 
             lifecycle.start()
-            await lifecycle.wait_registered()
+            await lifecycle.wait_caught_up()
 
             assert len(scripted.of_type(BrokerRegistrationRequest)) == 3
             await lifecycle.stop()

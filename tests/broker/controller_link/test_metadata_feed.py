@@ -12,7 +12,6 @@ from broker.controller_link.channel import ControllerChannel
 from broker.controller_link.metadata_feed import NO_ROOM_S, MetadataFeed
 from broker.disk.log_dirs import LogDirs
 from jbodlab.ids import BrokerId, LeaderEpoch, Offset, TopicId
-from jbodlab.image.image_writer import image_records
 from jbodlab.image.metadata_delta import MetadataDelta
 from jbodlab.image.metadata_image import MetadataImage
 from jbodlab.metadata_log.batches import data_batch
@@ -37,6 +36,7 @@ from jbodlab.requests import MetadataStreamRequest, MetadataStreamResponse, Snap
 from jbodlab.rpc.grpc_transport import GrpcTransport
 from tests.broker.controller_link.scripted_controller import ScriptedController, serving
 from tests.broker.disks import CrampedDisk, eventually, make_log_dirs, run
+from tests.snapshot_files import image_records
 from tests.waiting import quiet, set_forward
 
 
@@ -65,7 +65,7 @@ class Listener:
         self.image: MetadataImage | None = None
 
     def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        created = sorted(delta.created_topics.values())
+        created = sorted(delta.topics.created.values())
         self.seen.append((created, sorted(each.name for each in delta.deleted_topics.values())))
         self.image = image
 

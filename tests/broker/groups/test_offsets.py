@@ -225,9 +225,6 @@ def test_pending_offset_of_a_transaction_is_unstable() -> None:
     assert fetch_now(require_stable=False).committed_offset == 0
     unstable = fetch_now(require_stable=True)
     assert unstable == FetchedOffset(0, -1, -1, "", ErrorCode.UNSTABLE_OFFSET_COMMIT)
-    shard.end_transaction(7, 3, is_commit=True)
-    shard.committed_up_to(3)
-    assert fetch_now(require_stable=True).committed_offset == 1
 
 
 def test_topic_created_anew_has_no_offset_of_the_old_one() -> None:

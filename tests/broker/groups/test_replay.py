@@ -120,27 +120,6 @@ def test_offsets_before_their_group_are_those_of_a_simple_one() -> None:
     assert table_of(log).get(Row.OFFSET, "g", "t", 0).value.offset == 1
 
 
-@pytest.mark.parametrize("is_commit", [True, False])
-@pytest.mark.parametrize("plain_at", [None, 0, 2])
-def test_larger_log_offset_wins_when_a_transaction_ends(
-    is_commit: bool, plain_at: int | None
-) -> None:
-    shard = Bench().shard
-    log = [(1, 7, 100)] + ([] if plain_at is None else [(plain_at, None, 200)])
-    for at, producer_id, offset in sorted(log, key=lambda each: each[0]):
-        shard.replay(GroupRecord(OFFSET, committed_at(offset)), at, at + 1, producer_id)
-
-    shard.end_transaction(8, 4, is_commit=True)
-    assert len(shard.tables.written.rows(Row.PENDING, "g")) == 1
-    shard.end_transaction(7, 5, is_commit=is_commit)
-
-    wins = is_commit and plain_at != 2
-    stored = shard.tables.written.get(Row.OFFSET, "g", "t", 0)
-    expected = 100 if wins else None if plain_at is None else 200
-    assert (stored and stored.value.offset) == expected
-    assert not shard.tables.written.rows(Row.PENDING, "g")
-
-
 def test_tombstone_of_an_offset_drops_pending_ones() -> None:
     shard = Bench().shard
     shard.replay(GroupRecord(OFFSET, committed_at(1)), 0, 1, 7)

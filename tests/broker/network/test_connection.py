@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
 import pytest
@@ -313,12 +313,13 @@ def test_answer_that_cannot_be_given_closes_the_connection() -> None:
 
 def test_waiting_requests_are_dropped_when_the_client_goes_away() -> None:
     async def scenario() -> None:
-        async with serving() as (listener, handler):
+        bounds = Bounds(real().threads)
+        async with serving(bounds) as (listener, handler):
             async with connected(listener) as client:
                 client.send(request(PRODUCE, "a"), request(PRODUCE, "b"), request(OTHER, "c"))
                 await handler.until(lambda: "b" in handler.waiting)
             async with asyncio.timeout(DEADLINE_S):
-                while listener.connection_count:  # noqa: ASYNC110 - nothing to wait on
+                while len(bounds.connections):  # noqa: ASYNC110 - nothing to wait on
                     await asyncio.sleep(0.001)
             assert all(future.cancelled() for future in handler.waiting.values())
             assert handler.started == ["a", "b"]
@@ -530,5 +531,23 @@ def test_no_request_of_a_muted_connection_is_started_before_its_time() -> None:
                 other.send(request(OTHER, "!other"))
                 assert await other.receive() == "!other"
             assert handler.started == ["!one", "!two", "!three", "!other"]
+
+    run(scenario)
+
+
+def test_connections_of_an_address_beyond_its_rate_are_held_unserved_and_closed() -> None:
+    async def scenario() -> None:
+        rate = {frozenset({("ip", "127.0.0.1")}): {"connection_creation_rate": 1.0}}
+        bounds = Bounds(real().threads, quotas=lambda: rate)
+        async with serving(bounds) as (listener, handler), AsyncExitStack() as stack:
+            served = [await stack.enter_async_context(connected(listener)) for _ in range(10)]
+            for client in served:
+                client.send(request(OTHER, "!answered"))
+                assert await client.receive() == "!answered"
+            too_many = await stack.enter_async_context(connected(listener))
+            too_many.send(request(OTHER, "!never"))
+            assert await too_many.is_closed_by_the_broker()
+            assert "!never" not in handler.started
+            assert len(bounds.connections) == 10
 
     run(scenario)

@@ -18,7 +18,7 @@ from jbodlab.ids import (
     PartitionEpoch,
     TopicId,
 )
-from jbodlab.image.image_writer import image_records, losses
+from jbodlab.image.image_writer import losses
 from jbodlab.image.metadata_delta import MetadataDelta
 from jbodlab.image.metadata_image import EMPTY, MetadataImage
 from jbodlab.records import frame
@@ -49,6 +49,7 @@ from jbodlab.records.topic_records import (
     RemoveTopicRecord,
     TopicRecord,
 )
+from tests.snapshot_files import image_records
 
 DIRECTORIES = tuple(DirectoryId(UUID(int=number << 96)) for number in range(1, 9))
 BROKERS = (BrokerId(1), BrokerId(2), BrokerId(3))

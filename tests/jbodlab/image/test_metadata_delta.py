@@ -179,7 +179,7 @@ def test_name_of_a_removed_topic_can_be_used_again_at_once() -> None:
 
     assert image.topics.by_name["foo"].topic_id == again
     assert image.topics.by_id.keys() == {BAR, again}
-    assert delta.created_topics == {again: "foo"}
+    assert delta.topics.created == {again: "foo"}
     assert delta.deleted_topics.keys() == {FOO}
 
 
@@ -188,7 +188,7 @@ def test_topic_that_comes_and_goes_leaves_no_trace() -> None:
         TopicRecord(name="foo", topic_id=FOO), partition(FOO, 0), RemoveTopicRecord(topic_id=FOO)
     )
 
-    assert delta.created_topics == {}
+    assert delta.topics.created == {}
     assert delta.deleted_topics == {}
     assert delta.apply(2, 1, 1).topics == EMPTY.topics
 
@@ -397,7 +397,7 @@ def test_difference_of_two_images_leads_from_one_to_the_other() -> None:
     assert delta.apply(new.offset, new.epoch, new.timestamp_ms) == new
     assert delta.changed_brokers == {B2}
     assert delta.deleted_topics.keys() == {FOO}
-    assert delta.created_topics == {again: "foo"}
+    assert delta.topics.created == {again: "foo"}
     changed = {TopicIdPartition(again, 0), TopicIdPartition(BAR, 0)}
     assert delta.changed_partitions.keys() == changed
     assert delta.changed_configs == {(2, "foo")}

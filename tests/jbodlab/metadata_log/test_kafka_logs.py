@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jbodlab.image.image_writer import image_records, losses
+from jbodlab.image.image_writer import losses
 from jbodlab.image.loader import MetadataLoader
 from jbodlab.metadata_log.batches import read_batches
 from jbodlab.metadata_log.metadata_log import MetadataLog
@@ -31,6 +31,7 @@ from jbodlab.records.control_records import (
 from jbodlab.records.frame import payload_text
 from jbodlab.records.json_form import json_text
 from jbodlab.records.schema import to_json
+from tests.snapshot_files import image_records
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "kafka-metadata-logs"
 CLUSTERS = sorted(path.name for path in FIXTURES.iterdir() if path.is_dir())

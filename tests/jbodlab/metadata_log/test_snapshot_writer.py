@@ -9,7 +9,6 @@ from pathlib import Path
 from uuid import UUID
 
 from jbodlab.ids import LeaderEpoch, Offset, TopicId
-from jbodlab.image.image_writer import image_records
 from jbodlab.image.loader import MetadataLoader
 from jbodlab.image.metadata_delta import MetadataDelta
 from jbodlab.image.metadata_image import EMPTY, MetadataImage
@@ -26,6 +25,7 @@ from jbodlab.metadata_log.snapshots import (
 from jbodlab.records.config_records import FeatureLevelRecord
 from jbodlab.records.frame import VersionedRecord
 from jbodlab.records.topic_records import TopicRecord
+from tests.snapshot_files import image_records
 
 LEVEL = VersionedRecord(FeatureLevelRecord(name="metadata.version", feature_level=30), 0)
 

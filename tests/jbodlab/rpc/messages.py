@@ -63,6 +63,7 @@ MESSAGES = [
         want_fence=True,
         want_shut_down=True,
         offline_log_dirs=(DIR_2, DIR_1),
+        metadata_log_dir=DIR_1,
         degraded_log_dirs=(DIR_1, DIR_2),
         full_log_dirs=(DIR_1,),
         tolerated_log_dirs=(DIR_2,),
@@ -135,6 +136,7 @@ MESSAGES = [
         ),
         timeout_ms=5,
         validate_only=True,
+        mutator=values.Mutator(client_id="c", is_strict=True),
     ),
     values.CreateTopicsResponse(
         topics=(
@@ -153,11 +155,13 @@ MESSAGES = [
             values.CreatedTopic(
                 name="bar", error_code=ErrorCode.TOPIC_ALREADY_EXISTS, error_message="exists"
             ),
-        )
+        ),
+        throttle_time_ms=7,
     ),
     values.DeleteTopicsRequest(
         topics=(values.TopicToDelete(name="foo"), values.TopicToDelete(topic_id=TOPIC)),
         timeout_ms=1,
+        mutator=values.Mutator(),
     ),
     values.DeleteTopicsResponse(
         responses=(
@@ -341,6 +345,7 @@ MESSAGES = [
                 log_end_offset=Offset(9),
                 last_fetch_timestamp_ms=2**40,
                 last_caught_up_timestamp_ms=2**40 + 1,
+                replica_directory_id=DIR_1,
             ),
         ),
         observers=(values.QuorumReplica(replica_id=TWO, log_end_offset=Offset(0)),),

@@ -1,0 +1,90 @@
+"""What clients may change: partitions that are created, added or deleted in a second (KIP-599).
+
+Soft state: a controller begins with full buckets. A client whose bucket is not in debt may go on,
+and may go into debt with what it asks for. One in debt is refused topic by topic, from the version
+of a request on in which the protocol can say so; older ones are done and their client has to wait.
+
+Source: `kafka.server.ControllerMutationQuotaManager`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from jbodlab.client_quota import ANONYMOUS, CLIENTS_MAX, MUTATION_RATE, quota_of
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError
+from jbodlab.image.settings_image import Quotas
+from jbodlab.requests import Mutator
+from jbodlab.token_bucket import TokenBucket
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MutationQuotas:
+    """What is left to each client that changed something; a new value for every change.
+
+    Attributes:
+        kept_s: Seconds whose rate a client may use at once: `controller.quota.window.num` of
+            `controller.quota.window.size.seconds`.
+    """
+
+    kept_s: float = 11.0
+    buckets: Mapping[tuple[str, ...], TokenBucket] = field(default_factory=dict)
+
+
+class Mutations:
+    """What one request changes, counted while it is decided on.
+
+    Args:
+        of: Who asks; None for a broker, which has no limit.
+        quotas: The limits of the metadata.
+        used: What clients have left.
+        now_ms: The time.
+    """
+
+    def __init__(self, of: Mutator | None, quotas: Quotas, used: MutationQuotas, now_ms: int):
+        self._is_strict = of is not None and of.is_strict
+        self._used = used
+        self._now_s = now_ms / 1_000
+        self._refused = False
+        self._bucket: TokenBucket | None = None
+        if of is None:
+            return
+        found = quota_of(quotas, MUTATION_RATE, ANONYMOUS, of.client_id)
+        if found is None:
+            return
+        rate, self._shared_by = found
+        known = used.buckets.get(self._shared_by)
+        is_known = known is not None and known.rate == rate
+        self._bucket = known if is_known else TokenBucket.full(rate, used.kept_s, self._now_s)
+
+    def take(self, partitions: int) -> None:
+        """Count partitions that are about to be created or deleted.
+
+        Raises:
+            KafkaError: THROTTLING_QUOTA_EXCEEDED, they are not to be.
+        """
+        if self._bucket is None:
+            return
+        if self._is_strict and self._bucket.debt_s(self._now_s) > 0:
+            self._refused = True
+            raise KafkaError(
+                ErrorCode.THROTTLING_QUOTA_EXCEEDED, f"{MUTATION_RATE} of the client is used up"
+            )
+        self._bucket = self._bucket.taken(partitions, self._now_s)
+
+    @property
+    def throttle_time_ms(self) -> int:
+        """For how long the client has to wait; one that was refused nothing goes on at once."""
+        if self._bucket is None or (self._is_strict and not self._refused):
+            return 0
+        return round(self._bucket.debt_s(self._now_s) * 1_000)
+
+    @property
+    def used(self) -> MutationQuotas | None:
+        """What is left to all clients after the request; None if it changed nothing of that."""
+        if self._bucket is None:
+            return None
+        others = self._used.buckets if len(self._used.buckets) < CLIENTS_MAX else {}
+        return replace(self._used, buckets={**others, self._shared_by: self._bucket})

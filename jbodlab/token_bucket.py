@@ -1,0 +1,41 @@
+"""A limit that fills steadily; what goes beyond it leaves a debt, which is waited for.
+
+Source: `org.apache.kafka.common.metrics.stats.TokenBucket`, KIP-599.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenBucket:
+    """What is left of one limit; a new value for every change.
+
+    Attributes:
+        rate: Tokens that come in a second; more than 0.
+        size: Most that are kept.
+        tokens: What there was at `at_s`; negative in debt.
+        at_s: On any clock that goes on steadily.
+    """
+
+    rate: float
+    size: float
+    tokens: float
+    at_s: float
+
+    @classmethod
+    def full(cls, rate: float, kept_s: float, now_s: float) -> TokenBucket:
+        """Return a bucket with all that it may keep, which is what comes in `kept_s` seconds."""
+        return cls(rate=rate, size=rate * kept_s, tokens=rate * kept_s, at_s=now_s)
+
+    def taken(self, amount: float, now_s: float) -> TokenBucket:
+        """Return the bucket after an amount is taken, whether there is so much or not."""
+        return replace(self, tokens=self._tokens(now_s) - amount, at_s=now_s)
+
+    def debt_s(self, now_s: float) -> float:
+        """Return after how many seconds the debt is paid; 0 without one."""
+        return max(0.0, -self._tokens(now_s) / self.rate)
+
+    def _tokens(self, now_s: float) -> float:
+        return min(self.size, self.tokens + (now_s - self.at_s) * self.rate)

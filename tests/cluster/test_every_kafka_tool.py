@@ -1,0 +1,169 @@
+"""Apache Kafka's command line tools: which work here, and which say why not, with which exit code.
+
+What they print where they work is tested in detail beside this module, for those that change or
+describe something.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cluster.scenes import Stage
+from tests.kafka.tools import (
+    CLUSTER,
+    CONFIGS,
+    FEATURES,
+    GROUPS,
+    LEADER_ELECTION,
+    LOG_DIRS,
+    OFFSETS,
+    QUORUM,
+    REASSIGN,
+    TOPICS,
+    TRANSACTIONS,
+    KafkaTools,
+)
+
+pytestmark = [pytest.mark.cluster, pytest.mark.kafka]
+
+TOOLS = "org.apache.kafka.tools"
+ACLS = f"{TOOLS}.AclCommand"
+API_VERSIONS = f"{TOOLS}.BrokerApiVersionsCommand"
+ALL_GROUPS = f"{TOOLS}.GroupsCommand"
+CLIENT_METRICS = f"{TOOLS}.ClientMetricsCommand"
+DELEGATION_TOKENS = f"{TOOLS}.DelegationTokenCommand"
+SHARE_GROUPS = f"{TOOLS}.consumer.group.ShareGroupCommand"
+STREAMS_GROUPS = f"{TOOLS}.streams.StreamsGroupCommand"
+STREAMS_RESET = f"{TOOLS}.StreamsResetter"
+
+LATENCY = f"{TOOLS}.EndToEndLatency"
+PRODUCER_SPEED = f"{TOOLS}.ProducerPerformance"
+CONSUMER_SPEED = f"{TOOLS}.ConsumerPerformance"
+SHARE_CONSUMER_SPEED = f"{TOOLS}.ShareConsumerPerformance"
+
+LOAD = "--num-records 50 --record-size 10 --throughput -1"
+X_IS_TYPED = "CoordinatorKey(idValue='x', type=TRANSACTION)"
+SCRAM = "--add-config SCRAM-SHA-256=[password=secret]"
+
+WORKS = [
+    (API_VERSIONS, "", "CreateTopics(19): 2 to 7 [usable: 7]"),
+    (ALL_GROUPS, "--list", "GROUP"),
+    (CLIENT_METRICS, "--list", ""),
+    (CLIENT_METRICS, "--describe", ""),
+    (CLUSTER, "cluster-id", "Cluster ID: "),
+    (CLUSTER, "list-endpoints", "unfenced   broker"),
+    (CONFIGS, "--describe --entity-type brokers --entity-name 1", "for broker 1 are"),
+    (CONFIGS, "--describe --entity-type groups --entity-name g", "doesn't have dynamic config"),
+    (FEATURES, "describe", "SupportedMinVersion: 3.3-IV3"),
+    (FEATURES, "version-mapping", "metadata.version=30 (4.3-IV0)"),
+    (FEATURES, "feature-dependencies --feature metadata.version=22", "has no dependencies"),
+    (GROUPS, "--list", ""),
+    (LEADER_ELECTION, "--election-type preferred --all-topic-partitions", ""),
+    (LEADER_ELECTION, "--election-type unclean --topic {t} --partition 0", "already elected"),
+    (LOG_DIRS, "--describe", "information from brokers 1,2,3"),
+    (OFFSETS, "--topic {t} --time earliest", "{t}:0:0"),
+    (OFFSETS, "--topic {t} --time -4", "{t}:0:0"),
+    (OFFSETS, "--topic {t} --time -5", ""),
+    (QUORUM, "describe --status", "LeaderId: "),
+    (QUORUM, "describe --replication", "Observer"),
+    (REASSIGN, "--list", "No partition reassignments found."),
+    (SHARE_GROUPS, "--list", ""),
+    (STREAMS_GROUPS, "--list", ""),
+    (STREAMS_RESET, "--application-id x --input-topics {t}", "Done."),
+    (TOPICS, "--list", "{t}"),
+    (TRANSACTIONS, "find-hanging --broker-id 1", "CoordinatorEpoch"),
+    (LATENCY, "--topic {t} --num-records 10 --producer-acks 1 --record-size 20", "Avg latency"),
+    (PRODUCER_SPEED, f"--topic {{t}} {LOAD}", "50 records sent"),
+    (CONSUMER_SPEED, "--topic {t} --num-records 50", "data.consumed.in.MB"),
+]
+"""Tool, its arguments, and a part of what it prints; {t} is a topic."""
+
+REFUSES = [
+    (ACLS, "--list", "No Authorizer is configured on the broker"),
+    (
+        ACLS,
+        "--add --allow-principal User:x --operation Read --topic *",
+        "No Authorizer is configured on the broker",
+    ),
+    (CLIENT_METRICS, "--alter --name x --interval 1000", "client metrics are not served"),
+    (CLUSTER, "unregister --id 7777", "Broker ID 7777 is not currently registered"),
+    (
+        CONFIGS,
+        "--describe --entity-type broker-loggers --entity-name 1",
+        "broker loggers are not served",
+    ),
+    (
+        CONFIGS,
+        f"--alter --entity-type users --entity-name x {SCRAM}",
+        "does not support ALTER_USER_SCRAM_CREDENTIALS",
+    ),
+    (
+        DELEGATION_TOKENS,
+        "--describe --command-config /dev/null",
+        "does not support DESCRIBE_DELEGATION_TOKEN",
+    ),
+    (
+        DELEGATION_TOKENS,
+        "--create --max-life-time-period -1 --command-config /dev/null",
+        "does not support CREATE_DELEGATION_TOKEN",
+    ),
+    (FEATURES, "upgrade --feature transaction.version=2", "does not support this feature"),
+    (LOG_DIRS, "--describe --broker-list 7777", "do not exist from --broker-list: 7777"),
+    (
+        QUORUM,
+        "remove-controller --controller-id 7 --controller-directory-id AAAAAAAAAAEAAAAAAAAAAQ",
+        "does not support REMOVE_RAFT_VOTER",
+    ),
+    (STREAMS_GROUPS, "--describe --group s", "does not support STREAMS_GROUP_DESCRIBE"),
+    (TOPICS, "--describe --topic nowhere", "'nowhere' does not exist"),
+    (TOPICS, "--create --topic {t}", "already exists"),
+    (TRANSACTIONS, "list", "does not support LIST_TRANSACTIONS"),
+    (TRANSACTIONS, "describe --transactional-id x", X_IS_TYPED),
+    (TRANSACTIONS, "forceTerminateTransaction --transactionalId x", X_IS_TYPED),
+    (
+        PRODUCER_SPEED,
+        f"--topic {{t}} {LOAD} --transactional-id x",
+        "transactional producers are not served by this broker",
+    ),
+    (
+        SHARE_CONSUMER_SPEED,
+        "--topic {t} --num-records 5 --timeout 3000",
+        "does not support the share group protocol",
+    ),
+]
+"""The same of those that end with another exit code than 0."""
+
+REFUSES_WITH_EXIT_CODE_0 = [
+    (SHARE_GROUPS, "--describe --group s", "does not support SHARE_GROUP_DESCRIBE"),
+    (SHARE_GROUPS, "--delete --group s", "Group 's' is not a share group"),
+]
+"""These end with 0 whatever their broker says."""
+
+ALONE = {LATENCY, PRODUCER_SPEED, CONSUMER_SPEED, SHARE_CONSUMER_SPEED}
+"""They leave work to the end of their process."""
+
+
+def test_each_tool_works_or_says_why_not_with_the_exit_code_of_it(
+    stage: Stage, kafka_tools: KafkaTools
+) -> None:
+    wrong = []
+    with stage.scene() as scene:
+        topic = scene.topic(1, 3, records=0).topic
+        for rows, is_right in (
+            (WORKS, lambda code: code == 0),
+            (REFUSES, lambda code: code != 0),
+            (REFUSES_WITH_EXIT_CODE_0, lambda code: code == 0),
+        ):
+            for tool, arguments, part in rows:
+                run = kafka_tools.run_alone if tool in ALONE else kafka_tools.run
+                at = ("--bootstrap-server", scene.cluster.bootstrap)
+                # Sub-commands come first, but not in one that has options of its own before them.
+                words = arguments.format(t=topic).split()
+                done = (
+                    run(tool, *words[:1], *at, *words[1:])
+                    if tool == CLUSTER
+                    else run(tool, *at, *words)
+                )
+                if not is_right(done.code) or part.format(t=topic) not in done.out + done.err:
+                    wrong.append((tool, arguments, part, done))
+    assert not wrong

@@ -1,0 +1,109 @@
+"""Every method of Apache Kafka's Java Admin on this cluster, where Maven can fetch it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cluster.scenes import Stage
+from tests.kafka.tools import KafkaTools
+
+pytestmark = [pytest.mark.cluster, pytest.mark.kafka]
+
+DONE, TRUE = "done", "true"
+NO_AUTHORIZER = "SecurityDisabledException: No Authorizer is configured on the broker"
+NO_TRANSACTIONS = (
+    "UnsupportedVersionException: FindCoordinator request for key "
+    "`CoordinatorKey(idValue='x', type=TRANSACTION)` failed due to an unexpected error"
+)
+
+
+def unserved(api: str) -> str:
+    return f"UnsupportedVersionException: The node does not support {api}"
+
+
+WORKS = {
+    **dict.fromkeys(
+        (
+            *("create", "createPartitions", "alterReplicaLogDirs", "deleteTopics", "close"),
+            *("alterPartitionReassignments", "incrementalAlterConfigs", "updateFeatures"),
+            *("alterClientQuotas", "alterConsumerGroupOffsets", "deleteConsumerGroupOffsets"),
+            *("deleteConsumerGroups", "alterStreamsGroupOffsets", "deleteStreamsGroupOffsets"),
+            *("registerMetricForSubscription", "unregisterMetricFromSubscription"),
+        ),
+        DONE,
+    ),
+    **dict.fromkeys(
+        (
+            *("listTopics", "describeTopics", "describeReplicaLogDirs", "describeClientQuotas"),
+            *("listPartitionReassignments", "listConfigResources", "metrics"),
+        ),
+        TRUE,
+    ),
+    "createTopics": "3",
+    "describeCluster": "3",
+    "describeClassicGroups": "Empty",
+    "describeConfigs": "1000000",
+    "describeConsumerGroups": "Empty",
+    "describeFeatures": "[group.version, metadata.version]",
+    "describeLogDirs": "3",
+    "describeMetadataQuorum": "1",
+    "describeProducers": "0",
+    "deleteRecords": "0",
+    "listClientMetricsResources": "0",
+    "listConsumerGroupOffsets": "0",
+    "listConsumerGroups": "1",
+    "listGroups": "1",
+    "listOffsets": "0",
+    # What its client does with requests that every kind of group shares.
+    "listStreamsGroupOffsets": "1",
+}
+"""Method -> what it returns, as `AdminCalls.java` asks for it."""
+
+REFUSED_AS_BY_KAFKA = {
+    "clientInstanceId": (
+        "IllegalStateException: Telemetry is not enabled. "
+        "Set config `enable.metrics.push` to `true`."
+    ),
+    "electLeaders": ("ElectionNotNeededException: Leader election not needed for topic partition."),
+    "removeMembersFromConsumerGroup": (
+        "UnknownMemberIdException: The coordinator is not aware of this member."
+    ),
+    "unregisterBroker": (
+        "BrokerIdNotRegisteredException: Broker ID 7777 is not currently registered"
+    ),
+    **dict.fromkeys(("createAcls", "describeAcls", "deleteAcls"), NO_AUTHORIZER),
+}
+
+UNSERVED = {
+    "abortTransaction": unserved("WRITE_TXN_MARKERS"),
+    "addRaftVoter": unserved("ADD_RAFT_VOTER"),
+    "alterShareGroupOffsets": unserved("ALTER_SHARE_GROUP_OFFSETS"),
+    "alterUserScramCredentials": unserved("ALTER_USER_SCRAM_CREDENTIALS"),
+    "createDelegationToken": unserved("CREATE_DELEGATION_TOKEN"),
+    "deleteShareGroupOffsets": unserved("DELETE_SHARE_GROUP_OFFSETS"),
+    "deleteShareGroups": "GroupIdNotFoundException: The group id does not exist.",
+    "deleteStreamsGroups": "GroupIdNotFoundException: The group id does not exist.",
+    "describeDelegationToken": unserved("DESCRIBE_DELEGATION_TOKEN"),
+    "describeShareGroups": unserved("SHARE_GROUP_DESCRIBE"),
+    "describeStreamsGroups": unserved("STREAMS_GROUP_DESCRIBE"),
+    "describeTransactions": NO_TRANSACTIONS,
+    "describeUserScramCredentials": unserved("DESCRIBE_USER_SCRAM_CREDENTIALS"),
+    "expireDelegationToken": unserved("EXPIRE_DELEGATION_TOKEN"),
+    "fenceProducers": NO_TRANSACTIONS,
+    "forceTerminateTransaction": NO_TRANSACTIONS,
+    "listShareGroupOffsets": unserved("DESCRIBE_SHARE_GROUP_OFFSETS"),
+    "listTransactions": unserved("LIST_TRANSACTIONS"),
+    "removeRaftVoter": unserved("REMOVE_RAFT_VOTER"),
+    "renewDelegationToken": unserved("RENEW_DELEGATION_TOKEN"),
+}
+"""Of `docs/differences-from-kafka.md`, "What is not served, and what a client sees"."""
+
+
+def test_every_method_of_the_java_admin_works_or_says_why_not(
+    stage: Stage, kafka_tools: KafkaTools
+) -> None:
+    with stage.scene() as scene:
+        done = kafka_tools.run_alone("AdminCalls", scene.cluster.bootstrap, "admin-calls")
+    assert done.code == 0, done.err
+    found = dict(line.split("\t", 1) for line in done.lines)
+    assert found == WORKS | REFUSED_AS_BY_KAFKA | UNSERVED
