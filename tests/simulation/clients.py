@@ -427,6 +427,11 @@ class Admin(Client):
             return _code(await self.one(int(name), 44, 1, request), "responses")
         return _code(await self.anybody(44, 1, request), "responses")
 
+    async def upgrade(self, level: int) -> int | None:
+        update = {"feature": "metadata.version", "max_version_level": level, "upgrade_type": 1}
+        request = message(57, 1, timeout=WAIT, feature_updates=[update], validate_only=False)
+        return _code(await self.anybody(57, 1, request))
+
     async def revive(self, broker: int, path: str) -> int | None:
         return _code(await self.one(broker, 10_000, 0, message(10_000, 0, path=path)))
 

@@ -27,7 +27,7 @@ from tests.simulation.shrink import Shrinker
 HASH_SEED = "0"
 MESSAGES = ((0, 9), (1, 12), (1, 18), (3, 12), (19, 7), (20, 6), (22, 4), (23, 4), (2, 5), (34, 2))
 MESSAGES += ((10, 3), (11, 5), (14, 3), (12, 4), (13, 4), (8, 9), (9, 8), (68, 1))
-MESSAGES += ((37, 3), (43, 2), (44, 1), (45, 0), (10_000, 0))
+MESSAGES += ((37, 3), (43, 2), (44, 1), (45, 0), (57, 1), (10_000, 0))
 """APIs and versions that clients and brokers use."""
 
 

@@ -212,10 +212,10 @@ class _History:
             disk.medium.capacity = 1 << 40
         for node in world.nodes.values():
             world.power_on(node)
-            node.is_wanted = True
+            node.is_wanted, node.ahead_ms = True, 0
             if node.process is not None:
                 world.loop.thaw(node.process)
-        for node, path in settled.nodes_without_format(world):
+        for node, path in settled.badly_formatted(world):
             world.kill(node)
             world.format(node, [path])
 

@@ -262,10 +262,12 @@ def snapshot_of(world: World) -> dict[str, Any]:
     }
 
 
-def nodes_without_format(world: World) -> list[tuple[Node, Path]]:
-    return [
-        (node, path)
-        for node in world.brokers
-        for path in node.log_dirs
-        if directory_id(world, path) is None
-    ]
+def badly_formatted(world: World) -> list[tuple[Node, Path]]:
+    """Return the directories that have no id, or that of another one of their broker."""
+    found = []
+    for node in world.brokers:
+        ids = [directory_id(world, path) for path in node.log_dirs]
+        for number, path in enumerate(node.log_dirs):
+            if ids[number] is None or ids[number] in ids[:number]:
+                found.append((node, path))
+    return found
