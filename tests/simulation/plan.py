@@ -215,12 +215,15 @@ def _calm(options: Options, random: Random) -> Plan:
 def _options(seed: int, random: Random, *, is_strict: bool) -> Options:
     brokers = random.choice((1, 2, 3, 3, 3, 4, 5))
     topics = tuple(_topic(f"t{n}", brokers, random) for n in range(random.choice((1, 1, 2, 3))))
+    directories = random.choice((1, 2, 2, 3, 4))
+    # Before level 17 the controller knows of no directories.
+    levels = (30, 30, 30, 29, 17, 14) if directories == 1 else (30, 30, 30, 29, 17, 17)
     return Options(
         seed=seed,
         is_strict=is_strict,
         is_fifo=random.random() < 0.05,
         brokers=brokers,
-        directories=random.choice((1, 2, 2, 3, 4)),
+        directories=directories,
         chaos_ms=random.choice((4_000, 6_000, 6_000, 10_000)),
         topics=topics,
         producers=_producers(topics, random),
@@ -229,7 +232,7 @@ def _options(seed: int, random: Random, *, is_strict: bool) -> Options:
         is_ordered=random.random() < 0.6,
         loss=random.choice(("none", "all", "first", "torn", "any")),
         capacity=random.choice((1 << 40, 1 << 40, 1 << 40, 300_000)),
-        level=random.choice((30, 30, 30, 29, 17, 14)),
+        level=random.choice(levels),
         metadata_segment_ms=random.choice((1 << 40, 1_000, 4_000)),
         metadata_retention_bytes=random.choice((1 << 40, 20_000)),
         session_timeout_ms=random.choice((3_000, 4_000, 9_000)),
