@@ -342,10 +342,15 @@ async def unreported(hit: Hit, path: Path) -> None:
     await asyncio.sleep(0.05)
     _break(hit, path)
     await asyncio.sleep(options.failure_timeout_ms / 1000 + STOP_S)
-    if leads and node.is_up:
-        world.report("L8", node.name, f"it goes on, {path} that it leads in is not reported")
+    check_stopped(world, node, path if leads else None)
     world.network.release_all()
     await _repair(hit, path)
+
+
+def check_stopped(world: World, node: Node, led_in: Path | None) -> None:
+    """L8: a broker that cannot report a directory that it leads in stops."""
+    if led_in is not None and node.is_up:
+        world.report("L8", node.name, f"it goes on, {led_in} that it leads in is not reported")
 
 
 @fault("calm", 0, the_controller)

@@ -262,6 +262,18 @@ def snapshot_of(world: World) -> dict[str, Any]:
     }
 
 
+def check_same(world: World, before: dict[str, Any], after: dict[str, Any]) -> None:
+    """L6: a restart changes nothing."""
+    for key, value in before.items():
+        one, other = value, after[key]
+        if one == other:
+            continue
+        if isinstance(one, dict):
+            part = min(each for each in one.keys() | other if one.get(each) != other.get(each))
+            one, other = one.get(part), f"{str(other.get(part))[:200]} of {part}"
+        world.report("L6", key, f"a restart changed {str(one)[:200]} to {str(other)[:200]}")
+
+
 def badly_formatted(world: World) -> list[tuple[Node, Path]]:
     """Return the directories that have no id, or that of another one of their broker."""
     found = []
