@@ -6,6 +6,7 @@ the same, and a restart must change nothing.
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
@@ -56,13 +57,17 @@ def batches_of(folder: Folder) -> list[Batch]:
     for name in sorted(each for each in folder.names if each.endswith(names.LOG_SUFFIX)):
         file = folder.names[name]
         assert isinstance(file, File)
-        data = bytes(file.data)
-        for position, header in iterate_headers(data):
-            values = tuple(
-                record.value or b"" for record in iterate_records(data, position, header)
-            )
-            found.append(Batch(header, header.crc, values))
+        found += _batches_in(bytes(file.data))
     return found
+
+
+@functools.cache
+def _batches_in(data: bytes) -> list[Batch]:
+    return [
+        Batch(header, header.crc, tuple(r.value or b"" for r in records))
+        for position, header in iterate_headers(data)
+        for records in (iterate_records(data, position, header),)
+    ]
 
 
 def unsettled(world: World) -> list[tuple[str, str, str]]:
