@@ -624,9 +624,7 @@ def _survivors(random: Random, loss: str, changes: list[Change]) -> list[Change]
     position, data = changes[kept] if kept < len(changes) else (0, None)
     if data is None:
         return changes[:kept]
-    if len(data) > SECTOR:
-        torn = data[: SECTOR * random.randrange(len(data) // SECTOR)]
-    else:
-        # The size was on the disk before the bytes.
-        torn = bytes(len(data))
-    return [*changes[:kept], (position, torn)]
+    torn = data[: SECTOR * random.randrange(-(-len(data) // SECTOR) or 1)]
+    # Often the size was on the disk before the bytes.
+    rest = bytes(len(data) - len(torn)) if random.random() < 0.7 else b""
+    return [*changes[:kept], (position, torn + rest)]
