@@ -55,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--plan", type=Path, help="one history from a plan file")
     parser.add_argument("--wild", action="store_true", help="also what may lose records")
     parser.add_argument("--trace", action="store_true", help="print every step")
-    parser.add_argument("--traces", action="store_true", help="print seeds and traces only")
+    parser.add_argument("--traces", action="store_true", help="print what each seed came to")
     parser.add_argument("--first", nargs="*", default=(), help="end at the first of these checkers")
     parser.add_argument("--until", type=int, default=0, help="end at this step")
     parser.add_argument("--shrink", type=Path, help="write the smallest plan that fails alike")
@@ -117,7 +117,7 @@ def _many(
         seen += outcome.seen
         reached.update(name for name, times in outcome.seen.items() if times)
         if traces:
-            print(seed, outcome.trace, outcome.steps)
+            print("trace", seed, outcome.trace, outcome.steps)
         if outcome.violation is not None:
             failed.append(seed)
             if outcome.violation[0] in wanted:

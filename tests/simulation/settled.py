@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from jbodlab import kafka_uuid
+from jbodlab.errors import DecodeError
 from jbodlab.ids import GROUP_METADATA_TOPIC, TopicPartition
 from jbodlab.image.partition_registration import PartitionRegistration
 from jbodlab.log import names
@@ -63,11 +64,14 @@ def batches_of(folder: Folder) -> list[Batch]:
 
 @functools.cache
 def _batches_in(data: bytes) -> list[Batch]:
-    return [
-        Batch(header, header.crc, tuple(r.value or b"" for r in records))
-        for position, header in iterate_headers(data)
-        for records in (iterate_records(data, position, header),)
-    ]
+    found = []
+    for position, header in iterate_headers(data):
+        try:
+            values = tuple(r.value or b"" for r in iterate_records(data, position, header))
+        except DecodeError:
+            values = (b"damaged",)
+        found.append(Batch(header, header.crc, values))
+    return found
 
 
 def unsettled(world: World) -> list[tuple[str, str, str]]:

@@ -89,6 +89,8 @@ class _Metadata:
     def __init__(self, world: World) -> None:
         self._world = world
         self._images: dict[int, MetadataImage] = {}
+        self._known: set[int] = set()
+        """Epochs of registrations that were unfenced before."""
         self._last: MetadataImage = EMPTY
 
         @around(MetadataStream, "__init__")
@@ -209,9 +211,10 @@ class _Metadata:
             world.report("S18", node.name, "it is fenced, and nothing has kept it from being heard")
 
     def _unfenced(self, broker: BrokerRegistration, image: MetadataImage) -> None:
-        """S17: who has several directories says first in which its replicas are."""
-        if len(broker.directories) < 2:
+        """S17: who starts with several directories says first in which its replicas are."""
+        if len(broker.directories) < 2 or broker.epoch in self._known:
             return
+        self._known.add(broker.epoch)
         me = broker.broker_id
         for partition, state in partitions_of(image):
             if me in state.replicas and state.directory(me) == UNASSIGNED:
@@ -372,6 +375,8 @@ def _goes_offline(world: World, path: Path, cause: str) -> None:
     """S11: a directory goes offline only for a reason."""
     world.seen["directory offline"] += 1
     world.note(f"{path} goes offline: {cause}")
+    # Who loses the last one stops, and asks to be fenced.
+    world.hit(world.node_with(path), 2.0)
     if not world.disks[path].cause:
         world.report("S11", f"{path}", f"it goes offline, nothing was done to it: {cause}")
 

@@ -113,6 +113,7 @@ class History(World):
         self.image_has(cluster=Values(brokers=dict.fromkeys((1, 2), broker)), offset=3)
         checker = object.__new__(taps._Metadata)
         checker._world, checker._images, checker._last = self, {3: self.image}, self.image
+        checker._known = set()
         known = {"image": self.image, "broker": broker}
         getattr(checker, step)(*(known.get(str(each), each) for each in args))
 
