@@ -69,7 +69,7 @@ WEIGHTS: dict[str, tuple[str, int]] = {}
 
 
 def fault(
-    family: str, weight: int, subject: Callable[[Hit], Any] | None = None
+    family: str, weight: int, subject: Callable[[Hit], Any] | None = None, name: str = ""
 ) -> Callable[[Callable[..., Coroutine[Any, Any, None]]], Fault]:
     """Make a function a fault that plans can name.
 
@@ -77,6 +77,7 @@ def fault(
         family: Plans have all faults of a family, or none.
         weight: Among the others; 0 for what is never drawn.
         subject: Draws whom it hits, the function's second argument; nothing happens if it is None.
+        name: In plans; the function's own by default.
     """
 
     def enter(function: Callable[..., Coroutine[Any, Any, None]]) -> Fault:
@@ -87,8 +88,8 @@ def fault(
             elif (whom := subject(hit)) is not None:
                 await function(hit, whom)
 
-        FAULTS[function.__name__] = happen
-        WEIGHTS[function.__name__] = (family, weight)
+        FAULTS[name or function.__name__] = happen
+        WEIGHTS[name or function.__name__] = (family, weight)
         return happen
 
     return enter
@@ -149,19 +150,13 @@ def two_nodes(hit: Hit) -> tuple[str, str]:
 
 
 async def _kill(hit: Hit, node: Node) -> None:
+    """A process ends at once, and comes back."""
     hit.world.kill(node)
     await _restart(hit, node)
 
 
-@fault("node", 4, a_broker)
-async def kill(hit: Hit, node: Node) -> None:
-    """A process ends at once, and comes back."""
-    await _kill(hit, node)
-
-
-@fault("node", 2, the_controller)
-async def kill_controller(hit: Hit, node: Node) -> None:
-    await _kill(hit, node)
+fault("node", 4, a_broker, "kill")(_kill)
+fault("node", 2, the_controller, "kill_controller")(_kill)
 
 
 @fault("node", 2, a_broker)
@@ -376,27 +371,17 @@ def _session_s(hit: Hit) -> float:
 @fault("net", 3, two_nodes)
 async def hold(hit: Hit, ends: tuple[str, str]) -> None:
     """Nothing gets from one node to another, one way or both."""
-    pairs = [ends, ends[::-1]] if hit.random.random() < 0.6 else [ends]
-    for pair in pairs:
-        hit.note(f"{pair[0]} -> {pair[1]} is held")
-        hit.world.network.hold(*pair)
-    await asyncio.sleep(hit.length_s)
-    for pair in pairs:
-        hit.world.network.link(*pair).release()
+    both = hit.random.random() < 0.6
+    await _held(hit, [ends, ends[::-1]] if both else [ends], hit.length_s)
 
 
 @fault("net", 2, a_broker)
 async def cut_off(hit: Hit, node: Node) -> None:
     """A broker is away from the controller for longer than its session, and serves meanwhile."""
-    ends, network = (node.name, hit.world.controller.name), hit.world.network
+    ends = (node.name, hit.world.controller.name)
     length_s = hit.world.options.session_timeout_ms / 1000 + hit.length_s / 2
-    hit.note(f"{node.name} and the controller are apart for {length_s:.1f} s")
     hit.world.hit(node, length_s)
-    for pair in (ends, ends[::-1]):
-        network.hold(*pair)
-    await asyncio.sleep(length_s)
-    for pair in (ends, ends[::-1]):
-        network.link(*pair).release()
+    await _held(hit, [ends, ends[::-1]], length_s)
 
 
 @fault("net", 2, two_nodes)
@@ -675,6 +660,15 @@ async def _restart(hit: Hit, node: Node) -> None:
     node.is_wanted = True
     if not node.is_up:
         hit.world.boot(node)
+
+
+async def _held(hit: Hit, pairs: list[tuple[str, str]], seconds: float) -> None:
+    for source, target in pairs:
+        hit.note(f"{source} -> {target} is held for {seconds:.1f} s")
+        hit.world.network.hold(source, target)
+    await asyncio.sleep(seconds)
+    for pair in pairs:
+        hit.world.network.link(*pair).release()
 
 
 async def _restart_when_down(hit: Hit, node: Node) -> None:
