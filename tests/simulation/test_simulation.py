@@ -15,7 +15,7 @@ from tests.simulation.plan import draw, read_plan
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-SEEDS, SAME = os.environ.get("SIMULATED_SEEDS", "1..60"), "1..12"
+SEEDS, SAME = os.environ.get("SIMULATED_SEEDS", "1..60"), "1..8"
 
 pytestmark = pytest.mark.process
 
