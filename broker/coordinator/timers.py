@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Iterable
 from heapq import heapify, heappop, heappush
 
 from broker.groups.decision import Timer
+from jbodlab.loop_clock import loop_ms
 
 Key = tuple[Hashable, ...]
 
@@ -23,7 +24,7 @@ class ShardTimers:
 
     Args:
         loop: The event loop.
-        wall_ms: The clock of the timers.
+        wall_ms: The clock that the times of timers are given by.
         fire: Called on the loop; the timer is gone by then, and may be set again.
     """
 
@@ -36,6 +37,7 @@ class ShardTimers:
         self._loop = loop
         self._wall_ms = wall_ms
         self._fire = fire
+        # On the loop's clock: a wall clock that is set must neither end a session nor keep it.
         self._at_ms: dict[Key, int] = {}
         self._heap: list[tuple[int, int, Key]] = []
         """Time, a number that makes entries differ, key; no timer is without one in time."""
@@ -48,12 +50,13 @@ class ShardTimers:
 
     def set(self, timers: Iterable[Timer]) -> None:
         """Set timers, put them off, or take them away."""
-        for key, at_ms in timers:
+        wall_is_ahead_ms = self._wall_ms() - loop_ms(self._loop)
+        for key, wall_at_ms in timers:
             before = self._at_ms.get(key)
-            if at_ms is None:
+            if wall_at_ms is None:
                 self._at_ms.pop(key, None)
                 continue
-            self._at_ms[key] = at_ms
+            self._at_ms[key] = at_ms = wall_at_ms - wall_is_ahead_ms
             if before is None or at_ms < before:
                 self._push(at_ms, key)
         if len(self._heap) > 2 * len(self._at_ms) + SPARE_ENTRIES:
@@ -84,12 +87,12 @@ class ShardTimers:
                 return
             self._handle.cancel()
         self._handle_ms = first_ms
-        delay_s = max(first_ms - self._wall_ms(), 0) / 1000
+        delay_s = max(first_ms - loop_ms(self._loop), 0) / 1000
         self._handle = self._loop.call_later(delay_s, self._due)
 
     def _due(self) -> None:
         self._handle = None
-        now_ms = self._wall_ms()
+        now_ms = loop_ms(self._loop)
         due: list[Key] = []
         while self._heap and self._heap[0][0] <= now_ms:
             _, _, key = heappop(self._heap)

@@ -20,7 +20,7 @@ from jbodlab.ids import TopicPartition
 from jbodlab.protocol.api_table import request_class
 from jbodlab.protocol.record_batch import build_batch, iterate_headers, iterate_records
 from tests.simulation.plan import ProducerPlan
-from tests.simulation.world import World
+from tests.simulation.world import World, text
 
 T = TypeVar("T")
 
@@ -37,9 +37,11 @@ RECOVERY_S = 2.5
 """For an election, and for clients to hear of it."""
 
 
-def recovery_s(world: World) -> float:
-    """Return the longest time in which a single failure is overcome."""
-    return RECOVERY_S + world.explained_s if world.options.is_calm else 1e9
+def check_recovery(world: World, partition: TopicPartition, waited_s: float) -> None:
+    """L7: a single failure is overcome within the time that the timeouts give."""
+    if world.options.is_calm and waited_s > RECOVERY_S + world.explained_s:
+        sentence = f"it took {waited_s:.1f} s until a record was acknowledged"
+        world.report("L7", text(partition), sentence)
 
 
 class Client:
@@ -206,13 +208,7 @@ class Producer(Client):
                 if is_idempotent:
                     self._sequences[partition] = sequence + len(values)
                 self._acknowledged(partition, values, offset if code == NONE else -1)
-                waited_s = self.world.now_s() - begun_s
-                if waited_s > recovery_s(self.world):
-                    self.world.report(
-                        "L7",
-                        f"{partition.topic}-{partition.partition}",
-                        f"it took {waited_s:.1f} s until a record was acknowledged",
-                    )
+                check_recovery(self.world, partition, self.world.now_s() - begun_s)
                 return
             if code is not None and code not in RETRIABLE:
                 self.world.seen[f"produce error {code}"] += 1
@@ -317,14 +313,14 @@ class Consumer(Client):
         if answer.high_watermark >= 0 and not self._accounts.is_void(self.world, partition):
             self.world.report(
                 "S15",
-                f"{partition.topic}-{partition.partition}",
+                text(partition),
                 f"{self.name} has read up to {self._offsets.get(partition, 0)}, now the log is "
                 f"from {answer.log_start_offset} to {answer.high_watermark}",
             )
         self._offsets[partition] = 0
 
     def _take(self, partition: TopicPartition, offset: int, value: bytes, watermark: int) -> None:
-        name = f"{partition.topic}-{partition.partition}"
+        name = text(partition)
         if not is_whole(value):
             self.world.report("S15", name, f"the record at {offset} is damaged: {value!r:.60}")
         if offset >= watermark:
@@ -426,6 +422,11 @@ class Admin(Client):
         if kind == BROKER:
             return _code(await self.one(int(name), 44, 1, request), "responses")
         return _code(await self.anybody(44, 1, request), "responses")
+
+    async def upgrade(self, level: int) -> int | None:
+        update = {"feature": "metadata.version", "max_version_level": level, "upgrade_type": 1}
+        request = message(57, 1, timeout=WAIT, feature_updates=[update], validate_only=False)
+        return _code(await self.anybody(57, 1, request))
 
     async def revive(self, broker: int, path: str) -> int | None:
         return _code(await self.one(broker, 10_000, 0, message(10_000, 0, path=path)))

@@ -27,7 +27,7 @@ from tests.simulation.shrink import Shrinker
 HASH_SEED = "0"
 MESSAGES = ((0, 9), (1, 12), (1, 18), (3, 12), (19, 7), (20, 6), (22, 4), (23, 4), (2, 5), (34, 2))
 MESSAGES += ((10, 3), (11, 5), (14, 3), (12, 4), (13, 4), (8, 9), (9, 8), (68, 1))
-MESSAGES += ((37, 3), (43, 2), (44, 1), (45, 0), (10_000, 0))
+MESSAGES += ((37, 3), (43, 2), (44, 1), (45, 0), (57, 1), (10_000, 0))
 """APIs and versions that clients and brokers use."""
 
 
@@ -55,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--plan", type=Path, help="one history from a plan file")
     parser.add_argument("--wild", action="store_true", help="also what may lose records")
     parser.add_argument("--trace", action="store_true", help="print every step")
-    parser.add_argument("--traces", action="store_true", help="print seeds and traces only")
+    parser.add_argument("--traces", action="store_true", help="print what each seed came to")
     parser.add_argument("--first", nargs="*", default=(), help="end at the first of these checkers")
     parser.add_argument("--until", type=int, default=0, help="end at this step")
     parser.add_argument("--shrink", type=Path, help="write the smallest plan that fails alike")
@@ -117,7 +117,7 @@ def _many(
         seen += outcome.seen
         reached.update(name for name, times in outcome.seen.items() if times)
         if traces:
-            print(seed, outcome.trace, outcome.steps)
+            print("trace", seed, outcome.trace, outcome.steps)
         if outcome.violation is not None:
             failed.append(seed)
             if outcome.violation[0] in wanted:

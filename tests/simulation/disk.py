@@ -45,6 +45,8 @@ KINDS = ("create", "write", "sync", "read", "name", "remove", "truncate", "list"
 CHANGES = frozenset({"create", "write", "name", "remove", "truncate"})
 LONG_SHARE, WAITING_SHARE = 0.02, 0.2
 """Of writes that take up to so many seconds, and of those that take any time at all."""
+LATE_SHARE, LATE_S_MAX = 0.3, 3.0
+"""Of calls that hung and come back some seconds after the disk works again."""
 LATENCY_S = {"write": 0.00002, "sync": 0.002, "name": 0.0001, "read": 0.0}
 LOSSES = ("none", "all", "first", "torn", "any")
 
@@ -267,6 +269,8 @@ class SimDisk:
     def _hang(self, kind: str, *, is_after: bool) -> None:
         while kind in self.hangs and self.hangs_after is is_after:
             self._hanging.wait()
+            if self.random.random() < LATE_SHARE:
+                pause(self.loop, self.random.random() * LATE_S_MAX)
 
     def _seconds(self, kind: str) -> float:
         base = LATENCY_S.get(kind, 0.0)
@@ -620,9 +624,7 @@ def _survivors(random: Random, loss: str, changes: list[Change]) -> list[Change]
     position, data = changes[kept] if kept < len(changes) else (0, None)
     if data is None:
         return changes[:kept]
-    if len(data) > SECTOR:
-        torn = data[: SECTOR * random.randrange(len(data) // SECTOR)]
-    else:
-        # The size was on the disk before the bytes.
-        torn = bytes(len(data))
-    return [*changes[:kept], (position, torn)]
+    torn = data[: SECTOR * random.randrange(-(-len(data) // SECTOR) or 1)]
+    # Often the size was on the disk before the bytes.
+    rest = bytes(len(data) - len(torn)) if random.random() < 0.7 else b""
+    return [*changes[:kept], (position, torn + rest)]

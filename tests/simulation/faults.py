@@ -16,6 +16,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from jbodlab.ids import GROUP_METADATA_TOPIC, TopicPartition
+from jbodlab.records.metadata_version import LATEST
 from tests.simulation.clients import Accounts, Admin
 from tests.simulation.disk import CHANGES, KINDS, SimDisk
 from tests.simulation.plan import Event
@@ -68,7 +69,7 @@ WEIGHTS: dict[str, tuple[str, int]] = {}
 
 
 def fault(
-    family: str, weight: int, subject: Callable[[Hit], Any] | None = None
+    family: str, weight: int, subject: Callable[[Hit], Any] | None = None, name: str = ""
 ) -> Callable[[Callable[..., Coroutine[Any, Any, None]]], Fault]:
     """Make a function a fault that plans can name.
 
@@ -76,6 +77,7 @@ def fault(
         family: Plans have all faults of a family, or none.
         weight: Among the others; 0 for what is never drawn.
         subject: Draws whom it hits, the function's second argument; nothing happens if it is None.
+        name: In plans; the function's own by default.
     """
 
     def enter(function: Callable[..., Coroutine[Any, Any, None]]) -> Fault:
@@ -86,8 +88,8 @@ def fault(
             elif (whom := subject(hit)) is not None:
                 await function(hit, whom)
 
-        FAULTS[function.__name__] = happen
-        WEIGHTS[function.__name__] = (family, weight)
+        FAULTS[name or function.__name__] = happen
+        WEIGHTS[name or function.__name__] = (family, weight)
         return happen
 
     return enter
@@ -148,19 +150,13 @@ def two_nodes(hit: Hit) -> tuple[str, str]:
 
 
 async def _kill(hit: Hit, node: Node) -> None:
+    """A process ends at once, and comes back."""
     hit.world.kill(node)
     await _restart(hit, node)
 
 
-@fault("node", 4, a_broker)
-async def kill(hit: Hit, node: Node) -> None:
-    """A process ends at once, and comes back."""
-    await _kill(hit, node)
-
-
-@fault("node", 2, the_controller)
-async def kill_controller(hit: Hit, node: Node) -> None:
-    await _kill(hit, node)
+fault("node", 4, a_broker, "kill")(_kill)
+fault("node", 2, the_controller, "kill_controller")(_kill)
 
 
 @fault("node", 2, a_broker)
@@ -168,11 +164,16 @@ async def restart(hit: Hit, node: Node) -> None:
     """A broker is stopped in an orderly way, and comes back."""
     node.is_wanted = False
     hit.world.ask_to_stop(node)
-    for _ in range(150):
-        if not node.is_up:
-            break
-        await asyncio.sleep(0.1)
-    await _restart(hit, node)
+    await _restart_when_down(hit, node)
+
+
+@fault("clock", 2, lambda hit: hit.random.choice(list(hit.world.nodes.values())))
+async def wrong_clock(hit: Hit, node: Node) -> None:
+    """The wall clock of a node is set wrong for a while."""
+    node.ahead_ms = hit.random.choice((-3_000_000, -4_000, 4_000, 3_000_000))
+    hit.note(f"the clock of {node.name} is {node.ahead_ms} ms ahead")
+    await asyncio.sleep(hit.length_s)
+    node.ahead_ms = 0
 
 
 @fault("node", 2, lambda hit: hit.random.choice(list(hit.world.nodes.values())))
@@ -269,16 +270,7 @@ async def emptied(hit: Hit, node: Node) -> None:
     path = hit.random.choice(node.log_dirs)
     if not may_lose(hit, node, path):
         return
-    hit.world.kill(node)
-    node.is_wanted = False
-    hit.note(f"{path} is replaced")
-    disk = hit.disk(path)
-    disk.heal()
-    disk.cause = "it is replaced"
-    disk.medium = hit.world.new_medium(disk.medium.capacity)
-    hit.world.seen["a disk was replaced"] += 1
-    if hit.random.random() < 0.7:
-        hit.world.format(node, [path])
+    hit.world.replace(node, path, is_formatted=hit.random.random() < 0.7)
     await _restart(hit, node)
 
 
@@ -293,6 +285,25 @@ async def swapped_disks(hit: Hit, node: Node) -> None:
     one.medium, other.medium = other.medium, one.medium
     one.cause = other.cause = "they are swapped"
     hit.note(f"{one.path} and {other.path} are swapped")
+    await _restart(hit, node)
+
+
+@fault("hands", 1, a_broker)
+async def twin(hit: Hit, node: Node) -> None:
+    """A disk becomes a copy of another one's identity, which is noticed at the next start."""
+    if len(node.log_dirs) < 2:
+        return
+    path, other = hit.random.sample(node.log_dirs, 2)
+    if not may_lose(hit, node, path):
+        return
+    hit.world.replace(node, path)
+    hit.world.copy_identity(other, path)
+    hit.note(f"{path} has the id of {other}")
+    await _restart(hit, node)
+    await asyncio.sleep(1 + hit.length_s)
+    if hit.world.is_serving(node):
+        hit.world.report("S9", node.name, f"it runs, {path} has the id of {other}")
+    hit.world.replace(node, path)
     await _restart(hit, node)
 
 
@@ -326,10 +337,15 @@ async def unreported(hit: Hit, path: Path) -> None:
     await asyncio.sleep(0.05)
     _break(hit, path)
     await asyncio.sleep(options.failure_timeout_ms / 1000 + STOP_S)
-    if leads and node.is_up:
-        world.report("L8", node.name, f"it goes on, {path} that it leads in is not reported")
+    check_stopped(world, node, path if leads else None)
     world.network.release_all()
     await _repair(hit, path)
+
+
+def check_stopped(world: World, node: Node, led_in: Path | None) -> None:
+    """L8: a broker that cannot report a directory that it leads in stops."""
+    if led_in is not None and node.is_up:
+        world.report("L8", node.name, f"it goes on, {led_in} that it leads in is not reported")
 
 
 @fault("calm", 0, the_controller)
@@ -355,13 +371,17 @@ def _session_s(hit: Hit) -> float:
 @fault("net", 3, two_nodes)
 async def hold(hit: Hit, ends: tuple[str, str]) -> None:
     """Nothing gets from one node to another, one way or both."""
-    pairs = [ends, ends[::-1]] if hit.random.random() < 0.6 else [ends]
-    for pair in pairs:
-        hit.note(f"{pair[0]} -> {pair[1]} is held")
-        hit.world.network.hold(*pair)
-    await asyncio.sleep(hit.length_s)
-    for pair in pairs:
-        hit.world.network.link(*pair).release()
+    both = hit.random.random() < 0.6
+    await _held(hit, [ends, ends[::-1]] if both else [ends], hit.length_s)
+
+
+@fault("net", 2, a_broker)
+async def cut_off(hit: Hit, node: Node) -> None:
+    """A broker is away from the controller for longer than its session, and serves meanwhile."""
+    ends = (node.name, hit.world.controller.name)
+    length_s = hit.world.options.session_timeout_ms / 1000 + hit.length_s / 2
+    hit.world.hit(node, length_s)
+    await _held(hit, [ends, ends[::-1]], length_s)
 
 
 @fault("net", 2, two_nodes)
@@ -464,7 +484,52 @@ async def configure(hit: Hit, setting: tuple[str, str]) -> None:
         await hit.admin.configure(2, name, *setting)
 
 
+@fault("admin", 2)
+async def upgrade(hit: Hit) -> None:
+    """The cluster goes to the newest features."""
+    hit.note(f"upgrade: {await hit.admin.upgrade(LATEST)}")
+    hit.world.seen["an upgrade"] += hit.world.options.level < hit.world.metadata_version
+
+
 # Troubles that meet
+
+
+@fault("combined", 3, a_disk)
+async def unheard(hit: Hit, path: Path) -> None:
+    """A directory fails shortly before or after the controller ends, which comes back."""
+    controller = hit.world.controller
+    steps = [lambda: _break(hit, path), lambda: hit.world.kill(controller)]
+    await _closely(hit, steps)
+    await _restart(hit, controller)
+    await _repair(hit, path)
+
+
+@fault("combined", 2, a_broker)
+async def sick_stop(hit: Hit, node: Node) -> None:
+    """A directory fails shortly before or after its broker is asked to stop."""
+    path = hit.random.choice(node.log_dirs)
+    node.is_wanted = False
+    await _closely(hit, [lambda: _break(hit, path), lambda: hit.world.ask_to_stop(node)])
+    await _restart_when_down(hit, node)
+    await _repair(hit, path)
+
+
+@fault("combined", 3, a_broker)
+async def changed_while_away(hit: Hit, node: Node) -> None:
+    """A topic is deleted or made, or replicas are moved, while a broker is away."""
+    hit.world.kill(node)
+    node.is_wanted = False
+    await hit.random.choice((recreate, recreate, reassign, new_topic))(hit)
+    await _restart(hit, node)
+
+
+@fault("combined", 2, a_disk)
+async def creation_at_a_dead_disk(hit: Hit, path: Path) -> None:
+    """A directory fails as replicas are made in it."""
+    hit.disk(path).break_(errno.EIO, ("create", "name"))
+    hit.note(f"nothing new can be made in {path}")
+    await new_topic(hit)
+    await _repair(hit, path)
 
 
 @fault("combined", 3, a_broker)
@@ -490,10 +555,10 @@ async def troubled_move(hit: Hit, found: tuple[TopicPartition, Any]) -> None:
     target = hit.random.choice(targets)
     code = await hit.admin.move(node.id, str(target), found[0])
     hit.note(f"troubled move of {found[0]} on {node.id} to {target}: {code}")
-    trouble = hit.random.choice(("target", "source", "kill", "again", "back", "power"))
-    if hit.random.random() < 0.6:
-        await hit.world.reached("moving", 2.0)
-    await asyncio.sleep(hit.random.random() ** 3)
+    trouble = hit.random.choice(("target", "source", "kill", "again", "back", "flip", "power"))
+    if moment := hit.random.choice(("", "moving", "swapped")):
+        await hit.world.reached(moment, 2.0)
+    await asyncio.sleep(hit.random.random() ** 3 * (0.05 if moment == "swapped" else 1.0))
     hit.world.seen[f"move and {trouble}"] += 1
     if trouble in ("target", "source"):
         others = [path for path in node.log_dirs if path not in targets] or [target]
@@ -502,6 +567,12 @@ async def troubled_move(hit: Hit, found: tuple[TopicPartition, Any]) -> None:
         await _repair(hit, path)
     elif trouble in ("again", "back"):
         await hit.admin.move(node.id, str(hit.random.choice(node.log_dirs)), found[0])
+    elif trouble == "flip":
+        link = hit.world.network.link(hit.world.controller.name, node.name)
+        link.slowness_s = hit.random.random() * 0.5
+        for path in (*(each for each in node.log_dirs if each not in targets), target):
+            await hit.admin.move(node.id, str(path), found[0])
+        link.slowness_s = 0.0
     elif node.is_up and node.is_wanted:
         if trouble == "kill":
             await _kill(hit, node)
@@ -589,6 +660,31 @@ async def _restart(hit: Hit, node: Node) -> None:
     node.is_wanted = True
     if not node.is_up:
         hit.world.boot(node)
+
+
+async def _held(hit: Hit, pairs: list[tuple[str, str]], seconds: float) -> None:
+    for source, target in pairs:
+        hit.note(f"{source} -> {target} is held for {seconds:.1f} s")
+        hit.world.network.hold(source, target)
+    await asyncio.sleep(seconds)
+    for pair in pairs:
+        hit.world.network.link(*pair).release()
+
+
+async def _restart_when_down(hit: Hit, node: Node) -> None:
+    for _ in range(150):
+        if not node.is_up:
+            break
+        await asyncio.sleep(0.1)
+    await _restart(hit, node)
+
+
+async def _closely(hit: Hit, steps: list[Callable[[], object]]) -> None:
+    """Do two things in any order, shortly after each other."""
+    hit.random.shuffle(steps)
+    steps[0]()
+    await asyncio.sleep(hit.random.random() ** 3 * 0.3)
+    steps[1]()
 
 
 async def _repair(hit: Hit, path: Path) -> None:

@@ -212,10 +212,10 @@ class _History:
             disk.medium.capacity = 1 << 40
         for node in world.nodes.values():
             world.power_on(node)
-            node.is_wanted = True
+            node.is_wanted, node.ahead_ms = True, 0
             if node.process is not None:
                 world.loop.thaw(node.process)
-        for node, path in settled.nodes_without_format(world):
+        for node, path in settled.badly_formatted(world):
             world.kill(node)
             world.format(node, [path])
 
@@ -289,7 +289,7 @@ class _History:
         self._stop_at_violation()
 
     async def _restart_all(self, stop: Any) -> None:
-        """L6: a restart changes nothing."""
+        """Stop everything, start it again, and compare."""
         world = self._world
         before = settled.snapshot_of(world)
         world.is_settled = False
@@ -298,10 +298,7 @@ class _History:
             world.boot(node)
         await self._as_client("client-recover", self._recover())
         await self._as_client("client-groups", self._fetch_all())
-        after = settled.snapshot_of(world)
-        for key, value in before.items():
-            if after[key] != value:
-                world.report("L6", key, f"a restart changed {_first_difference(value, after[key])}")
+        settled.check_same(world, before, settled.snapshot_of(world))
         self._look()
 
     async def _stop_all(self) -> None:
@@ -324,11 +321,3 @@ class _History:
         for node in self._world.nodes.values():
             self._world.kill(node)
         await asyncio.sleep(0.5)
-
-
-def _first_difference(one: Any, other: Any) -> str:
-    if isinstance(one, dict) and isinstance(other, dict):
-        for key in sorted(set(one) | set(other), key=str):
-            if one.get(key) != other.get(key):
-                return f"{key}: {str(one.get(key))[:200]} -> {str(other.get(key))[:200]}"
-    return f"{str(one)[:200]} -> {str(other)[:200]}"

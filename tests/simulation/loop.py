@@ -73,7 +73,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self._is_fifo = is_fifo
         self._now = 1000.0
         self._active: list[Process] = []
-        self._timers: list[tuple[float, int, events.TimerHandle]] = []
+        self._timers: list[tuple[float, int, Any]] = []
         self._timer_number = 0
         self._trace = blake2b(digest_size=16)
         self._instant = (0.0, 0)
@@ -149,6 +149,11 @@ class SimLoop(asyncio.BaseEventLoop):
     ) -> events.TimerHandle:
         return self.call_at(self._now + delay, callback, *args, context=context)
 
+    def happen_at(self, when: float, what: Callable[..., object], *args: Any) -> None:
+        """Let something happen outside of all processes, such as that bytes arrive."""
+        self._timer_number += 1
+        heapq.heappush(self._timers, (when, self._timer_number, (what, args)))
+
     async def create_server(
         self, factory: Any, host: Any = None, port: Any = None, **_: Any
     ) -> Any:
@@ -188,14 +193,16 @@ class SimLoop(asyncio.BaseEventLoop):
     def _run_once(self) -> None:
         timers = self._timers
         if not self._active:
-            while timers and timers[0][2]._cancelled:  # type: ignore[attr-defined]
+            while timers and type(timers[0][2]) is not tuple and timers[0][2]._cancelled:
                 heapq.heappop(timers)
             if not timers:
                 raise Stuck("nothing can ever run again")
             self._now = max(self._now, timers[0][0]) + self._random.random() * TIMER_LATE_S
         while timers and timers[0][0] <= self._now:
             timer = heapq.heappop(timers)[2]
-            if not timer._cancelled:  # type: ignore[attr-defined]
+            if type(timer) is tuple:
+                timer[0](*timer[1])
+            elif not timer._cancelled:
                 self._enqueue(timer)
         if self._active:
             self._step()

@@ -314,7 +314,7 @@ class ModernMember(Member):
 
 
 def attach(world: World) -> None:
-    """G3: when a replica is offline its coordinator is none, and nobody waits for it."""
+    """Look a while after a directory failed what has become of its coordinators."""
     shards: dict[CoordinatorShard, Process] = {}
 
     @around(CoordinatorShard, "__init__")
@@ -331,8 +331,14 @@ def attach(world: World) -> None:
     def look(process: Process) -> None:
         if process.is_frozen:
             world.later(ANSWERED_S, look, process)
-        for shard, its in shards.items() if process.is_alive and not process.is_frozen else ():
-            is_over = shard.state is ShardState.CLOSED and not shard.waiting_count
-            if its is process and not shard.partition.is_online and not is_over:
-                sentence = f"{shard.state.name}, {shard.waiting_count} wait, its replica is offline"
-                world.report("G3", f"{process} {text(shard.partition.topic_partition)}", sentence)
+        elif process.is_alive:
+            check_coordinators(world, process, [s for s, its in shards.items() if its is process])
+
+
+def check_coordinators(world: World, process: Process, shards: list[Any]) -> None:
+    """G3: none of a replica that is offline is at work, or has somebody wait."""
+    for shard in shards:
+        is_over = shard.state is ShardState.CLOSED and not shard.waiting_count
+        if not shard.partition.is_online and not is_over:
+            sentence = f"{shard.state.name}, {shard.waiting_count} wait, its replica is offline"
+            world.report("G3", f"{process} {text(shard.partition.topic_partition)}", sentence)

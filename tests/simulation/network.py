@@ -37,7 +37,7 @@ class Link:
 
     def __init__(self, loop: SimLoop, seed: str) -> None:
         self._loop = loop
-        self._held: deque[tuple[Callable[..., object], tuple[Any, ...], Context]] = deque()
+        self._held: deque[tuple[Context, Callable[..., object], Any]] = deque()
         self.random = Random(seed)
         self.is_held = False
         self.slowness_s = 0.0
@@ -46,18 +46,18 @@ class Link:
         low, high = LATENCY_S
         return low + self.random.random() ** 4 * (high - low) + self.slowness_s
 
-    def deliver(self, callback: Callable[..., object], *args: Any, context: Context) -> None:
+    def deliver(self, context: Context, callback: Callable[..., object], args: Any) -> None:
         """Call back at the other end, unless the link is held."""
         if self.is_held or self._held:
-            self._held.append((callback, args, context))
+            self._held.append((context, callback, args))
         else:
             self._loop.call_soon(callback, *args, context=context)
 
     def release(self) -> None:
         self.is_held = False
         held, self._held = self._held, deque()
-        for callback, args, context in held:
-            self._loop.call_soon(callback, *args, context=context)
+        for each in held:
+            self.deliver(*each)
 
 
 class Lane:
@@ -72,9 +72,7 @@ class Lane:
         at = max(self._next, self._loop.time() + self._link.latency_s())
         self._next = at + 1e-9
         # In no process: what is on its way arrives also from one that has ended.
-        self._loop.call_at(
-            at, lambda: self._link.deliver(callback, *args, context=context), context=Context()
-        )
+        self._loop.happen_at(at, self._link.deliver, context, callback, args)
 
 
 class Network:

@@ -72,6 +72,8 @@ class Options:
         loss: What a loss of power leaves; see `disk.LOSSES`.
         is_fifo: See `SimLoop`.
         level: `metadata.version` at the start.
+        metadata_segment_ms: Age at which a segment of the metadata log ends.
+        metadata_retention_bytes: Of log and snapshots; what is beyond goes.
         capacity: Bytes of each disk.
     """
 
@@ -90,6 +92,8 @@ class Options:
     loss: str = "none"
     capacity: int = 1 << 40
     level: int = 30
+    metadata_segment_ms: int = 1 << 40
+    metadata_retention_bytes: int = 1 << 40
     session_timeout_ms: int = 4_000
     heartbeat_ms: int = 500
     failure_timeout_ms: int = 10_000
@@ -211,12 +215,15 @@ def _calm(options: Options, random: Random) -> Plan:
 def _options(seed: int, random: Random, *, is_strict: bool) -> Options:
     brokers = random.choice((1, 2, 3, 3, 3, 4, 5))
     topics = tuple(_topic(f"t{n}", brokers, random) for n in range(random.choice((1, 1, 2, 3))))
+    directories = random.choice((1, 2, 2, 3, 4))
+    # Before level 17 the controller knows of no directories.
+    levels = (30, 30, 30, 29, 17, 14) if directories == 1 else (30, 30, 30, 29, 17, 17)
     return Options(
         seed=seed,
         is_strict=is_strict,
         is_fifo=random.random() < 0.05,
         brokers=brokers,
-        directories=random.choice((1, 2, 2, 3, 4)),
+        directories=directories,
         chaos_ms=random.choice((4_000, 6_000, 6_000, 10_000)),
         topics=topics,
         producers=_producers(topics, random),
@@ -225,7 +232,9 @@ def _options(seed: int, random: Random, *, is_strict: bool) -> Options:
         is_ordered=random.random() < 0.6,
         loss=random.choice(("none", "all", "first", "torn", "any")),
         capacity=random.choice((1 << 40, 1 << 40, 1 << 40, 300_000)),
-        level=random.choice((30, 30, 30, 29, 17)),
+        level=random.choice(levels),
+        metadata_segment_ms=random.choice((1 << 40, 1_000, 4_000)),
+        metadata_retention_bytes=random.choice((1 << 40, 20_000)),
         session_timeout_ms=random.choice((3_000, 4_000, 9_000)),
         heartbeat_ms=random.choice((300, 500, 1_000)),
         failure_timeout_ms=random.choice((5_000, 10_000)),
@@ -266,7 +275,7 @@ def _producers(topics: Sequence[TopicPlan], random: Random) -> tuple[ProducerPla
             acks=random.choice((-1, -1, -1, -1, 1, 0)) if number else -1,
             is_idempotent=random.random() < 0.6,
             records=random.choice((20, 40, 80)),
-            pause_ms=random.choice((20, 100, 300)),
+            pause_ms=random.choice((5, 20, 100, 300)),
             value_bytes=random.choice((40, 200, 1_000)),
         )
         for topic in topics

@@ -24,6 +24,9 @@ KEEP_ALIVE_S = 8.0
 STREAM_WINDOW = 8
 """Responses of a stream on their way before its server waits."""
 
+TURNS = 3
+"""Of its server's loop from the socket to whom a call is for."""
+
 
 class RpcNetwork:
     """Controllers that answer, and the faults of their calls.
@@ -163,6 +166,8 @@ class _Call:
     async def _answer(self, server: SimRpcServer, data: bytes) -> None:
         method = getattr(server.service, self.method)
         message = self._kind.FromString(data)
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
         self.rpc.on_call(node_of(self.client), self.method)
         try:
             result = method(message)

@@ -6,12 +6,14 @@ the same, and a restart must change nothing.
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from jbodlab import kafka_uuid
+from jbodlab.errors import DecodeError
 from jbodlab.ids import GROUP_METADATA_TOPIC, TopicPartition
 from jbodlab.image.partition_registration import PartitionRegistration
 from jbodlab.log import names
@@ -56,12 +58,19 @@ def batches_of(folder: Folder) -> list[Batch]:
     for name in sorted(each for each in folder.names if each.endswith(names.LOG_SUFFIX)):
         file = folder.names[name]
         assert isinstance(file, File)
-        data = bytes(file.data)
-        for position, header in iterate_headers(data):
-            values = tuple(
-                record.value or b"" for record in iterate_records(data, position, header)
-            )
-            found.append(Batch(header, header.crc, values))
+        found += _batches_in(bytes(file.data))
+    return found
+
+
+@functools.cache
+def _batches_in(data: bytes) -> list[Batch]:
+    found = []
+    for position, header in iterate_headers(data):
+        try:
+            values = tuple(r.value or b"" for r in iterate_records(data, position, header))
+        except DecodeError:
+            values = (b"damaged",)
+        found.append(Batch(header, header.crc, values))
     return found
 
 
@@ -262,10 +271,24 @@ def snapshot_of(world: World) -> dict[str, Any]:
     }
 
 
-def nodes_without_format(world: World) -> list[tuple[Node, Path]]:
-    return [
-        (node, path)
-        for node in world.brokers
-        for path in node.log_dirs
-        if directory_id(world, path) is None
-    ]
+def check_same(world: World, before: dict[str, Any], after: dict[str, Any]) -> None:
+    """L6: a restart changes nothing."""
+    for key, value in before.items():
+        one, other = value, after[key]
+        if one == other:
+            continue
+        if isinstance(one, dict):
+            part = min(each for each in one.keys() | other if one.get(each) != other.get(each))
+            one, other = one.get(part), f"{str(other.get(part))[:200]} of {part}"
+        world.report("L6", key, f"a restart changed {str(one)[:200]} to {str(other)[:200]}")
+
+
+def badly_formatted(world: World) -> list[tuple[Node, Path]]:
+    """Return the directories that have no id, or that of another one of their broker."""
+    found = []
+    for node in world.brokers:
+        ids = [directory_id(world, path) for path in node.log_dirs]
+        for number, path in enumerate(node.log_dirs):
+            if ids[number] is None or ids[number] in ids[:number]:
+                found.append((node, path))
+    return found

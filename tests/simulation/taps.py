@@ -89,6 +89,8 @@ class _Metadata:
     def __init__(self, world: World) -> None:
         self._world = world
         self._images: dict[int, MetadataImage] = {}
+        self._known: set[int] = set()
+        """Epochs of registrations that were unfenced before."""
         self._last: MetadataImage = EMPTY
 
         @around(MetadataStream, "__init__")
@@ -110,11 +112,15 @@ class _Metadata:
 
         @around(MetadataCache, "publish")
         def published(inner: Any, cache: Any, image: MetadataImage, *rest: Any) -> Any:
-            known = self._images.get(image.offset)
-            if known is not None and (others := difference(known, image)):
-                sentence = f"its image at {image.offset} is another: {others}"
-                world.report("S7", PROCESS.get().name, sentence)
+            self._published(image)
             return inner(cache, image, *rest)
+
+    def _published(self, image: MetadataImage) -> None:
+        """S7: an image at an offset is the same one everywhere."""
+        known = self._images.get(image.offset)
+        if known is not None and (others := difference(known, image)):
+            sentence = f"its image at {image.offset} is another: {others}"
+            self._world.report("S7", PROCESS.get().name, sentence)
 
     def _check_result(self, result: Any) -> None:
         """S14: one decision changes the ISR of a partition once."""
@@ -200,13 +206,15 @@ class _Metadata:
         node = world.nodes[broker.broker_id]
         heard_s = world.now_s() - world.hit_until_s.get(node.id, 0.0)
         quiet_s = world.options.session_timeout_ms / 1000 + 2
-        if world.is_serving(node) and heard_s > quiet_s and not node.stop_was_asked:
+        is_its = node.is_up and broker.epoch > node.former_epoch
+        if is_its and heard_s > quiet_s and not node.stop_was_asked:
             world.report("S18", node.name, "it is fenced, and nothing has kept it from being heard")
 
     def _unfenced(self, broker: BrokerRegistration, image: MetadataImage) -> None:
-        """S17: who has several directories says first in which its replicas are."""
-        if len(broker.directories) < 2:
+        """S17: who starts with several directories says first in which its replicas are."""
+        if len(broker.directories) < 2 or broker.epoch in self._known:
             return
+        self._known.add(broker.epoch)
         me = broker.broker_id
         for partition, state in partitions_of(image):
             if me in state.replicas and state.directory(me) == UNASSIGNED:
@@ -358,15 +366,19 @@ def _moments(world: World) -> None:
 
     @around(LogDir, "go_offline")
     def offline(inner: Any, log_dir: Any, cause: str) -> Any:
-        """S11: a directory goes offline only for a reason."""
-        path = log_dir.path
-        disk = world.disks.get(path)
         if log_dir.is_online:
-            world.seen["directory offline"] += 1
-            world.note(f"{path} goes offline: {cause}")
-            if disk is not None and not disk.cause:
-                world.report("S11", f"{path}", f"it goes offline, nothing was done to it: {cause}")
+            _goes_offline(world, log_dir.path, cause)
         return inner(log_dir, cause)
+
+
+def _goes_offline(world: World, path: Path, cause: str) -> None:
+    """S11: a directory goes offline only for a reason."""
+    world.seen["directory offline"] += 1
+    world.note(f"{path} goes offline: {cause}")
+    # Who loses the last one stops, and asks to be fenced.
+    world.hit(world.node_with(path), 2.0)
+    if not world.disks[path].cause:
+        world.report("S11", f"{path}", f"it goes offline, nothing was done to it: {cause}")
 
 
 def replica_states(world: World) -> Iterator[tuple[int, Any]]:

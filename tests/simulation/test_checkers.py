@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from types import SimpleNamespace as Values
 from typing import Any, cast
 
 import pytest
 
+from broker.coordinator.shard import ShardState
+from jbodlab import kafka_uuid
+from jbodlab.directory_id import UNASSIGNED
+from jbodlab.errors import DecodeError
 from jbodlab.ids import GROUP_METADATA_TOPIC, TopicId, TopicPartition
+from jbodlab.image.metadata_image import EMPTY
 from jbodlab.image.topics_image import TopicImage, TopicsImage
 from jbodlab.protocol.record_batch import build_batch
 from tests.builders import named_uuid, partition
-from tests.simulation import settled, taps
-from tests.simulation.clients import Accounts, value_of
+from tests.simulation import faults, history, settled, taps
+from tests.simulation.clients import Accounts, Client, check_recovery, value_of
 from tests.simulation.disk import File, Folder
-from tests.simulation.loop import SimLoop
-from tests.simulation.members import Groups, ModernMember
+from tests.simulation.loop import Process, SimLoop
+from tests.simulation.members import Groups, ModernMember, check_coordinators
 from tests.simulation.plan import GroupPlan, Options
-from tests.simulation.world import World
+from tests.simulation.world import NotesHandler, Violation, World, directory_id
 
 A, B, C = (value_of("p0", number, 30) for number in range(3))
 T0, T1, OFFSETS = (TopicPartition(name, 0) for name in ("t0", "t1", GROUP_METADATA_TOPIC))
@@ -30,20 +37,26 @@ class History(World):
     """A cluster of two brokers that never run; all topics have one partition on both."""
 
     def __init__(self) -> None:
-        super().__init__(SimLoop("1"), Options(seed=1, brokers=2))
+        super().__init__(SimLoop("1"), Options(seed=1, brokers=2, is_calm=True))
         self.build()
         self.accounts = Accounts()
         self.groups = Groups(self, self.accounts)
         self.topics("t0", GROUP_METADATA_TOPIC)
 
-    def topics(self, *names: str, **state: Any) -> None:
-        registered = partition((1, 2), "A B", **state).state
+    def image_has(self, **parts: Any) -> History:
+        fields = {name: getattr(self.image, name) for name in type(EMPTY).__dataclass_fields__}
+        self.metadata.image = cast("Any", Values(**fields | parts))
+        return self
+
+    def topics(self, *names: str, brokers: int = 2, **state: Any) -> History:
+        registered = partition(tuple(range(1, brokers + 1)), "A B"[: 2 * brokers - 1]).state
+        registered = replace(registered, **state)
         made = [
             TopicImage(name=name, topic_id=TopicId(named_uuid(name)), partitions={0: registered})
             for name in names
         ]
         topics = TopicsImage(by_id={t.topic_id: t for t in made}, by_name={t.name: t for t in made})
-        self.metadata.image = cast("Any", Values(**_fields(self.image) | {"topics": topics}))
+        return self.image_has(topics=topics)
 
     def log(self, node: int, *batches: bytes, name: str = "t0-0", directory: int = 0) -> History:
         folder, file = Folder(1), File(2)
@@ -63,8 +76,11 @@ class History(World):
     def logs(self) -> None:
         settled.check_logs(self, self.accounts)
 
-    def disks_(self) -> None:
-        self.violations += [Values(checker=each[0]) for each in settled._of_disks(self)]  # type: ignore[misc]
+    def look(self) -> None:
+        self.wrong(settled._of_disks(self))
+
+    def wrong(self, found: Iterable[tuple[str, str, str]]) -> None:
+        self.violations += [Violation(*each) for each in found]
 
     def changes(self, **after: Any) -> None:
         checker = object.__new__(taps._Metadata)
@@ -81,14 +97,52 @@ class History(World):
         replica = Values(**{"log": log, "leader": leader} | values | state)
         getattr(checker, step)(replica, *(log if each is ... else each for each in args))
 
+    def serves(self, node: int, state: Any = None, **log: Any) -> History:
+        """Let a broker run, with a replica of t0."""
+        log = {"failed": False, "end_offset": 9, "written_end": 9, "leader": None} | log
+        replica = Values(topic_id=T0_ID, topic_partition=T0, log=Values(**log), state=state)
+        registry = Values(partition=lambda _: replica, partitions=lambda: [replica])
+        self.nodes[node].server = Values(_replicas=Values(registry=registry))
+        self.nodes[node].process = Process(f"node-{node}.1")
+        return self
+
+    def commits(self, step: str, *args: Any) -> None:
+        """Let the controller come to a step of the checkers of what it commits."""
+        broker = Values(broker_id=1, epoch=7, fenced=False, directories=("A", "B"))
+        broker.directory_is_online = lambda _: False
+        self.image_has(cluster=Values(brokers=dict.fromkeys((1, 2), broker)), offset=3)
+        checker = object.__new__(taps._Metadata)
+        checker._world, checker._images, checker._last = self, {3: self.image}, self.image
+        checker._known = set()
+        known = {"image": self.image, "broker": broker}
+        getattr(checker, step)(*(known.get(str(each), each) for each in args))
+
+    def calls(self, error: Exception) -> None:
+        """Let a client's call end by an error."""
+
+        async def call(*_: Any) -> None:
+            raise error
+
+        client = Client(self, "c")
+        client._connections[1] = cast("Any", Values(is_open=True, call=call))
+        with pytest.raises(type(error)):
+            client.call(1, 3, 12, None).send(None)
+
+    def made(self, name: str) -> None:
+        """Let a replica of t0 be made in a directory, while the other one has it."""
+        path, other = self.nodes[1].log_dirs
+        self.topics("t0", directories=(directory_id(self, other),) * 2)
+        self.log(1, batch(A), directory=1)
+        metadata = File(3)
+        metadata.data += f"version: 0\ntopic_id: {kafka_uuid.to_text(T0_ID)}\n".encode()
+        copy = self.disks[other].medium.root.names["t0-0"]
+        cast("Folder", copy).names["partition.metadata"] = metadata
+        taps._folder_made(self, path / name)
+
     def member(self, name: str, until_s: float = 1e9) -> ModernMember:
         found = ModernMember(self.groups, GROUP, name)
         found.owned, found.held_until_s = [T0], until_s
         return found
-
-
-def _fields(image: Any) -> dict[str, Any]:
-    return {name: getattr(image, name) for name in type(image).__dataclass_fields__}
 
 
 def batch(value: bytes, offset: int = 0, epoch: int = 0, **producer: int) -> bytes:
@@ -98,6 +152,16 @@ def batch(value: bytes, offset: int = 0, epoch: int = 0, **producer: int) -> byt
 
 ONCE = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 4}
 TWICE = (batch(A, 0, **ONCE), batch(A, 1, **ONCE))
+
+SHARD = Values(
+    state=ShardState.ACTIVE,
+    waiting_count=1,
+    partition=Values(is_online=False, topic_partition=OFFSETS),
+)
+ANOTHER = Values(**dict.fromkeys(type(EMPTY).__dataclass_fields__) | {"offset": 3})
+ERROR = logging.makeLogRecord(
+    {"levelno": logging.ERROR, "msg": "oh", "exc_info": (KeyError, KeyError("k"), None)}
+)
 
 CASES: list[tuple[str, Callable[[History], Any]]] = [
     ("S0", lambda h: h.log(1, batch(A)).told(A, B, acknowledged={A: 0, B: 1}).logs()),
@@ -110,37 +174,66 @@ CASES: list[tuple[str, Callable[[History], Any]]] = [
     ("S3", lambda h: h.log(1, batch(b"bits rot:00000000")).logs()),
     ("S3", lambda h: h.log(1, batch(A)).log(2, batch(B)).logs()),
     ("S3", lambda h: h.log(1, batch(A), batch(B, 1)).log(2, batch(A)).logs()),
+    ("S4", lambda h: taps.in_sync_have(h.serves(2, written_end=4), T0, 5)),
     ("S5", lambda h: h.log(1, batch(A)).told(A, acknowledged={A: 7}).logs()),
     ("S6", lambda h: h.log(1, *TWICE).logs()),
     ("S6", lambda h: h.log(1, batch(A), batch(A, 1)).told(A, once={A}).logs()),
-    ("S9", lambda h: h.log(1, batch(A)).log(1, batch(A), directory=1).disks_()),
+    ("S7", lambda h: h.commits("_published", ANOTHER)),
+    ("S7", lambda h: h.commits("_catch_up", None, -1)),
+    ("S8", lambda h: h.commits("_check_durable", 1)),
+    ("S9", lambda h: h.log(1, batch(A)).log(1, batch(A), directory=1).look()),
+    ("S10", lambda h: h.commits("_changed", EMPTY, "image")),
+    ("S11", lambda h: taps._goes_offline(h, h.nodes[1].log_dirs[0], "it was bored")),
+    ("S12", lambda h: history._unhandled(h, {"message": "oh", "exception": KeyError()})),
+    ("S12", lambda h: NotesHandler(h).emit(ERROR)),
+    ("S13", lambda h: h.made("t0-0")),
     ("S14", lambda h: h.changes(partition_epoch=5)),
     ("S14", lambda h: h.changes(partition_epoch=6, leader=2)),
     ("S14", lambda h: h.changes(partition_epoch=6, isr=(), leader=1)),
     ("S15", lambda h: h.log(1, batch(A)).told(read={T0: {0: B}}).logs()),
+    ("S16", lambda h: h.calls(DecodeError("response to request 4, expected 5"))),
+    (
+        "S17",
+        lambda h: h.topics("t0", directories=(UNASSIGNED,) * 2).commits(
+            "_unfenced", "broker", "image"
+        ),
+    ),
+    ("S18", lambda h: h.hit_until_s.update({1: -9.0}) or h.serves(1).commits("_fenced", "broker")),
     ("S19", lambda h: taps._called_on_loop(h, "d1", "write")),
-    ("L3", lambda h: h.log(1, batch(A), name="t1-0").disks_()),
-    ("L4", lambda h: h.log(1, batch(A), name=f"t0-0.{'0' * 32}-future").disks_()),
+    ("D1", lambda h: h.topics("t0", brokers=1).log(1).told(A, acknowledged={A: 0}).logs()),
+    ("L1", lambda h: h.wrong(settled.unsettled(h))),
+    ("L2", lambda h: h.wrong(settled._of_partition("t0-0", partition((1,), "A", leader=-1).state))),
+    (
+        "L2",
+        lambda h: h.wrong(settled._of_partition("t0-0", partition((1, 2), "A B", isr=(1,)).state)),
+    ),
+    ("L3", lambda h: h.log(1, batch(A), name="t1-0").look()),
+    ("L4", lambda h: h.log(1, batch(A), name=f"t0-0.{'0' * 32}-future").look()),
+    ("L5", lambda h: setattr(h, "is_settled", True) or h.calls(TimeoutError())),
+    ("L6", lambda h: settled.check_same(h, {"ids": {"d1": "A"}}, {"ids": {"d1": "B"}})),
+    ("L7", lambda h: check_recovery(h, T0, 2.6)),
+    ("L8", lambda h: faults.check_stopped(h.serves(1), h.nodes[1], h.nodes[1].log_dirs[0])),
     ("G1", lambda h: h.groups.fetched("g", T0, floor=4, offset=3)),
     ("G1", lambda h: h.groups.fetched("g", T0, floor=4, offset=-1)),
     ("G1", lambda h: h.groups.fetched("g", T0, floor=0, offset=1)),
     ("G2", lambda h: [h.groups.owns("g", 3, each, [T0]) for each in ("m1", "m2")]),
+    ("G3", lambda h: check_coordinators(h, Process("node-1.1"), [SHARD])),
     ("G2", lambda h: (h.member("m1"), h.groups.holds(h.member("m2")))),
 ]
 
 
-@pytest.fixture(name="history")
-def _history() -> Iterator[History]:
-    history = History()
-    yield history
-    history.loop.close()
+@pytest.fixture(name="cluster")
+def _cluster() -> Iterator[History]:
+    cluster = History()
+    yield cluster
+    cluster.loop.close()
 
 
 @pytest.mark.parametrize(("checker", "happen"), CASES)
-def test_checker_fires(checker: str, happen: Callable[[History], Any], history: History) -> None:
-    happen(history)
+def test_checker_fires(checker: str, happen: Callable[[History], Any], cluster: History) -> None:
+    happen(cluster)
 
-    assert checker in {each.checker for each in history.violations}
+    assert checker in {each.checker for each in cluster.violations}
 
 
 FINE: list[Callable[[History], Any]] = [
@@ -154,7 +247,7 @@ FINE: list[Callable[[History], Any]] = [
 
 
 @pytest.mark.parametrize("happen", FINE)
-def test_what_is_right_is_no_violation(happen: Callable[[History], Any], history: History) -> None:
-    happen(history)
+def test_what_is_right_is_no_violation(happen: Callable[[History], Any], cluster: History) -> None:
+    happen(cluster)
 
-    assert history.violations == []
+    assert cluster.violations == []

@@ -84,7 +84,8 @@ class Node:
         self.server: Any = None
         self.stop: asyncio.Event | None = None
         self.stop_was_asked = False
-        self.skew = 1.0
+        self.ahead_ms = 0
+        """By which its wall clock is wrong."""
         self.is_wanted = True
         """Whether it is to run; not between a kill and the restart that belongs to it."""
         self.ended = ""
@@ -142,6 +143,10 @@ class World:
     @property
     def image(self) -> MetadataImage:
         return self.metadata.image
+
+    @property
+    def metadata_version(self) -> int:
+        return self.image.features.metadata_version
 
     @property
     def brokers(self) -> list[Node]:
@@ -232,13 +237,32 @@ class World:
         for path in paths:
             self.disks[path].medium.sync_all()
 
+    def replace(self, node: Node, path: Path, *, is_formatted: bool = True) -> None:
+        """Stop a broker, and give it a fresh disk."""
+        self.kill(node)
+        node.is_wanted = False
+        disk = self.disks[path]
+        disk.heal()
+        disk.cause = "it is replaced"
+        disk.medium = self.new_medium(disk.medium.capacity)
+        self.note(f"{path} is replaced")
+        self.seen["a disk was replaced"] += 1
+        if is_formatted:
+            self.format(node, [path])
+
+    def copy_identity(self, source: Path, target: Path) -> None:
+        """Give a directory the id of another one."""
+        one, other = (self.disks[each].medium.root for each in (source, target))
+        other.names[names.META_PROPERTIES_FILE] = one.names[names.META_PROPERTIES_FILE]
+        other.durable[names.META_PROPERTIES_FILE] = one.names[names.META_PROPERTIES_FILE]
+
     def _outside(self, node: Node, life: str) -> Outside:
         seed = f"{self.options.seed}:{node.name}:{life}:{self._devices}"
         loop = self.loop
         views = {path: DiskView(self.disks[path]) for path in node.places}
         return Outside(
             monotonic_s=loop.time,
-            wall_ms=lambda: WALL_START_MS + int(loop.time() * 1000 * node.skew),
+            wall_ms=lambda: WALL_START_MS + int(loop.time() * 1000) + node.ahead_ms,
             random=Random(f"{seed}:random"),
             random_bytes=Random(f"{seed}:bytes").randbytes,
             threads=SimThreads(loop),
@@ -369,6 +393,8 @@ class World:
             "replica.fetch.backoff.ms": "200",
             "jbodlab.log.dir.probe.interval.ms": str(options.probe_ms),
             "metadata.log.max.record.bytes.between.snapshots": str(options.snapshot_bytes),
+            "metadata.log.segment.ms": str(options.metadata_segment_ms),
+            "metadata.max.retention.bytes": str(options.metadata_retention_bytes),
             "leader.imbalance.check.interval.seconds": "10",
             "log.segment.delete.delay.ms": "2000",
             "log.initial.task.delay.ms": "1000",

@@ -15,10 +15,11 @@ class Clock:
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
         self.fired: list[Key] = []
+        self.ahead_ms = 0
         self.timers = ShardTimers(self.loop, self.now_ms, self.fire)
 
     def now_ms(self) -> int:
-        return round(self.loop.time() * 1000)
+        return round(self.loop.time() * 1000) + self.ahead_ms
 
     def fire(self, key: Key) -> None:
         self.fired.append(key)
@@ -72,5 +73,24 @@ def test_nothing_fires_after_the_end() -> None:
         set_forward(1)
         await turns()
         assert clock.fired == []
+
+    run_adjustable(test())
+
+
+def test_a_wall_clock_that_is_set_moves_no_timer() -> None:
+    async def test() -> None:
+        for step_ms in (-3_600_000, 3_600_000):
+            clock = Clock()
+            clock.set("session", 10_000)
+
+            clock.ahead_ms = step_ms
+            clock.set("other", 8_000)
+            set_forward(9)
+            await turns()
+            assert clock.fired == [("other",)]
+
+            set_forward(2)
+            await turns()
+            assert clock.fired == [("other",), ("session",)]
 
     run_adjustable(test())
