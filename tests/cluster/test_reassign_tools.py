@@ -65,15 +65,16 @@ def written(cluster: Cluster, *partitions: dict[str, object]) -> str:
 
 
 def verified(tool: Tool, file: str) -> str:
-    """What --verify says when nothing is in progress any more."""
-    found: str = wait_for(
-        "the end of the reassignment",
-        lambda: (
-            "still in progress" not in (said := tool("--verify", "--reassignment-json-file", file))
-            and said
-        ),
-        60,
-    )
+    """What --verify says when nothing is in progress any more.
+
+    The controller knows of an end before the broker that is asked where the replicas are.
+    """
+
+    def said_at_the_end() -> str | None:
+        said = tool("--verify", "--reassignment-json-file", file)
+        return None if "still in progress" in said or " rather than " in said else said
+
+    found: str = wait_for("the end of the reassignment", said_at_the_end, 60)
     return found
 
 
