@@ -113,11 +113,17 @@ class Front:
             await self._metrics.close()
 
     async def _appends_answered(self) -> None:
+        """Wait until no client waits for what it has sent: what is checked is yet to be appended.
+
+        An answer counts as long as it is not sent, for whoever closes drops it.
+        """
         loop = asyncio.get_running_loop()
         end = loop.time() + APPENDS_TIMEOUT_S
-        registry = self._replicas.manager.registry
-        while registry.waiting_append_count and loop.time() < end:  # noqa: ASYNC110 - not one event
+        while self._has_appends() and loop.time() < end:  # noqa: ASYNC110 - not one event
             await asyncio.sleep(APPENDS_LOOK_S)
+
+    def _has_appends(self) -> bool:
+        return any(each.has_appends for each in self._listeners)
 
     def _cordon_is_registered(self) -> bool:
         """Return whether the controller knows the cordoned directories, as the metadata shows."""

@@ -56,6 +56,8 @@ class _InProgress(NamedTuple):
     pending: Pending
     size_bytes: int
     pipelined: bool
+    """Whether the next one of its kind may start meanwhile."""
+    appends: bool
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -129,6 +131,11 @@ class Connection(asyncio.BufferedProtocol):
     def is_busy(self) -> bool:
         """Whether a request is being answered, or waits for that and not for the client to read."""
         return bool(self._in_progress or (self._queue and not self._write_blocked))
+
+    @property
+    def has_appends(self) -> bool:
+        """Whether the client waits for the answer to a produce request."""
+        return any(each.appends for each in self._in_progress)
 
     @property
     def is_receiving(self) -> bool:
@@ -294,25 +301,27 @@ class Connection(asyncio.BufferedProtocol):
             self._pump()
 
     def _start(self, frame: memoryview) -> None:
-        pipelined = self._handler.is_pipelined(frame)
+        appends = self._handler.is_pipelined(frame)
         answer = self._handler.handle(frame, self._info)
-        pipelined = pipelined and (not isinstance(answer, Pending) or answer.overlaps)
+        pipelined = appends and (not isinstance(answer, Pending) or answer.overlaps)
         if isinstance(answer, Pending) and not (answer.future.done() and not self._in_progress):
-            self._in_progress.append(_InProgress(answer, len(frame), pipelined))
+            self._in_progress.append(_InProgress(answer, len(frame), pipelined, appends))
             self._in_progress_bytes += len(frame)
             answer.future.add_done_callback(self._answered)
         elif self._in_progress:
-            self._wait_in_line(answer, len(frame), pipelined)
+            self._wait_in_line(answer, len(frame), pipelined, appends)
         else:
             self._give_back(len(frame))
             self._out += answer.buffers() if isinstance(answer, Pending) else answer
 
-    def _wait_in_line(self, answer: Buffers | Pending, size_bytes: int, pipelined: bool) -> None:
+    def _wait_in_line(
+        self, answer: Buffers | Pending, size_bytes: int, pipelined: bool, appends: bool
+    ) -> None:
         assert not isinstance(answer, Pending)
         done = asyncio.get_running_loop().create_future()
         done.set_result(None)
         pending = Pending(done, lambda: answer)
-        self._in_progress.append(_InProgress(pending, size_bytes, pipelined))
+        self._in_progress.append(_InProgress(pending, size_bytes, pipelined, appends))
         self._in_progress_bytes += size_bytes
 
     def _answered(self, future: asyncio.Future[object]) -> None:

@@ -78,6 +78,11 @@ class Listener:
         for connection in tuple(self._connections):
             connection.stop_serving()
 
+    @property
+    def has_appends(self) -> bool:
+        """Whether a client waits for the answer to a produce request."""
+        return any(each.has_appends for each in self._connections)
+
     async def close(self) -> None:
         """Stop accepting and end every connection; waiting requests are dropped."""
         self.stop_accepting()

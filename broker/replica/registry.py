@@ -94,11 +94,6 @@ class ReplicaRegistry:
         if partition is not None and partition.log is log:
             partition.waiters.tell_sessions(News.LATER)
 
-    @property
-    def waiting_append_count(self) -> int:
-        """Produce entries that wait for their answer."""
-        return sum(each.waiters.append_count for each in self._partitions.values())
-
     # What the metadata says beside the replicas
 
     def refusal(self, topic_partition: TopicPartition) -> tuple[ErrorCode, LeaderHint | None]:

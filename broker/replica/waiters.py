@@ -80,11 +80,6 @@ class Waiters:
             + len(self.consumer_fetches)
         )
 
-    @property
-    def append_count(self) -> int:
-        """How many produce entries wait here."""
-        return len(self.written_appends) + len(self.replicated_appends)
-
     def append_waits(self, waiting: WaitingAppend, *, for_all: bool) -> None:
         """Let a produce entry wait for all in-sync replicas, or for this one only."""
         queue = self.replicated_appends if for_all else self.written_appends

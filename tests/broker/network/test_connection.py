@@ -494,6 +494,38 @@ def test_what_is_in_progress_is_answered_when_the_listener_stops_to_serve() -> N
     run(scenario)
 
 
+def test_listener_that_stops_knows_whether_clients_wait_for_what_they_sent() -> None:
+    """What is appended must be answered; a fetch that waits for news need not be."""
+
+    async def scenario() -> None:
+        async with (
+            serving() as (listener, handler),
+            connected(listener) as client,
+            connected(listener) as other,
+        ):
+            assert not listener.has_appends
+            client.send(request(OTHER, "fetch"))
+            await handler.until(lambda: "fetch" in handler.waiting)
+            assert not listener.has_appends
+            other.send(request(PRODUCE, "first"), request(PRODUCE, "second"))
+            await handler.until(lambda: len(handler.started) == 3)
+            assert listener.has_appends
+
+            listener.stop_serving()
+            handler.answer("second")
+            await turns()
+            assert listener.has_appends
+            handler.answer("first")
+            # Done, and not sent yet: whoever closes now takes the answers away.
+            assert listener.has_appends
+            await turns()
+            assert not listener.has_appends
+            await listener.close()
+            assert [await other.receive(), await other.receive()] == ["first", "second"]
+
+    run(scenario)
+
+
 def test_request_that_waits_is_told_of_the_one_behind_it() -> None:
     async def scenario() -> None:
         async with serving() as (listener, handler), connected(listener) as client:
