@@ -33,6 +33,7 @@ from analytics.fold.key_history import Event, Sync, fold
 from analytics.fold.table_rows import RowMaker
 from analytics.job.derive_stage import BY_TASKS, BucketFiles
 from analytics.job.derived_frames import derive_tables
+from analytics.job.output import OutputDir
 from analytics.store.part_files import PartFiles, PartWriters
 from analytics.store.store import Store
 from analytics.store.table_files import read_table
@@ -292,7 +293,11 @@ def derived_frames(
     derived.of_buckets.persist()  # its tasks write
     written = [row["file"] for row in derived.of_buckets.where("kind = 'file'").collect()]
     written += [row["file"] for row in derived.of_failures.where("kind = 'file'").collect()]
-    found = base | {table.name: frame for table, frame in derived.frames.items()}
+    output = OutputDir(str(folder / "derived"), t.TABLES)
+    output.prepare(())
+    here = output.cluster("one")
+    here.write(derived.frames, 0)
+    found = base | {table.name: here.written(table, spark) for table in derived.frames}
     for table in BY_TASKS:
         if any(file["table"] == table.name for file in written):
             found[table.name] = read_table(spark, table, str(folder / table.name))
@@ -349,10 +354,9 @@ def _microseconds(time: object) -> int | None:
 
 
 def frame_of(spark: SparkSession, table: t.Table, rows: list[Row]) -> DataFrame:
-    names = [column.name for column in table.columns]
-    return spark.createDataFrame(
-        [tuple(row.get(n) for n in names) for row in rows], spark_schema(table.schema)
-    )
+    given = [{name: row.get(name) for name in table.schema.names} for row in rows]
+    own = pa.Table.from_pylist(given, table.schema)
+    return spark.createDataFrame(own, spark_schema(table.schema)).coalesce(1)
 
 
 def _topic_events(events: Sequence[Event]) -> list[TopicEvent]:
