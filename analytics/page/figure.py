@@ -7,19 +7,19 @@ count the rows of a large table asks a table of counts instead.
 
 from __future__ import annotations
 
+import json
 import string
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
+from pyspark.sql import DataFrame, Row, SparkSession
 
-QUERIES_AT_ONCE = 4
-"""Each is one or two small Spark jobs; a second one fills the gaps of the first."""
+PLANS_AT_ONCE = 4
+"""Spark makes a plan on one core; what there is to plan is shared out."""
 
 Tables = Mapping[str, DataFrame]
 Value = str | int | float | None
@@ -93,35 +93,25 @@ class Figure:
     @property
     def query(self) -> str:
         """The query with plain names of tables."""
-        return self._plain(self._limited)
+        return self._plain(self.limited)
 
     @property
     def count_query(self) -> str:
         """The query for the number of rows that there are without the limit."""
-        return self._plain(self._count)
+        return self._plain(self.count)
 
     @property
-    def _limited(self) -> str:
+    def limited(self) -> str:
+        """The query with the names of tables in braces."""
         return self.sql if self.limit is None else f"{self.sql}\nLIMIT {self.limit}"
 
     @property
-    def _count(self) -> str:
+    def count(self) -> str:
+        """The query for the number of rows, with the names of tables in braces."""
         return f"SELECT count(*) AS all_rows FROM (\n{self.sql}\n)"
 
     def _plain(self, sql: str) -> str:
         return sql.format_map({name: name for name in self.tables})
-
-    def ask(self, tables: Tables) -> Answer:
-        """Run the query, and the one for the number of rows where the limit may hide some."""
-        frame = run_sql(self._limited, tables)
-        names = [column.name for column in self.columns]
-        assert frame.columns == names, f"{self.name}: {frame.columns} are not {names}"
-        found = frame.select([_carried(column) for column in self.columns]).collect()
-        rows = tuple(tuple(row) for row in found)
-        total = len(rows)
-        if self.limit is not None and total == self.limit:
-            total = run_sql(self._count, tables).collect()[0][0]
-        return Answer(figure=self, rows=rows, total=total)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,13 +133,64 @@ class Answer:
         return [row[at] for row in self.rows]
 
 
+_COUNT = (FigureColumn(name="all_rows", title="Rows", unit=Unit.NUMBER),)
+
+
 def ask_all(figures: Sequence[Figure], tables: Tables) -> dict[str, Answer]:
-    """Run several figures, a few at a time; returns them by name, in their order."""
-    asked = {name: tables[name] for figure in figures for name in figure.tables}
-    with ThreadPoolExecutor(QUERIES_AT_ONCE) as pool:
-        jobs = [pool.submit(figure.ask, asked) for figure in figures]
-        answers = [job.result() for job in jobs]
-    return {answer.figure.name: answer for answer in answers}
+    """Run several figures; returns the answers by name, in their order.
+
+    To plan a small query takes Spark far longer than to run it, and part of that is the same
+    whatever the query is. So figures are asked together, as parts of a few large queries.
+    """
+    found = _ask([(figure.limited, figure.columns) for figure in figures], tables)
+    # Only where as many rows came as may come, there may be more.
+    full = [
+        figure for figure, rows in zip(figures, found, strict=True) if len(rows) == figure.limit
+    ]
+    counted = _ask([(figure.count, _COUNT) for figure in full], tables)
+    totals: dict[str, int] = {}
+    for figure, ((count,),) in zip(full, counted, strict=True):
+        assert isinstance(count, int)
+        totals[figure.name] = count
+    return {
+        figure.name: Answer(figure=figure, rows=rows, total=totals.get(figure.name, len(rows)))
+        for figure, rows in zip(figures, found, strict=True)
+    }
+
+
+def _ask(
+    queries: Sequence[tuple[str, tuple[FigureColumn, ...]]], tables: Tables
+) -> list[tuple[tuple[Value, ...], ...]]:
+    """Return the rows of each query, as values of its columns."""
+    asked = {name: tables[name] for sql, _ in queries for name in names_in(sql)}
+    parts = [_as_text(at, sql, columns) for at, (sql, columns) in enumerate(queries)]
+    shares = [share for at in range(PLANS_AT_ONCE) if (share := parts[at::PLANS_AT_ONCE])]
+    texts: list[list[str]] = [[] for _ in queries]
+    with ThreadPoolExecutor(PLANS_AT_ONCE) as pool:
+        # Rows of a union come part by part, those of a part in its order.
+        for rows in pool.map(partial(_collect, tables=asked), shares):
+            for at, text in rows:
+                texts[at].append(text)
+    return [
+        tuple(_values(text, columns) for text in own)
+        for own, (_, columns) in zip(texts, queries, strict=True)
+    ]
+
+
+def _collect(parts: Sequence[str], tables: Tables) -> list[Row]:
+    return run_sql("\nUNION ALL\n".join(parts), tables).collect()
+
+
+def _as_text(number: int, sql: str, columns: Sequence[FigureColumn]) -> str:
+    """Return a query whose rows can stand below those of others: a number and a text each."""
+    values = ", ".join(f"{_carried(column)} AS `{column.name}`" for column in columns)
+    return f"SELECT {number} AS query, to_json(struct({values})) AS row FROM (\n{sql}\n)"
+
+
+def _values(text: str, columns: Sequence[FigureColumn]) -> tuple[Value, ...]:
+    # What is null has no member.
+    found = json.loads(text)
+    return tuple(found.get(column.name) for column in columns)
 
 
 def run_sql(sql: str, tables: Tables) -> DataFrame:
@@ -176,14 +217,14 @@ def names_of(lines: Sequence[Line]) -> str:
     return ", ".join(name for name, _, _ in lines)
 
 
-def _carried(column: FigureColumn) -> Column:
-    # A time of Spark becomes a local time of this process when it is collected; a number does not.
+def _carried(column: FigureColumn) -> str:
+    name = f"`{column.name}`"
     match column.unit:
         case Unit.TIME:
-            return F.unix_millis(column.name).alias(column.name)
+            return f"unix_millis({name})"
         case Unit.DAY:
-            return F.col(column.name).cast("string").alias(column.name)
+            return f"CAST({name} AS STRING)"
         case Unit.SHARE | Unit.DEVIATION:
-            return F.col(column.name).cast("double").alias(column.name)
+            return f"CAST({name} AS DOUBLE)"
         case _:
-            return F.col(column.name)
+            return name

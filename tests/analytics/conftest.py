@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +18,10 @@ from tests.analytics.page_tables import some_of_everything
 from tests.analytics.shared import FIXTURES, Made, Replayed, contents, made
 
 Rows = list[dict[str, object]]
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMAND_TIMEOUT_S = 600
+"""A virtual machine that starts, beside whatever else runs on the machine."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -41,24 +48,43 @@ def kafka_logs() -> Path:
 
 
 @pytest.fixture(scope="session")
-def replayed(
-    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Callable[..., Replayed]]:
-    """Replay a log of Apache Kafka once for all tests: (its name, options) -> `Replayed`."""
-    done: dict[object, tuple[Replayed, object]] = {}
+def disks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replayed]:
+    """A log in which directories fail, replayed once for all tests, by the command.
 
-    def of(name: str, **options: object) -> Replayed:
-        key = (name, *sorted(options.items()))
-        if key not in done:
-            output = tmp_path_factory.mktemp("replayed") / name
-            log = FIXTURES / name / "controller"
-            result = replay(log, output, spark, **options)  # type: ignore[arg-type]
-            done[key] = Replayed(FIXTURES / name, output, result.report), contents(output)
-        return done[key][0]
+    As from a shell that knows nothing of the sources, in a folder where they are not.
+    """
+    output = tmp_path_factory.mktemp("disks") / "out"
+    source = FIXTURES / "4.3.1-disks"
+    variables = {k: v for k, v in os.environ.items() if not k.startswith(("PYSPARK", "PYTHON"))}
+    program = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); "
+        "from analytics.job.command import main; sys.exit(main())"
+    )
+    paths = ["--input", str(source / "controller"), "--output", str(output)]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *paths],
+        cwd=output.parent,
+        env=variables,
+        capture_output=True,
+        text=True,
+        timeout=COMMAND_TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    left = contents(output)
+    yield Replayed(source, output, done.stdout)
+    assert contents(output) == left, f"a test has changed {output}"
 
-    yield of
-    for found, left in done.values():
-        assert contents(found.output) == left, f"a test has changed {found.output}"
+
+@pytest.fixture(scope="session")
+def admin(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replayed]:
+    """A log in which topics and settings are changed, replayed once for all tests."""
+    output = tmp_path_factory.mktemp("admin")
+    source = FIXTURES / "3.9.2-admin"
+    report = replay(source / "controller", output, spark).report
+    left = contents(output)
+    yield Replayed(source, output, report)
+    assert contents(output) == left, f"a test has changed {output}"
 
 
 @pytest.fixture(scope="session")

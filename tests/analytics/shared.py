@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
 
-from analytics.page.report_figures import Figures, ask_figures
-from analytics.store.table_files import read_table
+from analytics.page.figure import ask_all
+from analytics.page.log_figures import LOG
+from analytics.page.report_figures import Figures, ask_figures, figures_of, log_span
+from analytics.store.table_files import StoredTables
 from tests.analytics.page_tables import ALL_TABLES, Row, write_tables
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "kafka-metadata-logs"
@@ -20,14 +24,15 @@ class Replayed(NamedTuple):
     folder: Path
     """Of the fixture: the log, and what Kafka's own tools said of it."""
     output: Path
-    report: str
+    printed: str
+    """The report; the command prints more below it."""
 
 
 class Made(NamedTuple):
     """What the page of some tables is made of."""
 
     folder: Path
-    tables: dict[str, DataFrame]
+    tables: Mapping[str, DataFrame]
     figures: Figures
 
 
@@ -37,12 +42,34 @@ def made(spark: SparkSession, folder: Path, **rows: list[Row]) -> Made:
     return Made(folder, tables, ask_figures(tables))
 
 
-def frames(spark: SparkSession, folder: Path, **rows: list[Row]) -> dict[str, DataFrame]:
-    """Write tables, and read them as a replay does."""
-    write_tables(folder, **rows)
-    return {
-        name: read_table(spark, table, str(folder / name)) for name, table in ALL_TABLES.items()
+def made_of_others(spark: SparkSession, folder: Path, like: Made, **rows: list[Row]) -> Figures:
+    """Write tables, and ask them for the figures that may differ from those of others.
+
+    A figure is the same where its query and all its tables are.
+    """
+    tables = frames(spark, folder, **rows)
+    log = ask_all((LOG,), tables)
+    span = log_span(log[LOG.name])
+    same = {
+        name
+        for name in ALL_TABLES
+        if pq.read_table(folder / name).equals(pq.read_table(like.folder / name))
     }
+    known = {
+        figure.name: like.figures.answers[figure.name]
+        for figure in figures_of(span)
+        if like.figures.answers[figure.name].figure == figure and same.issuperset(figure.tables)
+    }
+    assert known
+    wanted = [figure for figure in figures_of(span) if figure.name not in known]
+    found = log | known | ask_all(wanted, tables)
+    return Figures(span=span, answers={name: found[name] for name in like.figures.answers})
+
+
+def frames(spark: SparkSession, folder: Path, **rows: list[Row]) -> Mapping[str, DataFrame]:
+    """Write tables, and read them as a replay does: each when it is asked for."""
+    write_tables(folder, **rows)
+    return StoredTables(spark, ALL_TABLES.values(), lambda table: str(folder / table.name))
 
 
 def contents(folder: Path) -> object:

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from analytics.derive.broker_failures import Session, broker_failures
 from analytics.derive.bucket_rows import NEEDED, files_by_bucket, no_rows
-from analytics.derive.bucket_tables import CHANGES, GAUGES, OF_PARTITIONS, derive
+from analytics.derive.bucket_tables import CHANGES, GAUGES, OF_PARTITIONS, BucketTables, derive
 from analytics.derive.directory_failures import (
     Failure,
     failure_columns,
@@ -22,6 +22,7 @@ from analytics.derive.directory_failures import (
     with_begin,
 )
 from analytics.derive.failure_parts import TOUCHED_BY, touched_counts
+from analytics.derive.failures import Failures
 from analytics.derive.gauges import failure_steps
 from analytics.derive.log_end import LogEnd
 from analytics.fold.broker_facts import BrokerFacts, BrokerState
@@ -32,6 +33,7 @@ from analytics.fold.key_history import Event, Sync, fold
 from analytics.fold.table_rows import RowMaker
 from analytics.job.derive_stage import BY_TASKS, BucketFiles
 from analytics.job.derived_frames import derive_tables
+from analytics.job.output import OutputDir
 from analytics.store.part_files import PartFiles, PartWriters
 from analytics.store.store import Store
 from analytics.store.table_files import read_table
@@ -189,8 +191,24 @@ def counted(records: Sequence[Row]) -> list[Row]:
     ]
 
 
-def derived_rows(batches: Sequence[Sequence[Record]], step_s: float = 1.0) -> Rows:
-    """Return the rows of the tables that are derived bucket by bucket; a bucket per partition."""
+class Buckets(NamedTuple):
+    """What is derived bucket by bucket; a bucket per partition."""
+
+    rows: Rows
+    """Of the base tables."""
+    failures: list[Failure]
+    known: Failures
+    end: LogEnd
+    made: list[BucketTables]
+
+    def small(self, kind: str) -> pa.Table:
+        """Return the rows of a kind that is summed up over buckets."""
+        # Of a table whose first chunk is empty Spark takes no row.
+        return pa.concat_tables([one.small[kind] for one in self.made]).combine_chunks()
+
+
+def derived_buckets(batches: Sequence[Sequence[Record]], step_s: float = 1.0) -> Buckets:
+    """Derive what each partition gives, in this process."""
     rows = base_rows(batches, step_s)
     failures = in_order(map(_failure, (row for row in rows["log_dirs"] if row["state"] == OFFLINE)))
     failures += broker_failures(map(session, rows["broker_sessions"]))
@@ -203,14 +221,20 @@ def derived_rows(batches: Sequence[Sequence[Record]], step_s: float = 1.0) -> Ro
     known = with_begin(columns, sum(touched))  # type: ignore[arg-type] # arrays of one length
     last_us = events_of(batches, step_s=step_s)[-1].time if any(batches) else None
     end = LogEnd(time_us=last_us, bucket_ms=1)
-    made = [derive(bucket, known, end) for bucket in buckets]
+    return Buckets(rows, failures, known, end, [derive(bucket, known, end) for bucket in buckets])
+
+
+def derived_rows(batches: Sequence[Sequence[Record]], step_s: float = 1.0) -> Rows:
+    """Return the rows of the tables that are derived bucket by bucket."""
+    buckets = derived_buckets(batches, step_s)
+    made, failures = buckets.made, buckets.failures
     found: Rows = {
         table.name: [row for one in made for row in one.rows[table].to_pylist()]
         for table in OF_PARTITIONS
     }
-    steps = [step for one in made for step in one.small[GAUGES].to_pylist()]
-    found["gauges"] = summed_up([*steps, *failure_steps(known, end).to_pylist()])
-    found["change_counts"] = [row for one in made for row in one.small[CHANGES].to_pylist()]
+    steps = buckets.small(GAUGES).to_pylist()
+    found["gauges"] = summed_up([*steps, *failure_steps(buckets.known, buckets.end).to_pylist()])
+    found["change_counts"] = buckets.small(CHANGES).to_pylist()
     parts = [part for one in made for part in one.failures]
     for table in (t.DIRECTORY_FAILURES, t.BROKER_FAILURES):
         found[table.name] = [
@@ -269,7 +293,11 @@ def derived_frames(
     derived.of_buckets.persist()  # its tasks write
     written = [row["file"] for row in derived.of_buckets.where("kind = 'file'").collect()]
     written += [row["file"] for row in derived.of_failures.where("kind = 'file'").collect()]
-    found = base | {table.name: frame for table, frame in derived.frames.items()}
+    output = OutputDir(str(folder / "derived"), t.TABLES)
+    output.prepare(())
+    here = output.cluster("one")
+    here.write(derived.frames, 0)
+    found = base | {table.name: here.written(table, spark) for table in derived.frames}
     for table in BY_TASKS:
         if any(file["table"] == table.name for file in written):
             found[table.name] = read_table(spark, table, str(folder / table.name))
@@ -326,10 +354,9 @@ def _microseconds(time: object) -> int | None:
 
 
 def frame_of(spark: SparkSession, table: t.Table, rows: list[Row]) -> DataFrame:
-    names = [column.name for column in table.columns]
-    return spark.createDataFrame(
-        [tuple(row.get(n) for n in names) for row in rows], spark_schema(table.schema)
-    )
+    given = [{name: row.get(name) for name in table.schema.names} for row in rows]
+    own = pa.Table.from_pylist(given, table.schema)
+    return spark.createDataFrame(own, spark_schema(table.schema)).coalesce(1)
 
 
 def _topic_events(events: Sequence[Event]) -> list[TopicEvent]:

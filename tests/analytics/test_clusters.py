@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import tarfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,9 +21,8 @@ from tests.analytics.builders import LogBuilder, partition_record, register, uid
 
 pytestmark = pytest.mark.spark
 
-ReadTable = Callable[[Path, str], list[dict[str, object]]]
-
-LOGS = 3
+NODES = "kVd9ZwzAQzS8nkp0ZvvVvg"
+"""Id of the cluster of which there are two copies."""
 
 
 def make_log(root: Path, number: int, *, segment_bytes: int = 1 << 20) -> LogBuilder:
@@ -36,6 +34,23 @@ def make_log(root: Path, number: int, *, segment_bytes: int = 1 << 20) -> LogBui
         partition_record(uid(100 + number), replicas=(number,), leader=number),
     )
     return log
+
+
+def make_nodes(root: Path, number: int) -> int:
+    """Make two copies of a log, none of them whole: an archive and a folder; returns its end."""
+    for node, size in enumerate((200, 300)):
+        home = root / f"node{node}" / "kraft"
+        log = make_log(home, number, segment_bytes=size)
+        for _ in range(20):
+            log.append(NoOpRecord())
+        log.close()
+        (home / "meta.properties").write_text(f"cluster.id={NODES}\n")
+    segments = [sorted((root / f"node{node}/kraft").rglob("*.log")) for node in (0, 1)]
+    segments[0][-1].unlink()
+    segments[1][0].unlink()
+    archive(root / "node0" / "kraft", root / "node0.tgz")
+    shutil.rmtree(root / "node0")
+    return log.log.end_offset
 
 
 def archive(root: Path, path: Path) -> None:
@@ -59,6 +74,8 @@ class Runs:
     second: ReplayResult
     files_first: dict[str, int]
     files_second: dict[str, int]
+    end_of_nodes: int
+    """End offset of the log of which there are two copies."""
 
 
 def files(output: Path) -> dict[str, int]:
@@ -67,15 +84,12 @@ def files(output: Path) -> dict[str, int]:
 
 @pytest.fixture(scope="module")
 def runs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Runs:
-    """Three clusters by a pattern, a name and an archive; then one of them has grown."""
+    """Clusters by a pattern, a name, and copies with an archive; then one of them has grown."""
     root = tmp_path_factory.mktemp("clusters")
     logs = [make_log(root / "logs" / name / "kraft", i) for i, name in ((1, "eu"), (2, "us"))]
     make_log(root / "named", 3).close()
-    packed = make_log(root / "packed", 4)
-    packed.close()
-    (root / "packed" / "meta.properties").write_text("cluster.id=kVd9ZwzAQzS8nkp0ZvvVvg\n")
-    archive(root / "packed", root / "node.tar.gz")
-    inputs = [f"{root}/logs/*/kraft", f"third={root}/named", f"{root}/node.tar.gz"]
+    end_of_nodes = make_nodes(root / "nodes", 4)
+    inputs = [f"{root}/logs/*/kraft", f"third={root}/named", f"{root}/nodes/node*"]
     output = root / "out"
     first = replay(inputs, output, spark)
     before = files(output)
@@ -91,17 +105,18 @@ def runs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Runs:
         second=second,
         files_first=before,
         files_second=files(output),
+        end_of_nodes=end_of_nodes,
     )
 
 
 def test_the_cluster_is_the_first_column_of_every_table_and_its_folder(runs: Runs) -> None:
-    names = ["eu", "kVd9ZwzAQzS8nkp0ZvvVvg", "third", "us"]
+    names = ["eu", NODES, "third", "us"]
     assert list(runs.first.clusters) == names
     assert by_cluster(runs.output, "topics", "topic") == {
         "eu": {"topic-1"},
         "us": {"topic-2"},
         "third": {"topic-3"},
-        "kVd9ZwzAQzS8nkp0ZvvVvg": {"topic-4"},
+        NODES: {"topic-4"},
     }
     for table in TABLES:
         folder = runs.output / table.name
@@ -120,7 +135,7 @@ def test_spark_reads_the_tables_by_cluster(runs: Runs, spark: SparkSession) -> N
 def test_a_second_run_reads_only_the_cluster_that_has_grown(runs: Runs) -> None:
     assert {name: one.is_new for name, one in runs.second.clusters.items()} == {
         "eu": False,
-        "kVd9ZwzAQzS8nkp0ZvvVvg": False,
+        NODES: False,
         "third": False,
         "us": True,
     }
@@ -172,26 +187,11 @@ def test_what_is_no_input_any_more_is_in_no_table(
     assert sorted(path.name for path in (output / "reports").iterdir()) == ["eu.html", "us.html"]
 
 
-def test_copies_of_several_nodes_are_one_log(
-    spark: SparkSession, tmp_path: Path, read_table: ReadTable
-) -> None:
-    for node, size in enumerate((200, 300)):
-        log = make_log(tmp_path / f"node{node}" / "kraft", 1, segment_bytes=size)
-        for _ in range(20):
-            log.append(NoOpRecord())
-        log.close()
-        (tmp_path / f"node{node}" / "kraft" / "meta.properties").write_text("cluster.id=one\n")
-    segments = [sorted((tmp_path / f"node{n}/kraft").rglob("*.log")) for n in (0, 1)]
-    segments[0][-1].unlink()
-    segments[1][0].unlink()
-    end = log.log.end_offset
-    archive(tmp_path / "node0" / "kraft", tmp_path / "node0.tgz")
-    shutil.rmtree(tmp_path / "node0")
+def test_copies_of_several_nodes_are_one_log(runs: Runs) -> None:
+    def rows(table: str) -> list[dict[str, object]]:
+        return pq.read_table(runs.output / table / f"cluster={NODES}").to_pylist()
 
-    result = replay(f"{tmp_path}/node*", tmp_path / "out", spark)
-
-    assert list(result.clusters) == ["one"]
-    assert read_table(tmp_path / "out", "problems") == []
-    assert [row["offset"] for row in read_table(tmp_path / "out", "records")] == list(range(end))
-    (log_row,) = read_table(tmp_path / "out", "logs")
+    assert rows("problems") == []
+    assert [row["offset"] for row in rows("records")] == list(range(runs.end_of_nodes))
+    (log_row,) = rows("logs")
     assert "node0.tgz!kraft/__cluster_metadata-0" in str(log_row["source"])

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from analytics.ask.as_of import read_tables, resolve
 from analytics.bytes.layout import read_layout
 from analytics.errors import ReplayInputError
 from analytics.fold.broker_facts import LOSS_WINDOW_MS
@@ -176,8 +177,9 @@ def test_as_of_gives_the_state_of_that_moment(
     runs: Runs, spark: SparkSession, read_table: ReadTable
 ) -> None:
     text = answer(runs.at_once, runs.half, spark=spark)
-    by_time = answer(runs.at_once, datetime.fromtimestamp(runs.half_ms / 1000, UTC), spark=spark)
 
+    tables = read_tables(spark, str(runs.at_once), "meta")
+    by_time = resolve(tables, datetime.fromtimestamp(runs.half_ms / 1000, UTC))
     output = runs.at_once / "as_of"
     expected = partitions_of(runs.half_image)
     found = read_table(output, "partitions")
@@ -193,7 +195,7 @@ def test_as_of_gives_the_state_of_that_moment(
         (topic.name, len(topic.partitions)) for topic in runs.half_image.topics.by_id.values()
     )
     assert f"As of        offset {runs.half} (" in text
-    assert by_time == text
+    assert by_time == resolve(tables, runs.half)
 
 
 def test_as_of_the_end_is_what_the_tables_of_now_say(

@@ -21,9 +21,9 @@ def milliseconds(moment: object) -> float:
 
 
 def test_every_injected_failure_is_told_with_its_partitions_and_times(
-    replayed: Callable[..., Replayed], read_table: ReadTable
+    disks: Replayed, read_table: ReadTable
 ) -> None:
-    folder, output, _ = replayed("4.3.1-disks")
+    folder, output, _ = disks
     journal = [json.loads(line) for line in (folder / "journal.jsonl").read_text().splitlines()]
     ids = {
         (row["broker"], Path(row["path"]).name): row["directory"]
@@ -66,9 +66,9 @@ def test_every_injected_failure_is_told_with_its_partitions_and_times(
 
 
 def test_administration_is_told_with_settings_moves_and_controllers(
-    replayed: Callable[..., Replayed], read_table: ReadTable
+    admin: Replayed, read_table: ReadTable
 ) -> None:
-    output = replayed("3.9.2-admin").output
+    output = admin.output
 
     configs = read_table(output, "configs")
     assert {

@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from analytics.page.report_figures import ask_figures
 from analytics.page.report_text import text_of
@@ -13,9 +13,10 @@ from jbodlab.ids import DirectoryId, TopicId
 from jbodlab.records.schema import Record
 from jbodlab.records.topic_records import TopicRecord
 from tests.analytics.builders import partition_record, register, uid
+from tests.analytics.shared import Made
 from tests.analytics.small_logs import (
     TOPIC,
-    Rows,
+    Row,
     broker_change,
     change,
     config,
@@ -46,30 +47,17 @@ BATCHES: list[list[Record]] = [
 ]
 
 
-def all_tables(
-    spark: SparkSession, folder: Path, batches: list[list[Record]]
-) -> dict[str, DataFrame]:
-    more: Rows = {}
-    if batches:
-        more["topics"] = [
-            {
-                "topic": "orders",
-                "topic_id": kafka_uuid.to_text(TOPIC),
-                "min_insync_replicas_from": "topic",
-            }
-        ]
-        more["problems"] = [{"kind": "gap", "message": "offsets 4 to 5 are missing"}]
-    return derived_frames(spark, folder, [batch for batch in batches if batch], more=more)
-
-
-def report_text(tables: dict[str, DataFrame]) -> str:
-    return text_of(ask_figures(tables))
-
-
 def test_the_text_says_what_the_tables_say(spark: SparkSession, tmp_path: Path) -> None:
-    tables = all_tables(spark, tmp_path, BATCHES)
+    topic: Row = {
+        "topic": "orders",
+        "topic_id": kafka_uuid.to_text(TOPIC),
+        "min_insync_replicas_from": "topic",
+    }
+    gap: Row = {"kind": "gap", "message": "offsets 4 to 5 are missing"}
+    written = [batch for batch in BATCHES if batch]
+    tables = derived_frames(spark, tmp_path, written, more={"topics": [topic], "problems": [gap]})
 
-    text = report_text(tables)
+    text = text_of(ask_figures(tables))
 
     here, there = (kafka_uuid.to_text(each) for each in (DIRECTORIES[1][1], DIRECTORIES[2][0]))
     assert text.splitlines() == [
@@ -122,11 +110,10 @@ def test_the_text_says_what_the_tables_say(spark: SparkSession, tmp_path: Path) 
         "             partition: at min ISR again: never, 1 not so far",
         "Problems     1 gap: offsets 4 to 5 are missing",
     ]
-    assert text_of(ask_figures(tables)) == text
 
 
-def test_an_empty_cluster_has_a_report(spark: SparkSession, tmp_path: Path) -> None:
-    assert report_text(all_tables(spark, tmp_path, [])).splitlines() == [
+def test_an_empty_cluster_has_a_report(nothing: Made) -> None:
+    assert text_of(nothing.figures).splitlines() == [
         "Log          no records",
         "Incidents    none",
         "Risk         0 partitions with one replica, 0 at min ISR, 0 under it, 0 in one rack, "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import runpy
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
@@ -64,11 +64,10 @@ def tables_of(files: object, root: str) -> dict[str, list[str]]:
 def test_the_tables_are_whole_although_a_worker_is_lost_in_the_middle_of_the_run(
     store: S3Server,
     cluster: StandaloneSpark,
-    replayed: Callable[..., Replayed],
+    disks: Replayed,
     tmp_path: Path,
 ) -> None:
-    here = replayed("4.3.1-disks")
-    upload(store, here.folder / "controller", "in/controller")
+    upload(store, disks.folder / "controller", "in/controller")
     package = runpy.run_path(str(REPOSITORY / "scripts" / "package_replay.py"))["package"]
     starter, archive = package(tmp_path / "dist")
     bucket = f"s3a://{store.bucket}"
@@ -89,9 +88,9 @@ def test_the_tables_are_whole_although_a_worker_is_lost_in_the_middle_of_the_run
         run.communicate()
 
     assert run.returncode == 0, out[-2000:] + errors[-4000:]
-    assert here.report in out
+    assert disks.printed.partition("Tables\n")[0] in out
     assert "INFO" not in out
-    assert tables_of(store.files, f"{store.bucket}/out") == tables_of(None, str(here.output))
+    assert tables_of(store.files, f"{store.bucket}/out") == tables_of(None, str(disks.output))
     left = [one.path for one in files_below(store, "out")]
     assert not [path for path in left if ".jbod-replay" in path or MANIFEST in path]
     # Not a row came by way of a folder that driver and workers have in common.
