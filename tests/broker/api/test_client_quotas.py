@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import itertools
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
@@ -134,6 +135,11 @@ def test_a_change_is_answered_when_it_is_in_force_here(
     run(scenario)
 
 
+def stop_the_clock(cluster: Any) -> None:
+    """Let no time pass in which a client would be forgiven."""
+    cluster.traffic.now_s = itertools.repeat(time.monotonic()).__next__
+
+
 @pytest.mark.parametrize("version", [3, 8, 9, 12])
 def test_producers_are_told_how_long_to_wait(run: Callable[..., None], version: int) -> None:
     async def scenario(cluster: Any, client: Any) -> None:
@@ -142,6 +148,7 @@ def test_producers_are_told_how_long_to_wait(run: Callable[..., None], version: 
             AppendResult(topic_partition=T0, base_offset=0),
             AppendResult(topic_partition=T0, base_offset=0),
         ]
+        stop_the_clock(cluster)
         first = await client.call(0, version, produce(version, records=bytes(9_000)))
         assert first.throttle_time == NO_TIME
         second = await client.call(0, version, produce(version, records=bytes(1_500)))
@@ -166,6 +173,7 @@ def test_consumers_are_told_how_long_to_wait_and_followers_are_free(
             for _ in range(3):
                 told = await client.call(1, version, fetch(version, wanted, replica_id=2))
                 assert told.throttle_time == NO_TIME
+        stop_the_clock(cluster)
         told = await client.call(1, version, fetch(version, wanted))
         assert NO_TIME < told.throttle_time <= datetime.timedelta(milliseconds=5)
 
