@@ -38,7 +38,8 @@ from broker.replica.client_requests import (
 from broker.replica.partition import Partition
 from broker.replica.waiters import News
 from broker.replica.waiting import or_error
-from broker.serving.fetching import FetchAnswer, FetchService, Readable, must_wait
+from broker.serving.fetch_answer import FetchAnswer, Readable
+from broker.serving.fetching import FetchService, must_wait
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
 from jbodlab.ids import BrokerId, TopicIdPartition

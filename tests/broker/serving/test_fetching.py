@@ -17,6 +17,7 @@ from broker.replica.client_requests import (
 )
 from broker.replica.partition import Partition
 from broker.replica.partition_log import PartitionLog
+from broker.serving.fetch_answer import PART_ENTRIES
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import BrokerId, LeaderEpoch, TopicId, TopicPartition
 from tests.broker.replicas import (
@@ -440,7 +441,7 @@ def test_first_batch_is_sent_however_small_the_limits(tmp_path: Path) -> None:
 def test_hanging_disk_does_not_hold_up_what_other_disks_have(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.serving.fetching.READ_WAIT_MAX_S", 0.05)
+    monkeypatch.setattr("broker.serving.fetch_answer.READ_WAIT_MAX_S", 0.05)
 
     async def test(leader: Leader) -> None:
         await leader.append()
@@ -460,5 +461,60 @@ def test_hanging_disk_does_not_hold_up_what_other_disks_have(
         assert [answer.records_size for answer in answers] == [0, len(batch())]
         release.set()
         await hanging
+
+    run(tmp_path, test)
+
+
+@pytest.mark.parametrize("max_wait_ms", [0, 1])
+def test_a_fetch_of_very_many_partitions_lets_others_have_their_turn(
+    tmp_path: Path, max_wait_ms: int
+) -> None:
+    async def test(leader: Leader) -> None:
+        await leader.append()
+        turns_had = 0
+
+        async def another() -> None:
+            nonlocal turns_had
+            while True:
+                await asyncio.sleep(0)
+                turns_had += 1
+
+        other = asyncio.create_task(another())
+        await turns()
+        at_end = [entry(0)] * (3 * PART_ENTRIES)
+        answer = leader.fetch(0, *at_end, max_wait_ms=max_wait_ms)
+        if max_wait_ms:
+            await asyncio.sleep(0.001 * max_wait_ms)
+        begun = turns_had
+        results = await answer
+        other.cancel()
+        assert turns_had - begun >= 3
+        assert {result.error_code for result in results} == {ErrorCode.NONE}
+        assert len(results) == len(at_end)
+
+    run(tmp_path, test)
+
+
+def test_parts_of_a_fetch_share_what_it_may_take(tmp_path: Path) -> None:
+    async def test(leader: Leader) -> None:
+        await leader.append()
+        wanted = [entry(0)] * (PART_ENTRIES + 2)
+        results = await leader.fetch(0, *wanted, max_wait_ms=0, max_bytes=1, follower=True)
+        assert [at for at, result in enumerate(results) if result.records_size] == [0]
+
+    run(tmp_path, test)
+
+
+def test_a_client_that_goes_while_its_fetch_is_answered_in_parts_is_forgotten(
+    tmp_path: Path,
+) -> None:
+    async def test(leader: Leader) -> None:
+        await leader.append()
+        answer = leader.fetch(0, *[entry(0)] * (3 * PART_ENTRIES), max_wait_ms=0)
+        answer.cancel()
+        for _ in range(3):
+            # As many as the parts would have taken.
+            await asyncio.sleep(0)
+        assert not [each for each in asyncio.all_tasks() if each.get_name() == "fetch in parts"]
 
     run(tmp_path, test)
