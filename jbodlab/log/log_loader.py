@@ -235,7 +235,7 @@ class _Loader:
         base_offset = self._bases[first]
         self._remove_snapshots([each for each in self._snapshots if each > base_offset])
         self._epochs.truncate_to(base_offset)
-        places = [_place(each) for each in self._closed]
+        places = [Place.of(each) for each in self._closed]
         self._producers = self._replay(places, base_offset)
         for number in range(first, len(self._bases)):
             base_offset = self._bases[number]
@@ -373,7 +373,7 @@ class _Loader:
         segments: Sequence[ClosedSegment | ActiveSegment],
     ) -> None:
         """Take the epochs of one segment; it is read only if there is more than one in it."""
-        reader = self._files.reader(_place(segment))
+        reader = self._files.reader(Place.of(segment))
         first = reader.first_header()
         if first is None:
             return
@@ -381,7 +381,7 @@ class _Loader:
             self._epochs.assign(first.partition_leader_epoch, first.base_offset)
         number = segments.index(segment)
         if number + 1 < len(segments):
-            following = self._files.reader(_place(segments[number + 1])).first_header()
+            following = self._files.reader(Place.of(segments[number + 1])).first_header()
             if following is not None and (
                 following.partition_leader_epoch == first.partition_leader_epoch
             ):
@@ -399,7 +399,7 @@ class _Loader:
         assumes that no producer was idempotent then, and would let a repeated batch in if the file
         was lost.
         """
-        places = [*map(_place, self._closed), _place(active)]
+        places = [*map(Place.of, self._closed), Place.of(active)]
         return self._replay(places, end_offset)
 
     def _replay(self, places: Sequence[Place], end_offset: int) -> ProducerState:
@@ -447,8 +447,3 @@ class _Loader:
         self._files.forget(base_offset)
         for suffix in (names.LOG_SUFFIX, *names.INDEX_SUFFIXES):
             self._fs.unlink(self._files.path(base_offset, suffix), missing_ok=True)
-
-
-def _place(segment: ClosedSegment | ActiveSegment) -> Place:
-    position = 0 if isinstance(segment, ActiveSegment) else None
-    return Place(segment.base_offset, segment.size, segment.next_offset, position)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from jbodlab.log.producer_state import ProducerState
-from jbodlab.log.segments import ActiveSegment
+from jbodlab.log.segments import ActiveSegment, ClosedSegment
 
 
 class Place(NamedTuple):
@@ -21,6 +21,12 @@ class Place(NamedTuple):
     size: int
     next_offset: int
     position: int | None
+
+    @classmethod
+    def of(cls, segment: ClosedSegment | ActiveSegment) -> Place:
+        """Return all of a segment, for a reader that begins at its beginning or asks its index."""
+        position = 0 if isinstance(segment, ActiveSegment) else None
+        return cls(segment.base_offset, segment.size, segment.next_offset, position)
 
 
 class CutRequest(NamedTuple):
