@@ -273,6 +273,10 @@ class ReplicaManager:
             *self.moves.futures_in(log_dir),
         ]
 
+    def all_in_sync(self, topic_partition: TopicPartition) -> bool:
+        """Return whether every replica of a partition is known to be in the ISR."""
+        return self.registry.all_in_sync(topic_partition)
+
     def log_start_moved(self, log: OwnedLog) -> None:
         """Take notice that retention let a log begin at a later offset."""
         self.registry.log_start_moved(log)

@@ -146,6 +146,9 @@ class Round:
             self._files.directory,
             self._dirty,
             now_ms=self._wall_ms(),
+            # Whoever is not in sync may not have seen them, and would bring back what they deleted
+            # when it leads.
+            keeps_deletes=not self._in_use.all_in_sync(self.log.topic_partition),
             map_bytes=self._map_bytes,
             map_load_factor=self._map_load_factor,
         )

@@ -112,5 +112,8 @@ class LogsInUse(Protocol):
         deletion or move of a log.
         """
 
+    def all_in_sync(self, topic_partition: TopicPartition) -> bool:
+        """Return whether every replica of a partition is known to be in the ISR."""
+
     def log_start_moved(self, log: OwnedLog) -> None:
         """Take notice that retention let a log begin at a later offset."""

@@ -88,6 +88,13 @@ class ReplicaRegistry:
             if log.log_dir is log_dir
         ]
 
+    def all_in_sync(self, topic_partition: TopicPartition) -> bool:
+        """Return whether every replica of a partition is known to be in the ISR."""
+        partition = self._partitions.get(topic_partition)
+        if partition is None:
+            return False
+        return set(partition.registration.isr).issuperset(partition.registration.replicas)
+
     def log_start_moved(self, log: OwnedLog) -> None:
         """Take notice that retention let a log begin at a later offset."""
         partition = self._partitions.get(log.topic_partition)

@@ -4,7 +4,8 @@ A record is kept if it is the newest of its key, as far as keys were mapped; one
 not. What a transaction that was aborted has written goes, and so does a marker of which no batch is
 left. A tombstone, or such a marker, stays for `delete.retention.ms` after the first round that met
 it: that round sets a *horizon*, attribute bit 6, with the time in the place of the base timestamp;
-the timestamps of the records stay what they were, as their deltas change with it (KIP-534).
+the timestamps of the records stay what they were, as their deltas change with it (KIP-534). Beyond
+its horizon it stays as long as a replica is out of sync that may not have seen it.
 
 Offsets, sequences, producer and leader epoch of a batch never change. The header stays without any
 record where something would be lost with it: the last batch of a producer that is remembered, and
@@ -76,6 +77,7 @@ class BatchFilter:
         producers: The producers that are remembered, by id.
         transactions: What was met of transactions.
         now_ms: When the round began.
+        keeps_deletes: Whether they stay for longer, until another round.
         delete_retention_ms: How long tombstones and markers stay.
     """
 
@@ -85,6 +87,7 @@ class BatchFilter:
     producers: Mapping[int, LastBatch]
     transactions: CleanedTransactions
     now_ms: int
+    keeps_deletes: bool
     delete_retention_ms: int
 
     def keep(self, data: memoryview, header: BatchHeader) -> bytes | memoryview | None:
@@ -136,7 +139,8 @@ class BatchFilter:
         return rewrite(header, records, kept, horizon_ms)
 
     def _is_past_horizon(self, header: BatchHeader) -> bool:
-        return bool(header.attributes & DELETE_HORIZON) and self.now_ms >= header.base_timestamp
+        has_horizon = bool(header.attributes & DELETE_HORIZON)
+        return has_horizon and not self.keeps_deletes and self.now_ms >= header.base_timestamp
 
     def _without_records(self, header: BatchHeader) -> bytes | None:
         if header.next_offset == self.round_end or self._is_last_of_producer(header):

@@ -42,6 +42,7 @@ class RoundPlan:
         aborted: What the active segment says of them.
         producers: The producers that are remembered.
         now_ms: Milliseconds since 1970.
+        keeps_deletes: Whether tombstones and markers stay also beyond their horizon.
         map_bytes: Memory of the map of offsets.
         map_load_factor: Which part of it may be used.
     """
@@ -55,6 +56,7 @@ class RoundPlan:
     aborted: tuple[AbortedTransaction, ...]
     producers: Mapping[int, LastBatch]
     now_ms: int
+    keeps_deletes: bool
     delete_retention_ms: int
     segment_bytes: int
     segment_index_bytes: int
@@ -70,6 +72,7 @@ class RoundPlan:
         dirty: DirtyRange,
         *,
         now_ms: int,
+        keeps_deletes: bool = False,
         map_bytes: int,
         map_load_factor: float = 0.9,
     ) -> RoundPlan:
@@ -85,6 +88,7 @@ class RoundPlan:
             aborted=tuple(log.active.aborted),
             producers=last_batches(log.producers),
             now_ms=now_ms,
+            keeps_deletes=keeps_deletes,
             delete_retention_ms=config.delete_retention_ms,
             segment_bytes=config.segment_bytes,
             segment_index_bytes=config.segment_index_bytes,

@@ -88,6 +88,7 @@ class CompactionRound:
             producers=plan.producers,
             transactions=CleanedTransactions(self._aborted),
             now_ms=plan.now_ms,
+            keeps_deletes=plan.keeps_deletes,
             delete_retention_ms=plan.delete_retention_ms,
         )
         sizes = [sum(each.segment.size for each in group) for group in self._groups]

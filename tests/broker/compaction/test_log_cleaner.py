@@ -6,7 +6,7 @@ import asyncio
 import errno
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,9 @@ from tests.broker.replicas import (
     Host,
     Metadata,
     broker,
+    change,
     config,
+    directory_id,
     feature,
     partition_record,
     topic,
@@ -45,6 +47,7 @@ from tests.broker.replicas import (
 from tests.waiting import run_adjustable
 
 KEYS = 5
+CLEANS = CleanerSettings(backoff_ms=5)
 
 
 class Here:
@@ -119,7 +122,8 @@ class Compacting:
     def log_dir(self) -> LogDir:
         return self.log.log_dir
 
-    async def begin(self, *, directory: int = 0, **settings: str) -> None:
+    async def begin(self, *, directory: int = 0, away: Sequence[int] = (), **settings: str) -> None:
+        """Create the replica, and fill it; followers that are away are not in the ISR."""
         self.metadata.apply(
             feature(),
             topic(),
@@ -128,7 +132,12 @@ class Compacting:
             config(SEGMENT_BYTES, "1000"),
             *(config(name.replace("_", "."), value) for name, value in settings.items()),
             broker(1, *self.host.directories),
-            partition_record([1], [self.host.directory(directory)]),
+            *(broker(each, directory_id(each)) for each in away),
+            partition_record(
+                [1, *away],
+                [self.host.directory(directory), *map(directory_id, away)],
+                isr=[1],
+            ),
         )
         await self.host.online()
         await self.fill()
@@ -217,6 +226,37 @@ def test_of_each_key_the_last_value_stays_and_the_checkpoint_says_up_to_where(tm
         assert each.table() == each.written
 
     compacting(tmp_path, body)
+
+
+def test_what_is_deleted_stays_deleted_for_a_replica_that_is_away(tmp_path) -> None:
+    """It would lead some day with the old value, and with nothing that takes it away."""
+
+    async def body(each: Compacting) -> None:
+        def tombstones() -> list[bytes | None]:
+            return [key for key, value in each.table().items() if value is None]
+
+        async def next_round() -> None:
+            """Fill the log, and clean it up to there."""
+            await each.fill(30)
+            each.cleaner.use(replace(CLEANS, is_enabled=True))
+            await each.cleaned()
+            each.cleaner.use(replace(CLEANS, is_enabled=False))
+
+        await each.begin(away=[2], delete_retention_ms="0")
+        data = build_batch([(b"deleted", None)], timestamp_ms=1_000)
+        assert (await each.host.produced(data)).error_code == 0
+        each.cleaner.start()
+
+        for _ in range(3):
+            await next_round()
+            assert tombstones() == [b"deleted"]
+
+        await each.fill(30)
+        each.metadata.apply(change(isr=(1, 2)))
+        each.cleaner.use(CLEANS)
+        await until(lambda: not tombstones())
+
+    compacting(tmp_path, body, is_enabled=False)
 
 
 def test_records_without_a_key_are_refused(tmp_path) -> None:

@@ -84,6 +84,7 @@ def filter_of(
     now_ms: int = NOW,
     producers: dict[int, LastBatch] | None = None,
     aborted: tuple[AbortedTransaction, ...] = (),
+    keeps_deletes: bool = False,
 ) -> BatchFilter:
     offsets = OffsetMap(1 << 16)
     for key, offset in (newest or {}).items():
@@ -95,6 +96,7 @@ def filter_of(
         producers=producers or {},
         transactions=CleanedTransactions(aborted),
         now_ms=now_ms,
+        keeps_deletes=keeps_deletes,
         delete_retention_ms=RETENTION,
     )
 
@@ -188,6 +190,13 @@ LATE_TOMBSTONE = {"attributes": DELETE_HORIZON, "base_timestamp": NOW + 1}
         pytest.param(RECORDS[:1], {}, {}, [100], id="first round with a tombstone"),
         pytest.param(RECORDS[:1], LATE_TOMBSTONE, {}, [100], id="tombstone before its horizon"),
         pytest.param(RECORDS[:1], OLD_TOMBSTONE, {}, None, id="tombstone past its horizon"),
+        pytest.param(
+            RECORDS[:1],
+            OLD_TOMBSTONE,
+            {"keeps_deletes": True},
+            [100],
+            id="tombstone past its horizon that a replica may not have seen",
+        ),
         pytest.param(RECORDS, OLD_TOMBSTONE, {}, [101, 102], id="values past a horizon"),
         pytest.param(VALUES[:1], {}, {"newest": {b"a": 500}, "round_end": 101}, [], id="round end"),
         pytest.param(VALUES[:1], {}, {"newest": {b"a": 500}}, None, id="nothing left"),
@@ -279,6 +288,7 @@ def test_a_marker_of_no_batch_gets_a_horizon_and_goes_after_it(kind):
     )
     assert rules.transactions.take_kept() == []
     assert keep(marked, filter_of(now_ms=NOW + RETENTION - 1)) == marked
+    assert keep(marked, filter_of(now_ms=NOW + RETENTION, keeps_deletes=True)) == marked
     assert keep(marked, filter_of(now_ms=NOW + RETENTION)) is None
 
 

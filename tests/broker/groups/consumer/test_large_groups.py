@@ -180,3 +180,15 @@ def test_interval_between_two_targets_counts_from_the_result() -> None:
     rig.pass_ms(700)
     rig.beat("c")
     assert len(rig.works) == 1
+
+
+def test_result_that_nobody_waits_for_changes_nothing(rig: Rig) -> None:
+    ((event, run),) = rig.works
+    rig.work()
+    rig.join("c")
+
+    rig.carry_out(rig.shard.worked(event, run(), rig.now_ms))
+
+    rig.beat("a")
+    assert len(rig.works) == 1
+    assert sizes(rig) == {"a": 6, "b": 6}
