@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient
 
 from jbodlab.group_records.partitions import coordinator_partition
 from jbodlab.ids import GROUP_METADATA_TOPIC
-from tests.cluster.harness import Cluster
+from tests.cluster.harness import Cluster, wait_for
 from tests.cluster.scenes import SETTINGS, Scene
 
 COORDINATORS = 10
@@ -20,6 +25,8 @@ GROUP_SETTINGS = {
     "group.consumer.min.heartbeat.interval.ms": "500",
     "offsets.topic.num.partitions": str(COORDINATORS),
 }
+ASKED_AGAIN = (KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.NOT_COORDINATOR)
+"""What a coordinator says that begins or ends; librdkafka's administrators give up at once."""
 GOES_ON_S = 30.0
 """Within which a group goes on; shorter than the session timeout of its members."""
 
@@ -33,13 +40,23 @@ def coordinator(scene: Scene, group: str) -> tuple[int, Path]:
 
 def committed(cluster: Cluster, group: str, topic: str) -> dict[int, int]:
     """The committed offsets of a group, as an administrator is told."""
-    # A client for each question: librdkafka remembers coordinators, also those whose brokers it
-    # has given up since, and then waits for them in vain.
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
     partitions = [TopicPartition(topic, index) for index in cluster.partitions(topic)]
-    asked = [ConsumerGroupTopicPartitions(group, partitions)]
-    (future,) = admin.list_consumer_group_offsets(asked).values()
-    return {each.partition: each.offset for each in future.result(30).topic_partitions}
+
+    def answer() -> dict[int, int] | None:
+        # A client for each question: librdkafka remembers coordinators, also those whose brokers
+        # it has given up since, and then waits for them in vain.
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+        asked = [ConsumerGroupTopicPartitions(group, partitions)]
+        (future,) = admin.list_consumer_group_offsets(asked).values()
+        try:
+            found = future.result(30).topic_partitions
+        except KafkaException as error:
+            if error.args[0].code() not in ASKED_AGAIN:
+                raise
+            return None
+        return {each.partition: each.offset for each in found}
+
+    return wait_for(f"the committed offsets of {group}", answer)
 
 
 def state_of(cluster: Cluster, group: str) -> str:
