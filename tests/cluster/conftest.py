@@ -37,14 +37,14 @@ _stages = Stages()
 
 @pytest.fixture(scope="session")
 def stages() -> Iterator[Stages]:
-    """The clusters that the tests of this process share."""
+    """The cluster that the tests of this process share."""
     yield _stages
     _stages.close()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
-    """Close the shared clusters before other tests: idle, each still takes a tenth of a core."""
+    """Close the shared cluster before other tests: idle, it still takes a tenth of a core."""
     yield
     if nextitem is None or nextitem.get_closest_marker("cluster") is None:
         _stages.close()

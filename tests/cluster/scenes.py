@@ -60,7 +60,6 @@ MOMENTS = {
 }
 """How far a broker is in its start, and what it has said by then."""
 OUTPUT_CHARS = 3_000
-STAGES_MAX = 2
 REVIVAL_TIMEOUT_S = 60.0
 METRICS_PORT = "jbodlab.metrics.port"
 PROBES = "jbodlab_log_dir_call_seconds_count"
@@ -400,28 +399,28 @@ class Stage:
 
 
 class Stages:
-    """The stages of one test process: tests that need the same cluster share it.
+    """The stage of one test process: tests that need the same cluster share it.
 
-    A stage that was used longest ago is closed when there are too many: each holds some processes
-    and 250 MB.
+    There is one at a time: idle, a cluster takes 250 MB and a tenth of a core, which soon is more
+    than another start costs.
     """
 
     def __init__(self) -> None:
-        self._stages: dict[str, Stage] = {}
+        self._needs: dict[str, Any] | None = None
+        self._stage: Stage | None = None
 
     def of(self, **needs: Any) -> Stage:
         """Return the stage of clusters that are made with these options of `made`."""
-        key = repr(sorted(needs.items()))
-        stage = self._stages.pop(key, None) or Stage(**needs)
-        self._stages[key] = stage
-        for oldest in list(self._stages)[:-STAGES_MAX]:
-            self._stages.pop(oldest).close()
-        return stage
+        if self._stage is None or self._needs != needs:
+            self.close()
+            self._needs, self._stage = needs, Stage(**needs)
+        return self._stage
 
     def close(self) -> None:
-        """End all clusters."""
-        while self._stages:
-            self._stages.popitem()[1].close()
+        """End its cluster."""
+        if self._stage is not None:
+            self._stage.close()
+            self._stage = None
 
 
 def metrics_port(cluster: Cluster, broker: int) -> int:
