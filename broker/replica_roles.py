@@ -153,6 +153,7 @@ class ReplicaRoles:
             if isinstance(partition.state, Absent):
                 # There may have been no directory with room for it.
                 self._guard(self._open, partition)
+        self._returning.make_missing()
 
     def unsettled(self, log_dir: LogDir) -> str:
         """Return why the replicas of a failed directory may not come back; see `LogDirRevival`."""

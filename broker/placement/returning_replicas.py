@@ -2,7 +2,8 @@
 
 A log that is found becomes its replica's again at once; the replica begins as a follower. What is
 not found is made anew, as at a start, but not before the metadata shows that the controller knows
-the directory: where a disk was replaced, the controller first settles what was on the old one.
+the directory: where a disk was replaced, the controller first settles what was on the old one. And
+as at a start it waits, as long as another directory is offline or none takes new replicas.
 
 There is one copy of each replica. If another one was created elsewhere while the directory was
 away, the one that comes back is put aside. The exception is an empty one that was created as the
@@ -21,7 +22,7 @@ from broker.disk.logs_in_use import FoundLog
 from broker.placement.replica_placement import ReplicaPlacement
 from broker.replica.partition import Partition
 from broker.replica.registry import ReplicaRegistry
-from broker.replica.replica_state import StandIn
+from broker.replica.replica_state import ReplicaState, StandIn
 from jbodlab.ids import TopicPartition
 from jbodlab.log.loaded_log import LoadedLog
 
@@ -62,6 +63,9 @@ class ReturningReplicas:
         self._take_future = take_future
         # Directories that are back, until the metadata shows them in our registration.
         self._returned: dict[LogDir, None] = {}
+        # Replicas that directories did not bring back, with their states since: one that is in
+        # another state now is no longer missing, or is lost once more, in its own way.
+        self._missing: dict[Partition, ReplicaState] = {}
 
     def unsettled(self, log_dir: LogDir) -> str:
         """Return why the replicas of a failed directory may not come back yet; empty if they may.
@@ -102,15 +106,23 @@ class ReturningReplicas:
     def registration_changed(self) -> None:
         """Make anew what revived directories did not bring back, if the controller knows them."""
         registration = self._replicas.image.cluster.brokers.get(self._replicas.broker_id)
+        known = () if registration is None else registration.directories
         for log_dir in tuple(self._returned):
-            if log_dir.is_online and (
-                registration is None or log_dir.directory_id not in registration.directories
-            ):
+            if log_dir.is_online and log_dir.directory_id not in known:
                 continue
             del self._returned[log_dir]
-            for partition in self._replicas.partitions():
-                if is_missing_from(log_dir, partition):
-                    self._make_anew(partition)
+            # One that has failed again says nothing of what it would have brought back.
+            if log_dir.is_online:
+                for partition in self._replicas.partitions():
+                    if is_missing_from(log_dir, partition):
+                        self._missing[partition] = partition.state
+        self.make_missing()
+
+    def make_missing(self) -> None:
+        """Make anew what is missing and may be made; the rest waits for the next occasion."""
+        for partition, state in tuple(self._missing.items()):
+            if partition.state is not state or self._make_anew(partition):
+                del self._missing[partition]
 
     def _bring_back(self, log: LoadedLog, log_dir: LogDir, high_watermark: int) -> None:
         """Give a log to its replica, or put it aside."""
@@ -134,12 +146,15 @@ class ReturningReplicas:
         self._take_offline(partition, "its own log was found", found_in.path)
         self._placement.delete(partition.topic_partition, log)
 
-    def _make_anew(self, partition: Partition) -> None:
+    def _make_anew(self, partition: Partition) -> bool:
+        """Have the log of a replica created; returns False if it may not be yet."""
         assigned = partition.registration.directory(self._replicas.broker_id)
-        if self._placement.may_create(partition.topic_partition, partition.topic_id, assigned):
-            partition.reopen()
-            partition.note_made_anew()
-            self._open(partition)
+        if not self._placement.may_create(partition.topic_partition, partition.topic_id, assigned):
+            return False
+        partition.reopen()
+        partition.note_made_anew()
+        self._open(partition)
+        return True
 
 
 def is_missing_from(log_dir: LogDir, partition: Partition) -> bool:

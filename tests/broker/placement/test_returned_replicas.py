@@ -100,8 +100,26 @@ class Story:
         self.host.log_dirs.fail(self.first, "test")
         return failed
 
-    async def revive(self, new_id: DirectoryId | None = None) -> LogDir:
-        former = self.first
+    def add_offline_directory(self) -> LogDir:
+        """Give the broker a third directory, which was dead when it started."""
+        path = self.first.path.with_name("third")
+        path.mkdir()
+        third = LogDir(path, directory_id(12))
+        self.host.log_dirs.all = (*self.host.log_dirs.all, third)
+        third.go_offline("at start")
+        return third
+
+    def replace_first(self, *left: object) -> None:
+        """Let directory 0 fail, the controller notice, and an empty disk take its place."""
+        self.fail()
+        self.metadata.apply(directories_left(1, self.host.directory(1)), *left)
+        shutil.rmtree(self.first.path)
+        self.first.path.mkdir()
+
+    async def revive(
+        self, new_id: DirectoryId | None = None, former: LogDir | None = None
+    ) -> LogDir:
+        former = former or self.first
         identity = former.disk.identity(former.path)
         life = former.next_life(new_id or former.directory_id, identity)
         in_use = self.manager.roles.topic_partitions_in_use()
@@ -224,10 +242,7 @@ def test_what_was_on_a_replaced_disk_is_made_anew_when_the_controller_knows_the_
     async def test(story: Story) -> None:
         here, there = story.host.directories
         await story.begin(partition_record((2, 1), (OTHER, here)))
-        story.fail()
-        story.metadata.apply(directories_left(1, there), change(isr=(2,)))
-        shutil.rmtree(story.first.path)
-        story.first.path.mkdir()
+        story.replace_first(change(isr=(2,)))
         new_id = directory_id(15)
 
         life = await story.revive(new_id)
@@ -247,28 +262,84 @@ def test_what_was_on_a_replaced_disk_is_made_anew_when_the_controller_knows_the_
     run(tmp_path, test)
 
 
-def test_nothing_is_made_anew_while_another_directory_is_offline(tmp_path: Path) -> None:
+def test_what_was_on_a_replaced_disk_is_made_anew_when_no_other_directory_is_offline(
+    tmp_path: Path,
+) -> None:
     async def test(story: Story) -> None:
         here, there = story.host.directories
         await story.begin(
             partition_record((2, 1), (OTHER, here), index=0),
             partition_record((2, 1), (OTHER, there), index=1),
         )
-        story.host.dirs.append(story.host.dirs[0])
-        third = LogDir(tmp_path / "third", directory_id(12))
-        story.host.log_dirs.all = (*story.host.log_dirs.all, third)
-        third.go_offline("at start")
-        story.fail()
-        story.metadata.apply(directories_left(1, there), change(isr=(2,)))
-        shutil.rmtree(story.first.path)
-        story.first.path.mkdir()
+        third = story.add_offline_directory()
+        story.replace_first(change(isr=(2,)))
 
         await story.revive(directory_id(15))
         story.metadata.apply(broker(1, there, directory_id(15)))
         await quiet(story.host.log_dirs.all)
-
         assert isinstance(story.replica().state, Offline)
         assert story.replica(1).is_online
+
+        await story.revive(former=third)
+        story.metadata.apply(broker(1, there, directory_id(15), directory_id(12)))
+        replica = await story.host.online()
+        assert isinstance(replica.state, Following)
+
+    run(tmp_path, test)
+
+
+def test_what_no_directory_took_is_made_anew_as_soon_as_one_takes_new_replicas(
+    tmp_path: Path,
+) -> None:
+    async def test(story: Story) -> None:
+        here, there = story.host.directories
+        await story.begin(partition_record((2, 1), (OTHER, here)))
+        story.replace_first(change(isr=(2,)))
+        life = await story.revive(directory_id(15))
+        for log_dir in story.host.log_dirs.all:
+            log_dir.is_cordoned = True
+        story.metadata.apply(broker(1, there, directory_id(15)))
+        await quiet(story.host.log_dirs.all)
+        assert story.replica().is_without_log
+
+        life.is_cordoned = False
+        story.manager.roles.directories_opened()
+        replica = await story.host.online()
+
+        assert replica.log is not None
+        assert replica.log.log_dir is life
+
+    run(tmp_path, test)
+
+
+def test_log_that_comes_back_late_is_not_made_anew_even_if_it_fails_again(tmp_path: Path) -> None:
+    async def test(story: Story) -> None:
+        here, there = story.host.directories
+        await story.begin(partition_record((1, 2), (UNASSIGNED, OTHER)))
+        await story.host.produced(batch(5), acks=1)
+        kept = tmp_path / "kept"
+        shutil.copytree(story.first.path, kept)
+        story.replace_first(change(leader=2, isr=(2,)))
+        for log_dir in story.host.log_dirs.all:
+            log_dir.is_cordoned = True
+        await story.revive(directory_id(15))
+        story.metadata.apply(broker(1, there, directory_id(15)))
+
+        # The old disk is put back.
+        story.replace_first()
+        shutil.rmtree(story.first.path)
+        kept.rename(story.first.path)
+        await story.revive(here)
+        replica = story.replica()
+        assert replica.log is not None
+        assert replica.log.end_offset == 5
+        story.fail()
+        for log_dir in story.host.log_dirs.all:
+            log_dir.is_cordoned = False
+        story.metadata.apply(broker(1, there))
+        story.manager.roles.directories_opened()
+
+        assert isinstance(replica.state, Offline)
 
     run(tmp_path, test)
 
@@ -371,6 +442,34 @@ def test_replica_removed_by_hand_from_a_healthy_directory_is_not_made_anew(
 
         await story.revive()
         story.metadata.apply(broker(1, here, there))
+        await quiet(story.host.log_dirs.all)
+
+        assert story.replica(0).is_online
+        assert isinstance(story.replica(1).state, Offline)
+
+    run(tmp_path, test)
+
+
+def test_replica_removed_by_hand_is_not_made_anew_with_those_that_waited(tmp_path: Path) -> None:
+    async def test(story: Story) -> None:
+        here, there = story.host.directories
+        await story.begin(
+            partition_record((2, 1), (OTHER, here), index=0),
+            partition_record((2, 1), (OTHER, here), index=1),
+        )
+        third = story.add_offline_directory()
+        kept = tmp_path / "kept"
+        shutil.copytree(story.first.path / "orders-1", kept)
+        story.replace_first(change(isr=(2,)), change(isr=(2,), index=1))
+        kept.rename(story.first.path / "orders-1")
+        await story.revive(directory_id(15))
+        story.metadata.apply(broker(1, there, directory_id(15)))
+        assert story.replica(1).is_online
+        shutil.rmtree(story.first.path / "orders-1")
+        await story.reports.find_lost_replicas()
+
+        await story.revive(former=third)
+        story.metadata.apply(broker(1, there, directory_id(15), directory_id(12)))
         await quiet(story.host.log_dirs.all)
 
         assert story.replica(0).is_online
