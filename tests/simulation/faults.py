@@ -274,6 +274,17 @@ async def emptied(hit: Hit, node: Node) -> None:
     await _restart(hit, node)
 
 
+@fault("hands", 2, a_broker)
+async def replaced_while_up(hit: Hit, node: Node) -> None:
+    """A disk that failed is replaced by a fresh one, and its broker runs on."""
+    path = hit.random.choice(node.log_dirs)
+    if len(node.log_dirs) > 1 and may_lose(hit, node, path):
+        _break(hit, path)
+        await asyncio.sleep(0.3 + hit.length_s / 2)
+        hit.world.insert(node, path)
+        await _repair(hit, path)
+
+
 @fault("hands", 1, a_broker)
 async def swapped_disks(hit: Hit, node: Node) -> None:
     """Two disks of a stopped broker change places."""

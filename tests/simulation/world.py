@@ -241,6 +241,10 @@ class World:
         """Stop a broker, and give it a fresh disk."""
         self.kill(node)
         node.is_wanted = False
+        self.insert(node, path, is_formatted=is_formatted)
+
+    def insert(self, node: Node, path: Path, *, is_formatted: bool = True) -> None:
+        """Put a fresh disk in the place of another."""
         disk = self.disks[path]
         disk.heal()
         disk.cause = "it is replaced"
