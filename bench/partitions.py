@@ -20,8 +20,14 @@ SETTLE_S = 10.0
 IDLE_S = 10.0
 MESSAGES = 1_000
 MESSAGES_PER_S = 200
-WRITES_PER_S = 1_500
-"""Messages over all partitions of the directory that is lost."""
+WRITTEN = 100
+"""Of the partitions of the directory that is lost, spread over them."""
+WRITES_PER_S = 600
+"""Messages over those, each of them a request of its own. More keep two cores busy by themselves,
+and over all partitions each would have one in a second: what is measured then is the load.
+"""
+LOOK_S = 0.1
+"""Between two looks at all leaders, each of which costs a broker and this process some time."""
 DEADLINE_S = 300.0
 
 Leaders = dict[tuple[str, int], int]
@@ -37,8 +43,8 @@ class ManyPartitions:
         ack_p50_ms: From sending one message to its acknowledgement by all replicas; p99 likewise.
         moved: Leaders in the directory that is taken away with `chmod 000`.
         last_leader_ms: From there to the last of them being led elsewhere.
-        last_written_ms: From there to the last of them acknowledging records again.
-        longest_gap_ms: Longest time without an acknowledgement of any of them around that.
+        last_written_ms: From there to the last of those under load acknowledging records again.
+        longest_gap_ms: Longest time without an acknowledgement of one of those around that.
         brokers_seen: The fewest brokers that were listed meanwhile; one that misses its heartbeats
             is not.
         stop_s: Clean stop of one broker.
@@ -198,7 +204,8 @@ def _lose_directory(cluster: Cluster) -> tuple[int, float, float, float, int]:
     others = [f"127.0.0.1:{cluster.node(b).port}" for b in cluster.broker_ids if b != victim]
     watcher = AdminClient({"bootstrap.servers": ",".join(others), "log_level": 0})
     _leaders(watcher)
-    with Writes(cluster.bootstrap, sorted(moving), WRITES_PER_S / len(moving)) as writes:
+    written = sorted(moving)[:: -(-len(moving) // WRITTEN)]
+    with Writes(cluster.bootstrap, written, WRITES_PER_S / len(written)) as writes:
         time.sleep(3)
         directory.chmod(0)
         begin = time.monotonic()
@@ -210,7 +217,7 @@ def _lose_directory(cluster: Cluster) -> tuple[int, float, float, float, int]:
             if all(leaders[key] not in (victim, -1) for key in moving):
                 break
             assert now < begin + DEADLINE_S, "leaders stay in the directory"
-            time.sleep(0.02)
+            time.sleep(LOOK_S)
         time.sleep(5)
         brokers_seen = min(brokers_seen, _leaders(watcher)[1])
     assert not writes.errors, writes.errors[:3]
