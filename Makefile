@@ -18,9 +18,8 @@ SHELL := /bin/bash
 BIN := .venv/bin
 DEMO_EXTRAS := admin,analytics,lab
 TEST_EXTRAS := admin,analytics,delta,dev,iceberg,lab
-# Tests wait more than they compute: more processes than cores.
-TEST_WORKERS := 3
-UNIT_WORKERS := 4
+# Tests wait more than they compute: twice as many processes as cores.
+TEST_WORKERS := 4
 
 SEEDS := 1..1000
 NIGHT_HISTORIES := 100000
@@ -42,7 +41,7 @@ test: env
 	$(MAKE) --no-print-directory lint && exit $$tests
 
 test-fast: env
-	$(BIN)/python -m pytest -m unit -n $(UNIT_WORKERS) --dist worksteal -q $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m unit -n $(TEST_WORKERS) --dist worksteal -q $(PYTEST_ARGS)
 
 test-compose: env
 	$(BIN)/python -m pytest -m compose $(PYTEST_ARGS)
