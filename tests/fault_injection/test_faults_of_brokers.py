@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,6 +22,7 @@ from fault_injection.errors import FaultError
 from fault_injection.journal import Fault, open_journal, read_all
 from fault_injection.mechanism import Patient, Target
 from jbodlab.lab_state import ProcessState
+from lab.cluster.waiting import wait_for
 from tests.fault_injection.patient import DEADLINE_S, SERVER_UID
 
 pytestmark = pytest.mark.process
@@ -76,11 +76,7 @@ class Bed:
             return journal.faults[fault.fault_id]
 
     def wait_running(self) -> ProcessState:
-        end = time.monotonic() + DEADLINE_S
-        while (found := self.process) is None:
-            assert time.monotonic() < end, "the process does not run again"
-            time.sleep(0.01)
-        return found
+        return wait_for("the process runs again", lambda: self.process, DEADLINE_S)
 
     def content(self) -> dict[str, str]:
         """All files by their paths, with what is in them."""
@@ -138,10 +134,9 @@ def test_an_ended_process_starts_by_itself_after_the_length_of_its_fault(bed: Be
 
     bed.wait_running()
 
-    end = time.monotonic() + DEADLINE_S
-    while read_all(bed.journal)[fault.fault_id].is_open:
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    wait_for(
+        "the fault's end", lambda: not read_all(bed.journal)[fault.fault_id].is_open, DEADLINE_S
+    )
 
 
 def test_whoever_waits_to_heal_a_fault_ends_when_it_is_healed_earlier(bed: Bed) -> None:

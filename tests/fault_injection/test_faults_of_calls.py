@@ -21,6 +21,7 @@ from fault_injection.journal import Fault, Journal, open_journal
 from fault_injection.mechanism import Patient as Broker
 from fault_injection.mechanism import Target
 from fault_injection.preload import Control
+from lab.cluster.waiting import wait_for
 from tests.fault_injection.patient import DEADLINE_S, REPOSITORY, SERVER_UID, Patient
 
 pytestmark = pytest.mark.process
@@ -144,21 +145,20 @@ def test_slow_calls_take_longer(bed: Bed) -> None:
     fault = bed.inject("slow", delay="120ms", calls="sync")
 
     slow = bed.patient.order("fsync", bed.d1).outcome()
-    fast = bed.patient.order("fsync", bed.d2).outcome()
+    # One of them may wait for something else.
+    others = [bed.patient.order("fsync", bed.d2).outcome() for _ in range(5)]
     bed.heal(fault)
 
     assert slow.errno == 0
     assert slow.ended_ns - slow.begun_ns >= 114e6
-    assert fast.ended_ns - fast.begun_ns < slow.ended_ns - slow.begun_ns
+    quickest_ns = min(other.ended_ns - other.begun_ns for other in others)
+    assert quickest_ns < slow.ended_ns - slow.begun_ns
 
 
 def test_a_hang_ends_when_it_is_healed(bed: Bed) -> None:
     fault = bed.inject("hang", for_="10m")
     call = bed.patient.order("fsync", bed.d1)
-    end = time.monotonic() + DEADLINE_S
-    while operations.broken(fault).count == 0:
-        assert time.monotonic() < end
-        time.sleep(0.005)
+    wait_for("a call that hangs", lambda: operations.broken(fault).count, DEADLINE_S)
 
     assert call.answer.empty()
     bed.heal(fault)
@@ -171,10 +171,7 @@ def test_a_fault_ends_after_its_length_without_anybody(bed: Bed, kind: str) -> N
     outcome = bed.patient.order("fsync", bed.d1).outcome()
     assert outcome.errno == (5 if kind == "eio" else 0)
 
-    end = time.monotonic() + DEADLINE_S
-    while time.monotonic_ns() < (fault.until_ns or 0):
-        assert time.monotonic() < end
-        time.sleep(0.005)
+    wait_for("its end", lambda: time.monotonic_ns() >= (fault.until_ns or 0), DEADLINE_S)
     assert bed.patient.error("fsync", bed.d1) == 0
 
 

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +20,7 @@ from fault_injection.check import User
 from fault_injection.errors import FaultError
 from fault_injection.journal import Fault, Journal, open_journal
 from fault_injection.mechanism import Patient
+from lab.cluster.waiting import wait_for
 from tests.fault_injection.patient import DEADLINE_S, SERVER_UID
 
 pytestmark = [
@@ -58,10 +58,7 @@ class Bed:
         """Start a process that keeps a file of the directory open."""
         command = [sys.executable, "-c", SLEEPING, str(uuid.uuid4()), str(self.path / "held")]
         self.child = subprocess.Popen(command, start_new_session=True, cwd="/", user=SERVER_UID)
-        end = time.monotonic() + DEADLINE_S
-        while not (self.path / "held").exists():
-            assert time.monotonic() < end
-            time.sleep(0.005)
+        wait_for("a file held open", (self.path / "held").exists, DEADLINE_S)
         self.patient = Patient(
             name="broker-1",
             folder=self.folder,
