@@ -8,7 +8,9 @@ import shutil
 import subprocess
 
 import pytest
+from confluent_kafka import OFFSET_INVALID
 
+from tests.cluster.group_stage import committed
 from tests.cluster.scenes import SETTINGS, Stage, Stages
 
 pytestmark = pytest.mark.cluster
@@ -51,6 +53,8 @@ def test_confluent_kafka_with_each_acks(stage: Stage, acks: str) -> None:
                 "enable.auto.commit": False,
             }
         )
+        # librdkafka asks a coordinator that still loads once, and then no more.
+        assert set(committed(cluster, "g", topic).values()) == {OFFSET_INVALID}
         # No offset given: the group has none committed, so auto.offset.reset decides.
         consumer.assign([TopicPartition(topic, 0)])
         found = []
