@@ -10,7 +10,7 @@ from pathlib import Path
 
 from jbodlab.lab_state import ClusterState
 from lab import replay, up_and_down
-from lab.cluster import disks, processes, programs
+from lab.cluster import disks, programs
 from lab.errors import LabError
 from lab.interrupts import Interrupts
 from lab.results import Results, keep_faults, keep_folders, keep_metadata, make_folder
@@ -98,14 +98,7 @@ def _replay(
 ) -> list[str]:
     """Replay the controller's log and print the report; returns what went wrong."""
     screen.heading("The controller's log, replayed by Spark into Parquet tables")
-    problem = replay.run(
-        results.metadata,
-        results.tables,
-        results.report,
-        results.logs / "replay.log",
-        programs.environment(Path(state.root), processes.own_user(), files.directory),
-        interrupts,
-    )
+    problem = replay.run(results, Path(state.root), files.directory, interrupts)
     screen.block(results.report.read_text("utf-8"))
     return [problem] if problem else []
 

@@ -9,12 +9,12 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Mapping
 from pathlib import Path
 
 from lab.cluster import processes, programs
 from lab.errors import LabError
 from lab.interrupts import Interrupts
+from lab.results import Results
 
 DEADLINE_S = 240.0
 END_DEADLINE_S = 5.0
@@ -78,27 +78,21 @@ def _with_a_name() -> list[str]:
     return []
 
 
-def run(
-    metadata: Path,
-    tables: Path,
-    report: Path,
-    log: Path,
-    variables: Mapping[str, str],
-    interrupts: Interrupts,
-) -> str:
-    """Replay a metadata log.
+def run(results: Results, root: Path, state_dir: Path, interrupts: Interrupts) -> str:
+    """Replay the metadata log that is kept among the results of a cluster.
 
     Args:
-        metadata: The directory that holds `__cluster_metadata-0`.
-        tables: Folder that gets a subfolder per table.
-        report: File that gets the report.
-        log: File that gets everything else that is printed.
-        variables: Environment.
+        results: Has the log; gets the tables, the report, and what else is printed.
+        root: Folder of the cluster.
+        state_dir: Where clusters and faults are written down.
         interrupts: Held back while the process starts.
 
     Returns:
         What went wrong, empty if nothing did.
     """
+    variables = programs.environment(root, processes.own_user(), state_dir)
+    metadata, tables, report = results.metadata, results.tables, results.report
+    log = results.logs / "replay.log"
     program = [*_with_a_name(), *programs.command("analytics.job")]
     command = [*program, "--input", str(metadata), "--output", str(tables)]
     with report.open("wb") as out, log.open("wb") as errors:

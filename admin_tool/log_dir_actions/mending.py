@@ -109,14 +109,20 @@ def why_not(broker: int | None, partition: PartitionDescription | None) -> str |
         broker: Id of the broker that has the replica.
         partition: What the cluster says of it; None if it does not know the topic.
     """
+    reason = why_not_anew(broker, partition)
+    if reason is None and partition is not None and broker in partition.isr:
+        return f"broker {broker} is still in the ISR: try again when its session has run out"
+    return reason
+
+
+def why_not_anew(broker: int | None, partition: PartitionDescription | None) -> str | None:
+    """Return why a replica must not be made anew from its leader, None if it may; as `why_not`."""
     if partition is None or broker not in partition.replicas:
         return f"the cluster knows no such replica of broker {broker}: there is no other to copy"
     if partition.leader is None:
         return "no replica leads, so this may be the only one that has its records"
     if partition.leader == broker:
         return f"broker {broker} leads: let another replica lead first"
-    if broker in partition.isr:
-        return f"broker {broker} is still in the ISR: try again when its session has run out"
     return None
 
 

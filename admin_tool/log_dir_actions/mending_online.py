@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from admin_tool.errors import AdminError, PlainError
-from admin_tool.log_dir_actions.mending import Mended
+from admin_tool.log_dir_actions.mending import Mended, why_not_anew
 from admin_tool.options import Parsed
 from admin_tool.requests.connection import Connection, connected
 from admin_tool.requests.log_dirs import alter_replica_log_dirs
@@ -63,7 +63,7 @@ def mend_online(
             for replica in replicas:
                 topic_partition = replica.topic_partition
                 partition = found.get(topic_partition)
-                refusal = why_not_online(broker, partition)
+                refusal = why_not_anew(broker, partition)
                 if refusal is None and topic_partition in (*ongoing, *wanted):
                     refusal = "the partition is being reassigned: try again when that is over"
                 if refusal is not None:
@@ -90,22 +90,6 @@ def mend_online(
         )
         results.append(Mended(topic_partition=topic_partition, refusal=None, text=text))
     return results
-
-
-def why_not_online(broker: int | None, partition: PartitionDescription | None) -> str | None:
-    """Return why a replica of a running broker must not be made anew, None if it may.
-
-    Args:
-        broker: Id of the broker that has the replica.
-        partition: What the cluster says of it; None if it does not know it.
-    """
-    if partition is None or broker not in partition.replicas:
-        return f"the cluster knows no such replica of broker {broker}: there is no other to copy"
-    if partition.leader is None:
-        return "no replica leads, so this may be the only one that has its records"
-    if partition.leader == broker:
-        return f"broker {broker} leads: let another replica lead first"
-    return None
 
 
 def _make_anew(connection: Connection, wanted: Mapping[TopicPartition, _Damaged]) -> None:

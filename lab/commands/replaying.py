@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lab import replay
-from lab.cluster import processes, programs
 from lab.commands import clusters
 from lab.errors import LabError
 from lab.interrupts import Interrupts
@@ -27,14 +26,7 @@ def run(options: argparse.Namespace, interrupts: Interrupts) -> int:
     results = make_folder(Path(wanted))
     keep_metadata(state, results)
     results.logs.mkdir()
-    problem = replay.run(
-        results.metadata,
-        results.tables,
-        results.report,
-        results.logs / "replay.log",
-        programs.environment(Path(state.root), processes.own_user(), files.directory),
-        interrupts,
-    )
+    problem = replay.run(results, Path(state.root), files.directory, interrupts)
     if problem:
         raise LabError(problem)
     found = {
