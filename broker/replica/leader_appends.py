@@ -31,6 +31,19 @@ def check_append(partition: Partition, acks: int) -> tuple[LeaderState, Partitio
     return leader, log
 
 
+def check_append_of_client(
+    partition: Partition, acks: int, header: BatchHeader
+) -> tuple[LeaderState, PartitionLog]:
+    """Check as `check_append` whether a client's batch may be appended, wherever it belongs."""
+    leader, _ = partition.leader_log()
+    leader.refused.check(header)
+    try:
+        return check_append(partition, acks)
+    except KafkaError as error:
+        leader.refused.refused(header, error)
+        raise
+
+
 def append_of_client(
     partition: Partition, request: AppendRequest, index: int, acks: int, batch: CheckedBatch
 ) -> None:
@@ -39,13 +52,17 @@ def append_of_client(
     Raises:
         KafkaError: nothing was appended.
     """
-    leader, log = check_append(partition, acks)
+    leader, log = check_append_of_client(partition, acks, batch.header)
     duplicate = log.producers.check(batch.header)
     if duplicate is not None:
         # It needs no room, and tells the producer what it could not know.
         base_offset, required = duplicate.base_offset, duplicate.last_offset + 1
     else:
-        log.check_room(batch.header.size)
+        try:
+            log.check_room(batch.header.size)
+        except KafkaError as error:
+            leader.refused.refused(batch.header, error)
+            raise
         stored = log.append_as_leader(batch.data, batch.header, leader.leader_epoch)
         base_offset, required = stored.base_offset, stored.next_offset
     success = AppendResult(

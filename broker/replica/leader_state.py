@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 
 from broker.replica import isr as rules
 from broker.replica.isr import FollowerState
+from broker.replica.refused_batches import RefusedBatches
 from jbodlab.ids import BrokerId, LeaderEpoch, PartitionEpoch
 from jbodlab.image.partition_registration import PartitionRegistration
 
@@ -36,6 +37,7 @@ class LeaderState:
         followers: State of each other replica.
         joinable: Brokers that may be in the ISR, with their registered epochs: registered, not
             fenced, not stopping, their directory online.
+        refused: The batches that producers are expected to send again.
     """
 
     broker_id: BrokerId
@@ -46,6 +48,7 @@ class LeaderState:
     proposed_isr: tuple[BrokerId, ...] | None = None
     followers: dict[BrokerId, FollowerState] = field(default_factory=dict)
     joinable: Mapping[BrokerId, int] = field(default_factory=dict)
+    refused: RefusedBatches = field(default_factory=RefusedBatches)
 
     @property
     def has_successor(self) -> bool:

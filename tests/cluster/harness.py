@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -256,11 +257,20 @@ def read_all(
     return found
 
 
+def _twice(found: dict[int, list[tuple[int, bytes]]]) -> dict[bytes, list[tuple[int, int]]]:
+    """Where the first values are that stand more than once: partition and offset."""
+    places: dict[bytes, list[tuple[int, int]]] = defaultdict(list)
+    for partition, records in found.items():
+        for offset, value in records:
+            places[value].append((partition, offset))
+    return dict(islice(((v, p) for v, p in places.items() if len(p) > 1), 20))
+
+
 def assert_nothing_lost(load: Load, found: dict[int, list[tuple[int, bytes]]]) -> None:
     """Every acknowledged record is there once, where it was acknowledged, and in order."""
     assert not load.errors, f"{len(load.errors)} errors, such as {sorted(set(load.errors))[:3]}"
     numbers = [int(value) for records in found.values() for _, value in records]
-    assert len(numbers) == len(set(numbers)), "duplicated records"
+    assert len(numbers) == len(set(numbers)), f"duplicated records: {_twice(found)}"
     places = {
         int(value): (partition, offset)
         for partition, records in found.items()

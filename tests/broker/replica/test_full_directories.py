@@ -107,6 +107,52 @@ def test_a_full_directory_refuses_appends_and_serves_everything_else(tmp_path: P
     asyncio.run(body())
 
 
+def test_batches_behind_a_refused_one_are_refused_like_it_and_not_as_out_of_order(
+    tmp_path: Path,
+) -> None:
+    async def body() -> None:
+        host, _, monitor = await leader_alone(tmp_path)
+
+        def sent(sequence: int) -> asyncio.Future[list[AppendResult]]:
+            return host.produce(batch(producer_id=5, sequence=sequence))
+
+        await sent(0)
+        look(monitor, host.dirs[0], NO_ROOM)
+        refused = [sent(1), sent(2)]
+        look(monitor, host.dirs[0], ROOM)
+        refused += [sent(3), sent(4)]
+        # What has reached the log before is told as ever.
+        (repeated,) = await sent(0)
+        again = [sent(sequence) for sequence in (1, 2, 3, 4)]
+
+        assert [(await each)[0].error_code for each in refused] == [STORAGE_ERROR] * 4
+        assert (repeated.error_code, repeated.base_offset) == (NONE, 0)
+        assert [(await each)[0].base_offset for each in again] == [1, 2, 3, 4]
+        await host.stop()
+
+    asyncio.run(body())
+
+
+def test_what_was_refused_and_never_comes_again_leaves_a_gap_in_the_end(tmp_path: Path) -> None:
+    async def body() -> None:
+        host, _, monitor = await leader_alone(tmp_path)
+        await host.produced(batch(producer_id=5, sequence=0))
+        look(monitor, host.dirs[0], NO_ROOM)
+        await host.produced(batch(producer_id=5, sequence=1))
+        look(monitor, host.dirs[0], ROOM)
+
+        codes = [
+            (await host.produced(batch(producer_id=5, sequence=sequence))).error_code
+            for sequence in range(2, 8)
+        ]
+
+        # A producer has at most five batches under way.
+        assert codes == [STORAGE_ERROR] * 4 + [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER] * 2
+        await host.stop()
+
+    asyncio.run(body())
+
+
 def test_a_producer_that_runs_ahead_of_the_disk_is_stopped_before_the_reserve(
     tmp_path: Path,
 ) -> None:

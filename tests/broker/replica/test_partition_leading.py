@@ -318,6 +318,31 @@ def test_waiting_produce_is_answered_when_the_isr_gets_too_small(tmp_path: Path)
     run(tmp_path, test)
 
 
+def test_what_is_sent_behind_a_batch_that_the_isr_was_too_small_for_is_not_out_of_order(
+    tmp_path: Path,
+) -> None:
+    async def test(cluster: Cluster) -> None:
+        def sent(sequence: int) -> asyncio.Future[list[AppendResult]]:
+            return cluster.host.produce(batch(producer_id=9, sequence=sequence), acks=-1)
+
+        await cluster.host.online()
+        written = sent(0)
+        cluster.metadata.apply(change(isr=(1,)))
+        refused = sent(1)
+        cluster.metadata.apply(change(isr=(1, 2)))
+        behind = sent(2)
+
+        codes = [(await each)[0].error_code for each in (written, refused, behind)]
+
+        assert codes == [
+            ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+            ErrorCode.NOT_ENOUGH_REPLICAS,
+            ErrorCode.NOT_ENOUGH_REPLICAS,
+        ]
+
+    run(tmp_path, test)
+
+
 def test_high_watermark_stands_while_the_isr_is_too_small(tmp_path: Path) -> None:
     async def test(cluster: Cluster) -> None:
         cluster.metadata.apply(change(isr=(1,)))

@@ -1,0 +1,68 @@
+"""Batches that a leader refused although nothing was wrong with them, and what is sent behind them.
+
+An idempotent producer has up to five batches under way. If one is refused because the disk is
+full, or too few replicas are in sync, those behind it leave a gap in the sequence: of the leader's
+own making, and closed as soon as the producer tries again. Told OUT_OF_ORDER_SEQUENCE_NUMBER,
+librdkafka goes on in a new producer epoch, in which it sends again whatever is not acknowledged;
+batches in front of the refused one that were written, and lost their leader before they were
+acknowledged, are then in the log twice. Apache Kafka answers so. Here what stands behind a refused
+batch is refused for the same reason.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jbodlab.errors import KafkaError
+from jbodlab.log.producer_state import BATCHES_REMEMBERED_MAX
+from jbodlab.protocol.record_batch import MAX_SEQUENCE, BatchHeader
+
+BEHIND_MAX = BATCHES_REMEMBERED_MAX - 1
+"""Of the batches that a producer has under way at most these stand behind a refused one."""
+
+
+@dataclass(slots=True)
+class _Refused:
+    epoch: int
+    sequence: int
+    error: KafkaError
+    behind: int = 0
+    """Batches behind it that were refused like it."""
+
+
+class RefusedBatches:
+    """The first refused batch of each producer, until it comes again or is given up."""
+
+    __slots__ = ("_first",)
+
+    def __init__(self) -> None:
+        self._first: dict[int, _Refused] = {}
+
+    def refused(self, header: BatchHeader, error: KafkaError) -> None:
+        """Take notice of a batch that was refused, and that is good as such."""
+        if header.producer_id >= 0:
+            self._first[header.producer_id] = _Refused(
+                header.producer_epoch, header.base_sequence, error
+            )
+
+    def check(self, header: BatchHeader) -> None:
+        """Refuse a batch that stands behind a refused one; that one itself may be tried again.
+
+        Who never sends the refused batch again has left a gap itself: behind as many batches as can
+        have been under way it is forgotten.
+
+        Raises:
+            KafkaError: what the refused batch was told.
+        """
+        first = self._first.get(header.producer_id)
+        if first is None:
+            return
+        ahead = (header.base_sequence - first.sequence) & MAX_SEQUENCE
+        if first.epoch == header.producer_epoch and 0 < ahead <= MAX_SEQUENCE // 2:
+            if first.behind < BEHIND_MAX:
+                first.behind += 1
+                raise KafkaError(first.error.code, first.error.message)
+        elif first.epoch == header.producer_epoch and ahead:
+            # A batch in front of it, sent again.
+            return
+        del self._first[header.producer_id]
