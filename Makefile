@@ -52,12 +52,10 @@ soak: env
 simulate: env
 	@exec $(BIN)/python -m tests.simulation --seeds $(SEEDS) $(SIMULATE_ARGS)
 
-# Other seeds every night; one process for each core.
+# Other seeds every night.
 simulate-night: env
-	@first=$$(( $$(date +%j) * 1000000 )); half=$$(( first + $(NIGHT_HISTORIES) / 2 )); failed=0; \
-	$(BIN)/python -m tests.simulation --seeds $$first..$$(( half - 1 )) & other=$$!; \
-	$(BIN)/python -m tests.simulation --seeds $$half..$$(( first + $(NIGHT_HISTORIES) - 1 )) || failed=1; \
-	wait $$other || failed=1; \
+	@first=$$(( $$(date +%j) * 1000000 )); failed=0; \
+	$(BIN)/python -m tests.simulation --jobs $$(nproc) --seeds $$first..$$(( first + $(NIGHT_HISTORIES) - 1 )) || failed=1; \
 	$(BIN)/python -m tests.simulation.mutants || failed=1; exit $$failed
 
 bench: env

@@ -204,6 +204,7 @@ class _History:
         world.note("healing")
         for task in self._operators:
             task.cancel()
+        world.seen["an answer was lost after its call was carried out"] += world.rpc.lost
         world.rpc.lose_answers.clear()
         world.rpc.break_streams = 0
         world.network.release_all()
