@@ -56,7 +56,7 @@ simulate: env
 simulate-night: env
 	@first=$$(( $$(date +%j) * 1000000 )); failed=0; \
 	$(BIN)/python -m tests.simulation --jobs $$(nproc) --seeds $$first..$$(( first + $(NIGHT_HISTORIES) - 1 )) || failed=1; \
-	$(BIN)/python -m tests.simulation.mutants || failed=1; exit $$failed
+	$(BIN)/python -m tests.simulation.mutants --jobs $$(nproc) || failed=1; exit $$failed
 
 bench: env
 	@exec $(BIN)/python -m bench $(BENCH_ARGS)

@@ -153,10 +153,18 @@ def is_whole(value: bytes) -> bool:
 
 
 class Producer(Client):
-    """Writes to one topic, one batch at a time."""
+    """Writes to one topic, or to one partition of it only, one batch at a time."""
 
-    def __init__(self, world: World, accounts: Accounts, plan: ProducerPlan, name: str) -> None:
+    def __init__(
+        self,
+        world: World,
+        accounts: Accounts,
+        plan: ProducerPlan,
+        name: str,
+        only: TopicPartition | None = None,
+    ) -> None:
         super().__init__(world, name)
+        self._only = only
         self._accounts = accounts
         self._plan = plan
         self._id = (-1, -1)
@@ -182,7 +190,8 @@ class Producer(Client):
         self.close()
 
     def _partitions(self) -> list[TopicPartition]:
-        return sorted(each for each in self.leaders if each.topic == self._plan.topic)
+        found = sorted(each for each in self.leaders if each.topic == self._plan.topic)
+        return [each for each in found if self._only in (None, each)]
 
     async def _send(self, partition: TopicPartition, values: list[bytes]) -> None:
         """Send one batch until its fate is known, or nobody would wait longer."""

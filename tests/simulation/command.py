@@ -46,6 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
         jobs=options.jobs,
         traces=options.traces,
         wanted=tuple(options.first),
+        only=frozenset(options.only),
     )
 
 
@@ -59,6 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--trace", action="store_true", help="print every step")
     parser.add_argument("--traces", action="store_true", help="print what each seed came to")
     parser.add_argument("--first", nargs="*", default=(), help="end at the first of these checkers")
+    parser.add_argument("--only", nargs="*", default=(), help="with one of these faults")
     parser.add_argument("--until", type=int, default=0, help="end at this step")
     parser.add_argument("--shrink", type=Path, help="write the smallest plan that fails alike")
     parser.add_argument("--save", type=Path, help="write the plan to a file")
@@ -113,12 +115,15 @@ def _many(
     jobs: int = 1,
     traces: bool = False,
     wanted: tuple[str, ...] = (),
+    only: frozenset[str] = frozenset(),
 ) -> int:
     seen: Counter[str] = Counter()
     reached: Counter[str] = Counter()
     failed: list[int] = []
     begun, count = time.monotonic(), 0
     plans = (plan_of(seed, is_strict=is_strict) for seed in seeds)
+    if only:
+        plans = (plan for plan in plans if only & {event.fault for event in plan.events})
     for plan, outcome in _outcomes(plans, jobs):
         seed = plan.options.seed
         count += 1
