@@ -110,7 +110,6 @@ class SimLoop(asyncio.BaseEventLoop):
         self.stop_at_step = 0
         self.on_step: Callable[[int, float, str, str], None] | None = None
         self.kept: list[object] = []
-        self.network: Any = None
 
     def time(self) -> float:
         return self._now
@@ -147,52 +146,26 @@ class SimLoop(asyncio.BaseEventLoop):
         if process in self._active:
             self._active.remove(process)
 
-    def call_soon(  # type: ignore[override]
-        self, callback: Callable[..., object], *args: Any, context: Context | None = None
-    ) -> Call:
+    def call_soon(self, callback: Any, *args: Any, context: Any = None) -> Any:
         call = Call(callback, args, copy_context() if context is None else context, 0.0)
         self._enqueue(call)
         return call
 
-    call_soon_threadsafe = call_soon  # type: ignore[assignment]
+    call_soon_threadsafe = call_soon
 
-    def call_at(  # type: ignore[override]
-        self,
-        when: float,
-        callback: Callable[..., object],
-        *args: Any,
-        context: Context | None = None,
-    ) -> Call:
+    def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> Any:
         call = Call(callback, args, copy_context() if context is None else context, when)
         self._timer_number += 1
         heappush(self._timers, (when, self._timer_number, call))
         return call
 
-    def call_later(  # type: ignore[override]
-        self,
-        delay: float,
-        callback: Callable[..., object],
-        *args: Any,
-        context: Context | None = None,
-    ) -> Call:
+    def call_later(self, delay: float, callback: Any, *args: Any, context: Any = None) -> Any:
         return self.call_at(self._now + delay, callback, *args, context=context)
 
     def happen_at(self, when: float, what: Callable[..., object], *args: Any) -> None:
         """Let something happen outside of all processes, such as that bytes arrive."""
         self._timer_number += 1
         heappush(self._timers, (when, self._timer_number, Call(what, args, None, when)))
-
-    async def create_server(
-        self, factory: Any, host: Any = None, port: Any = None, **_: Any
-    ) -> Any:
-        del host
-        return await self.network.listen(factory, port)
-
-    async def create_connection(
-        self, factory: Any, host: Any = None, port: Any = None, **_: Any
-    ) -> Any:
-        del host
-        return await self.network.connect(factory, port)
 
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
         """There is none."""
@@ -207,7 +180,6 @@ class SimLoop(asyncio.BaseEventLoop):
         """There is no selector."""
 
     def _enqueue(self, call: Call) -> None:
-        assert call.context is not None
         process = call.context.get(PROCESS, OUTSIDE)
         if not process.is_alive:
             self.kept.append(call)
@@ -218,7 +190,7 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def _run_once(self) -> None:
         active, timers = self._active, self._timers
-        while not self._stopping:  # type: ignore[attr-defined]
+        while not self._stopping:
             if not active:
                 self._move_time()
             while timers and timers[0][0] <= self._now:
@@ -264,7 +236,7 @@ class SimLoop(asyncio.BaseEventLoop):
         if self.steps - self._moved_at_step > STEPS_PER_INSTANT_MAX:
             raise Stuck(f"time has stood still for {STEPS_PER_INSTANT_MAX} steps")
         try:
-            call.context.run(callback, *call.args)  # type: ignore[union-attr]
+            call.context.run(callback, *call.args)
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as error:  # noqa: BLE001 - as asyncio does with a callback's

@@ -118,7 +118,6 @@ class World:
         self.loop = loop
         self.options = options
         self.network = Network(loop, f"{options.seed}")
-        loop.network = self.network
         self.rpc = RpcNetwork(loop, self.network)
         self.disks: dict[Path, SimDisk] = {}
         self.nodes: dict[int, Node] = {}
