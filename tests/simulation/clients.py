@@ -153,10 +153,18 @@ def is_whole(value: bytes) -> bool:
 
 
 class Producer(Client):
-    """Writes to one topic, one batch at a time."""
+    """Writes to one topic, or to one partition of it only, one batch at a time."""
 
-    def __init__(self, world: World, accounts: Accounts, plan: ProducerPlan, name: str) -> None:
+    def __init__(
+        self,
+        world: World,
+        accounts: Accounts,
+        plan: ProducerPlan,
+        name: str,
+        only: TopicPartition | None = None,
+    ) -> None:
         super().__init__(world, name)
+        self._only = only
         self._accounts = accounts
         self._plan = plan
         self._id = (-1, -1)
@@ -182,7 +190,8 @@ class Producer(Client):
         self.close()
 
     def _partitions(self) -> list[TopicPartition]:
-        return sorted(each for each in self.leaders if each.topic == self._plan.topic)
+        found = sorted(each for each in self.leaders if each.topic == self._plan.topic)
+        return [each for each in found if self._only in (None, each)]
 
     async def _send(self, partition: TopicPartition, values: list[bytes]) -> None:
         """Send one batch until its fate is known, or nobody would wait longer."""
@@ -375,29 +384,23 @@ class Admin(Client):
     async def create_topic(
         self, name: str, partitions: int, factor: int, settings: dict[str, str]
     ) -> int | None:
-        topic = {
-            "name": name,
-            "num_partitions": partitions,
-            "replication_factor": factor,
-            "assignments": [],
-            "configs": [{"name": key, "value": value} for key, value in settings.items()],
-        }
-        fields = {"topics": [topic], "timeout": WAIT, "validate_only": False}
-        return _code(await self.anybody(19, 7, message(19, 7, **fields)), "topics")
+        topic = {"name": name, "num_partitions": partitions, "replication_factor": factor}
+        topic["configs"] = [{"name": key, "value": value} for key, value in settings.items()]
+        fields = {"topics": [topic | {"assignments": []}], "validate_only": False}
+        return await self._ask(19, 7, "topics", timeout=WAIT, **fields)
 
     async def delete_topic(self, name: str) -> int | None:
-        request = message(20, 6, topics=[{"name": name, "topic_id": None}], timeout=WAIT)
-        return _code(await self.anybody(20, 6, request), "responses")
+        topics = [{"name": name, "topic_id": None}]
+        return await self._ask(20, 6, "responses", topics=topics, timeout=WAIT)
 
     async def grow_topic(self, name: str, count: int) -> int | None:
         topics = [{"name": name, "count": count, "assignments": None}]
-        request = message(37, 3, topics=topics, timeout=WAIT, validate_only=False)
-        return _code(await self.anybody(37, 3, request), "results")
+        return await self._ask(37, 3, "results", topics=topics, timeout=WAIT, validate_only=False)
 
     async def move(self, broker: int, path: str, partition: TopicPartition) -> int | None:
         topic = {"name": partition.topic, "partitions": [partition.partition]}
-        request = message(34, 2, dirs=[{"path": path, "topics": [topic]}])
-        return _code(await self.one(broker, 34, 2, request), "results", "partitions")
+        dirs = [{"path": path, "topics": [topic]}]
+        return await self._ask(34, 2, "results", "partitions", broker=broker, dirs=dirs)
 
     async def reassign(
         self, partition: TopicPartition, replicas: Sequence[int] | None
@@ -406,36 +409,45 @@ class Admin(Client):
         wanted = None if replicas is None else list(replicas)
         inner = [{"partition_index": partition.partition, "replicas": wanted}]
         topics = [{"name": partition.topic, "partitions": inner}]
-        response = await self.anybody(45, 0, message(45, 0, timeout=WAIT, topics=topics))
-        return _code(response, "responses", "partitions")
+        return await self._ask(45, 0, "responses", "partitions", timeout=WAIT, topics=topics)
 
-    async def elect(self, partition: TopicPartition) -> int | None:
+    async def elect(self, partition: TopicPartition, *, unclean: bool = False) -> int | None:
         topics = [{"topic": partition.topic, "partitions": [partition.partition]}]
-        fields = {"election_type": 0, "topic_partitions": topics, "timeout": WAIT}
-        return _code(await self.anybody(43, 2, message(43, 2, **fields)))
+        fields = {"election_type": int(unclean), "topic_partitions": topics, "timeout": WAIT}
+        return await self._ask(43, 2, **fields)
 
     async def configure(self, kind: int, name: str, key: str, value: str | None) -> int | None:
         """Set, or with None take back, a config of a topic (2) or of a broker (4)."""
         config = {"name": key, "config_operation": int(value is None), "value": value}
         resource = {"resource_type": kind, "resource_name": name, "configs": [config]}
-        request = message(44, 1, resources=[resource], validate_only=False)
-        if kind == BROKER:
-            return _code(await self.one(int(name), 44, 1, request), "responses")
-        return _code(await self.anybody(44, 1, request), "responses")
+        fields = {"resources": [resource], "validate_only": False}
+        broker = int(name) if kind == BROKER else None
+        return await self._ask(44, 1, "responses", broker=broker, **fields)
 
     async def upgrade(self, level: int) -> int | None:
         update = {"feature": "metadata.version", "max_version_level": level, "upgrade_type": 1}
-        request = message(57, 1, timeout=WAIT, feature_updates=[update], validate_only=False)
-        return _code(await self.anybody(57, 1, request))
+        fields = {"feature_updates": [update], "validate_only": False}
+        return await self._ask(57, 1, timeout=WAIT, **fields)
 
     async def revive(self, broker: int, path: str) -> int | None:
-        return _code(await self.one(broker, 10_000, 0, message(10_000, 0, path=path)))
+        return await self._ask(10_000, 0, broker=broker, path=path)
 
-    async def one(self, broker: int, key: int, version: int, request: Any) -> Any:
-        try:
-            return await self.call(broker, key, version, request)
-        except FAILURES:
-            return None
+    async def _ask(
+        self, key: int, version: int, *results: str, broker: int | None = None, **fields: Any
+    ) -> int | None:
+        """Ask one broker, or any; returns the error code of the first result on a way to it."""
+        request = message(key, version, **fields)
+        if broker is None:
+            found = await self.anybody(key, version, request)
+        else:
+            try:
+                found = await self.call(broker, key, version, request)
+            except FAILURES:
+                return None
+        for name in results:
+            if found is not None and getattr(found, name):
+                found = getattr(found, name)[0]
+        return None if found is None else int(found.error_code)
 
 
 def message(key: int, version: int, /, **fields: Any) -> Any:
@@ -457,14 +469,6 @@ def _built(kind: Any, fields: dict[str, Any]) -> Any:
 
 
 _hints = functools.cache(get_type_hints)
-
-
-def _code(response: Any, *path: str) -> int | None:
-    """Return the error code of the first result that a path leads to."""
-    for name in path:
-        if response is not None and getattr(response, name):
-            response = getattr(response, name)[0]
-    return None if response is None else int(response.error_code)
 
 
 async def until(

@@ -9,8 +9,8 @@ import os
 import pickle
 import sys
 import time
-from collections import Counter
-from collections.abc import Iterable
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from jbodlab.protocol.api_table import (
@@ -19,7 +19,7 @@ from jbodlab.protocol.api_table import (
     response_encoder,
     response_reader,
 )
-from tests.simulation import faults, history
+from tests.simulation import faults, history, taps
 from tests.simulation.history import Outcome
 from tests.simulation.plan import Plan, draw, read_plan
 from tests.simulation.shrink import Shrinker
@@ -43,8 +43,10 @@ def main(arguments: list[str] | None = None) -> int:
     return _many(
         _seeds(options.seeds),
         is_strict=not options.wild,
+        jobs=options.jobs,
         traces=options.traces,
         wanted=tuple(options.first),
+        only=frozenset(options.only),
     )
 
 
@@ -53,10 +55,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seeds", default="1..100", help="FIRST..LAST")
     parser.add_argument("--seed", type=int, help="one history, with what happened in it")
     parser.add_argument("--plan", type=Path, help="one history from a plan file")
+    parser.add_argument("--jobs", type=int, default=1, help="histories at the same time")
     parser.add_argument("--wild", action="store_true", help="also what may lose records")
     parser.add_argument("--trace", action="store_true", help="print every step")
     parser.add_argument("--traces", action="store_true", help="print what each seed came to")
     parser.add_argument("--first", nargs="*", default=(), help="end at the first of these checkers")
+    parser.add_argument("--only", nargs="*", default=(), help="with one of these faults")
     parser.add_argument("--until", type=int, default=0, help="end at this step")
     parser.add_argument("--shrink", type=Path, help="write the smallest plan that fails alike")
     parser.add_argument("--save", type=Path, help="write the plan to a file")
@@ -105,14 +109,23 @@ def _failure(outcome: Outcome) -> tuple[str, str] | None:
 
 
 def _many(
-    seeds: Iterable[int], *, is_strict: bool, traces: bool = False, wanted: tuple[str, ...] = ()
+    seeds: Iterable[int],
+    *,
+    is_strict: bool,
+    jobs: int = 1,
+    traces: bool = False,
+    wanted: tuple[str, ...] = (),
+    only: frozenset[str] = frozenset(),
 ) -> int:
     seen: Counter[str] = Counter()
     reached: Counter[str] = Counter()
     failed: list[int] = []
     begun, count = time.monotonic(), 0
-    for seed in seeds:
-        outcome = in_child(plan_of(seed, is_strict=is_strict))
+    plans = (plan_of(seed, is_strict=is_strict) for seed in seeds)
+    if only:
+        plans = (plan for plan in plans if only & {event.fault for event in plan.events})
+    for plan, outcome in _outcomes(plans, jobs):
+        seed = plan.options.seed
         count += 1
         seen += outcome.seen
         reached.update(name for name, times in outcome.seen.items() if times)
@@ -123,13 +136,15 @@ def _many(
             if outcome.violation[0] in wanted:
                 print(f"found seed {seed}: {' '.join(outcome.violation)[:200]}")
                 return 1
-            print(f"seed {seed}: {' '.join(outcome.violation)[:400]}")
-            sys.stdout.flush()
-    spent = time.monotonic() - begun
+            print(f"seed {seed}: {' '.join(outcome.violation)[:400]}", flush=True)
+    spent, cpu = time.monotonic() - begun, os.times()
     if not traces:
         for name, number in sorted(reached.items()):
-            print(f"{name:32s} in {number} histories, {seen[name]} times")
-    print(f"{count} histories, {len(failed)} failed, {count / spent:.2f} a second: {failed}")
+            print(f"in {number:6d} histories, {seen[name]:8d} times: {name}")
+        for name in taps.never_reached(reached):
+            print(f"never reached: {name}")
+    speed = f"{count / spent:.2f} a second, {count / (cpu[2] + cpu[3]):.2f} a second of one core"
+    print(f"{count} histories, {len(failed)} failed, {speed}: {failed}")
     return 1 if failed else 0
 
 
@@ -145,20 +160,37 @@ def _warm_up() -> None:
 
 def in_child(plan: Plan) -> Outcome:
     """Run a history in a copy of this process, which leaves nothing behind."""
+    return next(iter(_outcomes([plan], 1)))[1]
+
+
+def _outcomes(plans: Iterable[Plan], jobs: int) -> Iterator[tuple[Plan, Outcome]]:
+    """Run histories, some at a time; they come in the order of the plans."""
     _warm_up()
+    running: deque[tuple[Plan, int, int]] = deque()
+    for plan in plans:
+        running.append((plan, *_begin(plan)))
+        # With more than one job, one more than those runs on while the oldest is waited for.
+        if len(running) > jobs or jobs == 1:
+            yield _ended(*running.popleft())
+    while running:
+        yield _ended(*running.popleft())
+
+
+def _begin(plan: Plan) -> tuple[int, int]:
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        os.close(reading)
         outcome = history.run(plan)
         with os.fdopen(writing, "wb") as pipe:
             pickle.dump(outcome._replace(notes=[]), pipe)
         os._exit(0)
     os.close(writing)
+    return child, reading
+
+
+def _ended(plan: Plan, child: int, reading: int) -> tuple[Plan, Outcome]:
     with os.fdopen(reading, "rb") as pipe:
         data = pipe.read()
     os.waitpid(child, 0)
-    if not data:
-        return Outcome(("S12", "simulation", "its process died"), "", 0, 0.0, Counter(), [])
-    found: Outcome = pickle.loads(data)
-    return found
+    died = Outcome(("S12", "simulation", "its process died"), "", 0, 0.0, Counter(), [])
+    return plan, pickle.loads(data) if data else died

@@ -24,9 +24,10 @@ import functools
 import os
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from greenlet import getcurrent
 
@@ -34,7 +35,6 @@ from jbodlab.log.filesystem import Buffer
 from jbodlab.log.names import TMP_SUFFIX
 from tests.simulation.loop import PROCESS, Process, SimLoop, Waiters, pause
 
-F = TypeVar("F", bound=Callable[..., Any])
 N = TypeVar("N", bound="Node")
 T = TypeVar("T")
 Change = tuple[int, bytes | None]
@@ -51,28 +51,23 @@ LATENCY_S = {"write": 0.00002, "sync": 0.002, "name": 0.0001, "read": 0.0}
 LOSSES = ("none", "all", "first", "torn", "any")
 
 
+@dataclass(eq=False, slots=True)
 class Node:
     """What a name leads to."""
 
-    __slots__ = ("number",)
-
-    def __init__(self, number: int) -> None:
-        self.number = number
+    number: int
 
     def close(self) -> None:
         """Nothing is bound to who holds it: no number is ever given away twice."""
 
 
+@dataclass(eq=False, slots=True)
 class File(Node):
     """An inode with bytes."""
 
-    __slots__ = ("data", "durable", "unsynced")
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.data = bytearray()
-        self.durable = bytearray()
-        self.unsynced: list[Change] = []
+    data: bytearray = field(default_factory=bytearray)
+    durable: bytearray = field(default_factory=bytearray)
+    unsynced: list[Change] = field(default_factory=list)
 
     def sync(self) -> None:
         for change in self.unsynced:
@@ -86,15 +81,12 @@ class File(Node):
         self.unsynced.clear()
 
 
+@dataclass(eq=False, slots=True)
 class Folder(Node):
     """An inode with names."""
 
-    __slots__ = ("durable", "names")
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.names: dict[str, File | Folder] = {}
-        self.durable: dict[str, File | Folder] = {}
+    names: dict[str, File | Folder] = field(default_factory=dict)
+    durable: dict[str, File | Folder] = field(default_factory=dict)
 
 
 Transaction = tuple[tuple[Folder, str, "File | Folder | None"], ...]
@@ -287,15 +279,15 @@ class SimDisk:
             raise _error(code, path)
 
 
-def call(kind: str) -> Callable[[F], F]:
+def call(kind: str) -> Callable[[Callable[..., Any]], Any]:
     """Make a method of a view a call of a kind to its disk, as the disk's state lets it."""
 
-    def enter(effect: F) -> F:
+    def enter(effect: Callable[..., Any]) -> Any:
         @functools.wraps(effect)
         def run(view: DiskView, path: Path, *args: Any, **kwargs: Any) -> Any:
             return view.disk.run(kind, path, lambda: effect(view, path, *args, **kwargs))
 
-        return cast("F", run)
+        return run
 
     return enter
 
@@ -548,23 +540,23 @@ class SimFile:
         return self._disk.run(kind, self._path, effect)
 
 
+@dataclass
 class SimLock:
     """A `jbodlab.log.filesystem.FileLock`."""
 
-    def __init__(self, view: DiskView, path: Path, file: File) -> None:
-        self._view, self._path, self._file = view, path, file
-        self._is_open = True
+    view: DiskView
+    path: Path
+    file: File
+    is_open: bool = True
 
     def is_at_its_path(self) -> bool:
-        def look() -> bool:
-            return self._view.find(self._path) is self._file
-
-        return self._is_open and self._view.disk.run("stat", self._path, look)
+        find = functools.partial(self.view.find, self.path)
+        return self.is_open and self.view.disk.run("stat", self.path, find) is self.file
 
     def close(self) -> None:
-        if self._is_open:
-            self._is_open = False
-            self._view.disk.unlock(self._file.number)
+        if self.is_open:
+            self.is_open = False
+            self.view.disk.unlock(self.file.number)
 
 
 def _error(code: int, path: Path) -> OSError:

@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 
 from jbodlab.ids import GROUP_METADATA_TOPIC, TopicPartition
 from jbodlab.records.metadata_version import LATEST
-from tests.simulation.clients import Accounts, Admin
+from tests.simulation import taps
+from tests.simulation.clients import Accounts, Admin, Producer
 from tests.simulation.disk import CHANGES, KINDS, SimDisk
-from tests.simulation.plan import Event
+from tests.simulation.plan import Event, ProducerPlan
 from tests.simulation.world import Node, World, directory_id, partitions_of
 
 FAVOUR = 0.5
@@ -414,6 +415,26 @@ async def break_stream(hit: Hit) -> None:
     hit.world.rpc.break_streams += 1
 
 
+# Load
+
+
+BURST = {"acks": -1, "is_idempotent": True, "records": 80, "pause_ms": 8, "value_bytes": 60}
+
+
+async def _write_much(hit: Hit, found: tuple[TopicPartition, Any]) -> None:
+    """Many batches go to one partition, one soon after the other."""
+    partition, _ = found
+    if partition.topic != GROUP_METADATA_TOPIC:
+        plan = ProducerPlan(topic=partition.topic, **BURST)
+        name = f"burst{hit.event.choice}"
+        producer = Producer(hit.world, hit.accounts, plan, name, only=partition)
+        producer.on_acknowledged = functools.partial(taps.in_sync_have, hit.world)
+        await producer.run()
+
+
+fault("load", 2, a_partition, "burst")(_write_much)
+
+
 # Operators
 
 
@@ -557,7 +578,11 @@ async def sick_restart(hit: Hit, node: Node) -> None:
 
 @fault("combined", 4, a_partition)
 async def troubled_move(hit: Hit, found: tuple[TopicPartition, Any]) -> None:
-    """A replica is moved, and something happens on the way."""
+    """A replica is moved while many write to it, and something happens on the way."""
+    await asyncio.gather(_write_much(hit, found), _move_in_trouble(hit, found))
+
+
+async def _move_in_trouble(hit: Hit, found: tuple[TopicPartition, Any]) -> None:
     node = hit.world.nodes[hit.random.choice(found[1].replicas)]
     if len(node.log_dirs) < 2:
         return

@@ -12,14 +12,13 @@ the loop; what they do in between takes no time.
 from __future__ import annotations
 
 import asyncio
-import heapq
 import zlib
-from asyncio import events
 from collections import deque
 from collections.abc import Callable
 from contextlib import nullcontext
 from contextvars import Context, ContextVar, copy_context
 from hashlib import blake2b
+from heapq import heappop, heappush
 from random import Random
 from typing import Any
 
@@ -30,10 +29,38 @@ STEPS_PER_INSTANT_MAX = 20_000
 
 TIMER_LATE_S = 5e-5
 """No timer fires at its very moment."""
+UNTRACED_MAX = 4_096
+"""Of what happened and is not yet in the trace's hash."""
 
 
 class Stuck(Exception):  # noqa: N818 - what happened, as the history's end
     """Nothing can run any more, or time stands still."""
+
+
+class Call:
+    """What a process is to do: asyncio's `Handle`, and its `TimerHandle`.
+
+    Attributes:
+        context: Of the process; None for what happens outside of all, such as that bytes arrive.
+        when_s: When it is due; 0 for now.
+    """
+
+    __slots__ = ("args", "callback", "context", "is_cancelled", "when_s")
+
+    def __init__(
+        self, callback: Callable[..., object], args: Any, context: Context | None, when_s: float
+    ) -> None:
+        self.callback, self.args, self.context, self.when_s = callback, args, context, when_s
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+    def cancelled(self) -> bool:
+        return self.is_cancelled
+
+    def when(self) -> float:
+        return self.when_s
 
 
 class Process:
@@ -41,7 +68,7 @@ class Process:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.queue: deque[events.Handle] = deque()
+        self.queue: deque[Call] = deque()
         self.is_alive = True
         self.is_frozen = False
 
@@ -69,30 +96,32 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def __init__(self, seed: str, *, is_fifo: bool = False) -> None:
         super().__init__()
-        self._random = Random(f"{seed}:schedule")
+        self._draw = Random(f"{seed}:schedule").random
         self._is_fifo = is_fifo
         self._now = 1000.0
         self._active: list[Process] = []
-        self._timers: list[tuple[float, int, Any]] = []
+        self._timers: list[tuple[float, int, Call]] = []
         self._timer_number = 0
         self._trace = blake2b(digest_size=16)
-        self._instant = (0.0, 0)
+        self._untraced: list[str] = []
+        self._moved_at_step = 0
         self.hub = getcurrent()
         self.steps = 0
         self.stop_at_step = 0
         self.on_step: Callable[[int, float, str, str], None] | None = None
         self.kept: list[object] = []
-        self.network: Any = None
 
     def time(self) -> float:
         return self._now
 
     def note(self, data: bytes) -> None:
         """Make a value part of the trace."""
-        self._trace.update(zlib.crc32(data).to_bytes(4, "big"))
+        self._untraced.append(f"{zlib.crc32(data)}")
 
     def trace(self) -> str:
         """Return a hash of all that happened so far."""
+        self._trace.update("|".join(self._untraced).encode())
+        self._untraced.clear()
         return self._trace.hexdigest()
 
     def freeze(self, process: Process) -> None:
@@ -105,9 +134,7 @@ class SimLoop(asyncio.BaseEventLoop):
         """Let a process go on."""
         process.is_frozen = False
         # What arrived meanwhile takes a few turns from the socket to whom it is for.
-        is_late = [not isinstance(handle, events.TimerHandle) for handle in process.queue]
-        pairs = sorted(zip(is_late, process.queue, strict=True), key=lambda pair: pair[0])
-        process.queue = deque(handle for _, handle in pairs)
+        process.queue = deque(sorted(process.queue, key=lambda call: call.when_s == 0.0))
         if process.queue and process not in self._active:
             self._active.append(process)
 
@@ -119,52 +146,26 @@ class SimLoop(asyncio.BaseEventLoop):
         if process in self._active:
             self._active.remove(process)
 
-    def call_soon(  # type: ignore[override]
-        self, callback: Callable[..., object], *args: Any, context: Context | None = None
-    ) -> events.Handle:
-        handle = events.Handle(callback, args, self, context)
-        self._enqueue(handle)
-        return handle
+    def call_soon(self, callback: Any, *args: Any, context: Any = None) -> Any:
+        call = Call(callback, args, copy_context() if context is None else context, 0.0)
+        self._enqueue(call)
+        return call
 
-    call_soon_threadsafe = call_soon  # type: ignore[assignment]
+    call_soon_threadsafe = call_soon
 
-    def call_at(  # type: ignore[override]
-        self,
-        when: float,
-        callback: Callable[..., object],
-        *args: Any,
-        context: Context | None = None,
-    ) -> events.TimerHandle:
-        handle = events.TimerHandle(when, callback, args, self, context)
+    def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> Any:
+        call = Call(callback, args, copy_context() if context is None else context, when)
         self._timer_number += 1
-        heapq.heappush(self._timers, (when, self._timer_number, handle))
-        return handle
+        heappush(self._timers, (when, self._timer_number, call))
+        return call
 
-    def call_later(  # type: ignore[override]
-        self,
-        delay: float,
-        callback: Callable[..., object],
-        *args: Any,
-        context: Context | None = None,
-    ) -> events.TimerHandle:
+    def call_later(self, delay: float, callback: Any, *args: Any, context: Any = None) -> Any:
         return self.call_at(self._now + delay, callback, *args, context=context)
 
     def happen_at(self, when: float, what: Callable[..., object], *args: Any) -> None:
         """Let something happen outside of all processes, such as that bytes arrive."""
         self._timer_number += 1
-        heapq.heappush(self._timers, (when, self._timer_number, (what, args)))
-
-    async def create_server(
-        self, factory: Any, host: Any = None, port: Any = None, **_: Any
-    ) -> Any:
-        del host
-        return await self.network.listen(factory, port)
-
-    async def create_connection(
-        self, factory: Any, host: Any = None, port: Any = None, **_: Any
-    ) -> Any:
-        del host
-        return await self.network.connect(factory, port)
+        heappush(self._timers, (when, self._timer_number, Call(what, args, None, when)))
 
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
         """There is none."""
@@ -178,63 +179,68 @@ class SimLoop(asyncio.BaseEventLoop):
     def _process_events(self, event_list: object) -> None:
         """There is no selector."""
 
-    def _timer_handle_cancelled(self, handle: events.TimerHandle) -> None:
-        """Cancelled timers are passed over when their time comes."""
-
-    def _enqueue(self, handle: events.Handle) -> None:
-        process: Process = handle._context.get(PROCESS, OUTSIDE)  # type: ignore[attr-defined]
+    def _enqueue(self, call: Call) -> None:
+        process = call.context.get(PROCESS, OUTSIDE)
         if not process.is_alive:
-            self.kept.append(handle)
+            self.kept.append(call)
             return
         if not process.queue and not process.is_frozen:
             self._active.append(process)
-        process.queue.append(handle)
+        process.queue.append(call)
 
     def _run_once(self) -> None:
+        active, timers = self._active, self._timers
+        while not self._stopping:
+            if not active:
+                self._move_time()
+            while timers and timers[0][0] <= self._now:
+                call = heappop(timers)[2]
+                if call.context is None:
+                    call.callback(*call.args)
+                elif not call.is_cancelled:
+                    self._enqueue(call)
+            if active:
+                self._step()
+
+    def _move_time(self) -> None:
         timers = self._timers
-        if not self._active:
-            while timers and type(timers[0][2]) is not tuple and timers[0][2]._cancelled:
-                heapq.heappop(timers)
-            if not timers:
-                raise Stuck("nothing can ever run again")
-            self._now = max(self._now, timers[0][0]) + self._random.random() * TIMER_LATE_S
-        while timers and timers[0][0] <= self._now:
-            timer = heapq.heappop(timers)[2]
-            if type(timer) is tuple:
-                timer[0](*timer[1])
-            elif not timer._cancelled:
-                self._enqueue(timer)
-        if self._active:
-            self._step()
+        while timers and timers[0][2].is_cancelled:
+            heappop(timers)
+        if not timers:
+            raise Stuck("nothing can ever run again")
+        self._now = max(self._now, timers[0][0]) + self._draw() * TIMER_LATE_S
+        self._moved_at_step = self.steps
+        self._untraced.append(f"{self._now!r}")
+        if len(self._untraced) > UNTRACED_MAX:
+            self.trace()
 
     def _step(self) -> None:
         active = self._active
-        index = 0 if len(active) == 1 or self._is_fifo else int(self._random.random() * len(active))
+        index = 0 if len(active) == 1 or self._is_fifo else int(self._draw() * len(active))
         process = active[index]
-        handle = process.queue.popleft()
+        call = process.queue.popleft()
         if self._is_fifo or not process.queue:
             del active[index]
             if process.queue:
                 active.append(process)
-        if handle._cancelled:  # type: ignore[attr-defined]
+        if call.is_cancelled:
             return
         self.steps += 1
-        callback = handle._callback  # type: ignore[attr-defined]
+        callback = call.callback
         name = getattr(callback, "__qualname__", None) or type(callback).__name__
-        self._trace.update(f"{process.name}|{name}|{self._now:.9f};".encode())
+        self._untraced += (process.name, name)
         if self.on_step is not None:
             self.on_step(self.steps, self._now, process.name, name)
         if self.steps == self.stop_at_step:
             raise Stuck(f"step {self.steps} was reached")
-        self._watch_time()
-        handle._run()
-
-    def _watch_time(self) -> None:
-        moment, steps = self._instant
-        if moment != self._now:
-            self._instant = (self._now, self.steps)
-        elif self.steps - steps > STEPS_PER_INSTANT_MAX:
+        if self.steps - self._moved_at_step > STEPS_PER_INSTANT_MAX:
             raise Stuck(f"time has stood still for {STEPS_PER_INSTANT_MAX} steps")
+        try:
+            call.context.run(callback, *call.args)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # noqa: BLE001 - as asyncio does with a callback's
+            self.call_exception_handler({"message": f"exception in {name}", "exception": error})
 
 
 class SimThreads:

@@ -1,8 +1,9 @@
 """Puts known bugs back, each into a copy of the tree, and says which checker finds it, and when.
 
-    python -m tests.simulation.mutants [NAME ...] [--seeds 1..2000]
+    python -m tests.simulation.mutants [NAME ...] [--seeds 1..2000] [--jobs 2]
 
 A patch begins with the line `Found by:` and the checkers that may find it; any of them will do.
+Where a line `Needs one of:` follows, plans without any of these faults are passed over.
 """
 
 from __future__ import annotations
@@ -23,11 +24,20 @@ COPIED = ("jbodlab", "broker", "controller", "tests/simulation")
 
 def checkers_of(patch: Path) -> list[str]:
     """Return the checkers that may find a bug."""
-    first, _, _ = patch.read_text().partition("\n")
-    return first.removeprefix("Found by:").split()
+    return _head(patch, "Found by:")
 
 
-def hunt(patch: Path, seeds: str) -> tuple[int, str]:
+def faults_of(patch: Path) -> list[str]:
+    """Return the faults without one of which a bug shows nothing; empty if any history may do."""
+    return _head(patch, "Needs one of:")
+
+
+def _head(patch: Path, label: str) -> list[str]:
+    lines = [line for line in patch.read_text().splitlines() if line.startswith(label)]
+    return lines[0].removeprefix(label).split() if lines else []
+
+
+def hunt(patch: Path, seeds: str, jobs: int) -> tuple[int, str]:
     """Run histories over a bug until one of its checkers finds it.
 
     Returns:
@@ -38,38 +48,23 @@ def hunt(patch: Path, seeds: str) -> tuple[int, str]:
             ignored = shutil.ignore_patterns("__pycache__")
             shutil.copytree(ROOT / name, Path(folder) / name, ignore=ignored)
         subprocess.run(["git", "apply", str(patch)], cwd=folder, check=True)
-        ran = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "tests.simulation",
-                "--seeds",
-                seeds,
-                "--first",
-                *checkers_of(patch),
-            ],
-            cwd=folder,
-            env={**os.environ, "PYTHONPATH": folder, "PYTHONHASHSEED": "0"},
-            capture_output=True,
-            text=True,
-        )
-    lines = ran.stdout.splitlines()
-    for line in lines:
-        if line.startswith("found "):
-            match = re.match(r"found seed (\d+): (.*)", line)
-            assert match is not None
-            return int(match[1]), match[2]
-    return 0, (ran.stdout + ran.stderr)[-400:]
+        command = [sys.executable, "-m", "tests.simulation", "--seeds", seeds, f"--jobs={jobs}"]
+        command += ["--first", *checkers_of(patch), "--only", *faults_of(patch)]
+        environment = {**os.environ, "PYTHONPATH": folder, "PYTHONHASHSEED": "0"}
+        ran = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    found = re.search(r"^found seed (\d+): (.*)", ran.stdout, re.MULTILINE)
+    return (int(found[1]), found[2]) if found else (0, (ran.stdout + ran.stderr)[-400:])
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation.mutants")
     parser.add_argument("names", nargs="*")
     parser.add_argument("--seeds", default="1..2000")
+    parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args()
     missed = 0
     for patch in [p for name in options.names or [""] for p in sorted(PATCHES.glob(f"{name}*"))]:
-        seed, said = hunt(patch, options.seeds)
+        seed, said = hunt(patch, options.seeds, options.jobs)
         missed += seed == 0
         print(f"{patch.stem}: {f'seed {seed}: {said}' if seed else f'not found: {said}'}"[:300])
         sys.stdout.flush()

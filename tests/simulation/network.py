@@ -79,7 +79,8 @@ class Network:
     """Who listens, and how bytes get there."""
 
     def __init__(self, loop: SimLoop, seed: str) -> None:
-        self._loop = loop
+        self._loop: Any = loop
+        loop.create_server, loop.create_connection = self.create_server, self.create_connection
         self._seed = seed
         self._links: dict[tuple[str, str], Link] = {}
         self._listening: dict[int, Server] = {}
@@ -126,7 +127,10 @@ class Network:
         for each in self._open.pop(process, {}):
             each.process_ended()
 
-    async def listen(self, factory: Callable[[], Any], port: int) -> Server:
+    async def create_server(
+        self, factory: Callable[[], Any], host: Any, port: int, **_: Any
+    ) -> Server:
+        """Listen, in place of the event loop's own method."""
         if port in self._listening:
             raise OSError(errno.EADDRINUSE, "address in use")
         server = Server(self, port, factory)
@@ -137,7 +141,10 @@ class Network:
         if self._listening.get(server.port) is server:
             del self._listening[server.port]
 
-    async def connect(self, factory: Callable[[], Any], port: int) -> tuple[SimTransport, Any]:
+    async def create_connection(
+        self, factory: Callable[[], Any], host: Any, port: int, **_: Any
+    ) -> tuple[SimTransport, Any]:
+        """Connect, in place of the event loop's own method."""
         me = PROCESS.get()
         node = f"node-{port - PORT_BASE}"
         made: asyncio.Future[SimTransport] = self._loop.create_future()

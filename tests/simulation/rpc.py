@@ -35,6 +35,7 @@ class RpcNetwork:
         lose_answers: How many answers of a method are still to be lost after its execution.
         break_streams: How many streams are still to break at their next response.
         on_call: Told of each call that a controller begins to carry out.
+        lost: How many answers were lost.
     """
 
     def __init__(self, loop: SimLoop, network: Network) -> None:
@@ -42,10 +43,14 @@ class RpcNetwork:
         self.network = network
         self.servers: dict[int, SimRpcServer] = {}
         self.lose_answers: Counter[str] = Counter()
-        self.break_streams = 0
+        self.break_streams = self.lost = 0
         self.on_call: Callable[[str, str], None] = lambda _node, _method: None
         self._calls: dict[_Call, None] = {}
         network.blackouts.append(self._held)
+
+    def is_asking(self, client: Process, method: str) -> bool:
+        """Return whether a call of a process is on its way, or its answer."""
+        return any(call.client is client and call.method == method for call in self._calls)
 
     def begin(self, call: _Call) -> None:
         self._calls[call] = None
@@ -184,6 +189,7 @@ class _Call:
                 response = await result
                 if self.rpc.lose_answers[self.method] > 0:
                     self.rpc.lose_answers[self.method] -= 1
+                    self.rpc.lost += 1
                     self.broken("connection reset")
                 else:
                     self._send(response)

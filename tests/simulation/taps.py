@@ -7,13 +7,16 @@ is entered by its class and method, and is given what the method was called with
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+from broker.disk.fence import Fence
 from broker.disk.log_dir import LogDir
+from broker.disk.no_space import NoSpaceError
 from broker.metadata_cache import MetadataCache
-from broker.moves.directory_swap import DirectorySwap
+from broker.moves.announcements import Announcements
+from broker.moves.directory_swap import DirectorySwap, SwapToken
 from broker.replica import leader_appends
 from broker.replica.partition import Partition
 from controller.active_controller import ActiveController
@@ -21,6 +24,7 @@ from controller.metadata_stream import MetadataStream
 from jbodlab.directory_id import UNASSIGNED
 from jbodlab.ids import BrokerId, TopicPartition
 from jbodlab.image.broker_registration import BrokerRegistration
+from jbodlab.image.loader import MetadataLoader
 from jbodlab.image.metadata_image import EMPTY, MetadataImage
 from jbodlab.image.partition_registration import PartitionRegistration
 from jbodlab.log.names import DirKind, parse_partition_dir
@@ -29,6 +33,7 @@ from jbodlab.protocol.record_batch import iterate_headers
 from jbodlab.records.topic_records import PartitionChangeRecord
 from tests.simulation.disk import File, Folder
 from tests.simulation.loop import PROCESS
+from tests.simulation.plan import MOMENTS
 from tests.simulation.world import World, directory_id, partitions_of, text, topic_id_in
 
 METADATA_FOLDER = "__cluster_metadata-0"
@@ -345,8 +350,39 @@ class _Appends:
             self._world.report("S2", text(partition.topic_partition), sentence)
 
 
+SOMETIMES: dict[str, tuple[Any, str, Callable[..., object]]] = {
+    "a swap was taken back": (SwapToken, "take_back", lambda *_: True),
+    "a move ended after it was announced": (Announcements, "take_back", lambda *_: True),
+    "a former life was fenced off": (Fence, "check", lambda fence: fence.is_closed),
+    "an empty heir must not lead": (Partition, "must_not_lead", lambda *_: True),
+    "a disk had no room": (NoSpaceError, "__init__", lambda *_: True),
+    "a broker loaded a snapshot": (
+        MetadataLoader,
+        "load_snapshot",
+        lambda *_: PROCESS.get().name.startswith("node-") and PROCESS.get().name < "node-100",
+    ),
+}
+"""What many histories together must have come to: a method, and which calls of it count."""
+SOMETIMES_LOGGED = (
+    "swap of %s was put off, a disk is busy",
+    "segment was cut at its first invalid byte",
+    "metadata segment is cut behind its last valid batch",
+)
+SOMETIMES_SEEN = (
+    "ISR shrunk to one",
+    "an answer was lost after its call was carried out",
+    "a directory failed with a heartbeat on its way",
+)
+
+
+def never_reached(seen: Collection[str]) -> list[str]:
+    """Return what all histories together should have reached, and have not."""
+    wanted = [*SOMETIMES, *(f"logged: {each}" for each in SOMETIMES_LOGGED), *SOMETIMES_SEEN]
+    return sorted({*wanted, *MOMENTS} - {*seen})
+
+
 def _moments(world: World) -> None:
-    """Say when something is reached that events may follow."""
+    """Say when something is reached that events may follow, and count what happens sometimes."""
     methods = {
         "BrokerHeartbeat": "heartbeat",
         "AssignReplicasToDirs": "moving",
@@ -370,10 +406,20 @@ def _moments(world: World) -> None:
             _goes_offline(world, log_dir.path, cause)
         return inner(log_dir, cause)
 
+    for name, (owner, method, counts) in SOMETIMES.items():
+        around(owner, method)(functools.partial(_counted, world, name, counts))
+
+
+def _counted(world: World, name: str, counts: Any, inner: Any, *args: Any) -> Any:
+    world.seen[name] += bool(counts(*args))
+    return inner(*args)
+
 
 def _goes_offline(world: World, path: Path, cause: str) -> None:
     """S11: a directory goes offline only for a reason."""
     world.seen["directory offline"] += 1
+    is_asking = world.rpc.is_asking(PROCESS.get(), "BrokerHeartbeat")
+    world.seen["a directory failed with a heartbeat on its way"] += is_asking
     world.note(f"{path} goes offline: {cause}")
     # Who loses the last one stops, and asks to be fenced.
     world.hit(world.node_with(path), 2.0)

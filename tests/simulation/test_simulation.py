@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.simulation import faults
-from tests.simulation.mutants import PATCHES, checkers_of
+from tests.simulation.mutants import PATCHES, checkers_of, faults_of
 from tests.simulation.plan import draw, read_plan
 
 HERE = Path(__file__).parent
@@ -87,3 +88,31 @@ def test_each_mutant_changes_the_tree_as_it_is() -> None:
 
         assert ran.returncode == 0, f"{patch.name}: {ran.stderr}"
         assert checkers_of(patch), patch.name
+
+
+REACHABLE = (
+    *(1, 2, 3, 5, 6, 7, 8, 9, *range(10, 19), *range(20, 27), 28, 29, 30, 31, 32, 35),
+    *(*range(40, 52), 53, 54, *range(60, 67), 68, 69, 70, 71, 72, 73, 82, 84),
+)
+"""Numbers of the known bugs that can happen in a simulated cluster."""
+
+
+def test_every_known_bug_that_can_happen_is_shown_by_something() -> None:
+    rows = [line.split("|")[1:-1] for line in (HERE / "zoo.md").read_text().splitlines()]
+    rows = [[cell.split() for cell in row] for row in rows if row and row[0].startswith(" B")]
+    known = {patch.name[:2] for patch in PATCHES.glob("*.patch")} | {*faults.FAULTS}
+
+    bugs = sorted(int(bug[1:]) for row in rows for bug in row[0])
+    assert bugs == sorted(REACHABLE)
+    assert [each for row in rows for each in row[2] if each not in known] == []
+    for bugs_of_row, _, shown_by, checkers in rows:
+        may_find = [checkers_of(next(PATCHES.glob(f"{n}-*"))) for n in shown_by if n.isdigit()]
+        assert all({*checkers} & {*each} for each in may_find), bugs_of_row
+
+
+def test_of_each_mutant_it_is_told_what_came_of_it() -> None:
+    told = re.findall(r"\b\d\d\b", (PATCHES / "README.md").read_text())
+
+    assert [p.name for p in PATCHES.glob("*.patch") if p.name[:2] not in told] == []
+    for patch in PATCHES.glob("*.patch"):
+        assert {*faults_of(patch)} <= {*faults.FAULTS}, patch.name

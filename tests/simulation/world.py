@@ -118,7 +118,6 @@ class World:
         self.loop = loop
         self.options = options
         self.network = Network(loop, f"{options.seed}")
-        loop.network = self.network
         self.rpc = RpcNetwork(loop, self.network)
         self.disks: dict[Path, SimDisk] = {}
         self.nodes: dict[int, Node] = {}
@@ -458,5 +457,6 @@ class NotesHandler(logging.Handler):
             f"{k}={record.__dict__[k]}" for k in ("topic", "partition") if k in record.__dict__
         ]
         self._world.note(f"{record.levelname} {text} {' '.join(fields)}")
+        self._world.seen[f"logged: {record.msg}"] += 1
         if record.levelno >= logging.ERROR and record.exc_info and record.exc_info[1] is not None:
             self._world.report("S12", record.name, f"{text}: {record.exc_info[1]!r}")
