@@ -5,7 +5,7 @@
     jbodlab status | down [--name NAME]
     jbodlab start | stop | kill | restart BROKER ...
     jbodlab inject KIND broker-1/2 [--for 20s] ... | heal [--revive]
-    jbodlab list | logs [-f] | replay | completion bash
+    jbodlab list | logs [-f] | ui [--allow-faults] | replay | completion bash
     jbodlab run --fail broker-1/2 -- COMMAND
     jbodlab rehearse PLAN [--output DIR] [--repeat N] [--against kafka] [--junit FILE]
 
@@ -37,7 +37,6 @@ from lab.state_files import StateFiles
 DEMO_NAME = "demo"
 INTERRUPTED = 130
 COUNT_MAX = 100_000
-PORT_MAX = 65_535
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -102,7 +101,7 @@ def _parser() -> argparse.ArgumentParser:
         "--kind", choices=disks.KINDS, help="what disks are (default: tmpfs where root may mount)"
     )
     up.add_argument(
-        "--port-base", type=_port, metavar="PORT", help="the controller's; then brokers"
+        "--port-base", type=arguments.port, metavar="PORT", help="the controller's; then brokers"
     )
     up.add_argument(
         "--mechanism",
@@ -144,12 +143,6 @@ def _parser() -> argparse.ArgumentParser:
 def _count(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= COUNT_MAX):
         raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to {COUNT_MAX}")
-    return int(text)
-
-
-def _port(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= PORT_MAX):
-        raise argparse.ArgumentTypeError(f"{text!r} is no port from 1 to {PORT_MAX}")
     return int(text)
 
 
@@ -198,6 +191,7 @@ def _print_hints(state: ClusterState) -> None:
     named = "" if state.name == lab_state.DEFAULT_NAME else f" --name {state.name}"
     print(f"\nbootstrap.servers={state.bootstrap}\n")
     print(f"look:   jbodlab status{named}")
+    print(f"watch:  jbodlab ui --allow-faults{named}")
     print(f"break:  jbodlab inject permission broker-1/1{named}")
     print(f"heal:   jbodlab heal --revive{named}")
     print(f"end:    jbodlab down{named}")

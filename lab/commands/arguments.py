@@ -10,6 +10,7 @@ from fault_injection import kinds
 from jbodlab import lab_state
 
 PARAMETERS = {**kinds.PARAMETERS, "with": ("K", "the other directory, by its number")}
+PORT_MAX = 65_535
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,40}")
 
 
@@ -22,6 +23,17 @@ def name(text: str) -> str:
     if not _NAME.fullmatch(text):
         raise argparse.ArgumentTypeError("letters, digits, - and _, at most 41 of them")
     return text
+
+
+def port(text: str) -> int:
+    """Return a port.
+
+    Raises:
+        ArgumentTypeError: it is none.
+    """
+    if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= PORT_MAX):
+        raise argparse.ArgumentTypeError(f"{text!r} is no port from 1 to {PORT_MAX}")
+    return int(text)
 
 
 def common(parser: argparse.ArgumentParser, *, cluster: bool = True) -> None:
@@ -88,6 +100,21 @@ def add(commands: Any) -> None:
     )
     replay.add_argument("--output", metavar="DIR", help="default: kept in the state folder")
     common(replay)
+    page = commands.add_parser(
+        "ui", help="show a cluster as a live page in the browser", allow_abbrev=False
+    )
+    page.add_argument(
+        "--bootstrap",
+        metavar="HOST:PORT",
+        help="a cluster of somebody else, such as Apache Kafka's, to look at",
+    )
+    page.add_argument(
+        "--allow-faults", action="store_true", help="with buttons that break disks and heal them"
+    )
+    page.add_argument(
+        "--port", type=port, default=0, metavar="PORT", help="default: one that is free"
+    )
+    common(page)
     completion = commands.add_parser(
         "completion", help="print what a shell completes by", allow_abbrev=False
     )
