@@ -1,6 +1,6 @@
 """jbodlab: a whole cluster on this machine, to be used, broken, and thrown away.
 
-    jbodlab demo [--keep] [--output DIR] [--no-spark]
+    jbodlab demo [--keep] [--output DIR] [--no-spark] [--json]
     jbodlab up [--brokers N] [--disks N] [--size MIB] [--kind folder|tmpfs|loop] [--port-base PORT]
     jbodlab status | down [--name NAME]
     jbodlab start | stop | kill | restart BROKER ...
@@ -79,14 +79,24 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = Parser(prog="jbodlab", description="A Kafka-compatible cluster on this machine.")
-    known = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    usage = "jbodlab COMMAND [OPTION ...]"
+    parser = Parser(
+        prog="jbodlab",
+        usage=usage,
+        description="A Kafka-compatible cluster on this machine; COMMAND --help tells more.",
+        add_help=False,
+    )
+    parser.add_argument("-h", "--help", action="help", help=argparse.SUPPRESS)
+    known = parser.add_subparsers(
+        dest="command", required=True, metavar="COMMAND [OPTION ...]", prog="jbodlab"
+    )
     demo = known.add_parser(
         "demo", help="start a cluster, break a disk, show what happens, stop", allow_abbrev=False
     )
     demo.add_argument("--keep", action="store_true", help="leave the cluster running at the end")
     demo.add_argument("--output", metavar="DIR", type=Path, help="where results are kept")
     demo.add_argument("--no-spark", action="store_true", help="leave the replay with Spark out")
+    demo.add_argument("--json", action="store_true", help="print the figures as JSON")
     up = known.add_parser("up", help="start a cluster and leave it running", allow_abbrev=False)
     up.add_argument("--brokers", type=_count, default=3, metavar="N", help="default: 3")
     up.add_argument(

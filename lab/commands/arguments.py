@@ -9,7 +9,13 @@ from typing import Any
 from fault_injection import kinds
 from jbodlab import lab_state
 
-PARAMETERS = {**kinds.PARAMETERS, "with": ("K", "the other directory, by its number")}
+PARAMETERS = {
+    **kinds.PARAMETERS,
+    # One line each, so that the help fits a screen; `jbod-fault kinds` tells all.
+    "for": ("LENGTH", "heals by itself after so long, such as 20s"),
+    "calls": ("LIST", "which calls, such as sync,write (default: all)"),
+    "with": ("K", "the other directory, by its number"),
+}
 PORT_MAX = 65_535
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,40}")
 
@@ -74,7 +80,12 @@ def add(commands: Any) -> None:
     logs.add_argument("-f", "--follow", action="store_true", help="go on as it grows")
     logs.add_argument("-n", "--lines", type=int, default=20, help="of each (default: 20)")
     common(logs)
-    inject = commands.add_parser("inject", help="break something", allow_abbrev=False)
+    inject = commands.add_parser(
+        "inject",
+        help="break something",
+        usage="jbodlab inject [OPTION ...] KIND TARGET",
+        allow_abbrev=False,
+    )
     inject.add_argument("kind", metavar="KIND", help=", ".join(kinds.KINDS))
     inject.add_argument("target", metavar="TARGET", help="broker-1/2: its directory 2; broker-1")
     inject.add_argument(
@@ -85,7 +96,10 @@ def add(commands: Any) -> None:
     heal.add_argument("--revive", action="store_true", help="and bring directories online again")
     common(heal)
     run = commands.add_parser(
-        "run", help="break a disk while a command of yours runs", allow_abbrev=False
+        "run",
+        help="break a disk while a command of yours runs",
+        usage="jbodlab run --fail TARGET [OPTION ...] -- COMMAND",
+        allow_abbrev=False,
     )
     run.add_argument("--fail", metavar="TARGET", required=True, help="such as broker-1/2")
     run.add_argument("--kind", default="permission", help="kind of fault (default: permission)")

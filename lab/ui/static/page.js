@@ -12,6 +12,8 @@ if (given) {
   sessionStorage.setItem("token", given);
   history.replaceState(null, "", location.pathname);
 }
+// The URL of another start, pasted into a tab that has the page: its token counts from now on.
+addEventListener("hashchange", () => { if (location.hash.includes("token=")) location.reload(); });
 const token = sessionStorage.getItem("token") ?? "";
 
 function make(tag, fields = {}, ...children) {
