@@ -49,6 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # The servers' user must be able to enter the folders that are made here.
     os.umask(0o022)
     try:
+        _check_system(options)
         match options.command:
             case "up":
                 return _up(options, interrupts)
@@ -76,6 +77,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("jbodlab: interrupted", file=sys.stderr)
         return INTERRUPTED
+
+
+def _check_system(options: argparse.Namespace) -> None:
+    looks_only = options.command == "ui" and options.bootstrap
+    if sys.platform != "linux" and options.command != "completion" and not looks_only:
+        raise LabError(
+            f"clusters of jbodlab need Linux, and this is {sys.platform}; `docker-compose up` "
+            "starts one in containers"
+        )
 
 
 def _parser() -> argparse.ArgumentParser:

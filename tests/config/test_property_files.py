@@ -89,7 +89,7 @@ def test_a_cluster_starts_from_the_files_as_they_are(tmp_path: Path) -> None:
         producer = Producer({**settings, "acks": "all", "message.timeout.ms": 60_000})
         acknowledged: list[object] = []
         producer.produce("t", b"hello", on_delivery=lambda error, _: acknowledged.append(error))
-        wait_for("an acknowledgement", lambda: producer.poll(0.1) or acknowledged, 90)
+        wait_for("an acknowledgement", lambda: (producer.poll(0.1), acknowledged)[1], 90)
         assert acknowledged == [None]
         consumer = Consumer({**settings, "group.id": "g", "auto.offset.reset": "earliest"})
         consumer.subscribe(["t"])

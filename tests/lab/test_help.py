@@ -65,3 +65,17 @@ def test_a_shell_completes_commands_options_and_kinds() -> None:
     assert completed("u") == ["up", "ui"]
     assert completed("ui", "--al") == ["--allow-faults"]
     assert completed("inject", "power") == ["power-loss"]
+
+
+@pytest.mark.parametrize("words", [["up"], ["demo"], ["list"], ["rehearse", "--list"], ["ui"]])
+def test_what_is_for_linux_says_so_in_one_line_elsewhere(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.platform", "darwin")
+    monkeypatch.setattr("lab.interrupts.Interrupts.install", lambda _: None)
+
+    assert program.main(words) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("jbodlab: clusters of jbodlab need Linux, and this is darwin")
+    assert told.err.count("\n") == 1
