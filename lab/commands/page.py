@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import json
 import secrets
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -62,7 +63,8 @@ def run(options: argparse.Namespace, interrupts: Interrupts) -> int:
         thread.end()
         if actions is not None:
             with interrupts.deferred():
-                actions.end()
+                for line in actions.end():
+                    print(f"jbodlab: {line}", file=sys.stderr)
     return 0
 
 
@@ -180,19 +182,20 @@ class PageActions:
         said = [*lines, *(f"{path} is online again" for path in came_back), *to_do]
         return {"text": "\n".join(said) or "nothing is broken"}
 
-    def end(self) -> None:
-        """Undo what the page broke and nobody has healed yet."""
-        if not self._made:
-            return
+    def end(self) -> list[str]:
+        """Undo what the page broke and nobody has healed yet; returns what became of it."""
+        if not self._made or self._files.read(self._name) is None:
+            return []
         cluster = clusters.opened(self._files, self._name, None)
-        problems = []
+        said = []
         for number in self._made[::-1]:
             try:
-                cluster.faults.heal(number)
+                if cluster.faults.heal(number) is not None:
+                    said.append(f"fault {number} healed")
             except FaultError as error:
-                problems.append(str(error))
-        if problems:
-            raise LabError("; ".join(problems))
+                said.append(str(error))
+        to_do, _ = breaking.afterwards(self._name, cluster, [], reviving=False)
+        return [*said, *to_do]
 
     def _checked(self, words: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
         if unknown := set(words) - set(WORDS):

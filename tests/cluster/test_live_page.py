@@ -85,13 +85,15 @@ class Page(NamedTuple):
 
 @contextlib.contextmanager
 def served(cluster: Staying, *words: str) -> Iterator[Page]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "lab", "ui", "--json", *words],
-        env=cluster.environment,
-        cwd=cluster.state_dir,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    with (cluster.state_dir / "page.err").open("w") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "lab", "ui", "--json", *words],
+            env=cluster.environment,
+            cwd=cluster.state_dir,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        )
     assert process.stdout is not None
     with process:
         try:
@@ -282,6 +284,9 @@ def test_what_the_page_broke_is_healed_when_it_ends(cluster: Staying) -> None:
 
     assert page.process.returncode == 130
     assert read_faults(cluster.journal) == []
+    told = (cluster.state_dir / "page.err").read_text().splitlines()
+    assert "healed" in told[0]
+    assert "broker-2/1 is still offline" in told[1]
     cluster.told("heal", "--revive")
 
 
