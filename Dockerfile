@@ -1,4 +1,5 @@
-# Two images from one source: `servers` (controller, brokers, storage and fault tools) and `replay` (Spark).
+# Images from one source: `servers` (controller, brokers, storage and fault tools), `replay` (Spark), and
+# `observe` (Prometheus with the alerts of this repository).
 # What changes least comes first: after a change of the sources nothing is installed anew but the product.
 
 FROM python:3.11-slim-bookworm AS requirements
@@ -20,7 +21,7 @@ RUN python3 -m pip install -q --no-cache-dir -c /tmp/constraints.txt -r /tmp/ser
 # Permission faults bite nobody but an ordinary user, so the servers are one.
 RUN groupadd --gid 1500 jbodlab && useradd --uid 1500 --gid 1500 --no-create-home --shell /bin/sh jbodlab \
     && install -d -o 1500 -g 1500 /disks /run/jbodlab /var/lib/jbodlab
-COPY config /etc/jbodlab
+COPY docker/config /etc/jbodlab
 COPY docker/start.sh /usr/local/bin/jbodlab-start
 COPY --from=wheel /wheels /wheels
 RUN python3 -m pip install -q --no-cache-dir --no-deps /wheels/*.whl
@@ -42,3 +43,14 @@ COPY --from=wheel /wheels /wheels
 RUN python3 -m pip install -q --no-cache-dir --no-deps /wheels/*.whl
 WORKDIR /
 ENTRYPOINT ["jbodlab-replay"]
+
+FROM python:3.11-slim-bookworm AS observe
+RUN apt-get update -q >/dev/null \
+    && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends prometheus >/dev/null \
+    && rm -rf /var/lib/apt/lists/* \
+    && install -d -o prometheus -g prometheus /prometheus
+COPY docker/config/prometheus.yml config/alerts.yml /etc/prometheus/
+RUN promtool check config /etc/prometheus/prometheus.yml
+USER prometheus
+WORKDIR /prometheus
+ENTRYPOINT ["prometheus", "--config.file=/etc/prometheus/prometheus.yml", "--storage.tsdb.path=/prometheus", "--web.listen-address=0.0.0.0:9090"]

@@ -16,8 +16,8 @@
 
 SHELL := /bin/bash
 BIN := .venv/bin
-DEMO_EXTRAS := admin,analytics,lab
-TEST_EXTRAS := admin,analytics,delta,dev,iceberg,lab
+DEMO_EXTRAS := analytics
+TEST_EXTRAS := analytics,delta,dev,iceberg
 # Tests wait more than they compute: twice as many processes as cores.
 TEST_WORKERS := 4
 

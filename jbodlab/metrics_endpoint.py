@@ -12,15 +12,14 @@ from collections.abc import Callable, Iterable
 
 from jbodlab.config.key_table import Values
 from jbodlab.errors import ConfigError
+from jbodlab.http_message import HEAD_BYTES_MAX, answer, parse_head
 from jbodlab.metrics import Metric, render
 
 logger = logging.getLogger(__name__)
 
-REQUEST_BYTES_MAX = 8 * 1024
 REQUEST_TIMEOUT_S = 5.0
 CONNECTIONS_MAX = 16
 
-TEXT = "text/plain; charset=utf-8"
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 Address = tuple[str, int]
@@ -63,7 +62,7 @@ class MetricsEndpoint:
         """
         try:
             self._server = await asyncio.start_server(
-                self._connected, self._host, self._port, limit=REQUEST_BYTES_MAX
+                self._connected, self._host, self._port, limit=HEAD_BYTES_MAX
             )
         except OSError as error:
             where = f"{self._host}:{self._port}"
@@ -94,7 +93,7 @@ class MetricsEndpoint:
                 try:
                     head = await reader.readuntil(b"\r\n\r\n")
                 except asyncio.LimitOverrunError:
-                    writer.write(_answer("431 Request Header Fields Too Large"))
+                    writer.write(answer("431 Request Header Fields Too Large"))
                 else:
                     writer.write(self._answer_to(head))
                 await writer.drain()
@@ -107,34 +106,18 @@ class MetricsEndpoint:
             writer.close()
 
     def _answer_to(self, head: bytes) -> bytes:
-        words = head.split(b"\r\n", 1)[0].split(b" ")
-        if len(words) != 3 or not words[2].startswith(b"HTTP/1."):
-            return _answer("400 Bad Request")
-        method, target, _ = words
-        if target.split(b"?", 1)[0] != b"/metrics":
-            return _answer("404 Not Found")
-        if method not in (b"GET", b"HEAD"):
-            return _answer("405 Method Not Allowed", headers="Allow: GET, HEAD\r\n")
+        request = parse_head(head)
+        if request is None:
+            return answer("400 Bad Request")
+        if request.path != "/metrics":
+            return answer("404 Not Found")
+        if request.method not in ("GET", "HEAD"):
+            return answer("405 Method Not Allowed", headers={"Allow": "GET, HEAD"})
         try:
             text = render(self._collect())
         except Exception:
             # A scrape must never end the process that it looks at.
             logger.exception("metrics cannot be collected")
-            return _answer("500 Internal Server Error")
-        return _answer("200 OK", text, kind=PROMETHEUS, with_body=method == b"GET")
-
-
-def _answer(
-    status: str,
-    text: str | None = None,
-    *,
-    kind: str = TEXT,
-    headers: str = "",
-    with_body: bool = True,
-) -> bytes:
-    body = (f"{status}\n" if text is None else text).encode()
-    head = (
-        f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n"
-        f"{headers}Connection: close\r\n\r\n"
-    )
-    return head.encode() + (body if with_body else b"")
+            return answer("500 Internal Server Error")
+        with_body = request.method == "GET"
+        return answer("200 OK", text.encode(), kind=PROMETHEUS, with_body=with_body)

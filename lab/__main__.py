@@ -1,11 +1,11 @@
 """jbodlab: a whole cluster on this machine, to be used, broken, and thrown away.
 
-    jbodlab demo [--keep] [--output DIR] [--no-spark]
+    jbodlab demo [--keep] [--output DIR] [--no-spark] [--json]
     jbodlab up [--brokers N] [--disks N] [--size MIB] [--kind folder|tmpfs|loop] [--port-base PORT]
     jbodlab status | down [--name NAME]
     jbodlab start | stop | kill | restart BROKER ...
     jbodlab inject KIND broker-1/2 [--for 20s] ... | heal [--revive]
-    jbodlab list | logs [-f] | replay | completion bash
+    jbodlab list | logs [-f] | ui [--allow-faults] | replay | completion bash
     jbodlab run --fail broker-1/2 -- COMMAND
     jbodlab rehearse PLAN [--output DIR] [--repeat N] [--against kafka] [--junit FILE]
 
@@ -37,7 +37,6 @@ from lab.state_files import StateFiles
 DEMO_NAME = "demo"
 INTERRUPTED = 130
 COUNT_MAX = 100_000
-PORT_MAX = 65_535
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -50,6 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # The servers' user must be able to enter the folders that are made here.
     os.umask(0o022)
     try:
+        _check_system(options)
         match options.command:
             case "up":
                 return _up(options, interrupts)
@@ -79,15 +79,34 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
 
 
+def _check_system(options: argparse.Namespace) -> None:
+    looks_only = options.command == "ui" and options.bootstrap
+    if sys.platform != "linux" and options.command != "completion" and not looks_only:
+        raise LabError(
+            f"clusters of jbodlab need Linux, and this is {sys.platform}; `docker-compose up` "
+            "starts one in containers"
+        )
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = Parser(prog="jbodlab", description="A Kafka-compatible cluster on this machine.")
-    known = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    usage = "jbodlab COMMAND [OPTION ...]"
+    parser = Parser(
+        prog="jbodlab",
+        usage=usage,
+        description="A Kafka-compatible cluster on this machine; COMMAND --help tells more.",
+        add_help=False,
+    )
+    parser.add_argument("-h", "--help", action="help", help=argparse.SUPPRESS)
+    known = parser.add_subparsers(
+        dest="command", required=True, metavar="COMMAND [OPTION ...]", prog="jbodlab"
+    )
     demo = known.add_parser(
         "demo", help="start a cluster, break a disk, show what happens, stop", allow_abbrev=False
     )
     demo.add_argument("--keep", action="store_true", help="leave the cluster running at the end")
     demo.add_argument("--output", metavar="DIR", type=Path, help="where results are kept")
     demo.add_argument("--no-spark", action="store_true", help="leave the replay with Spark out")
+    demo.add_argument("--json", action="store_true", help="print the figures as JSON")
     up = known.add_parser("up", help="start a cluster and leave it running", allow_abbrev=False)
     up.add_argument("--brokers", type=_count, default=3, metavar="N", help="default: 3")
     up.add_argument(
@@ -102,7 +121,7 @@ def _parser() -> argparse.ArgumentParser:
         "--kind", choices=disks.KINDS, help="what disks are (default: tmpfs where root may mount)"
     )
     up.add_argument(
-        "--port-base", type=_port, metavar="PORT", help="the controller's; then brokers"
+        "--port-base", type=arguments.port, metavar="PORT", help="the controller's; then brokers"
     )
     up.add_argument(
         "--mechanism",
@@ -144,12 +163,6 @@ def _parser() -> argparse.ArgumentParser:
 def _count(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= COUNT_MAX):
         raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to {COUNT_MAX}")
-    return int(text)
-
-
-def _port(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= PORT_MAX):
-        raise argparse.ArgumentTypeError(f"{text!r} is no port from 1 to {PORT_MAX}")
     return int(text)
 
 
@@ -198,6 +211,7 @@ def _print_hints(state: ClusterState) -> None:
     named = "" if state.name == lab_state.DEFAULT_NAME else f" --name {state.name}"
     print(f"\nbootstrap.servers={state.bootstrap}\n")
     print(f"look:   jbodlab status{named}")
+    print(f"watch:  jbodlab ui --allow-faults{named}")
     print(f"break:  jbodlab inject permission broker-1/1{named}")
     print(f"heal:   jbodlab heal --revive{named}")
     print(f"end:    jbodlab down{named}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -24,15 +25,24 @@ def run(options: argparse.Namespace, name: str, interrupts: Interrupts) -> int:
     Raises:
         LabError: something is missing, or did not work; nothing is left running.
     """
-    _check_requirements(with_spark=not options.no_spark)
+    # With the extra `analytics` it is wanted; who installed without has asked for none.
+    has_spark = importlib.util.find_spec("pyspark") is not None
+    with_spark = has_spark and not options.no_spark
+    if with_spark:
+        replay.check_requirements()
     user = programs.server_user(options.uid)
     shape = up_and_down.Shape(
         disk_mb=options.disk_mb, kind=disks.FOLDER if options.plain_folders else None
     )
     files = StateFiles.open()
-    screen = Screen()
+    # With JSON on the standard output, what people read goes to the other one.
+    screen = Screen(sys.stderr if options.json else None)
     began = time.monotonic()
     screen.line("jbodlab demo: a disk dies under a running cluster", Tone.HEADING)
+    if not has_spark and not options.no_spark:
+        screen.detail(
+            "without the replay of its log: pip install 'jbodlab[analytics]' brings Spark"
+        )
     with files.lock(name):
         up_and_down.make_room(name, files, screen.detail)
         results = make_folder(options.output)
@@ -48,7 +58,7 @@ def run(options: argparse.Namespace, name: str, interrupts: Interrupts) -> int:
             if not options.keep:
                 up_and_down.stop(state)
             keep_folders(files.root(name), results)
-            if not options.no_spark:
+            if with_spark:
                 problems += _replay(state, files, results, screen, interrupts)
             if options.keep:
                 with interrupts.deferred():
@@ -69,15 +79,9 @@ def run(options: argparse.Namespace, name: str, interrupts: Interrupts) -> int:
         screen.detail(f"bootstrap.servers={state.bootstrap}")
         screen.detail(f"end it with: jbodlab down --name {name}")
     _close(screen, results, problems, time.monotonic() - began)
+    if options.json:
+        print(results.figures.read_text("utf-8"), end="")
     return 1 if problems else 0
-
-
-def _check_requirements(*, with_spark: bool) -> None:
-    """Find out what is missing before anything is started."""
-    if importlib.util.find_spec("confluent_kafka") is None:
-        raise LabError("the demo's client library is missing: pip install 'jbodlab[lab]'")
-    if with_spark:
-        replay.check_requirements()
 
 
 def _play(state: ClusterState, files: StateFiles, results: Results, screen: Screen) -> list[str]:

@@ -112,7 +112,7 @@ def errors_in_one_line() -> Iterator[None]:
         from confluent_kafka import KafkaException
     except ImportError as error:
         raise AdminError(
-            "the library confluent-kafka is not installed: pip install 'jbodlab[admin]'"
+            "the library confluent-kafka is not installed: pip install confluent-kafka"
         ) from error
     try:
         yield

@@ -175,7 +175,7 @@ def _open_one(host: str, port: int, config: ClientConfig, timeout_ms: int) -> Co
         from kafka import KafkaAdminClient, errors
     except ImportError as error:
         raise AdminError(
-            "the library kafka-python is not installed: pip install 'jbodlab[admin]'"
+            "the library kafka-python is not installed: pip install kafka-python"
         ) from error
     # Its warnings say again what becomes our one line.
     logging.getLogger("kafka").setLevel(logging.CRITICAL + 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kio.schema.describe_log_dirs.v4.request import DescribeLogDirsRequest
@@ -15,6 +15,8 @@ from jbodlab.client import KafkaConnection
 from jbodlab.errors import DecodeError
 from jbodlab.ids import TopicPartition
 from jbodlab.lab_state import NodeState
+from jbodlab.protocol.describe_log_dir_states import API_KEY as DESCRIBE_LOG_DIR_STATES
+from jbodlab.protocol.describe_log_dir_states import DescribeLogDirStatesRequest
 
 METADATA, METADATA_VERSION = 3, 12
 DESCRIBE_LOG_DIRS, DESCRIBE_LOG_DIRS_VERSION = 35, 4
@@ -49,11 +51,21 @@ class LogDirView:
     Attributes:
         error: Name of the error for an offline directory, else empty.
         sizes: Bytes of each replica that lies in it.
+        futures: Bytes of each replica that is on its way into it.
+        total_bytes: Size of its file system; -1 where that is not told.
+        usable_bytes: What of it may still be written; -1 where that is not told.
+        conditions: `FULL`, `SLOW`; only our brokers tell.
+        cause: Why it is offline; only our brokers tell.
     """
 
     path: str
     error: str
     sizes: Mapping[TopicPartition, int]
+    futures: Mapping[TopicPartition, int] = field(default_factory=dict)
+    total_bytes: int = -1
+    usable_bytes: int = -1
+    conditions: tuple[str, ...] = ()
+    cause: str = ""
 
 
 async def connect(node: NodeState, timeout_s: float) -> KafkaConnection:
@@ -91,15 +103,47 @@ async def log_dirs(connection: KafkaConnection, timeout_s: float) -> list[LogDir
         LogDirView(
             path=result.log_dir,
             error="" if int(result.error_code) == 0 else result.error_code.name.upper(),
-            sizes={
-                TopicPartition(topic.name, partition.partition_index): int(partition.partition_size)
-                for topic in result.topics
-                for partition in topic.partitions
-                if not partition.is_future_key
-            },
+            sizes=_sizes(result, are_future=False),
+            futures=_sizes(result, are_future=True),
+            total_bytes=int(result.total_bytes),
+            usable_bytes=int(result.usable_bytes),
         )
         for result in response.results
     ]
+
+
+async def log_dirs_with_states(connection: KafkaConnection, timeout_s: float) -> list[LogDirView]:
+    """Ask one of our brokers for its directories, with their conditions and causes.
+
+    Raises:
+        ConnectionError: besides what `call` raises, the broker is none of ours.
+    """
+    found = await log_dirs(connection, timeout_s)
+    request = DescribeLogDirStatesRequest()
+    answer = await connection.call(DESCRIBE_LOG_DIR_STATES, 0, request, timeout_s)
+    states = {entry.path: entry for entry in answer.log_dirs}
+    return [
+        replace(view, conditions=states[view.path].conditions, cause=states[view.path].cause or "")
+        if view.path in states
+        else view
+        for view in found
+    ]
+
+
+async def addresses(first: str, timeout_s: float) -> dict[int, tuple[str, int]]:
+    """Ask the broker at `host:port` for all brokers; raises as `connect` and `call`."""
+    host, _, port = first.rpartition(":")
+    connection = await KafkaConnection.open(
+        host, int(port), client_id=CLIENT_ID, timeout_s=timeout_s
+    )
+    try:
+        request = MetadataRequest(
+            topics=(), allow_auto_topic_creation=False, include_topic_authorized_operations=False
+        )
+        answer = await connection.call(METADATA, METADATA_VERSION, request, timeout_s)
+    finally:
+        connection.close()
+    return {int(one.node_id): (str(one.host), int(one.port)) for one in answer.brokers}
 
 
 async def ask_cluster_view(node: NodeState, timeout_s: float) -> ClusterView | None:
@@ -130,6 +174,15 @@ async def ask_all_log_dirs(
     """Ask several brokers at once; by broker id."""
     answers = await asyncio.gather(*(ask_log_dirs(node, timeout_s) for node in nodes))
     return {node.node_id: answer for node, answer in zip(nodes, answers, strict=True)}
+
+
+def _sizes(result: Any, *, are_future: bool) -> dict[TopicPartition, int]:
+    return {
+        TopicPartition(topic.name, partition.partition_index): int(partition.partition_size)
+        for topic in result.topics
+        for partition in topic.partitions
+        if bool(partition.is_future_key) is are_future
+    }
 
 
 def _partition(partition: Any) -> PartitionView:

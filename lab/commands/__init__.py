@@ -24,6 +24,7 @@ TABLE = {
     "run": "running",
     "replay": "replaying",
     "completion": "completion",
+    "ui": "page",
 }
 
 

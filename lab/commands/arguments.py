@@ -9,7 +9,14 @@ from typing import Any
 from fault_injection import kinds
 from jbodlab import lab_state
 
-PARAMETERS = {**kinds.PARAMETERS, "with": ("K", "the other directory, by its number")}
+PARAMETERS = {
+    **kinds.PARAMETERS,
+    # One line each, so that the help fits a screen; `jbod-fault kinds` tells all.
+    "for": ("LENGTH", "heals by itself after so long, such as 20s"),
+    "calls": ("LIST", "which calls, such as sync,write (default: all)"),
+    "with": ("K", "the other directory, by its number"),
+}
+PORT_MAX = 65_535
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,40}")
 
 
@@ -22,6 +29,17 @@ def name(text: str) -> str:
     if not _NAME.fullmatch(text):
         raise argparse.ArgumentTypeError("letters, digits, - and _, at most 41 of them")
     return text
+
+
+def port(text: str) -> int:
+    """Return a port.
+
+    Raises:
+        ArgumentTypeError: it is none.
+    """
+    if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= PORT_MAX):
+        raise argparse.ArgumentTypeError(f"{text!r} is no port from 1 to {PORT_MAX}")
+    return int(text)
 
 
 def common(parser: argparse.ArgumentParser, *, cluster: bool = True) -> None:
@@ -62,7 +80,12 @@ def add(commands: Any) -> None:
     logs.add_argument("-f", "--follow", action="store_true", help="go on as it grows")
     logs.add_argument("-n", "--lines", type=int, default=20, help="of each (default: 20)")
     common(logs)
-    inject = commands.add_parser("inject", help="break something", allow_abbrev=False)
+    inject = commands.add_parser(
+        "inject",
+        help="break something",
+        usage="jbodlab inject [OPTION ...] KIND TARGET",
+        allow_abbrev=False,
+    )
     inject.add_argument("kind", metavar="KIND", help=", ".join(kinds.KINDS))
     inject.add_argument("target", metavar="TARGET", help="broker-1/2: its directory 2; broker-1")
     inject.add_argument(
@@ -73,7 +96,10 @@ def add(commands: Any) -> None:
     heal.add_argument("--revive", action="store_true", help="and bring directories online again")
     common(heal)
     run = commands.add_parser(
-        "run", help="break a disk while a command of yours runs", allow_abbrev=False
+        "run",
+        help="break a disk while a command of yours runs",
+        usage="jbodlab run --fail TARGET [OPTION ...] -- COMMAND",
+        allow_abbrev=False,
     )
     run.add_argument("--fail", metavar="TARGET", required=True, help="such as broker-1/2")
     run.add_argument("--kind", default="permission", help="kind of fault (default: permission)")
@@ -88,6 +114,21 @@ def add(commands: Any) -> None:
     )
     replay.add_argument("--output", metavar="DIR", help="default: kept in the state folder")
     common(replay)
+    page = commands.add_parser(
+        "ui", help="show a cluster as a live page in the browser", allow_abbrev=False
+    )
+    page.add_argument(
+        "--bootstrap",
+        metavar="HOST:PORT",
+        help="a cluster of somebody else, such as Apache Kafka's, to look at",
+    )
+    page.add_argument(
+        "--allow-faults", action="store_true", help="with buttons that break disks and heal them"
+    )
+    page.add_argument(
+        "--port", type=port, default=0, metavar="PORT", help="default: one that is free"
+    )
+    common(page)
     completion = commands.add_parser(
         "completion", help="print what a shell completes by", allow_abbrev=False
     )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -41,11 +43,19 @@ def wanted(options: argparse.Namespace, cluster: Cluster, word: str) -> tuple[Fa
         LabError, FaultError: the words are wrong.
     """
     words = {key: getattr(options, f"word_{key}") for key in arguments.PARAMETERS}
+    return described(cluster, options.kind, word, words)
+
+
+def described(
+    cluster: Cluster, kind: str, word: str, words: Mapping[str, Any]
+) -> tuple[FaultSpec, Target]:
+    """Return the fault of a kind that words describe, and its target; raises as `wanted`."""
+    told = dict(words)
     broker, directory = clusters.target(cluster, word)
-    other = words.get("with")
-    if other is not None and other.isdecimal():
-        words["with"] = str(clusters.target(cluster, f"{broker.id}/{other}")[1].path)  # type: ignore[union-attr]
-    spec = kinds.spec(options.kind, words)
+    other = told.get("with")
+    if isinstance(other, str) and other.isdecimal():
+        told["with"] = str(clusters.target(cluster, f"{broker.id}/{other}")[1].path)  # type: ignore[union-attr]
+    spec = kinds.spec(kind, told)
     return spec, broker.target() if directory is None else directory.target()
 
 
@@ -70,27 +80,7 @@ def _inject(options: argparse.Namespace, cluster: Cluster, interrupts: Interrupt
 
 
 def _heal(options: argparse.Namespace, cluster: Cluster, interrupts: Interrupts) -> int:
-    open_faults = [
-        fault
-        for fault in read_faults(cluster.faults.journal)[::-1]
-        if cluster.root in fault.path.parents
-    ]
-    unknown = set(options.ids) - {fault.fault_id for fault in open_faults}
-    if unknown:
-        raise LabError(f"cluster {options.name} has no open fault {min(unknown)}")
-    lines, problems, healed = [], [], []
-    for fault in open_faults:
-        if options.ids and fault.fault_id not in options.ids:
-            continue
-        try:
-            with interrupts.deferred():
-                healing = cluster.faults.heal(fault.fault_id)
-        except FaultError as error:
-            problems.append(str(error))
-            continue
-        if healing is not None:
-            lines.append(operations.healed_line(fault, healing))
-            healed.append({"id": fault.fault_id, **asdict(healing)})
+    lines, problems, healed = heal_open(cluster, options.ids, interrupts.deferred)
     if not lines and not problems:
         lines.append("no open faults")
     to_do, came_back = afterwards(options.name, cluster, problems, reviving=options.revive)
@@ -102,6 +92,46 @@ def _heal(options: argparse.Namespace, cluster: Cluster, interrupts: Interrupts)
     if problems:
         raise LabError("; ".join(problems))
     return 0
+
+
+def heal_open(
+    cluster: Cluster, ids: Collection[int], guard: Callable[[], AbstractContextManager[None]]
+) -> tuple[list[str], list[str], list[dict[str, Any]]]:
+    """Undo open faults of a cluster, the newest first.
+
+    Args:
+        cluster: The cluster.
+        ids: Which; all if empty.
+        guard: Entered around each.
+
+    Returns:
+        A line for each that was healed, what went wrong, and the healed ones as JSON.
+
+    Raises:
+        LabError: one of them is not open.
+    """
+    open_faults = [
+        fault
+        for fault in read_faults(cluster.faults.journal)[::-1]
+        if cluster.root in fault.path.parents
+    ]
+    unknown = set(ids) - {fault.fault_id for fault in open_faults}
+    if unknown:
+        raise LabError(f"cluster {cluster.state.name} has no open fault {min(unknown)}")
+    lines, problems, healed = [], [], []
+    for fault in open_faults:
+        if ids and fault.fault_id not in ids:
+            continue
+        try:
+            with guard():
+                healing = cluster.faults.heal(fault.fault_id)
+        except FaultError as error:
+            problems.append(str(error))
+            continue
+        if healing is not None:
+            lines.append(operations.healed_line(fault, healing))
+            healed.append({"id": fault.fault_id, **asdict(healing)})
+    return lines, problems, healed
 
 
 def afterwards(

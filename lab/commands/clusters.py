@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Sequence
@@ -35,8 +36,8 @@ def read(files: StateFiles, name: str) -> ClusterState:
     return replace(state, nodes=nodes)
 
 
-def opened(files: StateFiles, name: str, interrupts: Interrupts) -> Cluster:
-    """Take hold of a cluster that is up.
+def opened(files: StateFiles, name: str, interrupts: Interrupts | None) -> Cluster:
+    """Take hold of a cluster that is up; signals are for the main thread, others have none.
 
     Raises:
         LabError: there is none of this name.
@@ -46,7 +47,7 @@ def opened(files: StateFiles, name: str, interrupts: Interrupts) -> Cluster:
         state_dir=files.directory,
         journal=lab_state.journal_file(files.directory),
         record=files.write,
-        guard=interrupts.deferred,
+        guard=contextlib.nullcontext if interrupts is None else interrupts.deferred,
         outlives_us=True,
     )
     for broker in cluster.brokers:

@@ -5,6 +5,7 @@ All times are nanoseconds of the monotonic clock, which every process of a machi
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -13,6 +14,8 @@ from jbodlab.ids import TopicPartition
 from lab.rehearsal.targets import Place
 from lab.verdict import Verdict
 
+SAMPLES_MAX = 3_600
+"""Samples of the clocks that are kept: an hour, as one is taken each second."""
 NOT_ANSWERED = -1
 """`done_ns` of a message without any answer."""
 
@@ -55,7 +58,7 @@ class Clock:
     """
 
     def __init__(self) -> None:
-        self._offsets: list[tuple[int, int]] = []
+        self._offsets: deque[tuple[int, int]] = deque(maxlen=SAMPLES_MAX)
 
     def sample(self, monotonic_ns: int, wall_ns: int) -> None:
         """Take notice of both clocks at one moment."""

@@ -15,6 +15,7 @@ from jbodlab.ids import DirectoryId, TopicPartition
 from jbodlab.lab_state import NodeState
 from lab.cluster import questions
 from lab.cluster.growing import GrowingLog, GrowingOutput
+from lab.cluster.questions import ClusterView, LogDirView
 from lab.rehearsal.facts import Clock, Event, Sample
 from lab.rehearsal.sightings import MetadataNews, PolledNews, offline_in
 from lab.rehearsal.targets import Picture, Place
@@ -35,7 +36,9 @@ class Observer(threading.Thread):
         brokers: Whom to ask; those with a `log_file` are read as well.
         places: The directories by their ids.
         metadata_log: Folder that holds the controller's log; None if it cannot be read.
-        topics: The topics that samples are about.
+        topics: The topics that samples are about; None: all.
+        period_s: Time between two questions to one broker.
+        are_ours: Whether brokers are asked for conditions and causes, which others do not know.
     """
 
     def __init__(
@@ -43,9 +46,16 @@ class Observer(threading.Thread):
         brokers: Iterable[NodeState],
         places: Mapping[DirectoryId, Place],
         metadata_log: Path | None,
-        topics: Iterable[str],
+        topics: Iterable[str] | None,
+        *,
+        period_s: float = POLL_PERIOD_S,
+        are_ours: bool = False,
     ) -> None:
         super().__init__(name="observer", daemon=True)
+        self.view: ClusterView | None = None
+        """The last answer to a question for metadata."""
+        self.log_dirs: dict[int, list[LogDirView] | None] = {}
+        """The last answer of each broker, None where it owes one."""
         self.events: list[Event] = []
         """It only ever grows; not sorted."""
         self.samples: list[Sample] = []
@@ -55,7 +65,9 @@ class Observer(threading.Thread):
             node.node_id: {path: number for number, path in enumerate(node.log_dirs, start=1)}
             for node in self._brokers
         }
-        self._topics = frozenset(topics)
+        self._topics = None if topics is None else frozenset(topics)
+        self._period_s = period_s
+        self._ask_log_dirs = questions.log_dirs_with_states if are_ours else questions.log_dirs
         self._polled = PolledNews()
         self._metadata = MetadataNews(places)
         self._log = None if metadata_log is None else GrowingLog(metadata_log)
@@ -76,12 +88,28 @@ class Observer(threading.Thread):
 
     def stop(self) -> None:
         """Look no more."""
-        self._stopping.set()
+        self.end_soon()
         self.join(10 * ANSWER_DEADLINE_S)
+
+    def end_soon(self) -> None:
+        """Look no more, without waiting for the last answers."""
+        self._stopping.set()
 
     def forget_noise(self) -> None:
         """Measure delays from now on."""
         self.noise_ns = 0
+
+    def take(self) -> list[Event]:
+        """Return the events since the last call and forget them, for who watches for ever."""
+        taken = self.events[:]
+        # Both at once for the other thread, which only ever adds at the end.
+        del self.events[: len(taken)]
+        del self.samples[:-1]
+        return taken
+
+    def paths(self, broker: int) -> Mapping[str, int]:
+        """Return the numbers of a broker's directories by their paths, as far as they are known."""
+        return dict(self._paths[broker])
 
     @property
     def picture(self) -> Picture:
@@ -142,14 +170,15 @@ class Observer(threading.Thread):
                     continue
             else:
                 now = time.monotonic_ns()
+                self.view = view
                 ours = {
                     partition: found
                     for partition, found in view.partitions.items()
-                    if partition.topic in self._topics
+                    if self._topics is None or partition.topic in self._topics
                 }
                 self.events += self._polled.partitions_are(ours, now, self._error_ns)
                 self.samples.append(self._sample(now))
-            await asyncio.sleep(POLL_PERIOD_S)
+            await asyncio.sleep(self._period_s)
         if connection is not None:
             connection.close()
 
@@ -160,7 +189,7 @@ class Observer(threading.Thread):
             try:
                 if connection is None:
                     connection = await questions.connect(node, ANSWER_DEADLINE_S)
-                found = await questions.log_dirs(connection, ANSWER_DEADLINE_S)
+                found = await self._ask_log_dirs(connection, ANSWER_DEADLINE_S)
             except questions.NO_ANSWER:
                 if connection is not None:
                     connection.close()
@@ -169,16 +198,17 @@ class Observer(threading.Thread):
                 # Nobody has said where they lie, so the broker's own order has to do.
                 paths.update({view.path: number for number, view in enumerate(found, start=1)})
             now = time.monotonic_ns()
+            self.log_dirs[node.node_id] = found
             self.events += self._polled.log_dirs_are(
                 node.node_id, paths, found, now, self._error_ns
             )
-            await asyncio.sleep(POLL_PERIOD_S)
+            await asyncio.sleep(self._period_s)
         if connection is not None:
             connection.close()
 
     @property
     def _error_ns(self) -> int:
-        return int(POLL_PERIOD_S * 1e9)
+        return int(self._period_s * 1e9)
 
     def _sample(self, now: int) -> Sample:
         views = self._polled.partitions.values()

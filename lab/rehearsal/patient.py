@@ -10,13 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kio.schema.metadata.v12.request import MetadataRequest
-
 from fault_injection.kinds import KINDS, Scope
 from fault_injection.mechanism import Target
 from jbodlab import lab_state
 from jbodlab.admin_requests import describe_log_dir_states, revive_log_dir
-from jbodlab.client import KafkaConnection
 from jbodlab.errors import DecodeError, JbodlabError
 from jbodlab.ids import METADATA_TOPIC, DirectoryId
 from jbodlab.lab_state import ClusterState, NodeState
@@ -153,7 +150,7 @@ def started(
             may_start=True,
             revives=is_ours,
             metadata_log=cluster.controller.metadata_dir,
-            places=_places(cluster.state.brokers),
+            places=places_of(cluster.state.brokers),
             versions={"cluster": version or "jbodlab"},
         )
     finally:
@@ -187,7 +184,7 @@ def attached(plan: Plan, *, is_mine: bool) -> Iterator[Patient]:
         may_start=bool(attach.name),
         revives=_revives(state),
         metadata_log=None if "elected" in missing else Path(state.controller.metadata_log_dir),
-        places=_places(state.brokers),
+        places=places_of(state.brokers),
         not_measured=missing,
         versions={"cluster": f"attached, at {cluster.bootstrap}"},
     )
@@ -244,7 +241,8 @@ def _needs_calls(entry: Entry, need: ClusterNeed) -> bool:
     return any(name in CALL_MECHANISMS for name in KINDS[entry.do].mechanisms)
 
 
-def _places(brokers: Sequence[NodeState]) -> dict[DirectoryId, Place]:
+def places_of(brokers: Sequence[NodeState]) -> dict[DirectoryId, Place]:
+    """Return the log directories of brokers by their ids, as far as they can be read."""
     found = {}
     for node in brokers:
         for number, path in enumerate(node.log_dirs, start=1):
@@ -265,7 +263,10 @@ def _known(name: str) -> ClusterState:
 def _described(attach: Attach) -> ClusterState:
     """Describe a cluster by what it says of itself and what the plan says of its brokers."""
     first = attach.bootstrap.split(",")[0].strip()
-    found = asyncio.run(_addresses(first))
+    try:
+        found = asyncio.run(questions.addresses(first, ASK_DEADLINE_S))
+    except questions.NO_ANSWER as error:
+        raise LabError(f"no cluster answers at {first}: {error}") from error
     told = {broker.number: broker for broker in attach.brokers}
     if unknown := sorted(set(told) - set(found)):
         raise LabError(f"the cluster at {first} has the brokers {sorted(found)}, not {unknown}")
@@ -311,30 +312,6 @@ def _node(number: int, address: tuple[str, int], told: BrokerThere | None) -> No
         log_dirs=known.log_dirs,
         process=processes.find(known.pid) if known.pid else None,
     )
-
-
-async def _addresses(first: str) -> dict[int, tuple[str, int]]:
-    host, _, port = first.rpartition(":")
-    try:
-        connection = await KafkaConnection.open(
-            host, int(port), client_id=questions.CLIENT_ID, timeout_s=ASK_DEADLINE_S
-        )
-        try:
-            answer = await connection.call(
-                questions.METADATA,
-                questions.METADATA_VERSION,
-                MetadataRequest(
-                    topics=(),
-                    allow_auto_topic_creation=False,
-                    include_topic_authorized_operations=False,
-                ),
-                ASK_DEADLINE_S,
-            )
-        finally:
-            connection.close()
-    except questions.NO_ANSWER as error:
-        raise LabError(f"no cluster answers at {first}: {error}") from error
-    return {int(one.node_id): (str(one.host), int(one.port)) for one in answer.brokers}
 
 
 def _missing(state: ClusterState) -> Iterator[tuple[str, str]]:

@@ -36,7 +36,8 @@ def offline_in(line: str) -> tuple[str, str] | None:
     """Return the directory that a log line says went offline, and why; None for other lines."""
     for pattern in LINES:
         if match := pattern.search(line):
-            return match["path"], match["cause"].strip()
+            # Behind the sentence a line of ours has the same as fields.
+            return match["path"], match["cause"].partition(" cause=")[0].strip()
     return None
 
 

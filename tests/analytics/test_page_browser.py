@@ -9,9 +9,9 @@ import pytest
 
 from analytics.page.report_page import report_page
 from analytics.page.sections import SECTIONS
-from tests.analytics.headless_browser import Browser, find_browser
 from tests.analytics.page_tables import HOSTILE
 from tests.analytics.shared import Made
+from tests.headless_browser import Browser, find_browser
 
 BROWSER = find_browser()
 pytestmark = [

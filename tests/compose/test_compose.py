@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import time
+import urllib.request
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -65,11 +68,13 @@ class Compose:
         assert command is not None
         self._name = f"jbodlab-test-{uuid.uuid4().hex[:8]}"
         self._command = [*command, "-p", self._name, "-f", str(ROOT / "docker-compose.yml")]
-        self._held = HeldPorts.hold(len(BROKERS))
-        self.ports = dict(zip(BROKERS, self._held.numbers, strict=True))
+        self._held = HeldPorts.hold(len(BROKERS) + 1)
+        *ports, self.prometheus_port = self._held.numbers
+        self.ports = dict(zip(BROKERS, ports, strict=True))
         self._environment = {
             **os.environ,
             **{f"BROKER_{n}_PORT": str(port) for n, port in self.ports.items()},
+            "PROMETHEUS_PORT": str(self.prometheus_port),
             "REPLAY_OUTPUT": str(output),
             "COMPOSE_HTTP_TIMEOUT": "300",
         }
@@ -93,7 +98,8 @@ class Compose:
         return done.stdout
 
     def close(self) -> None:
-        self.run("--profile", "replay", "down", "-v", "--remove-orphans", "-t", "5")
+        profiles = ("--profile", "replay", "--profile", "observe")
+        self.run(*profiles, "down", "-v", "--remove-orphans", "-t", "5")
         self._held.close()
 
     def container(self, service: str) -> str:
@@ -217,3 +223,31 @@ def test_replay_writes_tables_and_report_to_the_host(compose: Compose) -> None:
     assert {"records", "brokers", "log_dirs", "topics", "partitions", "problems"} <= written
     assert "outage" in report.lower()
     assert (compose.output / "report.txt").read_text() in report
+
+
+def test_prometheus_of_the_profile_observe_sees_a_disk_die(compose: Compose) -> None:
+    compose.run("--profile", "observe", "build", "prometheus", deadline_s=1_200)
+    compose.run("--profile", "observe", "up", "-d", "prometheus")
+
+    def ask(path: str) -> Any:
+        url = f"http://127.0.0.1:{compose.prometheus_port}/api/v1/{path}"
+        try:
+            with urllib.request.urlopen(url, timeout=5) as answer:
+                return json.loads(answer.read())["data"]
+        except OSError:
+            return {}
+
+    def answering() -> bool:
+        found = ask("query?query=sum(up)").get("result")
+        return bool(found) and found[0]["value"][1] == "4"
+
+    def firing() -> set[str]:
+        alerts = ask("alerts").get("alerts", ())
+        return {one["labels"]["alertname"] for one in alerts if one["state"] == "firing"}
+
+    wait_for("four servers that answer", answering, 60)
+    compose.execute("broker-3", "chmod", "000", "/disks/2/data")
+    wait_for("an alert", lambda: "LogDirectoryOffline" in firing(), 60, last_seen=firing)
+    compose.execute("broker-3", "chmod", "755", "/disks/2/data")
+    compose.run("restart", "broker-3")
+    compose.wait_healthy("broker-3")

@@ -104,8 +104,9 @@ class Browser:
                 return dict(found["result"])
             self._note(found)
 
-    def open(self, path: Path, width: int, height: int = 900, *, dark: bool = False) -> None:
-        """Open a file in a window of this size, and wait until it is loaded and drawn."""
+    def open(self, page: Path | str, width: int, height: int = 900, *, dark: bool = False) -> None:
+        """Open a file or URL in a window of this size, and wait until it is loaded and drawn."""
+        url = page if isinstance(page, str) else page.absolute().as_uri()
         self.errors.clear()
         self.requests.clear()
         self.resize(width, height)
@@ -113,7 +114,7 @@ class Browser:
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self.call("Emulation.setEmulatedMedia", features=features)
         self._loaded = False
-        self.call("Page.navigate", url=path.absolute().as_uri())
+        self.call("Page.navigate", url=url)
         while not self._loaded:
             self._note(self._read())
         self.settle()
@@ -153,6 +154,16 @@ class Browser:
         text = {"text": key} if len(key) == 1 else {}
         self.call("Input.dispatchKeyEvent", type="keyDown", key=key, **text)
         self.call("Input.dispatchKeyEvent", type="keyUp", key=key)
+        self.settle()
+
+    def key(self, key: str) -> None:
+        """Press a key that does something, as a keyboard does: with its code and its text."""
+        code = {"Tab": 9, "Enter": 13, " ": 32}[key]
+        text = {"Enter": "\r", " ": " "}.get(key)
+        more = {"text": text} if text else {}
+        known = {"key": key, "code": "Space" if key == " " else key, "windowsVirtualKeyCode": code}
+        self.call("Input.dispatchKeyEvent", type="keyDown", **known, **more)
+        self.call("Input.dispatchKeyEvent", type="keyUp", **known)
         self.settle()
 
     def screenshot(self, path: Path, top: int, width: int, height: int) -> None:

@@ -1,0 +1,86 @@
+"""Heads of HTTP/1.1 requests, read, and answers, written; for doors that serve one thing.
+
+What is ambiguous is refused: a request whose lines are no HTTP, or that names a header twice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+TEXT = "text/plain; charset=utf-8"
+HEAD_BYTES_MAX = 8 * 1024
+
+_LINE = re.compile(r"([A-Z]{1,20}) (/[!-~]*) HTTP/1\.[01]")
+_HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\x00-\x08\x0a-\x1f]*?)[ \t]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """The head of a request.
+
+    Attributes:
+        method: In capitals.
+        path: Without the query, decoded.
+        query: Its fields; of several with one name the last.
+        headers: By name in small letters.
+    """
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+
+    @property
+    def length(self) -> int | None:
+        """Bytes of the body; None if that is not told in a form that is read here."""
+        if "transfer-encoding" in self.headers:
+            return None
+        text = self.headers.get("content-length", "0")
+        return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else None
+
+
+def parse_head(head: bytes) -> Request | None:
+    """Return a request, given all up to and including the empty line; None if it is none."""
+    first, *rest = head.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
+    line = _LINE.fullmatch(first)
+    if line is None:
+        return None
+    headers: dict[str, str] = {}
+    for each in rest:
+        header = _HEADER.fullmatch(each)
+        if header is None or header[1].lower() in headers:
+            return None
+        headers[header[1].lower()] = header[2]
+    try:
+        target = urlsplit(line[2])
+    except ValueError:
+        return None
+    return Request(
+        method=line[1],
+        path=unquote(target.path),
+        query=dict(parse_qsl(target.query)),
+        headers=headers,
+    )
+
+
+def head_of_answer(status: str, headers: Mapping[str, str]) -> bytes:
+    """Return the head of an answer after which the connection is closed."""
+    lines = [f"HTTP/1.1 {status}", *(f"{name}: {value}" for name, value in headers.items())]
+    return "\r\n".join([*lines, "Connection: close", "", ""]).encode("latin-1")
+
+
+def answer(
+    status: str,
+    body: bytes | None = None,
+    *,
+    kind: str = TEXT,
+    headers: Mapping[str, str] | None = None,
+    with_body: bool = True,
+) -> bytes:
+    """Return an answer after which the connection is closed; without a body it says its status."""
+    content = f"{status}\n".encode() if body is None else body
+    fields = {"Content-Type": kind, "Content-Length": str(len(content)), **(headers or {})}
+    return head_of_answer(status, fields) + (content if with_body else b"")

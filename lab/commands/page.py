@@ -1,0 +1,218 @@
+"""`jbodlab ui`: the live page of a cluster, and what its buttons do.
+
+What the page broke heals by itself after its length; when the command ends it heals first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import secrets
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from typing import Any
+
+from fault_injection import kinds
+from fault_injection.errors import FaultError
+from jbodlab.errors import JbodlabError
+from lab.cluster import NotInTimeError
+from lab.commands import breaking, clusters
+from lab.errors import LabError
+from lab.interrupts import Interrupts
+from lab.state_files import StateFiles
+from lab.ui import model, watching
+from lab.ui.model import Seen
+from lab.ui.server import HOST, RefusedError, Server
+
+LENGTH_S_MAX = 600.0
+END_DEADLINE_S = 10.0
+WORDS = ("kind", "where", "for", "told", "even_last_in_sync")
+
+
+def run(options: argparse.Namespace, interrupts: Interrupts) -> int:
+    """Serve until Ctrl-C; returns the exit code."""
+    files = StateFiles.open()
+    if options.bootstrap:
+        if options.allow_faults:
+            raise LabError("--allow-faults needs a cluster of `jbodlab up`, not --bootstrap")
+        patient, actions = watching.foreign(options.bootstrap), None
+    else:
+        patient = watching.own(clusters.read(files, options.name), files.directory)
+        actions = PageActions(files, options.name) if options.allow_faults else None
+    token = secrets.token_urlsafe(24)
+    server = Server(patient, start=secrets.token_hex(4), token=token, actions=actions)
+    if actions is not None:
+        actions.seen = server.seen
+    serving: Future[int] = Future()
+    thread = _Thread(server, options.port, serving)
+    thread.start()
+    try:
+        url = f"http://{HOST}:{serving.result()}/"
+        if actions is not None:
+            url += f"#token={token}"
+        _tell(options, url, patient.state.name)
+        thread.ended.wait()
+        if thread.failure is not None:
+            raise thread.failure
+    finally:
+        # The page asks for nothing any more, so that what is healed now stays so.
+        thread.end()
+        if actions is not None:
+            with interrupts.deferred():
+                for line in actions.end():
+                    print(f"jbodlab: {line}", file=sys.stderr)
+    return 0
+
+
+def _tell(options: argparse.Namespace, url: str, name: str) -> None:
+    text = f"cluster {name}: {url}\nuntil Ctrl-C"
+    if options.json:
+        print(json.dumps({"url": url, "name": name}), flush=True)
+    else:
+        print(text, flush=True)
+
+
+class _Thread(threading.Thread):
+    """The server's event loop; the main thread is left to signals."""
+
+    def __init__(self, server: Server, port: int, serving: Future[int]) -> None:
+        super().__init__(name="page", daemon=True)
+        self.ended = threading.Event()
+        self.failure: LabError | None = None
+        self._server = server
+        self._port = port
+        self._serving = serving
+        self._stopping: asyncio.Event | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def run(self) -> None:
+        try:
+            asyncio.run(self._run())
+        except LabError as error:
+            self.failure = error
+        finally:
+            if not self._serving.done():
+                self._serving.set_exception(self.failure or LabError("the page ended"))
+            self.ended.set()
+
+    def end(self) -> None:
+        """End the server; an action that is on its way comes to its end."""
+        if self._loop is not None and self._stopping is not None:
+            # It may have ended by itself.
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._stopping.set)
+        self.join()
+
+    async def _run(self) -> None:
+        self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
+        server = asyncio.create_task(self._server.run(self._port, self._serving))
+        stop = asyncio.create_task(self._stopping.wait())
+        await asyncio.wait({server, stop}, return_when=asyncio.FIRST_COMPLETED)
+        stop.cancel()
+        server.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await server
+
+
+class PageActions:
+    """What the buttons do, through the same code as `jbodlab inject` and `heal`.
+
+    Args:
+        files: Where clusters are written down.
+        name: Name of the cluster.
+    """
+
+    def __init__(self, files: StateFiles, name: str) -> None:
+        nothing = Seen(name=name, bootstrap="", brokers=(), view=None)
+        self.seen: Callable[[], Seen] = lambda: nothing
+        """Returns the cluster as it was seen last."""
+        self._files = files
+        self._name = name
+        self._made: list[int] = []
+
+    def inject(self, words: Mapping[str, Any]) -> dict[str, Any]:
+        """Break something that has a length.
+
+        Args:
+            words: `kind`, `where` as on the command line, `for`, `told` with further words of the
+                kind, and `even_last_in_sync`.
+
+        Raises:
+            RefusedError: it cannot be, or the last replica in sync would go and that is not ticked.
+        """
+        try:
+            kind, where, told = self._checked(words)
+            with self._files.lock(self._name):
+                cluster = clusters.opened(self._files, self._name, None)
+                spec, target = breaking.described(cluster, kind, where, told)
+                broker, directory = clusters.target(cluster, where)
+                number = None if directory is None else broker.log_dirs.index(directory) + 1
+                last = model.last_in_sync(self.seen(), broker.id, number)
+                if last and words.get("even_last_in_sync") is not True:
+                    raise RefusedError(
+                        f"{where} has the last replica in sync of {model.named(last)}; "
+                        "tick that this is wanted"
+                    )
+                fault = cluster.faults.inject(spec, target)
+                self._made.append(fault.id)
+        except (JbodlabError, FaultError, LabError, NotInTimeError, ValueError) as error:
+            raise RefusedError(_first_line(error)) from error
+        said = f"fault {fault.id}: {fault.kind} on {where} by {fault.mechanism}, proved"
+        return {"id": fault.id, "text": said}
+
+    def heal(self) -> dict[str, Any]:
+        """Undo every fault of the cluster and bring its directories back.
+
+        Raises:
+            RefusedError: something could not be undone.
+        """
+        try:
+            with self._files.lock(self._name):
+                cluster = clusters.opened(self._files, self._name, None)
+                lines, problems, _ = breaking.heal_open(cluster, (), contextlib.nullcontext)
+                to_do, came_back = breaking.afterwards(self._name, cluster, problems, reviving=True)
+        except (JbodlabError, FaultError, LabError, NotInTimeError) as error:
+            raise RefusedError(_first_line(error)) from error
+        if problems:
+            raise RefusedError("; ".join(problems))
+        said = [*lines, *(f"{path} is online again" for path in came_back), *to_do]
+        return {"text": "\n".join(said) or "nothing is broken"}
+
+    def end(self) -> list[str]:
+        """Undo what the page broke and nobody has healed yet; returns what became of it."""
+        if not self._made or self._files.read(self._name) is None:
+            return []
+        cluster = clusters.opened(self._files, self._name, None)
+        said = []
+        for number in self._made[::-1]:
+            try:
+                if cluster.faults.heal(number) is not None:
+                    said.append(f"fault {number} healed")
+            except FaultError as error:
+                said.append(str(error))
+        to_do, _ = breaking.afterwards(self._name, cluster, [], reviving=False)
+        return [*said, *to_do]
+
+    def _checked(self, words: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
+        if unknown := set(words) - set(WORDS):
+            raise RefusedError(f"{min(unknown)!r} is none of {', '.join(WORDS)}")
+        kind, where = words.get("kind"), words.get("where")
+        told = words.get("told", {})
+        if not (isinstance(kind, str) and isinstance(where, str) and isinstance(told, dict)):
+            raise RefusedError("`kind` and `where` must be texts, `told` an object")
+        if "for" in told:
+            raise RefusedError("the length is `for` beside `told`")
+        if kinds.kind_named(kind).name == "restart":
+            return kind, where, told
+        length_s = kinds.duration_s(words.get("for"))
+        if not 0 < length_s <= LENGTH_S_MAX:
+            raise RefusedError(f"a fault of the page has a length of up to {LENGTH_S_MAX:g} s")
+        return kind, where, {**told, "for": length_s}
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

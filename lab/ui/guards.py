@@ -1,0 +1,53 @@
+"""Who may ask the page's server for what.
+
+It can break disks, and any page that a browser has open may send requests to this machine. So a
+request names the server as its URL does (a foreign name that resolves to this machine is refused),
+comes from the page itself, and what changes something carries the token of this start and JSON,
+which no form of another page can send.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping
+
+from jbodlab.http_message import Request
+
+TOKEN_HEADER = "x-jbodlab-token"
+JSON = "application/json"
+HEADERS: Mapping[str, str] = {
+    "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; "
+    "form-action 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+def refusal(request: Request, port: int, token: str) -> tuple[str, str] | None:
+    """Return status and reason why a request is refused; None if it may pass.
+
+    Args:
+        request: Its head.
+        port: The port that is listened at.
+        token: What requests that change something must carry.
+    """
+    hosts = {f"127.0.0.1:{port}", f"localhost:{port}"}
+    host, origin = request.headers.get("host", ""), request.headers.get("origin")
+    if host not in hosts:
+        return "421 Misdirected Request", f"this server is {min(hosts)}, not {host[:80]!r}"
+    if origin is not None and origin != f"http://{host}":
+        return "403 Forbidden", "requests of other pages are refused"
+    if request.method == "GET":
+        return None
+    if request.method != "POST":
+        return "405 Method Not Allowed", "only GET and POST are known"
+    if origin is None:
+        return "403 Forbidden", "the header Origin is missing"
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
+        return "415 Unsupported Media Type", f"the body must be {JSON}"
+    given = request.headers.get(TOKEN_HEADER, "")
+    if not hmac.compare_digest(given.encode(), token.encode()):
+        return "403 Forbidden", "the token is not that of this start; open the printed URL again"
+    return None

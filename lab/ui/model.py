@@ -1,0 +1,354 @@
+"""What the page shows of a cluster, made of what was seen of it; every state has a word.
+
+The model is made of sections that are JSON; each is published anew when it changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from fault_injection.journal import Fault
+from fault_injection.kinds import KINDS
+from jbodlab.ids import TopicPartition
+from lab.cluster.questions import ClusterView, LogDirView, PartitionView
+
+PARTITIONS_SHOWN = 200
+NAMED_MAX = 5
+"""Partitions that one line names; the others are counted."""
+
+ONLINE, OFFLINE, UNKNOWN = "online", "OFFLINE", "unknown"
+SERVES, FENCED, SILENT = "serves", "FENCED", "SILENT"
+BAD, WARN, FAULT = "bad", "warn", "fault"
+
+Section = Any
+Sections = Mapping[str, Section]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerSeen:
+    """One broker.
+
+    Attributes:
+        paths: Numbers of its directories, from 1, by their paths.
+        log_dirs: What it said of them last; None if it owes an answer.
+    """
+
+    broker_id: int
+    address: str
+    folder: Path
+    paths: Mapping[str, int]
+    log_dirs: Sequence[LogDirView] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """A cluster in a moment.
+
+    Attributes:
+        view: What a broker told of the cluster last; None before the first answer.
+        faults: What is broken on purpose.
+        not_known: What cannot be known of this cluster, one sentence each.
+        may_break: Whether the page may break something.
+    """
+
+    name: str
+    bootstrap: str
+    brokers: Sequence[BrokerSeen]
+    view: ClusterView | None
+    faults: Sequence[Fault] = ()
+    not_known: Sequence[str] = ()
+    may_break: bool = False
+
+    @property
+    def partitions(self) -> Mapping[TopicPartition, PartitionView]:
+        """All partitions by name; empty before the first answer."""
+        return {} if self.view is None else self.view.partitions
+
+
+@dataclass(frozen=True, slots=True)
+class _Trouble:
+    """One line of what is wrong now."""
+
+    level: str
+    text: str
+
+    def to_json(self) -> Section:
+        return {"level": self.level, "text": self.text}
+
+
+def sections(seen: Seen) -> dict[str, Section]:
+    """Return all sections of the page but its events and rates."""
+    brokers = [_broker(seen, one) for one in seen.brokers]
+    return {
+        "cluster": {
+            "name": seen.name,
+            "bootstrap": seen.bootstrap,
+            "not_known": list(seen.not_known),
+            "may_break": seen.may_break,
+            "kinds": [
+                {
+                    "name": kind.name,
+                    "meaning": kind.meaning,
+                    "scope": kind.scope.value,
+                    "parameters": list(kind.parameters),
+                }
+                for kind in KINDS.values()
+            ]
+            if seen.may_break
+            else [],
+        },
+        "brokers": brokers,
+        "wrong": [trouble.to_json() for trouble in _wrong(seen, brokers)],
+        "moves": list(_moves(seen)),
+        "partitions": _partitions(seen),
+        "faults": [_fault(seen, fault) for fault in seen.faults],
+    }
+
+
+def partition(seen: Seen, wanted: TopicPartition) -> Section | None:
+    """Return one partition with all its replicas; None if there is none of this name."""
+    found = seen.partitions.get(wanted)
+    if found is None:
+        return None
+    places = {
+        one.broker_id: (number, view.sizes[wanted])
+        for one in seen.brokers
+        for view in one.log_dirs or ()
+        if (number := one.paths.get(view.path)) is not None and wanted in view.sizes
+    }
+    return {
+        **_row(wanted, found),
+        "replicas": [
+            {
+                "broker": replica,
+                "directory": places[replica][0] if replica in places else None,
+                "bytes": places[replica][1] if replica in places else None,
+                "leads": replica == found.leader,
+                "in_sync": replica in found.isr,
+                "offline": replica in found.offline,
+            }
+            for replica in found.replicas
+        ],
+    }
+
+
+def last_in_sync(seen: Seen, broker: int, directory: int | None) -> list[TopicPartition]:
+    """Return the partitions that would have no replica in sync without a place.
+
+    Args:
+        seen: The cluster.
+        broker: The broker.
+        directory: Its directory, by number; None for the whole broker.
+    """
+    inside: set[TopicPartition] = set()
+    for one in seen.brokers:
+        for view in one.log_dirs or ():
+            if one.broker_id == broker and directory in (None, one.paths.get(view.path)):
+                inside |= view.sizes.keys()
+    return sorted(
+        key
+        for key, found in seen.partitions.items()
+        if set(found.isr) == {broker} and (directory is None or key in inside)
+    )
+
+
+def named(partitions: Sequence[TopicPartition]) -> str:
+    """Return some partitions by name, and how many more there are."""
+    shown = ", ".join(map(str, partitions[:NAMED_MAX]))
+    rest = len(partitions) - NAMED_MAX
+    return f"{shown} and {rest} more" if rest > 0 else shown
+
+
+def _broker(seen: Seen, one: BrokerSeen) -> Section:
+    led = {key for key, found in seen.partitions.items() if found.leader == one.broker_id}
+    if one.log_dirs is None:
+        state = SILENT
+    elif seen.view is not None and one.broker_id not in seen.view.broker_ids:
+        state = FENCED
+    else:
+        state = SERVES
+    return {
+        "id": one.broker_id,
+        "address": one.address,
+        "state": state,
+        "leaders": len(led),
+        "faults": [fault.kind for fault in seen.faults if fault.path == one.folder],
+        "log_dirs": [
+            _log_dir(seen, one, path, number, led)
+            for path, number in sorted(one.paths.items(), key=lambda item: item[1])
+        ],
+    }
+
+
+def _log_dir(
+    seen: Seen, one: BrokerSeen, path: str, number: int, led: set[TopicPartition]
+) -> Section:
+    view = next((view for view in one.log_dirs or () if view.path == path), None)
+    is_offline = view is None or bool(view.error)
+    state = UNKNOWN if one.log_dirs is None else OFFLINE if is_offline else ONLINE
+    nothing = LogDirView(path="", error="", sizes={})
+    shown = nothing if view is None or state != ONLINE else view
+    return {
+        "number": number,
+        "path": path,
+        "state": state,
+        "conditions": list(shown.conditions),
+        "cause": "" if view is None or state != OFFLINE else view.cause or view.error,
+        "replicas": len(shown.sizes),
+        "leaders": len(led & shown.sizes.keys()),
+        "bytes": sum(shown.sizes.values()) + sum(shown.futures.values()),
+        "total": shown.total_bytes,
+        "usable": shown.usable_bytes,
+        "arriving": len(shown.futures),
+        "faults": [fault.kind for fault in seen.faults if str(fault.path) == path],
+    }
+
+
+def _wrong(seen: Seen, brokers: Sequence[Section]) -> Iterator[_Trouble]:
+    if seen.view is None:
+        yield _Trouble(BAD, "no broker answers")
+    yield from (_Trouble(FAULT, f"open fault {_fault_text(seen, one)}") for one in seen.faults)
+    for broker in brokers:
+        who = f"broker-{broker['id']}"
+        if broker["state"] == SILENT:
+            yield _Trouble(BAD, f"{who} does not answer")
+        if broker["state"] == FENCED:
+            yield _Trouble(BAD, f"{who} is fenced: the controller does not hear it")
+        for one in broker["log_dirs"]:
+            where = f"{who}/{one['number']}"
+            if one["state"] == OFFLINE:
+                cause = f": {one['cause']}" if one["cause"] else ""
+                yield _Trouble(BAD, f"{where} is offline{cause}")
+            for condition in one["conditions"]:
+                yield _Trouble(WARN, f"{where} is {condition}")
+    leaderless = [key for key, found in sorted(seen.partitions.items()) if found.leader < 0]
+    if leaderless:
+        yield _Trouble(BAD, f"{len(leaderless)} without leader: {named(leaderless)}")
+    short = [
+        key
+        for key, found in sorted(seen.partitions.items())
+        if found.leader >= 0 and len(found.isr) < len(found.replicas)
+    ]
+    if short:
+        yield _Trouble(WARN, f"{len(short)} under-replicated: {named(short)}")
+
+
+def _moves(seen: Seen) -> Iterator[Section]:
+    """Yield replicas on their way from one directory of a broker to another."""
+    for one in seen.brokers:
+        current = {
+            key: (one.paths.get(view.path), size)
+            for view in one.log_dirs or ()
+            for key, size in view.sizes.items()
+        }
+        for view in one.log_dirs or ():
+            for key, size in sorted(view.futures.items()):
+                source, total = current.get(key, (None, -1))
+                yield {
+                    "partition": str(key),
+                    "broker": one.broker_id,
+                    "from": source,
+                    "to": one.paths.get(view.path),
+                    "bytes": size,
+                    "of": total,
+                }
+
+
+def _partitions(seen: Seen) -> Section:
+    rows = [_row(key, found) for key, found in sorted(seen.partitions.items())]
+    # What is wrong comes first, as the rest may not be shown.
+    rows.sort(key=lambda row: row["state"] == "in sync")
+    return {"count": len(rows), "shown": rows[:PARTITIONS_SHOWN]}
+
+
+def _row(key: TopicPartition, found: PartitionView) -> dict[str, Section]:
+    if found.leader < 0:
+        state = "no leader"
+    else:
+        state = "in sync" if len(found.isr) == len(found.replicas) else "under-replicated"
+    return {
+        "topic": key.topic,
+        "partition": key.partition,
+        "leader": found.leader,
+        "replicas": list(found.replicas),
+        "isr": list(found.isr),
+        "state": state,
+    }
+
+
+def _fault(seen: Seen, fault: Fault) -> Section:
+    until = None
+    if fault.length_s is not None:
+        until = round(datetime.fromisoformat(fault.since).timestamp() * 1000 + fault.length_s * 1e3)
+    return {
+        "id": fault.fault_id,
+        "kind": fault.kind,
+        "mechanism": fault.mechanism,
+        "where": place_of(seen.brokers, fault.path),
+        "since": fault.since,
+        "until_ms": until,
+    }
+
+
+def _fault_text(seen: Seen, fault: Fault) -> str:
+    return f"{fault.fault_id}: {fault.kind} on {place_of(seen.brokers, fault.path)}"
+
+
+def place_of(brokers: Sequence[BrokerSeen], path: Path) -> str:
+    """Return what a path is called: a directory of a broker, a broker, or the path itself."""
+    for one in brokers:
+        if one.folder == path:
+            return f"broker-{one.broker_id}"
+        if (number := one.paths.get(str(path))) is not None:
+            return f"broker-{one.broker_id}/{number}"
+    return str(path)
+
+
+_Directory = tuple[int, str]
+
+RATES = ("written", "replicated", "moved")
+"""By clients to leaders, by followers, by moves between directories; in bytes."""
+
+
+@dataclass(slots=True)
+class Rates:
+    """How fast logs grow, over the last looks; what is deleted does not count."""
+
+    kept: int = 120
+    _before: tuple[float, Mapping[_Directory, Mapping[Any, tuple[str, int]]]] | None = None
+    _points: list[list[float]] = field(default_factory=list)
+
+    def look(self, seen: Seen, at_s: float) -> None:
+        """Take notice of all sizes at a moment."""
+        now = {
+            (one.broker_id, view.path): dict(_sizes(seen, one.broker_id, view))
+            for one in seen.brokers
+            for view in one.log_dirs or ()
+        }
+        if self._before is not None and at_s > self._before[0]:
+            passed_s, before = at_s - self._before[0], self._before[1]
+            grown = dict.fromkeys(RATES, 0)
+            # What lies in a directory that could not be seen before may be as old as it likes.
+            for directory in now.keys() & before.keys():
+                for key, (name, size) in now[directory].items():
+                    grown[name] += max(0, size - before[directory].get(key, (name, 0))[1])
+            self._points.append([round(grown[name] / passed_s) for name in RATES])
+            del self._points[: -self.kept]
+        self._before = (at_s, now)
+
+    def to_json(self, period_s: float) -> Section:
+        """Return them as a section, the oldest first."""
+        return {"names": list(RATES), "period_s": period_s, "points": list(self._points)}
+
+
+def _sizes(seen: Seen, broker: int, view: LogDirView) -> Iterator[tuple[Any, tuple[str, int]]]:
+    for key, size in view.sizes.items():
+        found = seen.partitions.get(key)
+        leads = found is not None and found.leader == broker
+        yield key, ("written" if leads else "replicated", size)
+    for key, size in view.futures.items():
+        yield (key, "future"), ("moved", size)

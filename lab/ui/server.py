@@ -1,0 +1,240 @@
+"""The page's door: HTTP on the loopback interface, one stream of events for each browser.
+
+A browser that is slow gets fewer patches, never a queue: its stream waits until what was written is
+on its way, and then tells what is newest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from concurrent.futures import Future
+from importlib import resources
+from typing import Any, Protocol
+
+from jbodlab.http_message import HEAD_BYTES_MAX, Request, answer, head_of_answer, parse_head
+from jbodlab.ids import TopicPartition
+from lab.errors import LabError
+from lab.ui import guards, model
+from lab.ui.published import Published
+from lab.ui.watching import Patient, Watching
+
+HOST = "127.0.0.1"
+BODY_BYTES_MAX = 4 * 1024
+REQUEST_TIMEOUT_S = 5.0
+CONNECTIONS_MAX = 64
+STREAMS_MAX = 16
+PATCH_PERIOD_S = 0.2
+KEEP_ALIVE_S = 10.0
+WRITE_TIMEOUT_S = 20.0
+"""How long a browser may take to read a patch before it counts as gone."""
+
+JSON = "application/json; charset=utf-8"
+STATIC: Mapping[str, tuple[str, str]] = {
+    "/": ("index.html", "text/html; charset=utf-8"),
+    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
+    "/page.css": ("page.css", "text/css; charset=utf-8"),
+    "/icon.svg": ("icon.svg", "image/svg+xml"),
+}
+
+
+class RefusedError(Exception):
+    """An action that is not carried out, and why."""
+
+
+class Actions(Protocol):
+    """What the page may do to its cluster; each call blocks, one runs at a time."""
+
+    def inject(self, words: Mapping[str, Any]) -> dict[str, Any]:
+        """Break something.
+
+        Raises:
+            RefusedError: it cannot be, or shall not be.
+        """
+
+    def heal(self) -> dict[str, Any]:
+        """Undo every fault and bring directories back.
+
+        Raises:
+            RefusedError: that failed.
+        """
+
+
+class Server:
+    """Serves the page of one cluster; lives on the event loop.
+
+    Args:
+        patient: The cluster.
+        start: A word for this start of the server.
+        token: What requests that change something must carry.
+        actions: None: nothing can be changed, and there are no routes to do so.
+    """
+
+    def __init__(
+        self, patient: Patient, *, start: str, token: str, actions: Actions | None
+    ) -> None:
+        self.port = 0
+        self._published = Published(start)
+        self._token = token
+        self._actions = actions
+        self._acting = asyncio.Lock()
+        self._news = asyncio.Event()
+        self._watching = Watching(
+            patient, self._published, self._tell, may_break=actions is not None
+        )
+        self._connections: set[asyncio.Task[None]] = set()
+        self._streams = 0
+        folder = resources.files(__package__) / "static"
+        self._static = {
+            path: (folder.joinpath(name).read_bytes(), kind)
+            for path, (name, kind) in STATIC.items()
+        }
+
+    def seen(self) -> model.Seen:
+        """Return the cluster as it was seen last."""
+        return self._watching.seen
+
+    async def run(self, port: int, serving: Future[int]) -> None:
+        """Serve until cancelled.
+
+        Args:
+            port: Where to listen; 0 takes a free one.
+            serving: Gets the port once it is served.
+
+        Raises:
+            LabError: the port cannot be bound.
+        """
+        try:
+            server = await asyncio.start_server(self._connected, HOST, port, limit=HEAD_BYTES_MAX)
+        except OSError as error:
+            raise LabError(f"cannot listen at {HOST}:{port}: {error.strerror}") from error
+        self.port = server.sockets[0].getsockname()[1]
+        serving.set_result(self.port)
+        try:
+            await self._watching.run()
+        finally:
+            server.close()
+            for task in tuple(self._connections):
+                task.cancel()
+            await asyncio.gather(*self._connections, return_exceptions=True)
+
+    def _tell(self) -> None:
+        self._news.set()
+        self._news = asyncio.Event()
+
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._connections) >= CONNECTIONS_MAX:
+            writer.transport.abort()
+            return
+        task = asyncio.create_task(self._serve(reader, writer), name="page")
+        self._connections.add(task)
+        task.add_done_callback(self._connections.discard)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(REQUEST_TIMEOUT_S):
+                request, body = await _read(reader)
+            if isinstance(request, bytes):
+                writer.write(request)
+            elif refused := guards.refusal(request, self.port, self._token):
+                status, reason = refused
+                writer.write(_json(status, {"error": reason}))
+            elif request.method == "GET" and request.path == "/events":
+                await self._stream(request, writer)
+            else:
+                writer.write(await self._answer(request, body))
+            async with asyncio.timeout(WRITE_TIMEOUT_S):
+                await writer.drain()
+                writer.close()
+                await writer.wait_closed()
+        except (OSError, EOFError, TimeoutError):
+            # Whoever asked has gone, or will ask again.
+            writer.transport.abort()
+        finally:
+            writer.close()
+
+    async def _answer(self, request: Request, body: bytes) -> bytes:
+        if request.method == "GET":
+            return self._get(request)
+        if self._actions is None or request.path not in ("/faults", "/heal"):
+            return _json("404 Not Found", {"error": "there is no such thing"})
+        try:
+            words = json.loads(body)
+        except ValueError:
+            words = None
+        if not isinstance(words, dict):
+            return _json("400 Bad Request", {"error": "the body is no JSON object"})
+        inject = self._actions.inject
+        async with self._acting:
+            try:
+                if request.path == "/faults":
+                    done = await asyncio.to_thread(inject, words)
+                else:
+                    done = await asyncio.to_thread(self._actions.heal)
+            except RefusedError as error:
+                return _json("409 Conflict", {"error": str(error)})
+        return _json("200 OK", done)
+
+    def _get(self, request: Request) -> bytes:
+        if found := self._static.get(request.path):
+            return answer("200 OK", found[0], kind=found[1], headers=guards.HEADERS)
+        if request.path == "/state.json":
+            return _json("200 OK", self._published.whole())
+        if request.path == "/partition.json":
+            topic, index = request.query.get("topic", ""), request.query.get("partition", "")
+            is_index = index.isascii() and index.isdecimal() and len(index) < 10
+            wanted = TopicPartition(topic, int(index) if is_index else -1)
+            one = model.partition(self._watching.seen, wanted)
+            if one is not None:
+                return _json("200 OK", one)
+        return _json("404 Not Found", {"error": "there is no such thing"})
+
+    async def _stream(self, request: Request, writer: asyncio.StreamWriter) -> None:
+        if self._streams >= STREAMS_MAX:
+            writer.write(_json("503 Service Unavailable", {"error": "too many pages are open"}))
+            return
+        self._streams += 1
+        try:
+            fields = {"Content-Type": "text/event-stream; charset=utf-8", **guards.HEADERS}
+            writer.write(head_of_answer("200 OK", fields))
+            # How long a browser waits until it comes back, which it does by itself.
+            writer.write(b"retry: 1000\n\n")
+            seen = request.headers.get("last-event-id", "")
+            while True:
+                news = self._news
+                if seen != self._published.id:
+                    patch = self._published.since(seen)
+                    seen = patch["id"]
+                    writer.write(f"id: {seen}\ndata: {json.dumps(patch)}\n\n".encode())
+                else:
+                    writer.write(b":\n\n")
+                async with asyncio.timeout(WRITE_TIMEOUT_S):
+                    await writer.drain()
+                await asyncio.sleep(PATCH_PERIOD_S)
+                try:
+                    async with asyncio.timeout(KEEP_ALIVE_S):
+                        await news.wait()
+                except TimeoutError:
+                    # Something is said all the same: a browser that is gone is found out so.
+                    continue
+        finally:
+            self._streams -= 1
+
+
+async def _read(reader: asyncio.StreamReader) -> tuple[Request | bytes, bytes]:
+    """Return a request and its body, or the answer to what is none."""
+    try:
+        head = await reader.readuntil(b"\r\n\r\n")
+    except asyncio.LimitOverrunError:
+        return answer("431 Request Header Fields Too Large"), b""
+    request = parse_head(head)
+    if request is None or request.length is None:
+        return answer("400 Bad Request"), b""
+    if request.length > BODY_BYTES_MAX:
+        return answer("413 Content Too Large"), b""
+    return request, await reader.readexactly(request.length)
+
+
+def _json(status: str, found: Any) -> bytes:
+    return answer(status, json.dumps(found).encode(), kind=JSON, headers=guards.HEADERS)

@@ -1,0 +1,255 @@
+// The live page: takes patches of the cluster's state and draws the sections that changed.
+// Everything is put into the page as text, never as markup: names of topics come from anybody.
+
+const state = { sections: {}, events: [] };
+const at = (id) => document.getElementById(id);
+const SHAPES = { bad: "■", warn: "▲", fault: "✕", good: "●", unknown: "○" };
+const EVENTS_KEPT = 300;
+
+// The token came in the part of the URL that no server is sent; it lives as long as this tab.
+const given = new URLSearchParams(location.hash.slice(1)).get("token");
+if (given) {
+  sessionStorage.setItem("token", given);
+  history.replaceState(null, "", location.pathname);
+}
+// The URL of another start, pasted into a tab that has the page: its token counts from now on.
+addEventListener("hashchange", () => { if (location.hash.includes("token=")) location.reload(); });
+const token = sessionStorage.getItem("token") ?? "";
+
+function make(tag, fields = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(fields)) {
+    if (name === "onclick") made.addEventListener("click", value);
+    else if (value !== undefined && value !== false) made.setAttribute(name, value === true ? "" : value);
+  }
+  made.append(...children.filter((child) => child !== null && child !== undefined));
+  return made;
+}
+
+// What has the focus keeps it when its section is drawn anew.
+function fill(place, ...children) {
+  const active = place.contains(document.activeElement) ? document.activeElement.id : "";
+  const { scrollTop, scrollLeft } = place;
+  place.replaceChildren(...children);
+  place.scrollTop = scrollTop;
+  place.scrollLeft = scrollLeft;
+  if (active) at(active)?.focus({ preventScroll: true });
+}
+
+function bytes(count) {
+  if (count === null || count < 0) return "–";
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let unit = 0;
+  while (count >= 1024 && unit < units.length - 1) { count /= 1024; unit += 1; }
+  return `${unit && count < 10 ? count.toFixed(1) : Math.round(count)} ${units[unit]}`;
+}
+
+const counted = (count, one, many = `${one}s`) => `${count} ${count === 1 ? one : many}`;
+const told = (level, text) => make("span", { class: `state ${level}` }, `${SHAPES[level]} ${text}`);
+
+const draw = {
+  cluster({ name, bootstrap, not_known, may_break }) {
+    at("name").textContent = name;
+    at("address").textContent = `bootstrap.servers=${bootstrap}`;
+    document.title = `jbodlab ${name}`;
+    at("heal").hidden = !may_break || !token;
+    at("unknown").hidden = not_known.length === 0;
+    fill(at("not-known"), ...not_known.map((text) => make("li", {}, text)));
+    if (may_break && !token) say("Faults need the URL that the command printed, with its token.");
+  },
+  wrong(lines) {
+    const items = lines.map(({ level, text }) => make("li", {}, told(level, text)));
+    fill(at("wrong"), ...(items.length ? items : [make("li", {}, told("good", "nothing"))]));
+  },
+  brokers(brokers) {
+    fill(at("brokers"), ...brokers.map(drawBroker));
+  },
+  moves(moves) {
+    at("moving").hidden = moves.length === 0;
+    fill(at("moves"), ...moves.map((move) => make("li", {},
+      `${move.partition} on broker-${move.broker}: directory ${move.from ?? "?"} → ${move.to ?? "?"}, ${bytes(move.bytes)} of ${bytes(move.of)} `,
+      make("progress", { max: Math.max(move.of, 1), value: Math.min(move.bytes, Math.max(move.of, 1)), "aria-label": `move of ${move.partition}` }))));
+  },
+  rates({ names, period_s, points }) {
+    fill(at("rates"), make("div", { class: "curves" }, ...names.map((name, index) => drawCurve(name, points.map((point) => point[index]), period_s))));
+  },
+  partitions({ count, shown }) {
+    const rest = count - shown.length;
+    at("counted").textContent = counted(count, "partition") + (rest > 0 ? `; ${rest} of those that are in sync are not listed` : "");
+    fill(at("partitions"), ...shown.map((row) => {
+      const name = `${row.topic}-${row.partition}`;
+      const level = { "in sync": "good", "no leader": "bad" }[row.state] ?? "warn";
+      return make("tr", {},
+        make("td", {}, make("button", { type: "button", class: "plain", id: `p-${name}`, onclick: () => showPartition(row) }, name)),
+        make("td", {}, told(level, row.state)),
+        make("td", {}, row.leader < 0 ? "none" : String(row.leader)),
+        make("td", {}, row.replicas.join(", ")),
+        make("td", {}, row.isr.join(", ")));
+    }));
+  },
+  faults() {},
+};
+
+function drawBroker(broker) {
+  const { may_break } = state.sections.cluster;
+  const name = `broker-${broker.id}`;
+  const level = broker.state === "serves" ? "good" : "bad";
+  return make("article", { class: "broker", id: name, "aria-label": name },
+    make("div", { class: "head" }, make("h3", {}, name), told(level, broker.state),
+      make("span", {}, counted(broker.leaders, "leader")),
+      make("span", { class: "soft" }, broker.address),
+      ...broker.faults.map((kind) => told("fault", kind)),
+      may_break && token ? make("button", { type: "button", id: `break-${name}`, class: "danger", onclick: () => askBreak(name, broker.leaders, "broker") }, `Break ${name}`) : null),
+    make("ul", { class: "dirs" }, ...broker.log_dirs.map((one) => drawDirectory(broker, one))));
+}
+
+function drawDirectory(broker, one) {
+  const { may_break } = state.sections.cluster;
+  const name = `broker-${broker.id}/${one.number}`;
+  const level = { online: one.conditions.length ? "warn" : "good", OFFLINE: "bad" }[one.state] ?? "unknown";
+  const isKnown = one.state === "online";
+  const used = one.total - one.usable;
+  return make("li", { class: `dir ${level}`, id: `dir-${broker.id}-${one.number}` },
+    make("p", {}, make("strong", {}, `${one.number} `), told(level, [one.state, ...one.conditions].join(", ")), " ",
+      ...one.faults.map((kind) => told("fault", kind))),
+    one.cause ? make("p", { class: "bad" }, one.cause) : null,
+    isKnown ? make("p", {}, `${counted(one.leaders, "leader")}, ${counted(one.replicas, "replica")}, ${bytes(one.bytes)}${one.arriving ? `, ${one.arriving} arriving` : ""}`) : null,
+    isKnown && one.total > 0 && one.usable >= 0
+      ? make("p", {}, make("meter", { min: 0, max: one.total, value: used, high: one.total * 0.9, "aria-label": `${name}: space` }), `${bytes(used)} of ${bytes(one.total)}`) : null,
+    make("p", { class: "path" }, one.path),
+    may_break && token ? make("button", { type: "button", id: `break-${broker.id}-${one.number}`, class: "danger", onclick: () => askBreak(name, one.leaders, "directory") }, `Break ${name}`) : null);
+}
+
+function drawCurve(name, values, period_s) {
+  const most = Math.max(1, ...values);
+  const width = Math.max(values.length - 1, 1);
+  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  svg.setAttribute("viewBox", `0 0 ${width} 100`);
+  svg.setAttribute("preserveAspectRatio", "none");
+  svg.setAttribute("aria-hidden", "true");
+  const line = document.createElementNS("http://www.w3.org/2000/svg", "polyline");
+  line.setAttribute("points", values.map((value, index) => `${index},${98 - (96 * value) / most}`).join(" "));
+  svg.append(line);
+  return make("div", { class: "curve" },
+    make("p", {}, `${name} ${bytes(values.at(-1) ?? 0)}/s`), svg,
+    make("p", { class: "soft" }, `most in ${Math.round(values.length * period_s)} s: ${bytes(values.length ? Math.max(...values) : 0)}/s`));
+}
+
+function drawEvents() {
+  fill(at("events"), ...state.events.slice().sort((one, other) => other.at_ms - one.at_ms).map((event) => {
+    const when = new Date(event.at_ms);
+    const text = when.toLocaleTimeString([], { hour12: false }) + `.${String(when.getMilliseconds()).padStart(3, "0")}`;
+    return make("li", {}, make("time", { datetime: when.toISOString() }, text), make("span", { class: event.source === "fault" ? "fault" : "" }, `${event.source}: `), event.text);
+  }));
+}
+
+function take(patch) {
+  if (patch.whole) { state.sections = {}; state.events = []; }
+  Object.assign(state.sections, patch.sections);
+  // The brokers are drawn with what the cluster allows.
+  for (const name of ["cluster", ...Object.keys(patch.sections).filter((one) => one !== "cluster")]) {
+    if (name in patch.sections) draw[name]?.(patch.sections[name]);
+  }
+  if (patch.whole || patch.events.length) {
+    state.events.push(...patch.events);
+    state.events = state.events.slice(-EVENTS_KEPT);
+    drawEvents();
+  }
+}
+
+function say(text) {
+  at("said").textContent = text;
+  at("said").hidden = !text;
+}
+
+async function post(path, body) {
+  const answer = await fetch(path, {
+    method: "POST",
+    headers: { "Content-Type": "application/json", "X-Jbodlab-Token": token },
+    body: JSON.stringify(body),
+  });
+  const found = await answer.json();
+  if (!answer.ok) throw new Error(found.error);
+  return found.text;
+}
+
+async function showPartition(row) {
+  const query = new URLSearchParams({ topic: row.topic, partition: row.partition });
+  const answer = await fetch(`/partition.json?${query}`);
+  if (!answer.ok) return;
+  const found = await answer.json();
+  at("one-title").textContent = `${found.topic}-${found.partition}: ${found.state}`;
+  fill(at("one-replicas"), ...found.replicas.map((replica) => {
+    const words = [replica.leads && "leads", replica.offline && "offline", replica.in_sync ? "in sync" : "not in sync"].filter(Boolean);
+    return make("tr", {}, make("td", {}, String(replica.broker)), make("td", {}, String(replica.directory ?? "–")),
+      make("td", {}, bytes(replica.bytes)), make("td", {}, told(replica.offline ? "bad" : replica.in_sync ? "good" : "warn", words.join(", "))));
+  }));
+  at("one").showModal();
+}
+
+let breaking = null;
+
+function askBreak(where, leaders, scope) {
+  breaking = { where };
+  at("break-title").textContent = `Break ${where}`;
+  at("break-what").textContent = `A real fault on ${where}, which has ${counted(leaders, "leader")}. It heals by itself, and with “Heal all”.`;
+  const kinds = state.sections.cluster.kinds.filter((kind) => kind.scope.includes(scope));
+  fill(at("kind"), ...kinds.map((kind) => make("option", { value: kind.name }, kind.name)));
+  at("refused").textContent = "";
+  at("last").checked = false;
+  explain();
+  at("break").showModal();
+}
+
+function explain() {
+  const kind = state.sections.cluster.kinds.find((one) => one.name === at("kind").value);
+  at("meaning").textContent = kind?.meaning ?? "";
+  at("told-label").hidden = !kind?.parameters.length;
+  at("told").value = "";
+  at("told").placeholder = (kind?.parameters ?? []).map((word) => `${word}=`).join(" ");
+}
+
+async function doBreak() {
+  const words = at("told").value.trim().split(/\s+/).filter(Boolean).map((word) => word.split(/=(.*)/s).slice(0, 2));
+  at("do-break").disabled = true;
+  at("refused").textContent = "";
+  try {
+    say(await post("/faults", {
+      kind: at("kind").value, where: breaking.where, for: at("length").value.trim(),
+      told: Object.fromEntries(words), even_last_in_sync: at("last").checked,
+    }));
+    at("break").close();
+  } catch (error) {
+    at("refused").textContent = error.message;
+  } finally {
+    at("do-break").disabled = false;
+  }
+}
+
+async function heal() {
+  at("heal").disabled = true;
+  say("healing");
+  try { say(await post("/heal", {})); } catch (error) { say(error.message); } finally { at("heal").disabled = false; }
+}
+
+at("kind").addEventListener("change", explain);
+at("do-break").addEventListener("click", doBreak);
+at("heal").addEventListener("click", heal);
+for (const button of document.querySelectorAll("[data-close]")) {
+  button.addEventListener("click", () => button.closest("dialog").close());
+}
+// Enter in a field is what the button says, as in a form; there is none, so that nothing can be sent.
+at("break-form").addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && event.target.tagName === "INPUT") doBreak();
+});
+
+const stream = new EventSource("/events");
+stream.addEventListener("message", (message) => {
+  at("connection").textContent = "live";
+  at("connection").className = "";
+  take(JSON.parse(message.data));
+});
+stream.addEventListener("error", () => {
+  at("connection").textContent = "connection lost; what is shown is old";
+  at("connection").className = "lost";
+});

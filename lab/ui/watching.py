@@ -1,0 +1,199 @@
+"""Looks at a cluster all the time and publishes what changed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fault_injection import journal
+from fault_injection.errors import FaultError
+from fault_injection.journal import Fault
+from jbodlab import lab_state
+from jbodlab.admin_requests import describe_log_dir_states
+from jbodlab.lab_state import ClusterState, NodeState
+from lab.cluster import processes, questions
+from lab.cluster.questions import NO_ANSWER
+from lab.errors import LabError
+from lab.rehearsal.observer import Observer
+from lab.rehearsal.patient import places_of
+from lab.ui import model
+from lab.ui.model import BrokerSeen, Rates, Seen
+from lab.ui.news import News
+from lab.ui.published import Published
+
+PERIOD_S = 0.5
+ASK_DEADLINE_S = 3.0
+
+FOREIGN = (
+    "which directories are FULL or SLOW, and why one is offline: only brokers of jbodlab tell",
+    "what the controller writes: its metadata log is not read here",
+    "faults: this cluster is in no state file of jbodlab",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patient:
+    """What is watched.
+
+    Attributes:
+        journal: Where its faults are written down; None for a cluster of somebody else.
+    """
+
+    state: ClusterState
+    journal: Path | None
+    are_ours: bool
+    not_known: Sequence[str] = ()
+
+
+def own(state: ClusterState, state_dir: Path) -> Patient:
+    """Return a cluster that is written down on this machine."""
+    return Patient(state=state, journal=lab_state.journal_file(state_dir), are_ours=True)
+
+
+def foreign(bootstrap: str) -> Patient:
+    """Return a cluster of somebody else, Apache Kafka's for example.
+
+    Raises:
+        LabError: it does not answer, or the address is none.
+    """
+    first = bootstrap.split(",")[0].strip()
+    if not first.rpartition(":")[2].isdecimal() or ":" not in first:
+        raise LabError(f"{first!r} is no address, such as localhost:9092")
+    try:
+        return asyncio.run(_foreign(first))
+    except NO_ANSWER as error:
+        raise LabError(f"no cluster answers at {first}: {error}") from error
+
+
+async def _foreign(first: str) -> Patient:
+    found = await questions.addresses(first, ASK_DEADLINE_S)
+    user = processes.own_user()
+    nodes = tuple(
+        NodeState(
+            role="broker",
+            node_id=number,
+            host=host,
+            port=port,
+            properties_file="",
+            log_file="",
+            metadata_log_dir="/nonexistent",
+            log_dirs=(),
+        )
+        for number, (host, port) in sorted(found.items())
+    )
+    state = ClusterState(
+        name=first,
+        root="/nonexistent",
+        cluster_id="",
+        uid=user.uid,
+        gid=user.gid,
+        mounts=(),
+        nodes=nodes,
+    )
+    try:
+        await describe_log_dir_states(nodes[0].host, nodes[0].port, ASK_DEADLINE_S)
+    except NO_ANSWER:
+        return Patient(state=state, journal=None, are_ours=False, not_known=FOREIGN)
+    return Patient(state=state, journal=None, are_ours=True, not_known=FOREIGN[1:])
+
+
+class Watching:
+    """One look at the cluster for all browsers; lives on the server's event loop.
+
+    Args:
+        patient: What is watched.
+        published: Gets all that is new.
+        changed: Called when something is.
+        may_break: Whether the page has buttons for faults.
+    """
+
+    def __init__(
+        self,
+        patient: Patient,
+        published: Published,
+        changed: Callable[[], None],
+        *,
+        may_break: bool,
+    ) -> None:
+        state = patient.state
+        has_log = bool(state.nodes) and any(node.role == "controller" for node in state.nodes)
+        self.seen = Seen(
+            name=state.name, bootstrap=state.bootstrap, brokers=(), view=None, may_break=may_break
+        )
+        self._patient = patient
+        self._published = published
+        self._changed = changed
+        self._observer = Observer(
+            state.brokers,
+            places_of(state.brokers),
+            Path(state.controller.metadata_log_dir) if has_log else None,
+            None,
+            period_s=PERIOD_S,
+            are_ours=patient.are_ours,
+        )
+        self._rates = Rates()
+        self._news = News(has_log=has_log)
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        await asyncio.to_thread(self._observer.begin)
+        try:
+            while True:
+                # Reads the journal and goes through all replicas, which may be many.
+                if await asyncio.to_thread(self._look):
+                    self._changed()
+                await asyncio.sleep(PERIOD_S)
+        finally:
+            self._observer.end_soon()
+
+    def _look(self) -> bool:
+        if not self._observer.is_alive():
+            raise LabError("nobody looks at the cluster any more; the error above says why")
+        faults = self._faults()
+        open_faults = [fault for fault in faults.values() if fault.is_open]
+        seen = self.seen = Seen(
+            name=self.seen.name,
+            bootstrap=self.seen.bootstrap,
+            brokers=[self._broker(node) for node in self._patient.state.brokers],
+            view=self._observer.view,
+            faults=open_faults,
+            not_known=self._patient.not_known,
+            may_break=self.seen.may_break,
+        )
+        self._rates.look(seen, time.monotonic())
+        named = {
+            number: (fault, model.place_of(seen.brokers, fault.path))
+            for number, fault in faults.items()
+        }
+        now_ns = time.time_ns()
+        items = [
+            *self._news.of_cluster(self._observer.take(), time.monotonic_ns(), now_ns),
+            *self._news.of_faults(named, now_ns),
+        ]
+        sections = {**model.sections(seen), "rates": self._rates.to_json(PERIOD_S)}
+        return self._published.publish(sections, [item.to_json() for item in items])
+
+    def _broker(self, node: NodeState) -> BrokerSeen:
+        return BrokerSeen(
+            broker_id=node.node_id,
+            address=f"{node.host}:{node.port}",
+            folder=Path(node.metadata_log_dir).parent.parent,
+            paths=self._observer.paths(node.node_id),
+            log_dirs=self._observer.log_dirs.get(node.node_id),
+        )
+
+    def _faults(self) -> Mapping[int, Fault]:
+        if self._patient.journal is None:
+            return {}
+        root = Path(self._patient.state.root)
+        with contextlib.suppress(OSError, FaultError):
+            return {
+                number: fault
+                for number, fault in journal.read_all(self._patient.journal).items()
+                if root in fault.path.parents
+            }
+        return {}

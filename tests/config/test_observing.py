@@ -1,0 +1,105 @@
+"""Alerts and dashboard: all metrics that they name exist, and Prometheus takes them as they are."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+CONFIG = ROOT / "config"
+DASHBOARD = CONFIG / "grafana-dashboard.json"
+ALERTS = CONFIG / "alerts.yml"
+OF_PROMETHEUS = {"up"}
+_NAME = re.compile(r"\b(?:kafka|jbodlab)_\w+|\bup\b")
+
+
+def dashboard() -> dict[str, Any]:
+    return json.loads(DASHBOARD.read_text())
+
+
+def panel_expressions() -> Iterator[str]:
+    for panel in dashboard()["panels"]:
+        yield from (target["expr"] for target in panel.get("targets", ()))
+
+
+def rules() -> list[dict[str, Any]]:
+    return [
+        rule for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]
+    ]
+
+
+def documented() -> set[str]:
+    found: set[str] = set()
+    text = (ROOT / "docs" / "metrics.md").read_text()
+    for name, kind in re.findall(r"^\| `(\w+)[`{][^|]*\| ([a-z]+)", text, re.MULTILINE):
+        found.add(name)
+        if kind == "histogram":
+            found |= {f"{name}_{part}" for part in ("bucket", "sum", "count")}
+    return found
+
+
+def test_every_metric_that_is_named_exists() -> None:
+    expressions = [*panel_expressions(), *(rule["expr"] for rule in rules())]
+    named = {name for text in expressions for name in _NAME.findall(text)}
+
+    assert len(named) > 20
+    assert named - documented() - OF_PROMETHEUS == set()
+
+
+def test_what_must_wake_somebody_has_an_alert() -> None:
+    critical = {rule["alert"] for rule in rules() if rule["labels"]["severity"] == "critical"}
+
+    assert critical >= {
+        "LogDirectoryOffline",
+        "LogDirectoryFull",
+        "PartitionsWithoutLeader",
+        "UnderMinIsr",
+        "ServerDown",
+        "NoActiveController",
+    }
+    assert "LogDirectorySlow" in {rule["alert"] for rule in rules()}
+    assert all(rule["annotations"]["summary"] for rule in rules())
+
+
+def test_the_dashboard_loads_without_a_change() -> None:
+    found = dashboard()
+
+    # What a file asks for at its import is in `__inputs`; the data source is a variable instead.
+    assert "__inputs" not in found
+    assert found["templating"]["list"][0]["type"] == "datasource"
+    ids = [panel["id"] for panel in found["panels"]]
+    assert len(ids) == len(set(ids))
+    shown = [panel for panel in found["panels"] if panel["type"] != "row"]
+    assert all(panel["datasource"]["uid"] == "${datasource}" for panel in shown)
+    boxes = [panel["gridPos"] for panel in found["panels"]]
+    assert all(box["x"] + box["w"] <= 24 for box in boxes)
+
+
+def test_both_scrape_configurations_differ_in_their_targets_only() -> None:
+    here, there = (
+        yaml.safe_load((ROOT / folder / "prometheus.yml").read_text())
+        for folder in ("config", "docker/config")
+    )
+    (ours,) = here["scrape_configs"][0].pop("static_configs")
+    (theirs,) = there["scrape_configs"][0].pop("static_configs")
+
+    assert here == there
+    assert len(ours["targets"]) == len(theirs["targets"]) == 4
+
+
+@pytest.mark.process
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
+def test_promtool_finds_nothing_wrong() -> None:
+    for command in (["rules", str(ALERTS)], ["config", str(CONFIG / "prometheus.yml")]):
+        done = subprocess.run(
+            ["promtool", "check", *command], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr

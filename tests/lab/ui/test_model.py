@@ -1,0 +1,196 @@
+"""What the page shows of what was seen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fault_injection.journal import Fault
+from jbodlab.ids import TopicPartition
+from lab.cluster.questions import ClusterView, LogDirView, PartitionView
+from lab.ui import model
+from lab.ui.model import BrokerSeen, Rates, Seen
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def dir_view(path: str, sizes: dict[TopicPartition, int], **more: Any) -> LogDirView:
+    return LogDirView(path=path, error="", sizes=sizes, **more)
+
+
+def broker(number: int, *views: LogDirView) -> BrokerSeen:
+    return BrokerSeen(
+        broker_id=number,
+        address=f"h:{number}",
+        folder=Path(f"/b{number}"),
+        paths={f"/b{number}/1": 1, f"/b{number}/2": 2},
+        log_dirs=views,
+    )
+
+
+def partition(leader: int, *isr: int, replicas: tuple[int, ...] = (1, 2)) -> PartitionView:
+    return PartitionView(leader=leader, replicas=replicas, isr=isr, offline=())
+
+
+FAULT = Fault(
+    fault_id=7,
+    kind="eio",
+    mechanism="preload",
+    path=Path("/b1/2"),
+    patient="broker-1",
+    uid=0,
+    gid=0,
+    undo={},
+    state="proved",
+    since="1970-01-01T00:00:10+00:00",
+    length_s=20.0,
+)
+WHOLE = Seen(
+    name="c",
+    bootstrap="h:1",
+    brokers=(
+        broker(1, dir_view("/b1/1", {T0: 10}), dir_view("/b1/2", {T1: 20})),
+        broker(2, dir_view("/b2/1", {T0: 10, T1: 20}), dir_view("/b2/2", {})),
+    ),
+    view=ClusterView(
+        broker_ids=frozenset({1, 2}), partitions={T0: partition(1, 1, 2), T1: partition(2, 1, 2)}
+    ),
+)
+
+
+def wrong(seen: Seen) -> list[str]:
+    return [f"{line['level']}: {line['text']}" for line in model.sections(seen)["wrong"]]
+
+
+def with_view(**partitions: PartitionView) -> Seen:
+    found = {TopicPartition("t", int(name[1:])): view for name, view in partitions.items()}
+    return replace(WHOLE, view=ClusterView(broker_ids=frozenset({1, 2}), partitions=found))
+
+
+def test_a_whole_cluster_has_nothing_wrong() -> None:
+    found = model.sections(WHOLE)
+
+    assert found["wrong"] == found["moves"] == found["faults"] == []
+    first = found["brokers"][0]
+    assert (first["state"], first["leaders"]) == ("serves", 1)
+    assert [one["state"] for one in first["log_dirs"]] == ["online", "online"]
+    assert [one["leaders"] for one in first["log_dirs"]] == [1, 0]
+    assert found["cluster"]["kinds"] == []
+
+
+def test_kinds_of_faults_are_told_only_where_the_page_may_break() -> None:
+    kinds = model.sections(replace(WHOLE, may_break=True))["cluster"]["kinds"]
+
+    assert {"eio", "kill"} <= {kind["name"] for kind in kinds}
+
+
+def test_a_directory_is_offline_by_its_error_or_when_its_broker_does_not_name_it() -> None:
+    dead = LogDirView(path="/b1/1", error="KAFKA_STORAGE_ERROR", sizes={}, cause="I/O error")
+
+    assert wrong(replace(WHOLE, brokers=(broker(1, dead),)))[:2] == [
+        "bad: broker-1/1 is offline: I/O error",
+        "bad: broker-1/2 is offline",
+    ]
+
+
+def test_directories_of_a_silent_broker_are_unknown_not_offline() -> None:
+    silent = replace(WHOLE.brokers[0], log_dirs=None)
+    seen = replace(WHOLE, brokers=(silent, WHOLE.brokers[1]))
+
+    (first, _) = model.sections(seen)["brokers"]
+    assert first["state"] == "SILENT"
+    assert [one["state"] for one in first["log_dirs"]] == ["unknown", "unknown"]
+    assert wrong(seen) == ["bad: broker-1 does not answer"]
+
+
+def test_a_broker_that_answers_but_is_not_named_by_others_is_fenced() -> None:
+    assert WHOLE.view is not None
+    view = replace(WHOLE.view, broker_ids=frozenset({2}))
+
+    assert wrong(replace(WHOLE, view=view)) == [
+        "bad: broker-1 is fenced: the controller does not hear it"
+    ]
+
+
+def test_conditions_shortages_and_faults_are_told() -> None:
+    full = dir_view("/b1/1", {T0: 10}, conditions=("FULL",))
+    seen = replace(
+        with_view(p0=partition(-1), p1=partition(2, 2)),
+        brokers=(broker(1, full, dir_view("/b1/2", {})), WHOLE.brokers[1]),
+        faults=(FAULT,),
+    )
+
+    assert wrong(seen) == [
+        "fault: open fault 7: eio on broker-1/2",
+        "warn: broker-1/1 is FULL",
+        "bad: 1 without leader: t-0",
+        "warn: 1 under-replicated: t-1",
+    ]
+    (fault,) = model.sections(seen)["faults"]
+    assert (fault["where"], fault["until_ms"]) == ("broker-1/2", 30_000)
+    assert model.sections(seen)["brokers"][0]["log_dirs"][1]["faults"] == ["eio"]
+
+
+def test_partitions_in_trouble_come_first_and_the_rest_is_counted() -> None:
+    many = {f"p{number}": partition(1, 1, 2) for number in range(300)}
+    many["p299"] = partition(-1)
+
+    found = model.sections(with_view(**many))["partitions"]
+
+    assert found["count"] == 300
+    assert len(found["shown"]) == model.PARTITIONS_SHOWN
+    assert found["shown"][0]["partition"] == 299
+
+
+def test_a_partition_tells_where_each_of_its_replicas_is() -> None:
+    found = model.partition(WHOLE, T1)
+
+    assert found is not None
+    assert [(one["broker"], one["directory"], one["bytes"]) for one in found["replicas"]] == [
+        (1, 2, 20),
+        (2, 1, 20),
+    ]
+    assert [one["leads"] for one in found["replicas"]] == [False, True]
+    assert model.partition(WHOLE, TopicPartition("t", 9)) is None
+
+
+def test_a_move_tells_both_directories_and_how_far_it_is() -> None:
+    moving = broker(1, dir_view("/b1/1", {T0: 10}), dir_view("/b1/2", {}, futures={T0: 4}))
+
+    assert model.sections(replace(WHOLE, brokers=(moving,)))["moves"] == [
+        {"partition": "t-0", "broker": 1, "from": 1, "to": 2, "bytes": 4, "of": 10}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("place", "expected"),
+    [((1, 1), [T0]), ((1, 2), []), ((1, None), [T0]), ((2, 1), []), ((2, None), [])],
+)
+def test_the_last_replica_in_sync_is_found(
+    place: tuple[int, int | None], expected: list[TopicPartition]
+) -> None:
+    seen = with_view(p0=partition(1, 1), p1=partition(2, 1, 2))
+
+    assert model.last_in_sync(seen, *place) == expected
+
+
+def test_rates_count_growth_by_its_cause_and_never_what_is_deleted() -> None:
+    rates = Rates(kept=2)
+    later = replace(
+        WHOLE,
+        brokers=(
+            broker(1, dir_view("/b1/1", {T0: 30}), dir_view("/b1/2", {T1: 0}, futures={T0: 6})),
+            broker(2, dir_view("/b2/1", {T0: 20, T1: 20})),
+        ),
+    )
+
+    rates.look(WHOLE, 1.0)
+    rates.look(later, 3.0)
+    assert rates.to_json(2.0)["points"] == [[10, 5, 3]]
+
+    for second in (4.0, 5.0, 6.0):
+        rates.look(later, second)
+    assert rates.to_json(2.0)["points"] == [[0, 0, 0], [0, 0, 0]]
