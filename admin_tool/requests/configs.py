@@ -124,7 +124,9 @@ def names_with_config(connection: Connection, kind: ResourceType) -> list[str]:
         UnsupportedRequestError: the cluster does not answer it.
         RequestError: it refuses.
     """
-    from kafka.protocol.admin import ListConfigResourcesRequest
+    from kafka.protocol.admin import (  # type: ignore[import-untyped]
+        ListConfigResourcesRequest,
+    )
 
     answer = connection.call(ListConfigResourcesRequest(resource_types=[kind.value]))
     if answer.error_code:
@@ -177,7 +179,7 @@ def _describe(
     *,
     with_synonyms: bool = False,
 ) -> dict[str, tuple[ConfigEntry, ...]]:
-    from kafka.protocol.admin import DescribeConfigsRequest  # type: ignore[import-untyped]
+    from kafka.protocol.admin import DescribeConfigsRequest
 
     if not names:
         return {}

@@ -12,9 +12,6 @@ from admin_tool import (
     console_producer,
     consumer_groups,
     get_offsets,
-    log_dirs,
-    reassign_partitions,
-    topics,
 )
 from admin_tool.options import Option
 from tests.kafka.tools import (
@@ -22,10 +19,7 @@ from tests.kafka.tools import (
     CONSOLE_CONSUMER,
     CONSOLE_PRODUCER,
     GROUPS,
-    LOG_DIRS,
     OFFSETS,
-    REASSIGN,
-    TOPICS,
     KafkaTools,
 )
 
@@ -48,9 +42,6 @@ LEFT_OUT = {
         (console_consumer.OPTIONS, CONSOLE_CONSUMER),
         (console_producer.OPTIONS, CONSOLE_PRODUCER),
         (get_offsets.OPTIONS, OFFSETS),
-        (topics.OPTIONS, TOPICS),
-        (log_dirs.OPTIONS, LOG_DIRS),
-        (reassign_partitions.OPTIONS, REASSIGN),
     ],
 )
 def test_every_option_of_kafkas_tool_is_one_of_ours(
