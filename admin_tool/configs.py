@@ -4,9 +4,10 @@
     jbod-configs --bootstrap-server LIST --alter ENTITY [--add-config k=v,k=[v,w]]
                  [--delete-config k,k]
 
-ENTITY is `--entity-type` topics, brokers, groups, users, clients or ips, with `--entity-name` or
-`--entity-default`; or in one word `--topic`, `--broker`, `--group`, `--user`, `--client`, `--ip`,
-`--broker-defaults`, `--user-defaults`, `--client-defaults`. Users and clients go together.
+ENTITY is `--entity-type` topics, brokers, broker-loggers, groups, client-metrics, users, clients or
+ips, with `--entity-name` or `--entity-default`; or in one word `--topic`, `--broker`,
+`--broker-logger`, `--group`, `--client-metrics`, `--user`, `--client`, `--ip`, `--broker-defaults`,
+`--user-defaults`, `--client-defaults`, `--ip-defaults`. Users and clients go together.
 
 Exit codes: 0 done; 1 wrong usage or failed; 130 after Ctrl-C.
 """
@@ -24,7 +25,9 @@ from admin_tool.options import COMMON, Option, Parsed
 SHORT_NAMES: Mapping[str, str] = {
     "topic": "topics",
     "broker": "brokers",
+    "broker-logger": "broker-loggers",
     "group": "groups",
+    "client-metrics": "client-metrics",
     "user": "users",
     "client": "clients",
     "ip": "ips",
@@ -33,8 +36,9 @@ DEFAULTS: Mapping[str, str] = {
     "broker-defaults": "brokers",
     "user-defaults": "users",
     "client-defaults": "clients",
+    "ip-defaults": "ips",
 }
-SINGLE_TYPES = ("topics", "brokers", "groups", "ips")
+WITHOUT_DEFAULT = ("topics", "broker-loggers", "groups", "client-metrics")
 PAIR = {"users", "clients"}
 
 OPTIONS = (
@@ -46,7 +50,8 @@ OPTIONS = (
         name="entity-type",
         value="type",
         repeatable=True,
-        help="topics, brokers, groups, users, clients or ips; twice for users with clients.",
+        help="topics, brokers, broker-loggers, groups, client-metrics, users, clients or ips; "
+        "users and clients go together.",
     ),
     Option(
         name="entity-name",
@@ -111,9 +116,11 @@ def check(options: Parsed) -> Entities:
     if options.has("alter") and any(name is None for _, name in found):
         raise UsageError("An entity name must be specified for every entity type")
     for kind, name in found:
-        if kind == "brokers" and name and not (name.isascii() and name.isdecimal()):
-            raise UsageError(f"The entity name for brokers must be a broker id, found: {name}")
-        if name == "" and kind in ("topics", "groups"):
+        if kind == "broker-loggers" and name is None:
+            raise UsageError("An entity name must be specified with --describe of broker-loggers")
+        if kind.startswith("broker") and name and not (name.isascii() and name.isdecimal()):
+            raise UsageError(f"The entity name for {kind} must be a broker id, found: {name}")
+        if name == "" and kind in WITHOUT_DEFAULT:
             raise UsageError(f"{kind} have no default entity")
     return found
 

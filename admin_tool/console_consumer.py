@@ -12,6 +12,7 @@ from admin_tool.command import Tool
 from admin_tool.errors import UsageError
 from admin_tool.options import COMMON, Option, Parsed
 
+DEFAULT_FORMATTER, NO_FORMATTER = "DefaultMessageFormatter", "NoOpMessageFormatter"
 ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
 
 OPTIONS = (
@@ -50,6 +51,13 @@ OPTIONS = (
         "headers.deserializer. May be repeated.",
     ),
     Option(name="formatter-property", value="key=value", repeatable=True, help="As --property."),
+    Option(name="formatter-config", value="file", help="Property file with the same."),
+    Option(
+        name="formatter",
+        value="class",
+        help="DefaultMessageFormatter, the default, or NoOpMessageFormatter, which prints nothing. "
+        "Records of __consumer_offsets are shown by jbod-dump-log --offsets-decoder.",
+    ),
     Option(name="key-deserializer", value="class", help="As the property key.deserializer."),
     Option(name="value-deserializer", value="class", help="As the property value.deserializer."),
     Option(name="skip-message-on-error", help="Leave records out that cannot be deserialized."),
@@ -100,6 +108,10 @@ def check(options: Parsed) -> None:
     level = options.text("isolation-level") or ISOLATION_LEVELS[0]
     if level not in ISOLATION_LEVELS:
         raise UsageError(f"{level} is no isolation level: {', '.join(ISOLATION_LEVELS)}")
+    formatter = options.text("formatter") or DEFAULT_FORMATTER
+    if formatter.rpartition(".")[2] not in (DEFAULT_FORMATTER, NO_FORMATTER):
+        known = f"{DEFAULT_FORMATTER} and {NO_FORMATTER}"
+        raise UsageError(f"formatter {formatter} is not available, only {known} are")
     for name in ("partition", "max-messages", "timeout-ms"):
         options.number(name)
 

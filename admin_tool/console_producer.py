@@ -24,6 +24,8 @@ OPTIONS = (
         "a text that stands for null. May be repeated.",
     ),
     Option(name="reader-property", value="key=value", repeatable=True, help="As --property."),
+    Option(name="reader-config", value="file", help="Property file with the same."),
+    Option(name="line-reader", value="class", help="LineMessageReader, the default."),
     Option(
         name="request-required-acks",
         value="acks",
@@ -37,6 +39,13 @@ OPTIONS = (
     ),
     Option(name="sync", help="Wait for each record before the next one is sent."),
     Option(name="batch-size", value="bytes", help="How large a batch becomes."),
+    Option(name="max-partition-memory-bytes", value="bytes", help="As --batch-size."),
+    Option(name="max-memory-bytes", value="bytes", help="How much may wait to be sent."),
+    Option(
+        name="max-block-ms", value="ms", help="How long a line may wait for room. Default: 60000."
+    ),
+    Option(name="metadata-expiry-ms", value="ms", help="How often leaders are asked for."),
+    Option(name="socket-buffer-size", value="bytes", help="Size of the socket's send buffer."),
     Option(name="timeout", value="ms", help="How long a batch is kept for more records."),
     Option(name="message-send-max-retries", value="number", help="How often a batch is repeated."),
     Option(name="request-timeout-ms", value="ms", help="How long the broker may take."),
@@ -55,6 +64,12 @@ OPTIONS = (
     Option(name="producer.config", value="file", help="As --command-config."),
 )
 ACKS = ("all", "-1", "0", "1")
+NUMBERS = (
+    *("batch-size", "timeout", "message-send-max-retries", "request-timeout-ms"),
+    *("retry-backoff-ms", "max-partition-memory-bytes", "max-memory-bytes", "max-block-ms"),
+    *("metadata-expiry-ms", "socket-buffer-size"),
+)
+LINE_READER = "LineMessageReader"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -74,9 +89,12 @@ def check(options: Parsed) -> None:
     acks = options.text("request-required-acks") or "all"
     if acks not in ACKS:
         raise UsageError(f"{acks} are no acks: {', '.join(ACKS)}")
-    for name in ("batch-size", "timeout", "message-send-max-retries", "request-timeout-ms"):
+    options.exclude("batch-size", ("max-partition-memory-bytes",))
+    for name in NUMBERS:
         options.number(name)
-    options.number("retry-backoff-ms")
+    reader = options.text("line-reader") or LINE_READER
+    if reader.rpartition(".")[2] != LINE_READER:
+        raise UsageError(f"reader {reader} is not available, only {LINE_READER} is")
 
 
 def _run(options: Parsed) -> int:

@@ -8,6 +8,7 @@
                          [--dry-run | --execute] [--export]
     jbod-consumer-groups --bootstrap-server LIST --delete --group G | --all-groups
     jbod-consumer-groups --bootstrap-server LIST --delete-offsets --group G --topic T[:0,1]
+    jbod-consumer-groups --validate-regex EXPRESSION
 
 Exit codes: 0 done; 1 wrong usage, failed, or failed for one of the groups; 130 after Ctrl-C.
 """
@@ -22,7 +23,7 @@ from admin_tool.command import Tool
 from admin_tool.errors import UsageError
 from admin_tool.options import COMMON, DEFAULT_TIMEOUT_MS, Option, Parsed, timeout_ms
 
-ACTIONS = ("list", "describe", "delete", "reset-offsets", "delete-offsets")
+ACTIONS = ("list", "describe", "delete", "reset-offsets", "delete-offsets", "validate-regex")
 SCENARIOS = (
     *("to-offset", "to-datetime", "by-duration", "to-earliest", "to-latest", "shift-by"),
     *("from-file", "to-current"),
@@ -38,6 +39,12 @@ OPTIONS = (
         help="Show the offsets that groups without members would have; set them with --execute.",
     ),
     Option(name="delete-offsets", help="Delete the offsets of a group in topics."),
+    Option(
+        name="validate-regex",
+        value="expression",
+        help="Say whether consumers of the newer protocol may subscribe with an expression, which "
+        "is one of RE2. No broker is asked.",
+    ),
     Option(name="group", value="id", repeatable=True, help="A group; may be repeated."),
     Option(name="all-groups", help="All groups of the cluster."),
     Option(
@@ -103,6 +110,7 @@ PERMITTED = {
         *SCENARIOS,
     },
     "delete-offsets": {"group", "topic"},
+    "validate-regex": set(),
 }
 _MODULES = {
     "list": "listing",
@@ -110,6 +118,7 @@ _MODULES = {
     "delete": "delete",
     "reset-offsets": "reset",
     "delete-offsets": "delete_offsets",
+    "validate-regex": "validate_regex",
 }
 _ALWAYS = {option.name for option in COMMON} | set(ACTIONS) | {"timeout"}
 
@@ -132,7 +141,8 @@ def check(options: Parsed) -> str:
     (action,) = actions
     if options.words:
         raise UsageError(f"{options.words[0]} is not a recognized option")
-    options.require("bootstrap-server")
+    if action != "validate-regex":
+        options.require("bootstrap-server")
     for name in options.values:
         if name not in _ALWAYS | PERMITTED[action]:
             raise UsageError(f'Option "[{name}]" can\'t be used with option "[{action}]"')

@@ -8,7 +8,13 @@ from admin_tool.config_actions.kinds import QUOTA_KINDS, RESOURCES, dynamic_sour
 from admin_tool.configs import Entities
 from admin_tool.errors import AdminError
 from admin_tool.options import DEFAULT_TIMEOUT_MS, Parsed
-from admin_tool.requests.configs import ConfigEntry, ResourceType, Source, describe_config
+from admin_tool.requests.configs import (
+    ConfigEntry,
+    ResourceType,
+    Source,
+    describe_config,
+    names_with_config,
+)
 from admin_tool.requests.connection import Connection, connected
 from admin_tool.requests.groups import list_groups
 from admin_tool.requests.quotas import ANY, DEFAULT, EXACT, Entity, describe_quotas
@@ -77,6 +83,10 @@ def _names(connection: Connection, kind: str) -> list[str]:
             return [*(str(one.id) for one in connection.brokers()), ""]
         case ResourceType.GROUP:
             return [one.group_id for one in list_groups(connection, DEFAULT_TIMEOUT_MS)]
+        case ResourceType.CLIENT_METRICS as kind_of_name:
+            return names_with_config(connection, kind_of_name)
+        case ResourceType.BROKER_LOGGER:
+            raise AssertionError("refused on the command line")
 
 
 def _synonyms(entry: ConfigEntry) -> str:

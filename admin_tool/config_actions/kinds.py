@@ -9,6 +9,8 @@ from admin_tool.requests.configs import ResourceType, Source
 RESOURCES: Mapping[str, ResourceType] = {
     "topics": ResourceType.TOPIC,
     "brokers": ResourceType.BROKER,
+    "broker-loggers": ResourceType.BROKER_LOGGER,
+    "client-metrics": ResourceType.CLIENT_METRICS,
     "groups": ResourceType.GROUP,
 }
 QUOTA_KINDS: Mapping[str, str] = {"users": "user", "clients": "client-id", "ips": "ip"}
@@ -22,6 +24,10 @@ def dynamic_source(kind: ResourceType, name: str) -> Source:
             return Source.DYNAMIC_TOPIC
         case ResourceType.GROUP:
             return Source.DYNAMIC_GROUP
+        case ResourceType.CLIENT_METRICS:
+            return Source.DYNAMIC_CLIENT_METRICS
+        case ResourceType.BROKER_LOGGER:
+            return Source.DYNAMIC_BROKER_LOGGER
         case ResourceType.BROKER:
             return Source.DYNAMIC_BROKER if name else Source.DYNAMIC_DEFAULT_BROKER
 

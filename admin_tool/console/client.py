@@ -50,9 +50,7 @@ def settings(options: Parsed, defaults: Mapping[str, object]) -> dict[str, objec
     bootstrap_servers(bootstrap)
     given: dict[str, str] = {}
     for name in CONFIG_OPTIONS:
-        path = options.text(name)
-        if path is not None:
-            given |= read_properties(Path(path))
+        given |= from_file(options, name)
     for name in PROPERTY_OPTIONS:
         given |= properties(options.texts(name))
     return {**defaults, **translated(given), "bootstrap.servers": bootstrap, "log_level": 0}
@@ -89,6 +87,17 @@ def properties(texts: tuple[str, ...]) -> dict[str, str]:
             raise UsageError(f"Invalid property '{text}', expected key=value")
         found[key] = value
     return found
+
+
+def from_file(options: Parsed, name: str) -> dict[str, str]:
+    """Read the property file that an option names, if it does.
+
+    Raises:
+        ConfigError: a line is none.
+        FormatError: the file cannot be read.
+    """
+    path = options.text(name)
+    return {} if path is None else read_properties(Path(path))
 
 
 def is_true(text: str) -> bool:

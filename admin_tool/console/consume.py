@@ -11,8 +11,15 @@ import sys
 import time
 from typing import Any
 
-from admin_tool.console.client import METADATA_TIMEOUT_S, errors_in_one_line, properties, settings
+from admin_tool.console.client import (
+    METADATA_TIMEOUT_S,
+    errors_in_one_line,
+    from_file,
+    properties,
+    settings,
+)
 from admin_tool.console.formatter import NO_TIMESTAMP, Formatter, ShownRecord
+from admin_tool.console_consumer import NO_FORMATTER
 from admin_tool.errors import AdminError
 from admin_tool.options import Parsed
 
@@ -25,11 +32,12 @@ _PASSING = ("_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE", "_TIMED_OUT", "_MAX_P
 def run(options: Parsed) -> int:
     """Print records; returns the exit code."""
     given = (*options.texts("property"), *options.texts("formatter-property"))
-    formats = properties(given)
+    formats = {**from_file(options, "formatter-config"), **properties(given)}
     for name in ("key-deserializer", "value-deserializer"):
         if options.has(name):
             formats[name.replace("-", ".")] = options.required(name)
     formatter = Formatter(formats)
+    is_shown = not (options.text("formatter") or "").endswith(NO_FORMATTER)
     group = options.text("group")
     reset = "earliest" if options.has("from-beginning") else "latest"
     config = settings(
@@ -50,8 +58,9 @@ def run(options: Parsed) -> int:
         try:
             _begin(consumer, options)
             for line in _lines(consumer, formatter, options):
-                sys.stdout.buffer.write(line)
-                sys.stdout.buffer.flush()
+                if is_shown:
+                    sys.stdout.buffer.write(line)
+                    sys.stdout.buffer.flush()
                 count += 1
         finally:
             consumer.close()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
 from typing import Any
 
-from admin_tool.console.client import errors_in_one_line, properties, settings
+from admin_tool.console.client import errors_in_one_line, from_file, properties, settings
 from admin_tool.console.line_reader import LineReader
 from admin_tool.errors import AdminError
 from admin_tool.options import Parsed
@@ -15,11 +16,16 @@ POLL_S = 0.2
 _SETTINGS = {
     "request-required-acks": "acks",
     "batch-size": "batch.size",
+    "max-partition-memory-bytes": "batch.size",
+    "metadata-expiry-ms": "topic.metadata.refresh.interval.ms",
+    "socket-buffer-size": "socket.send.buffer.bytes",
     "timeout": "linger.ms",
     "message-send-max-retries": "retries",
     "request-timeout-ms": "request.timeout.ms",
     "retry-backoff-ms": "retry.backoff.ms",
 }
+MAX_BLOCK_MS = 60_000
+"""Kafka's `max.block.ms`; librdkafka leaves it to its user how long a full queue is waited for."""
 
 
 class Outcome:
@@ -52,13 +58,17 @@ class Outcome:
 def run(options: Parsed) -> int:
     """Write the lines of the standard input; returns the exit code."""
     given = (*options.texts("property"), *options.texts("reader-property"))
-    reader = LineReader(properties(given))
+    reader = LineReader({**from_file(options, "reader-config"), **properties(given)})
     defaults: dict[str, object] = {"acks": "-1"}
     for name, key in _SETTINGS.items():
         if options.has(name):
             defaults[key] = options.required(name)
     if options.has("compression-codec"):
         defaults["compression.type"] = options.text("compression-codec") or "gzip"
+    if (memory := options.number("max-memory-bytes")) is not None:
+        defaults["queue.buffering.max.kbytes"] = max(memory // 1024, 1)
+    block_ms = options.number("max-block-ms")
+    block_s = (MAX_BLOCK_MS if block_ms is None else block_ms) / 1000
     config = settings(options, defaults)
     topic = options.required("topic")
     outcome = Outcome()
@@ -69,7 +79,7 @@ def run(options: Parsed) -> int:
         try:
             for number, line in enumerate(_lines(), 1):
                 record = reader.read(line, number)
-                _send(producer, topic, record, outcome)
+                _send(producer, topic, record, outcome, block_s)
                 if options.has("sync"):
                     producer.flush()
                     outcome.check()
@@ -81,7 +91,8 @@ def run(options: Parsed) -> int:
     return 0
 
 
-def _send(producer: Any, topic: str, record: Any, outcome: Outcome) -> None:
+def _send(producer: Any, topic: str, record: Any, outcome: Outcome, block_s: float) -> None:
+    end_s = time.monotonic() + block_s
     while True:
         try:
             producer.produce(
@@ -91,7 +102,9 @@ def _send(producer: Any, topic: str, record: Any, outcome: Outcome) -> None:
                 headers=list(record.headers),
                 on_delivery=outcome.delivered,
             )
-        except BufferError:
+        except BufferError as error:
+            if time.monotonic() >= end_s:
+                raise AdminError(f"no room for a line within {block_s:g} s: {error}") from error
             producer.poll(POLL_S)
         else:
             producer.poll(0)

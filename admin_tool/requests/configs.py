@@ -16,6 +16,8 @@ class ResourceType(IntEnum):
 
     TOPIC = 2
     BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
     GROUP = 32
 
 
@@ -107,7 +109,7 @@ def describe_broker_config(connection: Connection, broker: int, key: str) -> Con
 def describe_config(
     connection: Connection, kind: ResourceType, name: str
 ) -> tuple[ConfigEntry, ...]:
-    """Return all settings of a topic, a broker or a group; no name stands for all brokers.
+    """Return all settings of one resource; no name stands for all brokers.
 
     Raises:
         RequestError: the settings cannot be read.
@@ -115,10 +117,27 @@ def describe_config(
     return _describe(connection, kind, [name], _asked(kind, name), None, with_synonyms=True)[name]
 
 
+def names_with_config(connection: Connection, kind: ResourceType) -> list[str]:
+    """Return the names of all that have settings of their own.
+
+    Raises:
+        UnsupportedRequestError: the cluster does not answer it.
+        RequestError: it refuses.
+    """
+    from kafka.protocol.admin import (  # type: ignore[import-untyped]
+        ListConfigResourcesRequest,
+    )
+
+    answer = connection.call(ListConfigResourcesRequest(resource_types=[kind.value]))
+    if answer.error_code:
+        raise RequestError(answer.error_code, None)
+    return sorted(one.resource_name for one in answer.config_resources)
+
+
 def alter_config(
     connection: Connection, kind: ResourceType, name: str, changes: Iterable[Change]
 ) -> None:
-    """Change settings of a topic, a broker or a group; no name stands for all brokers.
+    """Change settings of one resource; no name stands for all brokers.
 
     Raises:
         RequestError: the cluster refuses a change.
@@ -147,7 +166,8 @@ def alter_broker_config(connection: Connection, broker: int, changes: Iterable[C
 
 def _asked(kind: ResourceType, name: str) -> int | None:
     """Return the broker that has to answer; None for any."""
-    return int(name) if kind is ResourceType.BROKER and name else None
+    of_broker = kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER)
+    return int(name) if of_broker and name else None
 
 
 def _describe(
@@ -159,7 +179,7 @@ def _describe(
     *,
     with_synonyms: bool = False,
 ) -> dict[str, tuple[ConfigEntry, ...]]:
-    from kafka.protocol.admin import DescribeConfigsRequest  # type: ignore[import-untyped]
+    from kafka.protocol.admin import DescribeConfigsRequest
 
     if not names:
         return {}

@@ -25,6 +25,7 @@ from broker.api.groups.find_coordinator import FindCoordinatorApi
 from broker.api.groups.membership import HeartbeatApi, JoinGroupApi, LeaveGroupApi, SyncGroupApi
 from broker.api.groups.offset_commit import OffsetCommitApi, OffsetDeleteApi
 from broker.api.groups.offset_fetch import OffsetFetchApi
+from broker.api.groups.share_groups import ShareGroupHeartbeatApi
 from broker.api.helper_thread import HelperThread
 from broker.api.leader_epochs import OffsetForLeaderEpochApi
 from broker.api.list_offsets import ListOffsetsApi
@@ -137,6 +138,7 @@ def _apis(
         ApiKey.OFFSET_DELETE: OffsetDeleteApi(groups, cache),
         ApiKey.CONSUMER_GROUP_HEARTBEAT: ConsumerGroupHeartbeatApi(groups, cache),
         ApiKey.CONSUMER_GROUP_DESCRIBE: ConsumerGroupDescribeApi(groups),
+        ApiKey.SHARE_GROUP_HEARTBEAT: ShareGroupHeartbeatApi(),
         ApiKey.CREATE_TOPICS: CreateTopicsApi(controller, cache),
         ApiKey.DELETE_TOPICS: DeleteTopicsApi(controller, cache),
         ApiKey.DELETE_RECORDS: DeleteRecordsApi(replicas),

@@ -24,6 +24,13 @@ class Mute:
     until_s: float = 0.0
 
 
+@dataclass(slots=True)
+class Software:
+    """What a client calls its software: nothing before ApiVersions 3, which old ones never send."""
+
+    name: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionInfo:
     """Where a request came from."""
@@ -32,6 +39,7 @@ class ConnectionInfo:
     peer: str
     """Address of the client, for logs."""
     mute: Mute = field(default_factory=Mute)
+    software: Software = field(default_factory=Software)
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,6 +67,7 @@ class ApiKey(IntEnum):
     CONSUMER_GROUP_DESCRIBE = 69
     LIST_CONFIG_RESOURCES = 74
     DESCRIBE_TOPIC_PARTITIONS = 75
+    SHARE_GROUP_HEARTBEAT = 76
     REVIVE_LOG_DIR = 10_000
     """Not one of Kafka's; see `jbodlab.protocol.revive_log_dir`."""
     DESCRIBE_LOG_DIR_STATES = 10_001
@@ -182,6 +183,8 @@ APIS: dict[int, Api] = {
         _api(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 1, 0),
         _api(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, 0),
         _api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, 0),
+        # Refused: see `broker.api.groups.share_groups`.
+        _api(ApiKey.SHARE_GROUP_HEARTBEAT, 1, 1, 0),
         _api(ApiKey.REVIVE_LOG_DIR, 0, 0, 0),
         _api(ApiKey.DESCRIBE_LOG_DIR_STATES, 0, 0, 0),
     )

@@ -38,15 +38,33 @@ class NoKafkaError(LabError):
 
 
 def fetched(
-    release: str = RELEASE, cache: Path = CACHE, artifacts: Sequence[str] = ARTIFACTS
+    name: str = RELEASE, cache: Path = CACHE, artifacts: Sequence[str] | None = None
 ) -> Path:
-    """Return the folder of a release's jars; Maven fetches them where they are not there.
+    """Return a folder of jars; Maven fetches them where they are not there.
+
+    Args:
+        name: A release of Apache Kafka, or what else the folder is called after.
+        cache: Where it is.
+        artifacts: `group:artifact:version`, each comes with all that it depends on; None: what
+            servers and tools of the release are in.
 
     Raises:
         NoKafkaError: they cannot be fetched, with the reason.
     """
     require("java")
-    return once(cache, f"jars-{release}", lambda folder: _fetch(release, artifacts, folder))
+    wanted = release_of(name) if artifacts is None else artifacts
+    return once(cache, f"jars-{name}", lambda folder: _fetch(name, wanted, folder))
+
+
+def release_of(release: str, *artifacts: str) -> tuple[str, ...]:
+    """Name artifacts of a release of Apache Kafka as Maven does, and a log for them that is silent.
+
+    Args:
+        release: The release.
+        artifacts: Those of servers and tools where none is named.
+    """
+    named = [f"org.apache.kafka:{artifact}:{release}" for artifact in artifacts or ARTIFACTS]
+    return (*named, "org.slf4j:slf4j-nop:1.7.36")
 
 
 def once(cache: Path, name: str, make: Callable[[Path], None]) -> Path:
@@ -96,18 +114,16 @@ def _locked(cache: Path) -> Iterator[None]:
         yield
 
 
-def _fetch(release: str, artifacts: Sequence[str], folder: Path) -> None:
+def _fetch(name: str, artifacts: Sequence[str], folder: Path) -> None:
     require("mvn")
-    wanted = [("org.apache.kafka", artifact, release) for artifact in artifacts]
-    wanted.append(("org.slf4j", "slf4j-nop", "1.7.36"))
     dependencies = "".join(
         DEPENDENCY.format(group=group, artifact=artifact, version=version)
-        for group, artifact, version in wanted
+        for group, artifact, version in (each.split(":") for each in artifacts)
     )
     pom = folder / "pom.xml"
     pom.write_text(POM.format(dependencies=dependencies))
     run(
-        f"Maven cannot fetch Apache Kafka {release}",
+        f"Maven cannot fetch Apache Kafka's jars, {name}",
         *("mvn", "-q", "-B", "-f", str(pom)),
         *("dependency:copy-dependencies", f"-DoutputDirectory={folder}"),
         deadline_s=FETCH_DEADLINE_S,

@@ -1,4 +1,4 @@
-"""Members of a consumer group that are processes: what they print, and when."""
+"""Programs of client libraries: what they print; members of a group, when they do."""
 
 from __future__ import annotations
 
@@ -25,21 +25,15 @@ class Seen(NamedTuple):
     at_s: float
 
 
-class MemberProcess:
-    """A program that consumes in a group; see `programs` for what it prints.
+class ProgramProcess:
+    """A program that prints events, one JSON a line, and ends at the line `leave` or without input.
 
     Attributes:
-        assigned: The partitions that it has, as it told last.
-        seen: Every record, in the order of printing.
-        committed: The largest offset of which a commit was acknowledged, by partition.
-        errors: What it had to try again.
+        events: All that it has printed, but what a subclass has taken.
     """
 
     def __init__(self, command: Sequence[str], *arguments: str) -> None:
-        self.assigned: set[int] = set()
-        self.seen: list[Seen] = []
-        self.committed: dict[int, int] = {}
-        self.errors: list[str] = []
+        self.events: list[dict[str, object]] = []
         self._said = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with this object
         self._process = subprocess.Popen(
             [*command, *arguments],
@@ -54,22 +48,31 @@ class MemberProcess:
     def __repr__(self) -> str:
         self._said.seek(0)
         return (
-            f"member {self._process.pid}, exit code {self._process.poll()}, "
-            f"has {sorted(self.assigned)}, {len(self.seen)} records, committed {self.committed}, "
-            f"errors {self.errors[-3:]}, {self._said.read()[-LAST_CHARS:]}"
+            f"process {self._process.pid}, exit code {self._process.poll()}, "
+            f"{self._account()}, {self._said.read()[-LAST_CHARS:]}"
         )
 
-    def leave(self) -> None:
-        """Let it leave its group; that has to end it well."""
+    def leave(self, deadline_s: float = LEAVE_DEADLINE_S) -> None:
+        """Let it end by itself; that has to be well."""
         self._hang_up("leave\n")
+        self.ends(deadline_s)
+        assert self._process.returncode == 0, self
+
+    def ends(self, deadline_s: float) -> int:
+        """Wait until it has ended; returns its exit code."""
         wait_for(
-            "a member that leaves",
+            "the end of a program",
             lambda: self._process.poll() is not None,
-            LEAVE_DEADLINE_S,
+            deadline_s,
             last_seen=lambda: self,
         )
         self._reader.join(LEAVE_DEADLINE_S)
-        assert self._process.returncode == 0, self
+        return int(self._process.returncode)
+
+    def terminate(self, deadline_s: float) -> None:
+        """Ask it to end as a service manager does."""
+        self._process.terminate()
+        self.ends(deadline_s)
 
     def close(self) -> None:
         """End it, whatever it does."""
@@ -97,6 +100,36 @@ class MemberProcess:
         with self._process.stdout:
             for line in self._process.stdout:
                 self._take(json.loads(line))
+
+    def _take(self, event: dict[str, object]) -> None:
+        self.events.append(event)
+
+    def _account(self) -> str:
+        return f"{len(self.events)} events, the last of them {self.events[-3:]}"
+
+
+class MemberProcess(ProgramProcess):
+    """A program that consumes in a group; see `programs` for what it prints.
+
+    Attributes:
+        assigned: The partitions that it has, as it told last.
+        seen: Every record, in the order of printing.
+        committed: The largest offset of which a commit was acknowledged, by partition.
+        errors: What it had to try again.
+    """
+
+    def __init__(self, command: Sequence[str], *arguments: str) -> None:
+        self.assigned: set[int] = set()
+        self.seen: list[Seen] = []
+        self.committed: dict[int, int] = {}
+        self.errors: list[str] = []
+        super().__init__(command, *arguments)
+
+    def _account(self) -> str:
+        return (
+            f"has {sorted(self.assigned)}, {len(self.seen)} records, committed {self.committed}, "
+            f"errors {self.errors[-3:]}"
+        )
 
     def _take(self, event: dict[str, object]) -> None:
         match event:

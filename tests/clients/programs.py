@@ -45,7 +45,7 @@ class Program:
         fetch: Asks a registry for the library; where that fails there is nothing to test.
         build: Has to succeed then; empty where nothing is compiled.
         run: What is called, with the arguments of every program after it.
-        release: Of Apache Kafka, whose own client this is.
+        release: Of Apache Kafka, whose own client this is: the name of a folder of jars.
         protocol: Of the group: `classic` or `consumer`.
     """
 
@@ -95,22 +95,34 @@ def _filled(words: Sequence[str], built: Path, jars: Path | None) -> list[str]:
     return [word.format(built=built, jars=jars) for word in words]
 
 
-def _java(release: str, protocol: str) -> Program:
+def java(release: str, protocol: str = "", *, sources: str = "java", main: str) -> Program:
+    """Return a program of Apache Kafka's own client."""
     class_path = "{built}:{jars}/*"
     return Program(
-        sources="java",
+        sources=sources,
         tools=("java", "javac"),
         build=(
             *("javac", "-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC", "-proc:none", "-Werror"),
-            *("-encoding", "UTF-8", "-cp", class_path, "-d", "{built}", "{built}/Member.java"),
+            *("-encoding", "UTF-8", "-cp", class_path, "-d", "{built}", f"{{built}}/{main}.java"),
         ),
-        run=("java", *OPTIONS, "-cp", class_path, "Member"),
+        run=("java", *OPTIONS, "-cp", class_path, main),
         release=release,
         protocol=protocol,
     )
 
 
-def _go(package: str, protocol: str = "classic") -> Program:
+def node(script: str) -> Program:
+    """Return a program of kafkajs."""
+    return Program(
+        sources="node",
+        tools=("node", "npm"),
+        fetch=("npm", "--prefix", "{built}", "ci", "--ignore-scripts", "--no-audit", "--no-fund"),
+        run=("node", f"{{built}}/{script}"),
+    )
+
+
+def go(package: str, protocol: str = "classic") -> Program:
+    """Return a program of a package below `go`."""
     # What `go list` has seen is in the cache of modules: only this program's, not all of go.mod.
     return Program(
         sources="go",
@@ -135,19 +147,14 @@ def _rust(protocol: str) -> Program:
 
 
 PROGRAMS = {
-    "java": _java(RELEASE, "classic"),
-    "java-848": _java(RELEASE, "consumer"),
-    "java-3": _java(LINE_3, "classic"),
-    "franz-go": _go("franz"),
-    "franz-go-848": _go("franz", "consumer"),
-    "sarama": _go("sarama"),
-    "kafka-go": _go("kafkago"),
-    "kafkajs": Program(
-        sources="node",
-        tools=("node", "npm"),
-        fetch=("npm", "--prefix", "{built}", "ci", "--ignore-scripts", "--no-audit", "--no-fund"),
-        run=("node", "{built}/member.js"),
-    ),
+    "java": java(RELEASE, "classic", main="Member"),
+    "java-848": java(RELEASE, "consumer", main="Member"),
+    "java-3": java(LINE_3, "classic", main="Member"),
+    "franz-go": go("franz"),
+    "franz-go-848": go("franz", "consumer"),
+    "sarama": go("sarama"),
+    "kafka-go": go("kafkago"),
+    "kafkajs": node("member.js"),
     "rdkafka": _rust("classic"),
     "rdkafka-848": _rust("consumer"),
 }

@@ -1,7 +1,11 @@
-"""Groups and offsets, by Kafka's own tools and by ours, on a cluster of Apache Kafka."""
+"""Groups, offsets, settings and records, by Kafka's own tools and by ours, on a cluster of Apache
+Kafka.
+"""
 
 from __future__ import annotations
 
+import io
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
@@ -9,9 +13,16 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Position
 
-from admin_tool import consumer_groups, get_offsets
+from admin_tool import configs, console_consumer, console_producer, consumer_groups, get_offsets
 from tests.cluster.harness import Cluster, wait_for
-from tests.kafka.tools import GROUPS, OFFSETS, KafkaTools
+from tests.kafka.tools import (
+    CONFIGS,
+    CONSOLE_CONSUMER,
+    CONSOLE_PRODUCER,
+    GROUPS,
+    OFFSETS,
+    KafkaTools,
+)
 
 pytestmark = [
     pytest.mark.cluster,
@@ -19,7 +30,13 @@ pytestmark = [
     pytest.mark.xdist_group("a cluster of Apache Kafka"),
 ]
 
-CLASSES = {consumer_groups.main: GROUPS, get_offsets.main: OFFSETS}
+CLASSES = {
+    consumer_groups.main: GROUPS,
+    get_offsets.main: OFFSETS,
+    configs.main: CONFIGS,
+    console_consumer.main: CONSOLE_CONSUMER,
+    console_producer.main: CONSOLE_PRODUCER,
+}
 Main = Callable[[list[str]], int]
 Printed = tuple[int, list[str], list[str]]
 PROTOCOLS = ("classic", "consumer")
@@ -72,9 +89,12 @@ Run = Callable[..., Printed]
 
 
 @pytest.fixture
-def ours(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> Run:
-    def run(main: Main, *arguments: str) -> Printed:
+def ours(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Run:
+    def run(main: Main, *arguments: str, text: str = "") -> Printed:
         capsys.readouterr()
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
         code = main(["--bootstrap-server", cluster.bootstrap, *arguments])
         printed = capsys.readouterr()
         return code, rows(printed.out), rows(printed.err)
@@ -84,8 +104,9 @@ def ours(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> Run:
 
 @pytest.fixture
 def theirs(cluster: Cluster, kafka_tools: KafkaTools) -> Run:
-    def run(main: Main, *arguments: str) -> Printed:
-        done = kafka_tools.run(CLASSES[main], "--bootstrap-server", cluster.bootstrap, *arguments)
+    def run(main: Main, *arguments: str, text: str = "") -> Printed:
+        at = ("--bootstrap-server", cluster.bootstrap)
+        done = kafka_tools.run(CLASSES[main], *at, *arguments, text=text)
         return done.code, rows(done.out), rows(done.err)
 
     return run
@@ -177,3 +198,123 @@ def test_groups_with_members_stay_as_they_are(ours: Run) -> None:
             ["--delete-offsets", "--topic", TOPIC],
         ):
             assert ours(consumer_groups.main, "--group", group, *action)[0] == 1, action
+
+
+@pytest.mark.parametrize("expression", ["orders-.*", "a(b", r"(?=x)"])
+def test_expressions_are_judged_the_same(ours: Run, theirs: Run, expression: str) -> None:
+    arguments = ("--validate-regex", expression)
+    found, expected = (run(consumer_groups.main, *arguments) for run in (ours, theirs))
+    assert found[0] == expected[0]
+    # The two libraries have their own words for what is wrong.
+    valid = f"The regular expression `{expression}` is "
+    said = [line for lines in found[1:] for line in lines]
+    assert any(valid in line for line in said), said
+
+
+CHANGES = [
+    (
+        "--topic consumed",
+        "retention.bytes=123456,follower.replication.throttled.replicas=[0:1,1:2]",
+    ),
+    ("--entity-type brokers --entity-name 1", "log.cleaner.threads=2"),
+    ("--broker-defaults", "log.retention.ms=88888888"),
+    ("--group idle", "consumer.session.timeout.ms=50000"),
+    ("--client-metrics told", "interval.ms=5000,metrics=[a.b,c.d]"),
+    ("--broker-logger 1", "kafka.server.KafkaApis=WARN"),
+    ("--entity-type clients --entity-name c", "producer_byte_rate=5000,request_percentage=12.5"),
+    (
+        "--entity-type users --entity-name u --entity-type clients --entity-default",
+        "consumer_byte_rate=7",
+    ),
+    ("--user u --client c", "consumer_byte_rate=8"),
+    ("--client-defaults", "producer_byte_rate=9"),
+    ("--ip 10.9.8.7", "connection_creation_rate=10"),
+    ("--ip-defaults", "connection_creation_rate=11"),
+]
+"""What settings are changed of, and how."""
+
+
+@pytest.mark.parametrize(("entity", "settings"), CHANGES)
+def test_settings_are_changed_and_shown_in_the_same_words(
+    ours: Run, theirs: Run, entity: str, settings: str
+) -> None:
+    words = entity.split()
+    names = ",".join(part.partition("=")[0] for part in settings.split(",") if "=" in part)
+    add, delete = ("--add-config", settings), ("--delete-config", names)
+
+    def shown(run: Run) -> Printed:
+        return run(configs.main, "--describe", *words)
+
+    before = shown(theirs)
+    for changer, other in ((ours, theirs), (theirs, ours)):
+        changed = changer(configs.main, "--alter", *words, *add)
+        assert changed[0] == 0, changed
+        wait_for("the change", lambda: shown(theirs) != before)
+        wait_for("the same words", lambda: shown(ours)[:2] == shown(theirs)[:2], 20)
+        removed = other(configs.main, "--alter", *words, *delete)
+        assert removed[:2] == changed[:2]
+        wait_for("its end", lambda: shown(theirs)[:2] == shown(ours)[:2] == before[:2], 20)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "--describe --entity-type topics",
+        "--describe --topic consumed --all",
+        "--describe --entity-type brokers",
+        "--describe --broker 2 --all",
+        "--describe --entity-type groups",
+        "--describe --entity-type client-metrics",
+        "--describe --entity-type users --entity-type clients",
+        "--alter --topic nothing --add-config retention.ms=1",
+        "--alter --topic consumed --add-config nope=1",
+        "--alter --topic consumed --add-config retention.ms=x",
+        "--alter --topic consumed --delete-config retention.bytes",
+        "--alter --broker 1 --add-config node.id=7",
+        "--alter --client c --add-config nope=1",
+    ],
+)
+def test_settings_print_the_same(ours: Run, theirs: Run, arguments: str) -> None:
+    found = ours(configs.main, *arguments.split())
+    expected = theirs(configs.main, *arguments.split())
+
+    assert found[:2] == expected[:2]
+
+
+def test_records_are_written_and_printed_the_same(cluster: Cluster, ours: Run, theirs: Run) -> None:
+    topic = "printed"
+    cluster.create_topic(topic, 1, 2)
+    at = ("--topic", topic)
+    parse = [
+        word
+        for each in ("parse.key=true", "parse.headers=true", "null.marker=nil")
+        for word in ("--reader-property", each)
+    ]
+    lines = "".join(f"h:v,i:w\tk{number}\tvalue {number}\n" for number in range(3))
+    for run, text in ((ours, lines), (theirs, lines), (ours, "a:b\tnil\tnil\n")):
+        assert run(console_producer.main, *at, *parse, text=text)[0] == 0
+    kinds = ("timestamp", "partition", "offset", "headers", "key")
+    show = [word for kind in kinds for word in ("--formatter-property", f"print.{kind}=true")]
+    beginning = ("--from-beginning", "--max-messages", "7")
+    for options in (
+        beginning,
+        (*beginning, *show),
+        (*beginning, *show, "--formatter-property", "null.literal=nothing"),
+        (*beginning, "--formatter-property", "key.separator=|", *show),
+        (*beginning, "--isolation-level", "read_committed"),
+        (*beginning, "--formatter", "org.apache.kafka.tools.consumer.NoOpMessageFormatter"),
+        ("--partition", "0", "--offset", "5", "--max-messages", "2", *show),
+        ("--partition", "0", "--offset", "latest", "--timeout-ms", "1000"),
+    ):
+        found, expected = (run(console_consumer.main, *at, *options) for run in (ours, theirs))
+        assert found[:2] == expected[:2], options
+        assert [line for line in expected[2] if line.startswith("Processed")] == found[2]
+    # A group goes on with one tool where the other one has stopped.
+    in_group = ("--group", "printers", "--from-beginning", "--max-messages")
+    assert len(ours(console_consumer.main, *at, *in_group, "3")[1]) == 3
+    assert theirs(console_consumer.main, *at, *in_group, "3")[1] == sorted(
+        f"value {number}" for number in range(3)
+    )
+    assert ours(console_consumer.main, *at, *in_group, "1")[1] == ["null"]
+    for future in cluster.admin().delete_topics([topic]).values():
+        future.result(30)

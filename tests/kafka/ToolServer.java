@@ -9,6 +9,8 @@ import java.io.PrintStream;
 import java.lang.reflect.InvocationTargetException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.Deque;
+import java.util.concurrent.ConcurrentLinkedDeque;
 import org.apache.kafka.common.utils.Exit;
 
 /**
@@ -53,6 +55,8 @@ public class ToolServer {
 
     private static final Captured OUT = new Captured();
     private static final Captured ERR = new Captured();
+    /** What the tool leaves for the end of its process: it closes clients there, and prints. */
+    private static final Deque<Runnable> HOOKS = new ConcurrentLinkedDeque<>();
     private static Answer first;
 
     public static void main(String[] arguments) throws Exception {
@@ -65,6 +69,7 @@ public class ToolServer {
         System.setErr(new PrintStream(ERR, true, StandardCharsets.UTF_8));
         Exit.setExitProcedure(ToolServer::end);
         Exit.setHaltProcedure(ToolServer::end);
+        Exit.setShutdownHookAdder((name, hook) -> HOOKS.add(hook));
         for (String line = requests.readLine(); line != null; line = requests.readLine()) {
             Answer answer = call(json.readTree(line));
             answers.println(json.writeValueAsString(json.createObjectNode()
@@ -76,6 +81,7 @@ public class ToolServer {
     private static Answer call(JsonNode request) throws Exception {
         OUT.clear();
         ERR.clear();
+        HOOKS.clear();
         first = null;
         var arguments = new ArrayList<String>();
         request.get("arguments").forEach(one -> arguments.add(one.asText()));
@@ -102,6 +108,9 @@ public class ToolServer {
 
     private static void finish(int code) {
         if (first == null) {
+            for (Runnable hook = HOOKS.poll(); hook != null; hook = HOOKS.poll()) {
+                hook.run();
+            }
             first = new Answer(code, OUT.text(), ERR.text());
         }
     }

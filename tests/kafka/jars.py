@@ -6,32 +6,39 @@ import hashlib
 from pathlib import Path
 
 from lab.cluster import kafka_jars
-from lab.cluster.kafka_jars import CACHE, RELEASE, NoKafkaError, once, require, run
+from lab.cluster.kafka_jars import CACHE, RELEASE, NoKafkaError, once, release_of, require, run
 
 __all__ = ["CACHE", "LINE_3", "RELEASE", "NoKafkaError", "compiled", "fetched", "once"]
 
 LINE_3 = "3.9.1"
 """Of the line before; nothing but its client is used."""
 
+STREAMS, STREAMS_3 = f"streams-{RELEASE}", f"streams-{LINE_3}"
+FILE_CONNECTORS = f"connect-file-{RELEASE}"
+"""Beside the jars of the release, in which the rest of Kafka Connect is."""
+
 ARTIFACTS = {
-    RELEASE: kafka_jars.ARTIFACTS,
-    LINE_3: ("kafka-clients",),
+    RELEASE: release_of(RELEASE),
+    LINE_3: release_of(LINE_3, "kafka-clients"),
     # The first with UnregisterControllerRecord; nothing but its records is used.
-    "4.4.0": ("kafka-metadata",),
+    "4.4.0": release_of("4.4.0", "kafka-metadata"),
+    STREAMS: release_of(RELEASE, "kafka-streams"),
+    STREAMS_3: release_of(LINE_3, "kafka-streams"),
+    FILE_CONNECTORS: release_of(RELEASE, "connect-file"),
 }
-"""What is fetched of each release, with all that it depends on."""
+"""What is fetched, by the name of its folder, with all that it depends on."""
 
 COMPILE_DEADLINE_S = 300
 SOURCES = sorted(Path(__file__).parent.glob("*.java"))
 
 
-def fetched(release: str = RELEASE, cache: Path = CACHE) -> Path:
-    """Return the folder of a release's jars; Maven fetches them where they are not there.
+def fetched(name: str = RELEASE, cache: Path = CACHE) -> Path:
+    """Return a folder of jars; Maven fetches them where they are not there.
 
     Raises:
         NoKafkaError: they cannot be fetched, with the reason.
     """
-    return kafka_jars.fetched(release, cache, ARTIFACTS[release])
+    return kafka_jars.fetched(name, cache, ARTIFACTS[name])
 
 
 def compiled(cache: Path = CACHE) -> Path:

@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 from typing import NamedTuple
 
+from lab.cluster.waiting import wait_for
 from tests.kafka.jars import CACHE, RELEASE, compiled, fetched
 
 TOPICS = "org.apache.kafka.tools.TopicCommand"
@@ -26,6 +27,10 @@ LEADER_ELECTION = "org.apache.kafka.tools.LeaderElectionCommand"
 QUORUM = "org.apache.kafka.tools.MetadataQuorumCommand"
 DUMP_LOG = "org.apache.kafka.tools.DumpLogSegments"
 VERIFIABLE_PRODUCER = "org.apache.kafka.tools.VerifiableProducer"
+VERIFIABLE_CONSUMER = "org.apache.kafka.tools.VerifiableConsumer"
+CONSOLE_PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
+CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+REPLICA_VERIFICATION = "org.apache.kafka.tools.ReplicaVerificationTool"
 
 STORAGE = "kafka.tools.StorageTool"
 
@@ -78,7 +83,7 @@ class KafkaTools:
         """Run a tool here, with a text as its standard input.
 
         It must not end the Java process but with Kafka's own `Exit`, nor leave work to the end of
-        the process, as VerifiableProducer does.
+        the process in another way, as VerifiableProducer does.
         """
         with self._one_call:
             return self._run(main, *map(str, arguments), text=text)
@@ -110,6 +115,36 @@ class KafkaTools:
             check=False,
         )
         return Printed(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    def run_until(self, said: str, main: str, *arguments: object) -> str:
+        """Run a tool that never ends, in a process of its own, until it has said something.
+
+        Returns:
+            All that it has printed by then.
+        """
+        with tempfile.TemporaryFile("w+") as output:
+            java = subprocess.Popen(
+                ["java", *OPTIONS, "-cp", self._class_path, main, *map(str, arguments)],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+
+            def found() -> str:
+                output.seek(0)
+                return output.read()
+
+            try:
+                wait_for(
+                    f"{said!r} of {main}",
+                    lambda: java.poll() is not None or said in found(),
+                    CALL_DEADLINE_S,
+                    last_seen=found,
+                )
+                assert said in found(), found()
+                return found()
+            finally:
+                java.kill()
+                java.wait()
 
     def close(self) -> None:
         """End the Java process, if there is one."""

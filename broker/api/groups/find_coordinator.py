@@ -34,7 +34,7 @@ SHARE_FROM = 6
 BATCHED_FROM = 4
 
 LIBRDKAFKA_VERSION = 2
-"""With which librdkafka asks for coordinators."""
+"""With which librdkafka asks for coordinators, and kafkajs, which does not say what it is."""
 
 NO_SHARE_GROUPS = "share groups are not served by this broker"
 
@@ -91,6 +91,8 @@ class FindCoordinatorApi:
         """Find the coordinator of every key."""
         key_type = getattr(request, "key_type", GROUP)
         if key_type == TRANSACTION:
+            if context.version <= LIBRDKAFKA_VERSION and not context.connection.software.name:
+                return _coordinators([self._who_refuses(request.key, context.listener_name)])
             raise KafkaError(_transactions_refusal(context.version), NO_TRANSACTIONS)
         if key_type == SHARE and context.version >= SHARE_FROM:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, NO_SHARE_GROUPS)
@@ -117,6 +119,19 @@ class FindCoordinatorApi:
             text = f"{GROUP_METADATA_TOPIC}-{index} has no leader that can be reached"
             return _failed(group_id, KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, text))
         return Coordinator(key=group_id, node_id=broker.id, host=broker.host, port=broker.port)
+
+    def _who_refuses(self, transactional_id: str, listener_name: str) -> Coordinator:
+        """Name this broker, which refuses to initialise the producer.
+
+        kafkajs shows every error of this question as "Failed to find group coordinator", and the
+        code of the next one.
+        """
+        for broker in self._cache.live_brokers(listener_name):
+            if broker.id == self._broker_id:
+                return Coordinator(
+                    key=transactional_id, node_id=broker.id, host=broker.host, port=broker.port
+                )
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "this broker is not registered")
 
     def _created(self) -> KafkaError:
         """Have the topic created; returns what to say meanwhile, or why it failed before."""

@@ -111,8 +111,6 @@ def test_first_question_after_a_coordinator_creates_the_topic(run: Run) -> None:
     ("version", "key_type", "code", "words"),
     [
         (4, 1, 35, "transactional producers are not served"),
-        # After any other code librdkafka would ask again, for ever.
-        (2, 1, 53, "transactional producers are not served"),
         (6, 2, 35, "share groups are not served"),
         (5, 2, 42, "unknown key type 2"),
         (6, 9, 42, "unknown key type 9"),

@@ -300,11 +300,50 @@ def test_transactional_producers_of_librdkafka_are_refused_so_that_they_end(
     run: Callable[..., None],
 ) -> None:
     async def scenario(cluster: Any, client: Any) -> None:
+        said = kio_request("api_versions", 3).ApiVersionsRequest(
+            client_software_name="librdkafka", client_software_version="2.16.1"
+        )
+        await client.call(18, 3, said)
         one = kio_request("find_coordinator", 2).FindCoordinatorRequest(key="tx", key_type=1)
         found = await client.call(10, 2, one)
         # After any other code it would ask again, for ever.
         assert int(found.error_code) == 53
         assert "transactional producers are not served" in found.error_message
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_transactional_producers_of_kafkajs_hear_the_code_from_the_coordinator_they_are_told(
+    run: Callable[..., None], version: int
+) -> None:
+    async def scenario(cluster: Any, client: Any) -> None:
+        one = kio_request("find_coordinator", version).FindCoordinatorRequest(key="tx", key_type=1)
+        found = await client.call(10, version, one)
+        # It takes any error for a coordinator that cannot be found.
+        assert (int(found.error_code), found.node_id) == (0, 1)
+        asked = kio_request("init_producer_id", 1).InitProducerIdRequest(
+            transactional_id="tx", transaction_timeout=datetime.timedelta(seconds=1)
+        )
+        assert int((await client.call(22, 1, asked)).error_code) == 35
+
+    run(scenario)
+
+
+def test_members_of_share_groups_are_refused_in_words(run: Callable[..., None]) -> None:
+    async def scenario(cluster: Any, client: Any) -> None:
+        kio = kio_request("share_group_heartbeat", 1)
+        asked = kio.ShareGroupHeartbeatRequest(
+            group_id="g",
+            member_id="m",
+            member_epoch=0,
+            rack_id=None,
+            subscribed_topic_names=("t",),
+        )
+        # Where it is not advertised librdkafka asks for the coordinator again, for ever.
+        told = await client.call(76, 1, asked)
+        assert int(told.error_code) == 35
+        assert told.error_message == "share groups are not served by this broker"
 
     run(scenario)
 

@@ -1,0 +1,128 @@
+"""What is not served yet is refused in words, and so that an unmodified client ends with them.
+
+A client that takes a refusal for something that passes goes on for ever, most of them in silence.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.clients.members import ProgramProcess
+from tests.clients.programs import FOLDER, Program, go, java, node
+from tests.cluster.scenes import Scene, Stage
+from tests.kafka.jars import RELEASE, STREAMS, STREAMS_3, NoKafkaError
+
+pytestmark = [
+    pytest.mark.cluster,
+    # A library that is compiled takes its time, once.
+    pytest.mark.timeout(900),
+]
+
+ENDS_S = 60.0
+"""Most end at once; a JVM on a busy machine needs its time to begin."""
+
+NO_TRANSACTIONS = "transactional producers are not served by this broker"
+NO_SHARE_GROUPS = "share group"
+CODE = "UNSUPPORTED_VERSION"
+CODE_IN_PYTHON = "UnsupportedVersionError"
+"""What is left of the words in libraries that show codes only."""
+
+
+@pytest.fixture
+def scene(stage: Stage) -> Iterator[Scene]:
+    with stage.scene() as scene:
+        yield scene
+
+
+@pytest.fixture
+def running() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+def refusal(running: ExitStack, command: list[str], *arguments: str) -> str:
+    """What a program says that ends by itself, and not well."""
+    program = ProgramProcess(command, *arguments)
+    running.callback(program.close)
+    assert program.ends(ENDS_S) != 0, program
+    return repr(program)
+
+
+@pytest.mark.parametrize(
+    ("library", "feature", "words"),
+    [
+        ("librdkafka", "transactions", NO_TRANSACTIONS),
+        ("librdkafka", "share", "ShareGroupHeartbeat fatal error"),
+        ("kafka-python", "transactions", CODE_IN_PYTHON),
+        ("aiokafka", "transactions", CODE_IN_PYTHON),
+    ],
+)
+def test_python_clients_end_with_the_reason(
+    scene: Scene, running: ExitStack, library: str, feature: str, words: str
+) -> None:
+    topic = scene.topic(1, records=0).topic
+    command = [sys.executable, str(FOLDER / "python" / "refused.py")]
+    said = refusal(running, command, scene.cluster.bootstrap, topic, feature, library)
+    assert words in said
+
+
+OTHERS: list[tuple[str, Program, str, str]] = [
+    ("java", java(RELEASE, main="NotServed"), "transactions", NO_TRANSACTIONS),
+    ("java", java(RELEASE, main="NotServed"), "share", NO_SHARE_GROUPS),
+    ("franz-go", go("refused"), "transactions", CODE),
+    ("franz-go", go("refused"), "share", CODE),
+    ("kafkajs", node("refused.js"), "transactions", CODE),
+]
+
+
+@pytest.mark.parametrize(
+    ("program", "feature", "words"),
+    [
+        pytest.param(
+            *row[1:],
+            id=f"{row[0]}-{row[2]}",
+            marks=() if row[1].release is None else pytest.mark.kafka,
+        )
+        for row in OTHERS
+    ],
+)
+def test_other_clients_end_with_the_reason(
+    scene: Scene, running: ExitStack, program: Program, feature: str, words: str
+) -> None:
+    try:
+        command = program.command()
+    except NoKafkaError as error:
+        pytest.skip(str(error))
+    topic = scene.topic(1, records=0).topic
+    said = refusal(running, command, scene.cluster.bootstrap, topic, feature)
+    assert words in said
+
+
+@pytest.mark.kafka
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("jars", "setting", "words"),
+    [
+        (STREAMS, "processing.guarantee=exactly_once_v2", NO_TRANSACTIONS),
+        (STREAMS_3, "processing.guarantee=exactly_once_v2", NO_TRANSACTIONS),
+        (STREAMS, "group.protocol=streams", "streams"),
+    ],
+)
+def test_streams_end_with_the_reason(
+    scene: Scene, running: ExitStack, tmp_path: Path, jars: str, setting: str, words: str
+) -> None:
+    try:
+        command = java(jars, sources="streams", main="WordCount").command()
+    except NoKafkaError as error:
+        pytest.skip(str(error))
+    lines, counts = (scene.topic(1, records=0).topic for _ in range(2))
+    where = (scene.cluster.bootstrap, lines, counts, "not-served", str(tmp_path), setting)
+    assert words in refusal(running, command, *where)
+    made = [name for name in scene.cluster.image().topics.by_name if name.startswith("not-served")]
+    if made:
+        scene.delete(*made)
