@@ -89,6 +89,7 @@ class ApiVersionsApi:
             names = (request.client_software_name, request.client_software_version)
             if not all(SOFTWARE.fullmatch(name) for name in names):
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "malformed client software name")
+            context.connection.software.name = request.client_software_name
         image = self._cache.image
         return replace(
             self._response,

@@ -24,6 +24,13 @@ class Mute:
     until_s: float = 0.0
 
 
+@dataclass(slots=True)
+class Software:
+    """What the client of a connection is, as it says in ApiVersions (KIP-511); empty until then."""
+
+    name: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionInfo:
     """Where a request came from."""
@@ -32,6 +39,9 @@ class ConnectionInfo:
     peer: str
     """Address of the client, for logs."""
     mute: Mute = field(default_factory=Mute)
+    software: Software = field(default_factory=Software)
+    refusals: dict[Any, Any] = field(default_factory=dict)
+    """Of produce requests; see `broker.api.passed_on`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Members of a consumer group that are processes: what they print, and when."""
+"""Members of a consumer group, and producers, that are processes: what they print, and when."""
 
 from __future__ import annotations
 
@@ -26,19 +26,22 @@ class Seen(NamedTuple):
 
 
 class MemberProcess:
-    """A program that consumes in a group; see `programs` for what it prints.
+    """A program that consumes in a group, or produces; see `programs` for what it prints.
 
     Attributes:
         assigned: The partitions that it has, as it told last.
         seen: Every record, in the order of printing.
         committed: The largest offset of which a commit was acknowledged, by partition.
-        errors: What it had to try again.
+        acknowledged: Every value that it wrote, and when its acknowledgement was read here, in
+            seconds of `monotonic`.
+        errors: What it had to try again; of a producer, what it has given up.
     """
 
     def __init__(self, command: Sequence[str], *arguments: str) -> None:
         self.assigned: set[int] = set()
         self.seen: list[Seen] = []
         self.committed: dict[int, int] = {}
+        self.acknowledged: dict[str, float] = {}
         self.errors: list[str] = []
         self._said = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with this object
         self._process = subprocess.Popen(
@@ -56,7 +59,8 @@ class MemberProcess:
         return (
             f"member {self._process.pid}, exit code {self._process.poll()}, "
             f"has {sorted(self.assigned)}, {len(self.seen)} records, committed {self.committed}, "
-            f"errors {self.errors[-3:]}, {self._said.read()[-LAST_CHARS:]}"
+            f"{len(self.acknowledged)} acknowledged, errors {self.errors[-3:]}, "
+            f"{self._said.read()[-LAST_CHARS:]}"
         )
 
     def leave(self) -> None:
@@ -69,7 +73,7 @@ class MemberProcess:
             last_seen=lambda: self,
         )
         self._reader.join(LEAVE_DEADLINE_S)
-        assert self._process.returncode == 0, self
+        assert self._process.returncode == 0, repr(self)
 
     def close(self) -> None:
         """End it, whatever it does."""
@@ -81,7 +85,7 @@ class MemberProcess:
 
     def assert_runs(self) -> None:
         """Assert that nothing has ended it."""
-        assert self._process.poll() is None, self
+        assert self._process.poll() is None, repr(self)
 
     def _hang_up(self, last_word: str) -> None:
         assert self._process.stdin is not None
@@ -108,6 +112,8 @@ class MemberProcess:
                 for index, offset in offsets.items():
                     before = self.committed.get(int(index), 0)
                     self.committed[int(index)] = max(before, offset)
+            case {"event": "acknowledged", "value": str(value)}:
+                self.acknowledged[value] = time.monotonic()
             case {"event": "error", "message": str(message)}:
                 self.errors.append(message)
             case _:
