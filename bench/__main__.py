@@ -18,14 +18,16 @@ from typing import Any
 from bench import measure
 from bench.batch_checks import measure_batch_checks
 from bench.cleaner import cleaning
+from bench.client_gaps import client_gaps
 from bench.decode import measure_decode
 from bench.measure import MAKE
 from bench.moves import moves
 from bench.partitions import many_partitions
 from bench.slow_disks import slow_disks
+from tests.clients.programs import BY_DEFAULT
 from tests.cluster.harness import made
 from tests.cluster.small_disks import why_no_mounts
-from tests.kafka.jars import CACHE
+from tests.kafka.jars import CACHE, NoKafkaError
 from tests.kafka.servers import KafkaServers
 from tests.kafka.tools import KafkaTools
 
@@ -41,7 +43,7 @@ SYNC_DELAYS_MS = (10.0, 40.0)
 SLOW_PARTITIONS = 300
 PARTS = (
     *("start", "failover", "throughput", "slow disks", "partitions", "cleaner"),
-    *("moves", "decode", "checks"),
+    *("clients", "moves", "decode", "checks"),
 )
 CLEANED_VALUE_BYTES = (100, 1_000)
 
@@ -88,6 +90,8 @@ def parse() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--runs", type=int, default=20, help="failover runs of each side")
+    parser.add_argument("--client-runs", type=int, default=10, help="failover runs of each client")
+    parser.add_argument("--clients", nargs="+", choices=BY_DEFAULT, default=[*BY_DEFAULT])
     parser.add_argument("--megabytes", type=int, default=500, help="of messages per throughput")
     parser.add_argument("--partitions", type=int, default=3000, help="of the large cluster")
     parser.add_argument("--move-megabytes", type=int, default=1000, help="of a replica that moves")
@@ -133,6 +137,11 @@ def measure_all(
             measure_cleaner(name, make, arguments.clean_megabytes, size, rows)
             for size in CLEANED_VALUE_BYTES
         ]
+    if arguments.only in (None, "clients"):
+        found["clients"] = {
+            library: measure_client(name, make, library, arguments.client_runs, rows)
+            for library in arguments.clients
+        }
     return found
 
 
@@ -239,6 +248,33 @@ def measure_failover(
             rows.append((f"{name}: {side}'s directory, {what}", text))
         found[side] = [asdict(one) for one in results]
     return found
+
+
+def measure_client(
+    name: str, make: MAKE, library: str, runs: int, rows: list[Row]
+) -> list[dict[str, Any]]:
+    """Break the directory of a leader under one client library, the kinds of fault in turn."""
+    try:
+        gaps = client_gaps(make, library, [FAULTS[run % len(FAULTS)] for run in range(runs)])
+    except NoKafkaError as error:
+        print(f"{library} is not measured: {error}", file=sys.stderr)
+        return []
+    for what in ("produce", "consume"):
+        during = span([getattr(one, f"{what}_s") for one in gaps], 2)
+        before = max(getattr(one, f"quiet_{what}_s") for one in gaps)
+        rows.append(
+            (f"{name}: {library}, longest gap to {what}, s", f"{during}  before {before:.2f}")
+        )
+    lost, twice, given_up = (
+        sum(one.lost for one in gaps),
+        sum(one.twice for one in gaps),
+        sum(len(one.given_up) for one in gaps),
+    )
+    text = f"{lost} / {twice} / {given_up}"
+    rows.append((f"{name}: {library}, records lost / twice / given up", text))
+    for one in gaps:
+        print(f"{name} {library} {one}", file=sys.stderr)
+    return [asdict(one) for one in gaps]
 
 
 def measure_throughput(

@@ -57,6 +57,14 @@ each connection; smaller answers are asked for more often and arrive no later.
 ANY_REPLICA_FROM = 11
 """From here on a consumer tells its rack, and may ask any replica (KIP-392)."""
 
+SARAMA = "sarama"
+"""A library whose consumer waits for 2 s by default after any error of a partition. It does not
+where an answer sends it to another replica: it asks at once who leads if it does not know that one.
+"""
+
+UNKNOWN_REPLICA = 2**31 - 1
+"""No broker's id, it is hoped; who has it is asked, and names the leader."""
+
 ENTRIES_AT_ONCE = 1_000
 """Partitions of a request that are read before others are answered."""
 
@@ -157,12 +165,14 @@ class FetchApi:
                 sum(result.records_size for result in results),
             )
         hints = LeaderHints(self._cache, self._broker_id, context.listener_name)
-        remaining = iter(results)
+        remaining = (_partition(result, hints) for result in results)
+        if context.version >= ANY_REPLICA_FROM and context.connection.software.name == SARAMA:
+            remaining = (_sent_elsewhere(told) for told in remaining)
         topics = [
             FetchedTopic(
                 name or "",
                 getattr(topic, "topic_id", None),
-                _unknown(topic) if name is None else _fetched(topic, remaining, hints),
+                _unknown(topic) if name is None else _fetched(topic, remaining),
             )
             for name, topic in zip(names, request.topics, strict=True)
         ]
@@ -282,10 +292,17 @@ def _known_high_watermark(wanted: FetchPartition) -> int:
     return UNKNOWN if known == LONG_MAX else known
 
 
-def _fetched(
-    topic: FetchTopic, results: Iterator[FetchResult], hints: LeaderHints
-) -> list[FetchedPartition]:
-    return [_partition(next(results), hints) for _ in topic.partitions]
+def _fetched(topic: FetchTopic, told: Iterator[FetchedPartition]) -> list[FetchedPartition]:
+    return [next(told) for _ in topic.partitions]
+
+
+def _sent_elsewhere(told: FetchedPartition) -> FetchedPartition:
+    """Send a consumer of `SARAMA` to another replica where the metadata name another leader."""
+    if told.current_leader is None:
+        return told
+    return told._replace(
+        error_code=ErrorCode.NONE, current_leader=None, preferred_read_replica=UNKNOWN_REPLICA
+    )
 
 
 def _partition(result: FetchResult, hints: LeaderHints) -> FetchedPartition:

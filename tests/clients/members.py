@@ -56,7 +56,7 @@ class ProgramProcess:
         """Let it end by itself; that has to be well."""
         self._hang_up("leave\n")
         self.ends(deadline_s)
-        assert self._process.returncode == 0, self
+        assert self._process.returncode == 0, repr(self)
 
     def ends(self, deadline_s: float) -> int:
         """Wait until it has ended; returns its exit code."""
@@ -84,7 +84,7 @@ class ProgramProcess:
 
     def assert_runs(self) -> None:
         """Assert that nothing has ended it."""
-        assert self._process.poll() is None, self
+        assert self._process.poll() is None, repr(self)
 
     def _hang_up(self, last_word: str) -> None:
         assert self._process.stdin is not None
@@ -109,26 +109,29 @@ class ProgramProcess:
 
 
 class MemberProcess(ProgramProcess):
-    """A program that consumes in a group; see `programs` for what it prints.
+    """A program that consumes in a group, or produces; see `programs` for what it prints.
 
     Attributes:
         assigned: The partitions that it has, as it told last.
         seen: Every record, in the order of printing.
         committed: The largest offset of which a commit was acknowledged, by partition.
-        errors: What it had to try again.
+        acknowledged: Every value that it wrote, and when its acknowledgement was read here, in
+            seconds of `monotonic`.
+        errors: What it had to try again; of a producer, what it has given up.
     """
 
     def __init__(self, command: Sequence[str], *arguments: str) -> None:
         self.assigned: set[int] = set()
         self.seen: list[Seen] = []
         self.committed: dict[int, int] = {}
+        self.acknowledged: dict[str, float] = {}
         self.errors: list[str] = []
         super().__init__(command, *arguments)
 
     def _account(self) -> str:
         return (
             f"has {sorted(self.assigned)}, {len(self.seen)} records, committed {self.committed}, "
-            f"errors {self.errors[-3:]}"
+            f"{len(self.acknowledged)} acknowledged, errors {self.errors[-3:]}"
         )
 
     def _take(self, event: dict[str, object]) -> None:
@@ -141,6 +144,8 @@ class MemberProcess(ProgramProcess):
                 for index, offset in offsets.items():
                     before = self.committed.get(int(index), 0)
                     self.committed[int(index)] = max(before, offset)
+            case {"event": "acknowledged", "value": str(value)}:
+                self.acknowledged[value] = time.monotonic()
             case {"event": "error", "message": str(message)}:
                 self.errors.append(message)
             case _:

@@ -1,14 +1,23 @@
 """One program for each client library: a member of a consumer group, built once for this user.
 
-A program is called with bootstrap servers, topic, group and `classic` or `consumer`, the protocol.
-It consumes the topic from the beginning, commits what it has consumed again and again, and prints
+A program is called with bootstrap servers, topic, group and a mode: `classic` or `consumer` name
+the protocol with which it consumes the topic from the beginning, and commits what it has consumed
+again and again. It prints
 
     {"event": "assigned", "partitions": [0, 2]}                      all that it has from now on
     {"event": "record", "partition": 0, "offset": 7, "value": "x"}
     {"event": "committed", "offsets": {"0": 8}}                      what was acknowledged
     {"event": "error", "message": "..."}                             what it tries again
 
-one event a line. It leaves its group at the line `leave` on its standard input, or at the end of
+one event a line. With the mode `default` it is a consumer as its library makes it that is told no
+more than where to begin: it prints records and errors. With `produce` the group is a rate, and it
+writes the numbers from 0 on, so many a second, as its library does unless told otherwise, except
+that every replica in sync has to have what is acknowledged. It prints what it gives up as errors,
+and
+
+    {"event": "acknowledged", "value": "17"}
+
+It leaves its group at the line `leave` on its standard input, or at the end of
 that, and ends with code 0. What its library takes for fatal ends it with another code.
 """
 
@@ -16,6 +25,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +37,7 @@ from tests.kafka.tools import OPTIONS
 FOLDER = Path(__file__).parent
 FETCH_DEADLINE_S = 300
 BUILD_DEADLINE_S = 600
+FRANZ = "github.com/twmb/franz-go/pkg/kgo"
 
 
 class BuildError(AssertionError):
@@ -134,6 +145,20 @@ def go(package: str, protocol: str = "classic") -> Program:
     )
 
 
+FRANZ_TESTS = Program(
+    sources="go",
+    tools=("go",),
+    fetch=("go", "-C", "{built}", "list", "-buildvcs=false", "-deps", "-test", FRANZ),
+    build=("go", "-C", "{built}", "test", "-buildvcs=false", "-c", "-o", "bin/kgo.test", FRANZ),
+    run=("{built}/bin/kgo.test",),
+)
+"""The tests that franz-go brings along, as a program; `KGO_SEEDS` names the brokers."""
+
+
+def _python(library: str) -> Program:
+    return Program(sources="python", tools=(), run=(sys.executable, "{built}/member.py", library))
+
+
 def _rust(protocol: str) -> Program:
     manifest = ("--manifest-path", "{built}/Cargo.toml")
     return Program(
@@ -159,3 +184,9 @@ PROGRAMS = {
     "rdkafka-848": _rust("consumer"),
 }
 """By the name of the library, and of the protocol if it is that of KIP-848."""
+
+BY_DEFAULT = {
+    **{name: _python(name) for name in ("librdkafka", "kafka-python", "aiokafka")},
+    **{name: PROGRAMS[name] for name in ("java", "franz-go", "sarama", "kafka-go", "kafkajs")},
+}
+"""Those that know the modes `default` and `produce`."""

@@ -25,7 +25,12 @@ GROUP_SETTINGS = {
     "group.consumer.min.heartbeat.interval.ms": "500",
     "offsets.topic.num.partitions": str(COORDINATORS),
 }
-ASKED_AGAIN = (KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.NOT_COORDINATOR)
+ASKED_AGAIN = (
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.NOT_COORDINATOR,
+    # The broker was fenced meanwhile.
+    KafkaError._DESTROY_BROKER,
+)
 """What a coordinator says that begins or ends; librdkafka's administrators give up at once."""
 GOES_ON_S = 30.0
 """Within which a group goes on; shorter than the session timeout of its members."""

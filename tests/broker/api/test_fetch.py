@@ -14,6 +14,7 @@ from jbodlab.error_code import ErrorCode
 from jbodlab.ids import BrokerId, TopicId, TopicPartition
 
 FETCH = 1
+API_VERSIONS = 18
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 UNKNOWN_ID = UUID(int=99)
 
@@ -209,6 +210,35 @@ def test_leader_hint_comes_with_the_address_of_the_listener(run: Callable[..., N
         assert [(e.node_id, e.host, e.port) for e in response.node_endpoints] == [
             (2, "host-2", 9092)
         ]
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("software", "version", "answer"),
+    [("sarama", 12, (0, 2**31 - 1)), ("sarama", 10, (6, None)), ("other", 12, (6, -1))],
+)
+def test_sarama_is_sent_to_another_replica_instead_of_being_refused(
+    run: Callable[..., None], software: str, version: int, answer: tuple[int, int | None]
+) -> None:
+    async def scenario(cluster: Any, client: Any) -> None:
+        kio = import_module("kio.schema.api_versions.v3.request")
+        named = kio.ApiVersionsRequest(client_software_name=software, client_software_version="1")
+        await client.call(API_VERSIONS, 3, named)
+        cluster.publish_topic("t", cluster.partition(2, (1, 2), leader_epoch=6))
+        refused = FetchResult(
+            topic_partition=T0, topic_id=None, error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER
+        )
+        cluster.replicas.results["fetch"] = [refused]
+        response = await client.call(FETCH, version, fetch(version, ("t", [0])))
+        (partition,) = response.responses[0].partitions
+        replica = getattr(partition, "preferred_read_replica", None)
+        assert (int(partition.error_code), replica) == answer
+
+        # Nobody is known who leads: that is an error for everybody.
+        cluster.publish_topic("t", cluster.partition(-1, (1, 2), leader_epoch=7))
+        response = await client.call(FETCH, version, fetch(version, ("t", [0])))
+        assert int(response.responses[0].partitions[0].error_code) == 6
 
     run(scenario)
 

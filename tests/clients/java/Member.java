@@ -9,40 +9,52 @@ import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.StringDeserializer;
+import org.apache.kafka.common.serialization.StringSerializer;
 
-/** A member of a consumer group: Kafka's own client, with either protocol. */
+/** A member of a consumer group: Kafka's own client, with either protocol; or a producer. */
 public final class Member implements ConsumerRebalanceListener {
     private static final Duration POLL = Duration.ofMillis(200);
 
     private static volatile boolean leaves = false;
 
     private final KafkaConsumer<String, String> consumer;
+    private final boolean commits;
 
-    private Member(KafkaConsumer<String, String> consumer) {
+    private Member(KafkaConsumer<String, String> consumer, boolean commits) {
         this.consumer = consumer;
+        this.commits = commits;
     }
 
-    public static void main(String[] arguments) {
+    public static void main(String[] arguments) throws InterruptedException {
         String mode = arguments[3];
+        Thread commands = new Thread(Member::listen);
+        commands.setDaemon(true);
+        commands.start();
+        if (mode.equals("produce")) {
+            produce(arguments[0], arguments[1], Integer.parseInt(arguments[2]));
+            return;
+        }
+        boolean byDefault = mode.equals("default");
         Map<String, Object> config = new HashMap<>();
         config.put("bootstrap.servers", arguments[0]);
         config.put("group.id", arguments[2]);
-        config.put("group.protocol", mode);
         config.put("auto.offset.reset", "earliest");
-        config.put("enable.auto.commit", "false");
+        if (!byDefault) {
+            config.put("group.protocol", mode);
+            config.put("enable.auto.commit", "false");
+        }
         if (mode.equals("classic")) {
             config.put("session.timeout.ms", "45000");
             config.put("heartbeat.interval.ms", "500");
         }
-        Thread commands = new Thread(Member::listen);
-        commands.setDaemon(true);
-        commands.start();
         StringDeserializer text = new StringDeserializer();
         try (KafkaConsumer<String, String> consumer = new KafkaConsumer<>(config, text, text)) {
-            Member member = new Member(consumer);
+            Member member = new Member(consumer, !byDefault);
             consumer.subscribe(List.of(arguments[1]), member);
             // What poll() throws ends this program, as it ends most.
             while (!leaves) {
@@ -68,7 +80,7 @@ public final class Member implements ConsumerRebalanceListener {
                 new TopicPartition(record.topic(), record.partition()),
                 new OffsetAndMetadata(record.offset() + 1));
         }
-        if (polled.isEmpty()) {
+        if (polled.isEmpty() || !commits) {
             return;
         }
         try {
@@ -78,7 +90,29 @@ public final class Member implements ConsumerRebalanceListener {
                     each.getKey().partition(), each.getValue().offset()))
                 .collect(Collectors.joining(",")));
         } catch (KafkaException error) {
-            say("error", "\"message\":\"%s\"", error.toString().replaceAll("[\"\\\\\\p{Cntrl}]", " "));
+            sayError(error);
+        }
+    }
+
+    /** Writes numbers as the library does unless told otherwise. */
+    private static void produce(String bootstrap, String topic, int rate)
+            throws InterruptedException {
+        StringSerializer text = new StringSerializer();
+        Map<String, Object> config = Map.of("bootstrap.servers", bootstrap);
+        try (KafkaProducer<String, String> producer = new KafkaProducer<>(config, text, text)) {
+            long begin = System.nanoTime();
+            for (long number = 0; !leaves; number++) {
+                String value = String.valueOf(number);
+                producer.send(new ProducerRecord<>(topic, value), (place, error) -> {
+                    if (error == null) {
+                        say("acknowledged", "\"value\":\"%s\"", value);
+                    } else {
+                        sayError(error);
+                    }
+                });
+                long due = begin + (number + 1) * 1_000_000_000 / rate;
+                Thread.sleep(Math.max(0, (due - System.nanoTime()) / 1_000_000));
+            }
         }
     }
 
@@ -97,6 +131,10 @@ public final class Member implements ConsumerRebalanceListener {
             .filter(each -> !without.contains(each))
             .map(each -> String.valueOf(each.partition()))
             .collect(Collectors.joining(",")));
+    }
+
+    private static void sayError(Exception error) {
+        say("error", "\"message\":\"%s\"", error.toString().replaceAll("[\"\\\\\\p{Cntrl}]", " "));
     }
 
     private static void say(String event, String format, Object... values) {

@@ -1,27 +1,24 @@
-// A member of a consumer group: kafkajs.
+// A member of a consumer group: kafkajs; or a producer.
 'use strict'
 
 const readline = require('readline')
 const { Kafka, logLevel } = require('kafkajs')
 
-const [bootstrap, topic, groupId] = process.argv.slice(2)
+const [bootstrap, topic, groupId, mode] = process.argv.slice(2)
+const byDefault = mode === 'default'
 
 const say = (event, what) => process.stdout.write(JSON.stringify({ event, ...what }) + '\n')
 
-const kafka = new Kafka({
-  brokers: bootstrap.split(','),
-  logLevel: logLevel.NOTHING,
+const inTests = {
   // A consumer counts the errors of its whole life, and its pauses double with each: by default the
   // fifth costs 5 s, and the one after it a restart.
-  retry: { initialRetryTime: 100, maxRetryTime: 1000, retries: 1000 },
-})
-const consumer = kafka.consumer({
-  groupId,
-  sessionTimeout: 45000,
-  heartbeatInterval: 500,
+  client: { retry: { initialRetryTime: 100, maxRetryTime: 1000, retries: 1000 } },
   // Between two fetches it hears of what happens to its group.
-  maxWaitTimeInMs: 500,
-})
+  consumer: { sessionTimeout: 45000, heartbeatInterval: 500, maxWaitTimeInMs: 500 },
+}
+const { client, consumer: ofGroup } = byDefault || mode === 'produce' ? {} : inTests
+const kafka = new Kafka({ brokers: bootstrap.split(','), logLevel: logLevel.NOTHING, ...client })
+const consumer = kafka.consumer({ groupId, ...ofGroup })
 
 consumer.on(consumer.events.GROUP_JOIN, ({ payload }) =>
   say('assigned', { partitions: payload.memberAssignment[topic] || [] })
@@ -33,14 +30,15 @@ consumer.on(consumer.events.CRASH, ({ payload }) => {
   process.exit(1)
 })
 
+const sayRecord = (partition, offset, value) =>
+  say('record', { partition, offset: Number(offset), value: String(value) })
+
 // What is not committed is not resolved either, and comes again. `consumer.commitOffsets` would ask a
 // coordinator that is none any more for as long as there are retries; this one lets the group be
 // joined where it is now.
 const eachBatch = async ({ batch, resolveOffset, heartbeat, commitOffsetsIfNecessary }) => {
   const { partition } = batch
-  for (const { offset, value } of batch.messages) {
-    say('record', { partition, offset: Number(offset), value: String(value) })
-  }
+  for (const { offset, value } of batch.messages) sayRecord(partition, offset, value)
   await heartbeat()
   const next = Number(batch.lastOffset()) + 1
   const partitions = [{ partition, offset: String(next) }]
@@ -49,21 +47,54 @@ const eachBatch = async ({ batch, resolveOffset, heartbeat, commitOffsetsIfNeces
   say('committed', { offsets: { [partition]: next } })
 }
 
-const leave = async () => {
-  await consumer.disconnect()
-  process.exit(0)
+// Writes numbers, each in a request of its own, as the library does unless told otherwise.
+const produce = async commands => {
+  const producer = kafka.producer()
+  await producer.connect()
+  const rate = Number(groupId)
+  const sending = new Set()
+  const begin = Date.now()
+  let number = 0
+  const send = () => {
+    for (; number < ((Date.now() - begin) / 1000) * rate; number++) {
+      const value = String(number)
+      const sent = producer.send({ topic, messages: [{ value }] }).then(
+        () => say('acknowledged', { value }),
+        error => say('error', { message: String(error) })
+      )
+      sending.add(sent)
+      sent.then(() => sending.delete(sent))
+    }
+  }
+  const timer = setInterval(send, 1)
+  commands.on('close', async () => {
+    clearInterval(timer)
+    await Promise.all(sending)
+    await producer.disconnect()
+    process.exit(0)
+  })
 }
 
-const main = async () => {
-  const commands = readline.createInterface({ input: process.stdin })
-  commands.on('line', line => line === 'leave' && commands.close())
-  commands.on('close', leave)
+const consume = async commands => {
+  commands.on('close', async () => {
+    await consumer.disconnect()
+    process.exit(0)
+  })
   await consumer.connect()
   await consumer.subscribe({ topics: [topic], fromBeginning: true })
-  await consumer.run({ autoCommit: false, eachBatch })
+  if (byDefault) {
+    const eachMessage = async ({ partition, message }) =>
+      sayRecord(partition, message.offset, message.value)
+    await consumer.run({ eachMessage })
+  } else {
+    await consumer.run({ autoCommit: false, eachBatch })
+  }
 }
 
-main().catch(error => {
+const commands = readline.createInterface({ input: process.stdin })
+commands.on('line', line => line === 'leave' && commands.close())
+const run = mode === 'produce' ? produce : consume
+run(commands).catch(error => {
   console.error(error)
   process.exit(1)
 })

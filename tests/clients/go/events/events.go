@@ -7,7 +7,9 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"strconv"
 	"sync"
+	"time"
 )
 
 var (
@@ -30,6 +32,25 @@ func UntilLeave() context.Context {
 		}
 	}()
 	return ctx
+}
+
+// Numbers sends the numbers from 0 on, so many a second, until a context ends.
+func Numbers(leave context.Context, rate string, send func(number string)) {
+	perSecond, err := strconv.Atoi(rate)
+	if err != nil {
+		panic(err)
+	}
+	begin := time.Now()
+	for number := 0; leave.Err() == nil; number++ {
+		send(strconv.Itoa(number))
+		due := time.Duration(number+1) * time.Second / time.Duration(perSecond)
+		time.Sleep(time.Until(begin.Add(due)))
+	}
+}
+
+// Acknowledged tells of one number that was written.
+func Acknowledged(number []byte) {
+	emit(map[string]any{"event": "acknowledged", "value": string(number)})
 }
 
 // Assigned tells all partitions that this member has now.

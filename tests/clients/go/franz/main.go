@@ -1,4 +1,4 @@
-// A member of a consumer group: franz-go, with either protocol.
+// A member of a consumer group: franz-go, with either protocol; or a producer.
 package main
 
 import (
@@ -37,6 +37,18 @@ func (a *assignment) change(partitions map[string][]int32, held bool) {
 
 func main() {
 	bootstrap, topic, group, mode := events.Arguments()
+	leave := events.UntilLeave()
+	switch mode {
+	case "produce":
+		produce(leave, bootstrap, topic, group)
+	case "default":
+		consumeByDefault(leave, bootstrap, topic, group)
+	default:
+		belong(leave, bootstrap, topic, group, mode)
+	}
+}
+
+func belong(leave context.Context, bootstrap, topic, group, mode string) {
 	has := &assignment{held: map[int32]bool{}, topic: topic}
 	gone := func(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
 		has.change(partitions, false)
@@ -63,7 +75,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	consume(events.UntilLeave(), client, topic)
+	consume(leave, client, topic)
 	client.Close()
 }
 

@@ -1,4 +1,5 @@
-// A member of a consumer group: kafka-go, with a reader for each partition of a generation.
+// A member of a consumer group: kafka-go, with a reader for each partition of a generation; or a
+// producer.
 package main
 
 import (
@@ -16,9 +17,20 @@ import (
 const recordsPerCommitMax = 100
 
 func main() {
-	bootstrap, topic, group, _ := events.Arguments()
+	bootstrap, topic, group, mode := events.Arguments()
 	leave := events.UntilLeave()
 	brokers := strings.Split(bootstrap, ",")
+	switch mode {
+	case "produce":
+		produce(leave, brokers, topic, group)
+	case "default":
+		consumeByDefault(leave, brokers, topic, group)
+	default:
+		belong(leave, brokers, topic, group)
+	}
+}
+
+func belong(leave context.Context, brokers []string, topic, group string) {
 	member, err := kafka.NewConsumerGroup(kafka.ConsumerGroupConfig{
 		ID:                group,
 		Brokers:           brokers,

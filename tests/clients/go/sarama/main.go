@@ -1,10 +1,13 @@
-// A member of a consumer group: sarama. It does not tell which commits were acknowledged.
+// A member of a consumer group: sarama. It does not tell which commits were acknowledged. Or a
+// producer.
 package main
 
 import (
+	"context"
 	"errors"
 	"log"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/IBM/sarama"
@@ -12,7 +15,11 @@ import (
 	"jbodlab/clients/events"
 )
 
-type handler struct{ topic string }
+type handler struct {
+	topic string
+	// Whether it commits itself.
+	commits bool
+}
 
 func (h handler) Setup(session sarama.ConsumerGroupSession) error {
 	events.Assigned(session.Claims()[h.topic])
@@ -35,7 +42,7 @@ func (h handler) ConsumeClaim(
 			}
 			events.Record(message.Partition, message.Offset, message.Value)
 			session.MarkMessage(message, "")
-			if len(claim.Messages()) == 0 {
+			if h.commits && len(claim.Messages()) == 0 {
 				session.Commit()
 			}
 		case <-session.Context().Done():
@@ -45,15 +52,28 @@ func (h handler) ConsumeClaim(
 }
 
 func main() {
-	bootstrap, topic, group, _ := events.Arguments()
+	bootstrap, topic, group, mode := events.Arguments()
 	leave := events.UntilLeave()
 	config := sarama.NewConfig()
-	config.Version = sarama.MaxVersion
 	config.Consumer.Return.Errors = true
 	config.Consumer.Offsets.Initial = sarama.OffsetOldest
-	config.Consumer.Offsets.AutoCommit.Enable = false
-	config.Consumer.Group.Session.Timeout = 45 * time.Second
-	config.Consumer.Group.Heartbeat.Interval = 500 * time.Millisecond
+	switch mode {
+	case "produce":
+		produce(leave, bootstrap, topic, group)
+	case "default":
+		consume(leave, bootstrap, topic, group, config, false)
+	default:
+		config.Version = sarama.MaxVersion
+		config.Consumer.Offsets.AutoCommit.Enable = false
+		config.Consumer.Group.Session.Timeout = 45 * time.Second
+		config.Consumer.Group.Heartbeat.Interval = 500 * time.Millisecond
+		consume(leave, bootstrap, topic, group, config, true)
+	}
+}
+
+func consume(
+	leave context.Context, bootstrap, topic, group string, config *sarama.Config, commits bool,
+) {
 	member, err := sarama.NewConsumerGroup(strings.Split(bootstrap, ","), group, config)
 	if err != nil {
 		log.Fatal(err)
@@ -64,7 +84,7 @@ func main() {
 		}
 	}()
 	for leave.Err() == nil {
-		err := member.Consume(leave, []string{topic}, handler{topic})
+		err := member.Consume(leave, []string{topic}, handler{topic, commits})
 		if err != nil && !errors.Is(err, leave.Err()) {
 			events.Error(err)
 			time.Sleep(100 * time.Millisecond)
@@ -73,4 +93,34 @@ func main() {
 	if err := member.Close(); err != nil {
 		log.Fatal(err)
 	}
+}
+
+// Writes numbers as the library does unless told otherwise, but to every replica in sync.
+func produce(leave context.Context, bootstrap, topic, rate string) {
+	config := sarama.NewConfig()
+	config.Producer.RequiredAcks = sarama.WaitForAll
+	config.Producer.Return.Successes = true
+	producer, err := sarama.NewAsyncProducer(strings.Split(bootstrap, ","), config)
+	if err != nil {
+		log.Fatal(err)
+	}
+	var told sync.WaitGroup
+	told.Go(func() {
+		for message := range producer.Successes() {
+			number, _ := message.Value.Encode()
+			events.Acknowledged(number)
+		}
+	})
+	told.Go(func() {
+		for err := range producer.Errors() {
+			events.Error(err)
+		}
+	})
+	events.Numbers(leave, rate, func(number string) {
+		producer.Input() <- &sarama.ProducerMessage{
+			Topic: topic, Value: sarama.StringEncoder(number),
+		}
+	})
+	producer.AsyncClose()
+	told.Wait()
 }

@@ -1,0 +1,168 @@
+"""A producer, or a consumer in a group, as the library does it unless told otherwise."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+
+def say(event: str, **what: object) -> None:
+    print(json.dumps({"event": event, **what}), flush=True)
+
+
+def say_written(value: bytes, error: object) -> None:
+    if error is None:
+        say("acknowledged", value=value.decode())
+    else:
+        say("error", message=str(error))
+
+
+def say_record(partition: int, offset: int, value: bytes) -> None:
+    say("record", partition=partition, offset=offset, value=value.decode())
+
+
+def numbers(leave: threading.Event, rate: int) -> Iterator[list[bytes]]:
+    """The numbers that are due, again and again."""
+    begin, sent = time.monotonic(), 0
+    while not leave.is_set():
+        due = int((time.monotonic() - begin) * rate)
+        yield [b"%d" % number for number in range(sent, due)]
+        sent = due
+
+
+def librdkafka_produces(leave: threading.Event, bootstrap: str, topic: str, rate: int) -> None:
+    from confluent_kafka import Producer
+
+    def told(error: object, message: Any) -> None:
+        say_written(message.value(), error)
+
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for due in numbers(leave, rate):
+        for value in due:
+            producer.produce(topic, value, on_delivery=told)
+        producer.poll(0.002)
+    producer.flush(20)
+
+
+def librdkafka_consumes(leave: threading.Event, bootstrap: str, topic: str, group: str) -> None:
+    from confluent_kafka import Consumer
+
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest"}
+    )
+    consumer.subscribe([topic])
+    while not leave.is_set():
+        message = consumer.poll(0.1)
+        if message is not None and message.error():
+            say("error", message=str(message.error()))
+        elif message is not None:
+            say_record(message.partition(), message.offset(), message.value())
+    consumer.close()
+
+
+def kafka_python_produces(leave: threading.Event, bootstrap: str, topic: str, rate: int) -> None:
+    from kafka import KafkaProducer
+
+    producer = KafkaProducer(bootstrap_servers=bootstrap.split(","))
+    for due in numbers(leave, rate):
+        for value in due:
+            sent = producer.send(topic, value)
+            sent.add_callback(lambda _, value=value: say_written(value, None))
+            sent.add_errback(lambda error: say("error", message=repr(error)))
+        time.sleep(0.002)
+    producer.flush(20)
+    producer.close()
+
+
+def kafka_python_consumes(leave: threading.Event, bootstrap: str, topic: str, group: str) -> None:
+    from kafka import KafkaConsumer
+
+    consumer = KafkaConsumer(
+        topic,
+        bootstrap_servers=bootstrap.split(","),
+        group_id=group,
+        auto_offset_reset="earliest",
+    )
+    while not leave.is_set():
+        for records in consumer.poll(timeout_ms=100).values():
+            for record in records:
+                say_record(record.partition, record.offset, record.value)
+    consumer.close()
+
+
+def aiokafka_produces(leave: threading.Event, bootstrap: str, topic: str, rate: int) -> None:
+    from aiokafka import AIOKafkaProducer
+
+    async def run() -> None:
+        # By default it is content with the leader, whose disk dies.
+        producer = AIOKafkaProducer(bootstrap_servers=bootstrap, acks="all")
+        await producer.start()
+        sending = set()
+        for due in numbers(leave, rate):
+            for value in due:
+                sent = await producer.send(topic, value)
+                sending.add(sent)
+                sent.add_done_callback(sending.discard)
+                sent.add_done_callback(
+                    lambda sent, value=value: say_written(value, sent.exception())
+                )
+            await asyncio.sleep(0.002)
+        await asyncio.gather(*sending, return_exceptions=True)
+        await producer.stop()
+
+    asyncio.run(run())
+
+
+def aiokafka_consumes(leave: threading.Event, bootstrap: str, topic: str, group: str) -> None:
+    from aiokafka import AIOKafkaConsumer
+
+    async def run() -> None:
+        consumer = AIOKafkaConsumer(
+            topic, bootstrap_servers=bootstrap, group_id=group, auto_offset_reset="earliest"
+        )
+        await consumer.start()
+        while not leave.is_set():
+            for records in (await consumer.getmany(timeout_ms=100)).values():
+                for record in records:
+                    say_record(record.partition, record.offset, record.value)
+        await consumer.stop()
+
+    asyncio.run(run())
+
+
+PRODUCES: dict[str, Callable[[threading.Event, str, str, int], None]] = {
+    "librdkafka": librdkafka_produces,
+    "kafka-python": kafka_python_produces,
+    "aiokafka": aiokafka_produces,
+}
+CONSUMES: dict[str, Callable[[threading.Event, str, str, str], None]] = {
+    "librdkafka": librdkafka_consumes,
+    "kafka-python": kafka_python_consumes,
+    "aiokafka": aiokafka_consumes,
+}
+
+
+def main() -> None:
+    library, bootstrap, topic, group, mode = sys.argv[1:]
+    leave = threading.Event()
+
+    def listen() -> None:
+        for line in sys.stdin:
+            if line.strip() == "leave":
+                break
+        leave.set()
+
+    threading.Thread(target=listen, daemon=True).start()
+    if mode == "produce":
+        PRODUCES[library](leave, bootstrap, topic, int(group))
+    else:
+        CONSUMES[library](leave, bootstrap, topic, group)
+
+
+if __name__ == "__main__":
+    main()
