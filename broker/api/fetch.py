@@ -82,6 +82,8 @@ class FetchApi:
         self._broker_id = broker_id
         self._traffic = traffic
         self._quotas = quotas
+        self._turns = asyncio.Lock()
+        """Held by the one large request that is read just now."""
 
     def answer(self, request: FetchRequest, context: RequestContext) -> Answer:
         """Read from every partition of the request."""
@@ -110,11 +112,11 @@ class FetchApi:
                 session_id=session_id, epoch=session_epoch, forgotten=_forgotten(request)
             )
             return Later(
-                _begun(partial(self._replicas.fetch_in_session, params, session), entries),
+                self._begun(partial(self._replicas.fetch_in_session, params, session), entries),
                 partial(self._session_response, request, context, names),
                 partial(self._replicas.hurry_session, session_id),
             )
-        future = _begun(partial(self._replicas.fetch, params), entries)
+        future = self._begun(partial(self._replicas.fetch, params), entries)
         by_follower = params.is_follower
         return Later(future, partial(self._response, request, context, names, by_follower))
 
@@ -138,6 +140,28 @@ class FetchApi:
             name: str = topic.topic  # type: ignore[attr-defined]  # versions to 12 have names
             return name
         return None if topic.topic_id is None else self._cache.topic_name(TopicId(topic.topic_id))
+
+    def _begun(
+        self,
+        fetch: Callable[[list[FetchEntry]], asyncio.Future[T]],
+        entries: Iterator[FetchEntry],
+    ) -> asyncio.Future[T]:
+        """Fetch at once, or when the entries of a large request have been read bit by bit."""
+        first = list(islice(entries, ENTRIES_AT_ONCE))
+        if len(first) < ENTRIES_AT_ONCE:
+            return fetch(first)
+
+        async def later() -> T:
+            found, is_all = first, False
+            while not is_all:
+                async with self._turns:
+                    await asyncio.sleep(0)
+                    some = list(islice(entries, ENTRIES_AT_ONCE))
+                found += some
+                is_all = not some
+            return await fetch(found)
+
+        return asyncio.get_running_loop().create_task(later(), name="large fetch")
 
     def _response(
         self,
@@ -212,25 +236,6 @@ class FetchApi:
                 self._traffic.fetched(topic, result.records_size, by_follower=by_follower)
             else:
                 self._traffic.fetch_failed(topic, result.error_code)
-
-
-def _begun(
-    fetch: Callable[[list[FetchEntry]], asyncio.Future[T]], entries: Iterator[FetchEntry]
-) -> asyncio.Future[T]:
-    """Fetch at once, or after the entries of a large request have been read little by little."""
-    first = list(islice(entries, ENTRIES_AT_ONCE))
-    if len(first) < ENTRIES_AT_ONCE:
-        return fetch(first)
-
-    async def later() -> T:
-        found = first
-        while some := list(islice(entries, ENTRIES_AT_ONCE)):
-            await asyncio.sleep(0)
-            found += some
-        await asyncio.sleep(0)
-        return await fetch(found)
-
-    return asyncio.get_running_loop().create_task(later(), name="large fetch")
 
 
 def _forgotten(request: FetchRequest) -> list[TopicIdPartition]:
