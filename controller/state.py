@@ -28,16 +28,13 @@ from jbodlab.records.config_records import BROKER_RESOURCE
 from jbodlab.records.frame import VersionedRecord
 from jbodlab.records.metadata_version import JBOD_LEVEL, versioned
 from jbodlab.records.schema import Record
-from jbodlab.requests import Mutator
+from jbodlab.requests import RECORDS_PER_REQUEST_MAX, TOO_LARGE, Mutator
 
 ResponseT_co = TypeVar("ResponseT_co", covariant=True)
 T = TypeVar("T")
 
-RECORDS_PER_RESULT_MAX = 10_000
-"""Most records that one request of a user may cause, and most records of one log batch."""
-
-TOO_LARGE = "Unable to perform excessively large batch operation"
-"""Text of the POLICY_VIOLATION for a request beyond that."""
+RECORDS_PER_RESULT_MAX = RECORDS_PER_REQUEST_MAX
+"""Most records of one log batch, too."""
 
 UNCLEAN_ELECTION_CONFIG = "unclean.leader.election.enable"
 

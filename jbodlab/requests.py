@@ -23,6 +23,12 @@ from jbodlab.ids import (
     TopicId,
 )
 
+RECORDS_PER_REQUEST_MAX = 10_000
+"""Most records of the metadata log that one request of a user may cause."""
+
+TOO_LARGE = "Unable to perform excessively large batch operation"
+"""Text of the POLICY_VIOLATION for a request beyond that."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listener:

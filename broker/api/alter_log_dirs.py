@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,8 @@ from jbodlab.ids import TopicPartition
 if TYPE_CHECKING:
     from kio.schema.alter_replica_log_dirs.v2.request import AlterReplicaLogDirsRequest
 
+logger = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterReplicaLogDirPartitionResult:
@@ -22,6 +25,10 @@ class AlterReplicaLogDirPartitionResult:
 
     partition_index: int
     error_code: ErrorCode
+
+
+_Result = tuple[str, AlterReplicaLogDirPartitionResult]
+"""The name of a topic, and what became of one of its partitions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,39 +54,59 @@ class AlterReplicaLogDirsApi:
 
     def answer(self, request: AlterReplicaLogDirsRequest, context: RequestContext) -> InParts:
         """Begin, redirect or cancel moves; nothing is waited for."""
-        return InParts(
-            (
-                (topic_partition, self._replicas.alter_log_dir(topic_partition, path))
-                for topic_partition, path in _wanted(request).items()
-            ),
-            _response,
-        )
+        return InParts(self._altered(request), _told)
+
+    def _altered(self, request: AlterReplicaLogDirsRequest) -> Iterator[_Result | None]:
+        """Yield the results; a None has nothing but taken some time."""
+        wanted: dict[TopicPartition, str] = {}
+        for topic_partition, path in _named(request):
+            wanted[topic_partition] = path
+            yield None
+        for topic_partition, path in wanted.items():
+            yield _result(topic_partition, self._replicas.alter_log_dir(topic_partition, path))
 
     def failure(
         self, request: AlterReplicaLogDirsRequest, context: RequestContext, error: KafkaError
     ) -> AlterReplicaLogDirsResponse:
         """Return the error for every partition."""
-        return _response(dict.fromkeys(_wanted(request), error.code).items())
+        named = dict.fromkeys(topic_partition for topic_partition, _ in _named(request))
+        return _response(_result(topic_partition, error.code) for topic_partition in named)
 
 
-def _wanted(request: AlterReplicaLogDirsRequest) -> dict[TopicPartition, str]:
-    """Return the directory for each partition; the last one that names it counts."""
-    return {
-        TopicPartition(topic.name, index): log_dir.path
-        for log_dir in request.dirs
-        for topic in log_dir.topics
-        for index in topic.partitions
-    }
+def _named(request: AlterReplicaLogDirsRequest) -> Iterator[tuple[TopicPartition, str]]:
+    """Yield the directory for each partition; the last one that names it counts."""
+    for log_dir in request.dirs:
+        for topic in log_dir.topics:
+            for index in topic.partitions:
+                yield TopicPartition(topic.name, index), log_dir.path
 
 
-def _response(codes: Iterable[tuple[TopicPartition, ErrorCode]]) -> AlterReplicaLogDirsResponse:
-    topics: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
-    for topic_partition, code in codes:
-        topics.setdefault(topic_partition.topic, []).append(
-            AlterReplicaLogDirPartitionResult(
-                partition_index=topic_partition.partition, error_code=code
-            )
+def _result(topic_partition: TopicPartition, code: ErrorCode) -> _Result:
+    return topic_partition.topic, AlterReplicaLogDirPartitionResult(
+        partition_index=topic_partition.partition, error_code=code
+    )
+
+
+def _told(parts: Sequence[_Result | None]) -> AlterReplicaLogDirsResponse:
+    """Return the response, and note what was refused: one line for each reason."""
+    results = [part for part in parts if part is not None]
+    refused: dict[ErrorCode, list[_Result]] = {}
+    for topic, result in results:
+        if result.error_code != ErrorCode.NONE:
+            refused.setdefault(result.error_code, []).append((topic, result))
+    for code, those in refused.items():
+        topic, first = those[0]
+        logger.info(
+            "no move of %s-%d and %d others: %s",
+            *(topic, first.partition_index, len(those) - 1, code.name),
         )
+    return _response(results)
+
+
+def _response(results: Iterable[_Result]) -> AlterReplicaLogDirsResponse:
+    topics: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
+    for topic, result in results:
+        topics.setdefault(topic, []).append(result)
     return AlterReplicaLogDirsResponse(
         results=tuple(
             AlterReplicaLogDirTopicResult(topic_name=name, partitions=tuple(partitions))

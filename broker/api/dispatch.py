@@ -8,7 +8,8 @@ No request may keep the loop for long. One that is larger than any real one is r
 before it is received, by its number of items before it is decoded. Large ones are worked on one at
 a time, in slices, and are decoded and encoded on a thread, so what they take of memory and of time
 has a bound whatever number of clients sends them. Produce is no large request in this sense: its
-size is that of its records, which are not looked into.
+size is that of its records, which are not looked into. The first request of each API and version
+goes the same way, as the codecs of that version have to be made.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ from jbodlab.errors import (
 from jbodlab.protocol.api_table import (
     MAX_REQUEST_BYTES,
     ApiKey,
+    is_loaded,
     is_served,
+    load,
     request_reader,
     response_encoder,
 )
@@ -120,14 +123,15 @@ class Dispatcher:
                 f"API {header.api_key} version {header.api_version} is not served"
             )
         context = RequestContext(header, connection)
-        if len(frame) > LARGE_BYTES and header.api_key != ApiKey.PRODUCE:
+        is_large = len(frame) > LARGE_BYTES and header.api_key != ApiKey.PRODUCE
+        if is_large or not is_loaded(header.api_key, header.api_version):
             return _pending(self._answer_large(api, frame, context))
         call = _Call(api, _read(frame, header), context)
         try:
             answer = api.answer(call.request, context)
             if isinstance(answer, InParts):
                 work = SlicedWork(answer, self._monotonic_s)
-                if not work.advance():
+                if not work.begin():
                     return _pending(self._answer_in_turn(call, work))
                 answer = work.response()
         except CloseConnectionError:
@@ -180,6 +184,7 @@ class Dispatcher:
 
 
 def _read(frame: memoryview, header: RequestHeader) -> Any:
+    load(header.api_key, header.api_version)
     read = request_reader(header.api_key, header.api_version)
     try:
         request, _ = read(frame, header.body_offset)
@@ -190,7 +195,8 @@ def _read(frame: memoryview, header: RequestHeader) -> Any:
 
 def _pending(work: Coroutine[Any, Any, Buffers]) -> Pending:
     task = asyncio.get_running_loop().create_task(work, name="large request")
-    return Pending(task, task.result)
+    # Produce requests behind it wait: what they append must come later.
+    return Pending(task, task.result, overlaps=False)
 
 
 async def _waited_for(call: _Call, later: Later) -> Response | Encoded:

@@ -90,6 +90,8 @@ class FetchApi:
         self._broker_id = broker_id
         self._traffic = traffic
         self._quotas = quotas
+        self._turns = asyncio.Lock()
+        """Held by the one large request that is read just now."""
 
     def answer(self, request: FetchRequest, context: RequestContext) -> Answer:
         """Read from every partition of the request."""
@@ -117,14 +119,17 @@ class FetchApi:
             session = SessionRequest(
                 session_id=session_id, epoch=session_epoch, forgotten=_forgotten(request)
             )
-            return Later(
-                _begun(partial(self._replicas.fetch_in_session, params, session), entries),
+            return self._begun(
+                partial(self._replicas.fetch_in_session, params, session),
+                entries,
                 partial(self._session_response, request, context, names),
                 partial(self._replicas.hurry_session, session_id),
             )
-        future = _begun(partial(self._replicas.fetch, params), entries)
-        by_follower = params.is_follower
-        return Later(future, partial(self._response, request, context, names, by_follower))
+        return self._begun(
+            partial(self._replicas.fetch, params),
+            entries,
+            partial(self._response, request, context, names, params.is_follower),
+        )
 
     def failure(self, request: FetchRequest, context: RequestContext, error: KafkaError) -> Encoded:
         """Return the error for the whole request, or for every partition before version 7."""
@@ -147,6 +152,46 @@ class FetchApi:
             return name
         return None if topic.topic_id is None else self._cache.topic_name(TopicId(topic.topic_id))
 
+    def _begun(
+        self,
+        fetch: Callable[[list[FetchEntry]], asyncio.Future[T]],
+        entries: Iterator[FetchEntry],
+        respond: Callable[[T], Iterator[Encoded | None]],
+        hurry: Callable[[], None] | None = None,
+    ) -> Later:
+        """Fetch and respond at once, or bit by bit where the request is large."""
+        first = list(islice(entries, ENTRIES_AT_ONCE))
+        if len(first) < ENTRIES_AT_ONCE:
+            return Later(fetch(first), lambda found: _last(respond(found)), hurry)
+        work = self._answer_in_parts(fetch, first, entries, respond)
+        task = asyncio.get_running_loop().create_task(work, name="large fetch")
+        return Later(task, lambda response: response, hurry)
+
+    async def _answer_in_parts(
+        self,
+        fetch: Callable[[list[FetchEntry]], asyncio.Future[T]],
+        first: list[FetchEntry],
+        others: Iterator[FetchEntry],
+        respond: Callable[[T], Iterator[Encoded | None]],
+    ) -> Encoded:
+        entries, is_all = first, False
+        while not is_all:
+            await self._turn()
+            some = list(islice(others, ENTRIES_AT_ONCE))
+            entries += some
+            is_all = not some
+        response = None
+        for part in respond(await fetch(entries)):
+            response = part
+            await self._turn()
+        assert response is not None
+        return response
+
+    async def _turn(self) -> None:
+        """Wait until this request may be worked on again: one of them in a turn of the loop."""
+        async with self._turns:
+            await asyncio.sleep(0)
+
     def _response(
         self,
         request: FetchRequest,
@@ -154,8 +199,19 @@ class FetchApi:
         names: list[str | None],
         by_follower: bool,
         results: list[FetchResult],
-    ) -> Encoded:
-        self._count(results, by_follower=by_follower)
+    ) -> Iterator[Encoded | None]:
+        """Yield the response; a None has nothing but taken some time."""
+        hints = LeaderHints(self._cache, self._broker_id, context.listener_name)
+        redirects = (
+            context.version >= ANY_REPLICA_FROM and context.connection.software.name == SARAMA
+        )
+        partitions = []
+        for number, result in enumerate(results, 1):
+            self._count(result, by_follower=by_follower)
+            told = _partition(result, hints)
+            partitions.append(_sent_elsewhere(told) if redirects else told)
+            if number % ENTRIES_AT_ONCE == 0:
+                yield None
         throttle_ms = 0
         if not by_follower:
             throttle_ms = self._quotas.throttle(
@@ -164,20 +220,17 @@ class FetchApi:
                 context.connection,
                 sum(result.records_size for result in results),
             )
-        hints = LeaderHints(self._cache, self._broker_id, context.listener_name)
-        remaining = (_partition(result, hints) for result in results)
-        if context.version >= ANY_REPLICA_FROM and context.connection.software.name == SARAMA:
-            remaining = (_sent_elsewhere(told) for told in remaining)
+        remaining = iter(partitions)
         topics = [
             FetchedTopic(
                 name or "",
                 getattr(topic, "topic_id", None),
-                _unknown(topic) if name is None else _fetched(topic, remaining),
+                _unknown(topic) if name is None else list(islice(remaining, len(topic.partitions))),
             )
             for name, topic in zip(names, request.topics, strict=True)
         ]
         assert next(remaining, None) is None
-        return Encoded(
+        yield Encoded(
             fetch_response(
                 context.version,
                 context.correlation_id,
@@ -193,8 +246,7 @@ class FetchApi:
         context: RequestContext,
         names: list[str | None],
         fetched: SessionFetched,
-    ) -> Encoded:
-        self._count(fetched.results, by_follower=True)
+    ) -> Iterator[Encoded | None]:
         hints = LeaderHints(self._cache, self._broker_id, context.listener_name)
         topics = [
             FetchedTopic("", topic.topic_id, _unknown(topic))
@@ -203,9 +255,10 @@ class FetchApi:
         ]
         by_topic: dict[TopicId | None, list[FetchedPartition]] = {}
         for result in fetched.results:
+            self._count(result, by_follower=True)
             by_topic.setdefault(result.topic_id, []).append(_partition(result, hints))
         topics += [FetchedTopic("", topic_id, found) for topic_id, found in by_topic.items()]
-        return Encoded(
+        yield Encoded(
             fetch_response(
                 context.version,
                 context.correlation_id,
@@ -215,32 +268,20 @@ class FetchApi:
             )
         )
 
-    def _count(self, results: Iterable[FetchResult], *, by_follower: bool) -> None:
-        for result in results:
-            topic = result.topic_partition.topic
-            if result.error_code == ErrorCode.NONE:
-                self._traffic.fetched(topic, result.records_size, by_follower=by_follower)
-            else:
-                self._traffic.fetch_failed(topic, result.error_code)
+    def _count(self, result: FetchResult, *, by_follower: bool) -> None:
+        topic = result.topic_partition.topic
+        if result.error_code == ErrorCode.NONE:
+            self._traffic.fetched(topic, result.records_size, by_follower=by_follower)
+        else:
+            self._traffic.fetch_failed(topic, result.error_code)
 
 
-def _begun(
-    fetch: Callable[[list[FetchEntry]], asyncio.Future[T]], entries: Iterator[FetchEntry]
-) -> asyncio.Future[T]:
-    """Fetch at once, or after the entries of a large request have been read little by little."""
-    first = list(islice(entries, ENTRIES_AT_ONCE))
-    if len(first) < ENTRIES_AT_ONCE:
-        return fetch(first)
-
-    async def later() -> T:
-        found = first
-        while some := list(islice(entries, ENTRIES_AT_ONCE)):
-            await asyncio.sleep(0)
-            found += some
-        await asyncio.sleep(0)
-        return await fetch(found)
-
-    return asyncio.get_running_loop().create_task(later(), name="large fetch")
+def _last(parts: Iterable[Encoded | None]) -> Encoded:
+    response = None
+    for response in parts:
+        continue
+    assert response is not None
+    return response
 
 
 def _forgotten(request: FetchRequest) -> list[TopicIdPartition]:
@@ -290,10 +331,6 @@ def _known_high_watermark(wanted: FetchPartition) -> int:
     """Return what a follower knows; the default of the field says that it does not know of it."""
     known: int = getattr(wanted, "high_watermark", LONG_MAX)
     return UNKNOWN if known == LONG_MAX else known
-
-
-def _fetched(topic: FetchTopic, told: Iterator[FetchedPartition]) -> list[FetchedPartition]:
-    return [next(told) for _ in topic.partitions]
 
 
 def _sent_elsewhere(told: FetchedPartition) -> FetchedPartition:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from broker.api import authorized_operations
 from broker.api.answer import InParts, RequestContext, Response
+from broker.api.encoded_topics import EncodedTopics, Kind, Known
 from broker.api.topic_creator import TopicCreator
 from broker.metadata_cache import MetadataCache
 from jbodlab.error_code import ErrorCode
@@ -16,6 +18,9 @@ from jbodlab.errors import KafkaError
 from jbodlab.ids import INTERNAL_TOPICS, NO_LEADER, TopicId
 from jbodlab.image.partition_registration import PartitionRegistration
 from jbodlab.image.topics_image import TopicImage
+from jbodlab.protocol.api_table import ApiKey, item_class, response_class
+from jbodlab.protocol.encoder import encode
+from jbodlab.protocol.layout import EntityClass
 
 if TYPE_CHECKING:
     from kio.schema.metadata.v13.request import MetadataRequest
@@ -58,8 +63,12 @@ class MetadataTopic:
     name: str | None
     topic_id: UUID | None = None
     is_internal: bool = False
-    partitions: tuple[MetadataPartition, ...] = ()
+    partitions: tuple[MetadataPartition | bytes, ...] = ()
     topic_authorized_operations: int = authorized_operations.NOT_ASKED_FOR
+
+
+Part = MetadataTopic | bytes | None
+"""A topic of an answer; a None has nothing but taken some time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +78,8 @@ class MetadataResponse(Response):
     brokers: tuple[MetadataBroker, ...] = ()
     cluster_id: str | None = None
     controller_id: int = -1
-    topics: tuple[MetadataTopic, ...] = ()
+    topics: tuple[MetadataTopic | bytes, ...] = ()
+    """Topics that there are come encoded."""
     cluster_authorized_operations: int = authorized_operations.NOT_ASKED_FOR
     error_code: ErrorCode = ErrorCode.NONE
 
@@ -90,6 +100,7 @@ class MetadataApi:
         self._cache = cache
         self._cluster_id = cluster_id
         self._topic_creator = topic_creator
+        self._encoded = EncodedTopics()
 
     def answer(self, request: MetadataRequest, context: RequestContext) -> InParts:
         """Describe the topics of the request, or all of them."""
@@ -98,12 +109,13 @@ class MetadataApi:
             MetadataBroker(node_id=b.id, host=b.host, port=b.port, rack=b.rack)
             for b in cache.live_brokers(listener)
         )
-        describe = _Describe(
-            cache,
+        kind = Kind(
+            context.version,
             listener,
-            frozenset(b.node_id for b in brokers),
-            with_operations=getattr(request, "include_topic_authorized_operations", False),
+            getattr(request, "include_topic_authorized_operations", False),
         )
+        known = self._encoded.of(cache.image, kind)
+        describe = _Describe(cache, kind, frozenset(b.node_id for b in brokers), known)
         asks_for_all = request.topics is None or (
             not request.topics and context.version < NULL_MEANS_ALL_FROM
         )
@@ -113,7 +125,7 @@ class MetadataApi:
                 brokers=brokers,
                 cluster_id=self._cluster_id,
                 controller_id=cache.controller_id(),
-                topics=tuple(topics),
+                topics=tuple(topic for topic in topics if topic is not None),
                 cluster_authorized_operations=(
                     authorized_operations.ON_CLUSTER
                     if getattr(request, "include_cluster_authorized_operations", False)
@@ -138,7 +150,7 @@ class MetadataApi:
 
     def _asked_for(
         self, request: MetadataRequest, context: RequestContext, describe: _Describe
-    ) -> Iterable[MetadataTopic]:
+    ) -> Iterator[Part]:
         image = describe.cache.image.topics
         may_create = getattr(request, "allow_auto_topic_creation", True)
         for topic in request.topics or ():
@@ -163,7 +175,7 @@ class MetadataApi:
                     code = self._missing(topic.name, context, may_create=may_create)
                     yield MetadataTopic(error_code=code, name=topic.name)
                     continue
-            yield describe.topic(found)
+            yield from describe.topic(found)
 
     def _missing(self, name: str, context: RequestContext, *, may_create: bool) -> ErrorCode:
         if may_create and self._topic_creator is not None:
@@ -181,42 +193,49 @@ def leader_or_error(
 
 
 class _Describe:
-    """Topics as one listener's clients see them."""
+    """Topics as one listener's clients see them, in the bytes of one version."""
 
     def __init__(
-        self,
-        cache: MetadataCache,
-        listener_name: str,
-        live: frozenset[int],
-        *,
-        with_operations: bool,
+        self, cache: MetadataCache, kind: Kind, live: frozenset[int], known: Known
     ) -> None:
         self.cache = cache
-        self._listener_name = listener_name
+        self._kind = kind
         self._live = live
-        self._operations = (
-            authorized_operations.ON_TOPIC
-            if with_operations
-            else authorized_operations.NOT_ASKED_FOR
-        )
+        self._known = known
 
-    def all_topics(self) -> Iterable[MetadataTopic]:
-        return map(self.topic, self.cache.image.topics.by_name.values())
+    def all_topics(self) -> Iterator[Part]:
+        for topic in self.cache.image.topics.by_name.values():
+            yield from self.topic(topic)
 
-    def topic(self, topic: TopicImage) -> MetadataTopic:
+    def topic(self, topic: TopicImage) -> Iterator[Part]:
+        known = self._known.get(topic.topic_id)
+        if known is None or known[0] is not topic:
+            topic_class, partition_class = _classes(self._kind.version)
+            partitions: list[bytes] = []
+            for index in sorted(topic.partitions):
+                described = self._partition(index, topic.partitions[index])
+                partitions.append(encode(partition_class, described))
+                yield None
+            known = topic, encode(topic_class, self._described(topic, partitions))
+            self._known[topic.topic_id] = known
+        yield known[1]
+
+    def _described(self, topic: TopicImage, partitions: Iterable[bytes]) -> MetadataTopic:
         return MetadataTopic(
             name=topic.name,
             topic_id=topic.topic_id,
             is_internal=topic.name in INTERNAL_TOPICS,
-            partitions=tuple(
-                self._partition(index, topic.partitions[index])
-                for index in sorted(topic.partitions)
+            partitions=tuple(partitions),
+            topic_authorized_operations=(
+                authorized_operations.ON_TOPIC
+                if self._kind.with_operations
+                else authorized_operations.NOT_ASKED_FOR
             ),
-            topic_authorized_operations=self._operations,
         )
 
     def _partition(self, index: int, partition: PartitionRegistration) -> MetadataPartition:
         leader, error_code = leader_or_error(partition, self._live)
+        listener_name = self._kind.listener_name
         return MetadataPartition(
             error_code=error_code,
             partition_index=index,
@@ -224,5 +243,12 @@ class _Describe:
             leader_epoch=partition.leader_epoch,
             replica_nodes=partition.replicas,
             isr_nodes=partition.isr,
-            offline_replicas=tuple(self.cache.offline_replicas(partition, self._listener_name)),
+            offline_replicas=tuple(self.cache.offline_replicas(partition, listener_name)),
         )
+
+
+@functools.cache
+def _classes(version: int) -> tuple[EntityClass, EntityClass]:
+    """Return the layouts of a topic and of a partition."""
+    topic_class = item_class(response_class(ApiKey.METADATA, version), "topics")
+    return topic_class, item_class(topic_class, "partitions")

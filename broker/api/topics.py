@@ -16,6 +16,8 @@ from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
 from jbodlab.ids import BrokerId, TopicId
 from jbodlab.requests import (
+    RECORDS_PER_REQUEST_MAX,
+    TOO_LARGE,
     CreatedTopic,
     CreateTopicsRequest,
     DeletedTopic,
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
 
 NAMES_OR_IDS_FROM = 6
 """DeleteTopics names topics by name or id from this version on."""
+
+RECORDS_PER_TOPIC = 2
+"""At least: of the topic and of its first partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +96,7 @@ class CreateTopicsApi:
 
     def answer(self, request: KafkaCreateTopicsRequest, context: RequestContext) -> Later:
         """Ask the controller, and wait until this broker knows the new topics."""
+        _check_count(len(request.topics), RECORDS_PER_TOPIC)
         return in_background(self._create(request, context))
 
     def failure(
@@ -144,7 +150,9 @@ class DeleteTopicsApi:
 
     def answer(self, request: KafkaDeleteTopicsRequest, context: RequestContext) -> Later:
         """Ask the controller, and wait until this broker has forgotten the topics."""
-        return in_background(self._delete(request, context))
+        wanted = _to_delete(request, context.version)
+        _check_count(len(wanted), 1)
+        return in_background(self._delete(request, context, wanted))
 
     def failure(
         self, request: KafkaDeleteTopicsRequest, context: RequestContext, error: KafkaError
@@ -163,11 +171,13 @@ class DeleteTopicsApi:
         )
 
     async def _delete(
-        self, request: KafkaDeleteTopicsRequest, context: RequestContext
+        self,
+        request: KafkaDeleteTopicsRequest,
+        context: RequestContext,
+        wanted: tuple[TopicToDelete, ...],
     ) -> DeleteTopicsResponse:
         deadline = Deadline(request.timeout)
         by_name = self._cache.image.topics.by_name
-        wanted = _to_delete(request, context.version)
         response = await deadline.call(
             self._controller.delete_topics,
             DeleteTopicsRequest(
@@ -186,6 +196,16 @@ class DeleteTopicsApi:
             responses=tuple(map(_deleted, response.responses)),
             throttle_time=told_to_wait(context, response.throttle_time_ms),
         )
+
+
+def _check_count(topics: int, records_each: int) -> None:
+    """Refuse at once what the controller would: to take it there takes long.
+
+    Raises:
+        KafkaError: POLICY_VIOLATION.
+    """
+    if topics * records_each > RECORDS_PER_REQUEST_MAX:
+        raise KafkaError(ErrorCode.POLICY_VIOLATION, TOO_LARGE)
 
 
 def _new_topic(topic: CreatableTopic) -> NewTopic:

@@ -51,7 +51,8 @@ class RequestedMoves:
         try:
             self._alter_one(topic_partition, path)
         except KafkaError as error:
-            logger.info("no move of %s to %s: %s", topic_partition, path, error)
+            # A request may name thousands: those that cannot be moved are no line of the log each.
+            logger.debug("no move of %s to %s: %s", topic_partition, path, error)
             return error.code
         except Exception:
             logger.exception("moving %s to %s failed", topic_partition, path)

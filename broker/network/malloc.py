@@ -14,6 +14,8 @@ TRIM_THRESHOLD_BYTES = 256 << 20
 WORTH_RETURNING_BYTES = 8 << 20
 QUIET_BYTES = 4 << 20
 """Traffic between two looks below which nobody misses the memory that is given back."""
+BUSY_LOOKS_MAX = 15
+"""After so many looks, half a minute, it is given back although there is traffic."""
 
 
 def tune_malloc() -> bool:
@@ -50,10 +52,10 @@ def trim_malloc() -> bool:
 
 
 class MemoryReturn:
-    """Gives memory back after traffic, when it has become quiet.
+    """Gives memory back after traffic, when it has become quiet, and else now and then.
 
     With the settings above the heap keeps up to 256 MiB of what a burst of requests needed. While
-    requests come they need it again, so it is left alone; `look` is called now and then.
+    requests come they need it again, so it is left alone for some time; `look` is called regularly.
 
     Args:
         start_thread: Runs a function on a thread of the given name.
@@ -63,18 +65,25 @@ class MemoryReturn:
         self._start_thread = start_thread
         self._since_look_bytes = 0
         self._since_return_bytes = 0
+        self._busy_looks = 0
 
     def moved(self, count: int) -> None:
-        """Count bytes of requests and responses, or of what else was allocated for clients."""
+        """Count bytes that were allocated for clients, and again when they are free.
+
+        They may be free long after they came: what waits for a follower is there as long as that.
+        """
         self._since_look_bytes += count
 
     def look(self) -> bool:
         """Give memory back if there was traffic and is none; returns whether it is being done."""
         recent, self._since_look_bytes = self._since_look_bytes, 0
         self._since_return_bytes += recent
-        if recent > QUIET_BYTES or self._since_return_bytes < WORTH_RETURNING_BYTES:
+        if self._since_return_bytes < WORTH_RETURNING_BYTES:
             return False
-        self._since_return_bytes = 0
+        self._busy_looks += 1
+        if recent > QUIET_BYTES and self._busy_looks < BUSY_LOOKS_MAX:
+            return False
+        self._since_return_bytes = self._busy_looks = 0
         self._start_thread(_trim, "malloc-trim")
         return True
 

@@ -21,10 +21,16 @@ class RequestMemory:
 
     Args:
         limit_bytes: None for no limit.
+        given_back: Told of bytes that are stored no longer.
     """
 
-    def __init__(self, limit_bytes: int | None = None) -> None:
+    def __init__(
+        self,
+        limit_bytes: int | None = None,
+        given_back: Callable[[int], object] = lambda _: None,
+    ) -> None:
         self._limit_bytes = limit_bytes
+        self._given_back = given_back
         self._waiting: dict[Callable[[], None], None] = {}
         self._waking: asyncio.Handle | None = None
         self.used_bytes = 0
@@ -42,6 +48,7 @@ class RequestMemory:
         """Count bytes that are stored no longer, and let in who waits for room."""
         assert count <= self.used_bytes
         self.used_bytes -= count
+        self._given_back(count)
         if self._waiting and self._waking is None and not self.is_full:
             # Not at once: who gives back is in the middle of something.
             self._waking = asyncio.get_running_loop().call_soon(self._wake)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from pathlib import Path
@@ -36,6 +37,9 @@ from jbodlab.log.loaded_log import LoadedLog
 from jbodlab.log.log_config import LogConfig
 from jbodlab.log.log_files import LogFiles
 
+WISHES_MAX = 10_000
+"""No broker has more replicas."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -44,8 +48,7 @@ class ReplicaPlacement:
 
     Args:
         log_dirs: The directories.
-        remove_later: Called with a directory that was renamed to `-delete`, to have it removed
-            after a delay in ms.
+        remove_later: Called with a folder that was renamed to `-delete`, and a delay in ms.
         write_checkpoints: See `DirectoryWriter`.
     """
 
@@ -70,7 +73,7 @@ class ReplicaPlacement:
         self._creating: dict[TopicPartition, asyncio.Task[PartitionLog | None]] = {}
         self._creations: dict[LogDir, CreationQueue] = {}
         # Directories that were asked for before there was a replica; lost with the process.
-        self._wishes: dict[TopicPartition, Path] = {}
+        self._wishes: OrderedDict[TopicPartition, Path] = OrderedDict()
         # Replicas whose logs were the copies of a move, which may lack records.
         self._copies: set[TopicPartition] = set()
         self._waiting: frozenset[TopicPartition] = frozenset()
@@ -186,12 +189,12 @@ class ReplicaPlacement:
         if self._creating.get(topic_partition) is task:
             del self._creating[topic_partition]
 
-    def wish(self, topic_partition: TopicPartition, path: Path | None) -> None:
-        """Remember the directory in which a replica is to be created; None forgets it."""
-        if path is None:
-            self._wishes.pop(topic_partition, None)
-        else:
-            self._wishes[topic_partition] = path
+    def wish(self, topic_partition: TopicPartition, path: Path) -> None:
+        """Remember the directory in which a replica is to be created; the oldest gives way."""
+        self._wishes[topic_partition] = path
+        self._wishes.move_to_end(topic_partition)
+        if len(self._wishes) > WISHES_MAX:
+            self._wishes.popitem(last=False)
 
     def may_create(
         self, topic_partition: TopicPartition, topic_id: TopicId, assigned: DirectoryId

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -33,7 +33,7 @@ from jbodlab.protocol.record_batch import iterate_headers
 READ_WAIT_MAX_S = 1.0
 """Longest time that an answer waits for one of its disks."""
 
-PART_ENTRIES = 5_000
+PART_ENTRIES = 1_000
 """Partitions that are answered in one turn of the loop; others are served before the next."""
 
 logger = logging.getLogger(__name__)
@@ -79,17 +79,21 @@ class Readable:
         return self.log.available(self.entry.fetch_offset, self.max_offset, enough)
 
 
+AnswerPart = Callable[[FetchParams, Sequence[FetchEntry], bool], asyncio.Future[list[FetchResult]]]
+"""Begins to answer some of the entries; the last argument says whether there are records before."""
+
+
 async def in_parts(
-    answer_part: Callable[[FetchParams, Sequence[FetchEntry]], asyncio.Future[list[FetchResult]]],
+    answer_part: AnswerPart,
+    turn: Callable[[], Awaitable[None]],
     params: FetchParams,
     entries: Sequence[FetchEntry],
 ) -> list[FetchResult]:
     """Answer a fetch that names very many partitions, part by part.
 
-    Where nothing more fits, a further part has one batch for a client, and none for a follower.
-
     Args:
         answer_part: Begins to answer some of them.
+        turn: Waits until that may be done.
         params: Of the whole.
         entries: All of them.
 
@@ -97,13 +101,15 @@ async def in_parts(
         The results, in order.
     """
     results: list[FetchResult] = []
-    left = params.max_bytes
+    left, has_records = params.max_bytes, False
     for start in range(0, len(entries), PART_ENTRIES):
+        await turn()
         some = entries[start : start + PART_ENTRIES]
-        part = await answer_part(replace(params, max_bytes=max(left, 0)), some)
-        left -= sum(result.records_size for result in part)
+        part = await answer_part(replace(params, max_bytes=max(left, 0)), some, has_records)
+        size = sum(result.records_size for result in part)
+        left -= size
+        has_records = has_records or size > 0
         results += part
-        await asyncio.sleep(0)
     return results
 
 
@@ -128,12 +134,17 @@ class FetchAnswer:
         self._aborted: dict[int, Sequence[tuple[int, int]]] = {}
         self._looking: asyncio.Task[None] | None = None
 
-    def start(self) -> None:
-        """Read what is in memory, and start to read what is not."""
+    def start(self, *, has_records: bool = False) -> None:
+        """Read what is in memory, and start to read what is not.
+
+        Args:
+            has_records: Whether the response has some already; the first are sent whatever their
+                size is.
+        """
         if self._answer.done():
             return
         left = self._params.max_bytes
-        nothing_yet = True
+        nothing_yet = not has_records
         for index, item in enumerate(self._found):
             if not isinstance(item, Readable) or item.log is None:
                 self._epochs.append(-1)

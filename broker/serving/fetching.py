@@ -26,7 +26,7 @@ from broker.replica.partition import Partition
 from broker.replica.partition_log import PartitionLog
 from broker.replica.registry import ReplicaRegistry
 from broker.replica.tail_cache import EMPTY_SLICE
-from broker.replica.waiting import WaitingFetch, or_error
+from broker.replica.waiting import FetchQueue, WaitingFetch, or_error
 from broker.serving.closest_replica import ClosestReplica, log_to_read, may_serve
 from broker.serving.diverging import diverging_epoch
 from broker.serving.fetch_answer import (
@@ -59,6 +59,8 @@ class FetchService:
         self._loop = loop
         self._quota = quota
         self._closest = closest
+        self._turns = asyncio.Lock()
+        """Held by one of the fetches in parts, which take turns with each other."""
 
     @property
     def sends_consumers_away(self) -> bool:
@@ -70,11 +72,64 @@ class FetchService:
     ) -> asyncio.Future[list[FetchResult]]:
         """Start to answer; the future is cancelled by a client that is gone."""
         answer: asyncio.Future[list[FetchResult]] = self._loop.create_future()
+        if len(entries) > PART_ENTRIES:
+            looking = self._loop.create_task(
+                self._look_in_parts(params, entries, answer), name="look at a fetch in parts"
+            )
+            answer.add_done_callback(lambda _: looking.cancel())
+            return answer
         found = [self.find(params, entry, news=True) for entry in entries]
         if params.max_wait_ms <= 0 or not found or not must_wait(found, params.min_bytes):
             self._answer(params, entries, found, answer)
             return answer
         readable = [item for item in found if isinstance(item, Readable)]
+        waiting = self._waiting(params, entries, readable, answer)
+        for item in readable:
+            waiting.stand_in(_queue_of(params, item.partition))
+        return answer
+
+    async def _look_in_parts(
+        self,
+        params: FetchParams,
+        entries: Sequence[FetchEntry],
+        answer: asyncio.Future[list[FetchResult]],
+    ) -> None:
+        """Do what `fetch` does with all entries at once, and let others in between."""
+        readable: list[Readable] = []
+        waiting = (
+            self._waiting(params, entries, readable, answer) if params.max_wait_ms > 0 else None
+        )
+        missing = params.min_bytes
+        with or_error(answer):
+            for start in range(0, len(entries), PART_ENTRIES):
+                await self._turn()
+                for entry in entries[start : start + PART_ENTRIES]:
+                    item = self.find(params, entry, news=True)
+                    if not isinstance(item, Readable):
+                        missing = 0
+                    elif waiting is not None and not waiting.done:
+                        readable.append(item)
+                        # In the turn in which it was looked at: what comes now is noticed.
+                        waiting.stand_in(_queue_of(params, item.partition))
+                        missing -= item.available(missing) if missing > 0 else 0
+            if waiting is None:
+                self._answer(params, entries, (), answer)
+            elif missing <= 0:
+                waiting.wake(True)
+
+    async def _turn(self) -> None:
+        """Wait until it is this fetch's turn to be worked on for a while."""
+        async with self._turns:
+            await asyncio.sleep(0)
+
+    def _waiting(
+        self,
+        params: FetchParams,
+        entries: Sequence[FetchEntry],
+        readable: Sequence[Readable],
+        answer: asyncio.Future[list[FetchResult]],
+    ) -> WaitingFetch:
+        """Return a fetch that waits, and stands nowhere yet."""
         waiting = WaitingFetch(
             self._loop,
             params.max_wait_ms,
@@ -82,15 +137,8 @@ class FetchService:
             finish=lambda: self._answer_anew(params, entries, answer),
             rest_s=len(entries) * ASKED_PER_ENTRY_S if len(entries) > ENTRIES_FEW else 0.0,
         )
-        for item in readable:
-            partition = item.partition
-            waiting.stand_in(
-                partition.waiters.consumer_fetches
-                if params.is_consumer
-                else partition.waiters.follower_fetches
-            )
         answer.add_done_callback(lambda _: None if waiting.done else waiting.cancel())
-        return answer
+        return waiting
 
     def _answer_anew(
         self,
@@ -112,16 +160,17 @@ class FetchService:
         if len(entries) <= PART_ENTRIES:
             FetchAnswer(params, found, answer, self._loop).start()
             return
-        work = in_parts(self._answer_part, params, entries)
+        work = in_parts(self._answer_part, self._turn, params, entries)
         task = self._loop.create_task(work, name="fetch in parts")
         task.add_done_callback(lambda done: _hand_on(done, answer))
         answer.add_done_callback(lambda _: task.cancel())
 
     def _answer_part(
-        self, params: FetchParams, entries: Sequence[FetchEntry]
+        self, params: FetchParams, entries: Sequence[FetchEntry], has_records: bool
     ) -> asyncio.Future[list[FetchResult]]:
         answer: asyncio.Future[list[FetchResult]] = self._loop.create_future()
-        FetchAnswer(params, self._found(params, entries), answer, self._loop).start()
+        found = self._found(params, entries)
+        FetchAnswer(params, found, answer, self._loop).start(has_records=has_records)
         return answer
 
     def _found(
@@ -204,6 +253,11 @@ class FetchService:
         if registered is not None and -1 < params.replica_epoch < registered:
             # An earlier process of that broker says nothing about the log of the present one.
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+
+def _queue_of(params: FetchParams, partition: Partition) -> FetchQueue:
+    waiters = partition.waiters
+    return waiters.consumer_fetches if params.is_consumer else waiters.follower_fetches
 
 
 def must_wait(found: Sequence[Readable | FetchResult], min_bytes: int) -> bool:

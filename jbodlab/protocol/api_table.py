@@ -9,14 +9,15 @@ take more memory than the rest of the broker.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import IntEnum
 from functools import cache
 from importlib import import_module
+from typing import get_args
 
 from jbodlab.errors import UnsupportedVersionError
 from jbodlab.protocol.encoder import Encoder, encoder
-from jbodlab.protocol.layout import EntityClass
+from jbodlab.protocol.layout import EntityClass, unwrap
 from jbodlab.protocol.reader import EntityReader, reader
 
 
@@ -218,6 +219,28 @@ def request_reader(api_key: int, api_version: int) -> EntityReader:
 def response_encoder(api_key: int, api_version: int) -> Encoder:
     """Return what writes a response body; raises as `request_reader`."""
     return encoder(response_class(api_key, api_version))
+
+
+_loaded: set[tuple[int, int]] = set()
+
+
+def is_loaded(api_key: int, api_version: int) -> bool:
+    """Return whether requests are read and answered at once: to make the codecs takes some ms."""
+    return (api_key, api_version) in _loaded
+
+
+def load(api_key: int, api_version: int) -> None:
+    """Make what reads a request and writes its response; raises as `request_reader`."""
+    request_reader(api_key, api_version)
+    response_encoder(api_key, api_version)
+    _loaded.add((api_key, api_version))
+
+
+def item_class(entity_class: EntityClass, field_name: str) -> EntityClass:
+    """Return the class of the structs in an array of a message, or of another struct."""
+    found = next(each for each in fields(entity_class) if each.name == field_name)
+    annotation, _ = unwrap(found.type)
+    return get_args(annotation)[0]
 
 
 @cache

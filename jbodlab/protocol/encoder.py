@@ -6,7 +6,8 @@ over every API and version that is served.
 
 A kio class serves as the layout: the order, types and tags of one version. The value may be an
 entity of that class or anything with its attributes; brokers answer with one value for all
-versions of an API and let the layout leave out what the version does not have.
+versions of an API and let the layout leave out what the version does not have. A struct in an array
+may also be given as `bytes`: those that its own class encodes it to.
 """
 
 from __future__ import annotations
@@ -139,6 +140,9 @@ class _Generator:
         indent = self._length(indent, array, flexible, optional, short=False)
         self.line(indent, f"for {element} in {array}:")
         if is_struct(item):
+            self.line(indent + 1, f"if {element}.__class__ is bytes:")
+            self.line(indent + 2, f"write({element})")
+            self.line(indent + 2, "continue")
             self.entity(indent + 1, item, element)
         else:
             assert kind is not None

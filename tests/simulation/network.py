@@ -238,6 +238,9 @@ class SimTransport(asyncio.Transport):
     def is_closing(self) -> bool:
         return self._is_closing
 
+    def get_write_buffer_size(self) -> int:
+        return self._in_flight_bytes
+
     def pause_reading(self) -> None:
         self._is_paused = True
 

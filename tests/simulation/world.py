@@ -30,12 +30,19 @@ from jbodlab.image.partition_registration import PartitionRegistration
 from jbodlab.log import meta_properties, names
 from jbodlab.metadata_log.formatting import format_directories
 from jbodlab.outside import Outside
+from jbodlab.protocol import api_table
 from tests.simulation.compactor import SimCompactor
 from tests.simulation.disk import DiskView, File, Folder, Medium, SimDisk
 from tests.simulation.loop import PROCESS, Process, SimLoop, SimThreads
 from tests.simulation.network import PORT_BASE, Network
 from tests.simulation.plan import Options
 from tests.simulation.rpc import RpcNetwork, SimRpcServer, SimRpcTransport
+
+for _api in api_table.APIS.values():
+    for _version in range(_api.accepted[0], _api.accepted[1] + 1):
+        # The first request of a version is answered in another way: so the first history of a
+        # process would not be that of the same seed in another one.
+        api_table.load(_api.key, _version)
 
 CONTROLLER = 100
 ROOT = Path("/simulation")

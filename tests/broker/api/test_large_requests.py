@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import struct
 import threading
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from datetime import timedelta
 from importlib import import_module
@@ -12,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from broker.api import slices
+from broker.api import dispatch, slices
+from broker.api.alter_log_dirs import AlterReplicaLogDirsApi
 from broker.api.answer import InParts, Later, RequestContext
 from broker.api.describe_configs import DescribeConfigsApi
 from broker.api.dispatch import LARGE_BYTES, Dispatcher
@@ -28,10 +31,11 @@ from broker.metadata_cache import MetadataCache
 from broker.replica.client_requests import FetchEntry, FetchResult, OffsetAnswer, OffsetQuery
 from broker.traffic import Traffic
 from jbodlab.config.node_config import read_values
+from jbodlab.error_code import ErrorCode
 from jbodlab.errors import DecodeError
-from jbodlab.ids import BrokerId
+from jbodlab.ids import BrokerId, TopicPartition
 from jbodlab.outside import real
-from jbodlab.protocol.api_table import APIS, MAX_REQUEST_BYTES, ApiKey
+from jbodlab.protocol.api_table import APIS, MAX_REQUEST_BYTES, ApiKey, load
 from jbodlab.protocol.headers import RequestHeader, request_header
 from tests.waiting import DEADLINE_S, turns
 
@@ -47,6 +51,7 @@ def names(count: int, letters: int = 10) -> memoryview:
     return memoryview(request_header(METADATA, VERSION, 1, "tester") + body)
 
 
+load(METADATA, VERSION)
 SMALL, LARGE = names(1), names(LARGE_BYTES // 12 + 1)
 
 
@@ -252,7 +257,8 @@ def test_answer_in_parts_shows_one_state_of_the_cluster(run: Callable[..., None]
         cluster.delete_topic("a")
         cluster.delete_topic("b")
 
-        assert {first.name, *(each.name for each in parts)} == {"a", "b"}
+        told = [part for part in (first, *parts) if part is not None]
+        assert [part[2:5] for part in told] == [b"\0\1a", b"\0\1b"]
 
     run(scenario)
 
@@ -374,3 +380,76 @@ def test_fetch_of_many_partitions_is_one_fetch(count: int) -> None:
         assert replicas.asked == [count]
 
     run(test)
+
+
+class Refusing:
+    """Replicas that cannot be moved, but the first."""
+
+    def alter_log_dir(self, topic_partition: TopicPartition, path: str) -> ErrorCode:
+        if topic_partition.partition == 0:
+            return ErrorCode.NONE
+        return ErrorCode.LOG_DIR_NOT_FOUND if path == "/b" else ErrorCode.REPLICA_NOT_AVAILABLE
+
+
+def test_moves_that_are_refused_take_one_line_of_the_log_for_each_reason(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    kio = messages("alter_replica_log_dirs", 2)
+    dirs = [
+        kio.AlterReplicaLogDir(
+            path=path, topics=(kio.AlterReplicaLogDirTopic(name="t", partitions=partitions),)
+        )
+        for path, partitions in (("/a", tuple(range(1_000))), ("/b", (1, 2, 1_000)))
+    ]
+    asked = kio.AlterReplicaLogDirsRequest(dirs=tuple(dirs))
+    api = AlterReplicaLogDirsApi(Refusing())  # type: ignore[arg-type]
+
+    with caplog.at_level(logging.INFO, "broker.api"):
+        answer = api.answer(asked, RequestContext(HEADER, WHO))
+        (topic,) = answer.finish(list(answer.parts)).results  # type: ignore[attr-defined]
+
+    codes = Counter(each.error_code for each in topic.partitions)
+    assert codes == {
+        ErrorCode.NONE: 1,
+        ErrorCode.LOG_DIR_NOT_FOUND: 3,
+        ErrorCode.REPLICA_NOT_AVAILABLE: 997,
+    }
+    assert [record.getMessage() for record in caplog.records] == [
+        "no move of t-1 and 2 others: LOG_DIR_NOT_FOUND",
+        "no move of t-3 and 996 others: REPLICA_NOT_AVAILABLE",
+    ]
+
+
+def test_first_request_of_a_version_is_decoded_beside_the_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(dispatch, "is_loaded", lambda *_: False)
+
+    async def test() -> None:
+        for key, frame in ((METADATA, SMALL), (PRODUCED[0], produced())):
+            answer = Later(done([]), lambda _: response()) if key == PRODUCED[0] else response()
+            thread = HelperThread(real().threads, "large-requests")
+            served = Dispatcher({key: Scripted(answer)}, thread, real().monotonic_s)
+            found = served.handle(frame, WHO)
+
+            assert isinstance(found, Pending)
+            assert not found.overlaps
+            assert not found.future.done()
+            await asyncio.wait([found.future], timeout=DEADLINE_S)
+
+    run(test)
+
+
+PRODUCED = (ApiKey.PRODUCE, 7)
+
+
+def produced() -> memoryview:
+    """A Produce request without records."""
+    body = struct.pack(">hhii", -1, 1, 1_000, 0)
+    return memoryview(request_header(*PRODUCED, 1, "tester") + body)
+
+
+def done(result: Any) -> asyncio.Future[Any]:
+    future = asyncio.get_running_loop().create_future()
+    future.set_result(result)
+    return future

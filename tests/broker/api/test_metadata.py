@@ -8,6 +8,8 @@ from uuid import UUID
 
 import pytest
 
+from broker.api.encoded_topics import KINDS_MAX, EncodedTopics, Kind
+from broker.metadata_cache import MetadataCache
 from jbodlab import requests
 from jbodlab.error_code import ErrorCode
 from tests.waiting import called, turns
@@ -309,5 +311,75 @@ def test_describe_topic_partitions_goes_page_by_page(run: Callable[..., None]) -
         a, zz = named.topics
         assert (a.partitions[0].leader_id, a.partitions[0].offline_replicas) == (2, (1,))
         assert (zz.name, int(zz.error_code)) == ("zz", 3)
+
+    run(scenario)
+
+
+def test_only_what_has_changed_is_described_again(
+    run: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(cluster: Any, client: Any) -> None:
+        described: list[int] = []
+        offline_replicas = MetadataCache.offline_replicas
+
+        def noted(self: MetadataCache, partition: Any, listener: str) -> Any:
+            described.append(partition.leader_epoch)
+            return offline_replicas(self, partition, listener)
+
+        monkeypatch.setattr(MetadataCache, "offline_replicas", noted)
+
+        async def leaders() -> dict[str, tuple[int, int]]:
+            response = await client.call(METADATA, 12, metadata(12, all_topics=True))
+            return {
+                topic.name: (topic.partitions[0].leader_id, topic.partitions[0].leader_epoch)
+                for topic in response.topics
+            }
+
+        cluster.publish_topic("a", cluster.partition(1, (1, 2), leader_epoch=10))
+        cluster.publish_topic("b", cluster.partition(1, (1, 2), leader_epoch=20))
+        assert await leaders() == await leaders() == {"a": (1, 10), "b": (1, 20)}
+        assert described == [10, 20]
+
+        cluster.publish_topic("b", cluster.partition(2, (1, 2), leader_epoch=21))
+        assert await leaders() == {"a": (1, 10), "b": (2, 21)}
+        assert described == [10, 20, 21]
+
+        cluster.publish_brokers(1, 2, fenced=[2])
+        assert await leaders() == {"a": (1, 10), "b": (-1, 21)}
+        assert described == [10, 20, 21, 10, 21]
+
+    run(scenario)
+
+
+def test_each_version_and_listener_has_bytes_of_its_own_up_to_a_bound(
+    run: Callable[..., None],
+) -> None:
+    async def scenario(cluster: Any, client: Any) -> None:
+        cluster.publish_topic("a", cluster.partition(1))
+        image, encoded = cluster.cache.image, EncodedTopics()
+        kinds = [Kind(version, "CLIENTS", False) for version in range(KINDS_MAX + 1)]
+        first, *others = (encoded.of(image, kind) for kind in kinds)
+
+        assert [encoded.of(image, kind) for kind in kinds[1:]] == others
+        assert all(
+            encoded.of(image, kind) is known for kind, known in zip(kinds[1:], others, strict=True)
+        )
+        assert encoded.of(image, kinds[0]) is not first
+
+    run(scenario)
+
+
+def test_bytes_of_deleted_topics_are_forgotten(run: Callable[..., None]) -> None:
+    async def scenario(cluster: Any, client: Any) -> None:
+        encoded, kind = EncodedTopics(), Kind(12, "CLIENTS", False)
+        for name in "ab":
+            cluster.publish_topic(name, cluster.partition(1))
+        known = encoded.of(cluster.cache.image, kind)
+        for topic_id, topic in cluster.cache.image.topics.by_id.items():
+            known[topic_id] = (topic, b"")
+        cluster.delete_topic("a")
+
+        left = encoded.of(cluster.cache.image, kind)
+        assert [topic.name for topic, _ in left.values()] == ["b"]
 
     run(scenario)

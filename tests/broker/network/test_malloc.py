@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from broker.network.malloc import (
+    BUSY_LOOKS_MAX,
     QUIET_BYTES,
     WORTH_RETURNING_BYTES,
     MemoryReturn,
@@ -45,3 +46,13 @@ def test_little_traffic_gives_nothing_back() -> None:
     memory.look()
 
     assert not memory.look()
+
+
+def test_memory_is_given_back_now_and_then_although_there_is_traffic() -> None:
+    memory = MemoryReturn(lambda _work, _name: None)
+    looks = []
+    for _ in range(2 * BUSY_LOOKS_MAX):
+        memory.moved(WORTH_RETURNING_BYTES)
+        looks.append(memory.look())
+
+    assert looks == ([False] * (BUSY_LOOKS_MAX - 1) + [True]) * 2

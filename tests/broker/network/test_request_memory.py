@@ -65,3 +65,14 @@ def test_who_waits_no_longer_is_not_called() -> None:
         assert called == []
 
     run(test)
+
+
+def test_what_is_free_again_is_told_whenever_that_is() -> None:
+    told: list[int] = []
+    memory = RequestMemory(None, told.append)
+
+    memory.take(20)
+    assert told == []
+    memory.give_back(20)
+
+    assert told == [20]

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 
+from broker.placement import replica_placement
 from broker.placement.replica_placement import ReplicaPlacement
 from jbodlab.directory_id import UNASSIGNED
 from jbodlab.errors import KafkaError
@@ -196,3 +197,23 @@ def test_a_log_is_made_when_no_checkpoint_speaks_of_a_former_one_of_its_name(
         log_dirs.stop()
 
     run(body)
+
+
+def test_of_too_many_wishes_the_oldest_give_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replica_placement, "WISHES_MAX", 2)
+
+    async def test(placement: ReplicaPlacement) -> None:
+        first, second = placement.log_dirs.all
+        for index in (0, 1, 0, 2):
+            placement.wish(topic_partition(index), second.path)
+        for index in range(3):
+            creation = placement.create(topic_partition(index), OLD, LogConfig(), UNASSIGNED)
+            assert creation is not None
+            await creation
+
+        assert names_in(first.path) == ["orders-1"]
+        assert names_in(second.path) == ["orders-0", "orders-2"]
+
+    placed(tmp_path, test)

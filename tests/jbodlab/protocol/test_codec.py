@@ -6,7 +6,7 @@ import datetime
 import io
 import random
 import uuid
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, get_args, get_origin
 
 import pytest
@@ -148,6 +148,20 @@ def test_unknown_tag_at_the_end_of_a_request_is_skipped(api_key: int, version: i
 
     known, _ = reader(entity_class)(encoded, 0)
     assert reader(entity_class)(with_tag, 0) == (known, len(with_tag))
+
+
+@pytest.mark.parametrize("version", range(14))
+def test_struct_of_an_array_may_be_given_as_its_bytes(version: int) -> None:
+    response_class = api_table.response_class(api_table.ApiKey.METADATA, version)
+    topic_class = api_table.item_class(response_class, "topics")
+    rng = random.Random(version)
+    response = random_entity(response_class, rng)
+    while not response.topics:
+        response = random_entity(response_class, rng)
+    first, *others = response.topics
+    mixed = replace(response, topics=(encode(topic_class, first), *others))
+
+    assert encode(response_class, mixed) == encode(response_class, response)
 
 
 def test_versions_outside_the_accepted_range_are_refused() -> None:

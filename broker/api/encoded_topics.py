@@ -1,0 +1,54 @@
+"""Topics of Metadata answers in the bytes of one version, kept as long as they stay as they are.
+
+After every election all clients ask, most of them for the same topics, and to describe thousands of
+partitions takes long. What is told of a topic depends on its own image and on the brokers: of a
+topic that has not changed the bytes are kept until a broker comes, goes, or loses a directory.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import NamedTuple
+
+from jbodlab.ids import TopicId
+from jbodlab.image.cluster_image import ClusterImage
+from jbodlab.image.metadata_image import MetadataImage
+from jbodlab.image.topics_image import TopicImage
+
+KINDS_MAX = 4
+"""Clients of one application speak one version; each kind may take some hundred KB."""
+
+
+class Kind(NamedTuple):
+    """All that the bytes of a topic depend on besides the image."""
+
+    version: int
+    listener_name: str
+    with_operations: bool
+
+
+Known = dict[TopicId, tuple[TopicImage, bytes]]
+"""The bytes of topics, each with the image that it is told of."""
+
+
+class EncodedTopics:
+    """Owner of the bytes; those of the kind that was asked for least lately give way."""
+
+    def __init__(self) -> None:
+        self._cluster: ClusterImage | None = None
+        self._kinds: OrderedDict[Kind, Known] = OrderedDict()
+
+    def of(self, image: MetadataImage, kind: Kind) -> Known:
+        """Return what is known of this kind; whoever encodes a topic adds it."""
+        if image.cluster is not self._cluster:
+            # An answer that is worked out just now keeps what it has begun with.
+            self._cluster = image.cluster
+            self._kinds.clear()
+        known = self._kinds.setdefault(kind, {})
+        self._kinds.move_to_end(kind)
+        if len(self._kinds) > KINDS_MAX:
+            self._kinds.popitem(last=False)
+        if len(known) > len(image.topics.by_id):
+            for topic_id in known.keys() - image.topics.by_id.keys():
+                del known[topic_id]
+        return known
