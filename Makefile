@@ -17,7 +17,7 @@
 SHELL := /bin/bash
 BIN := .venv/bin
 DEMO_EXTRAS := admin,analytics,lab
-TEST_EXTRAS := admin,analytics,delta,dev,iceberg,lab
+TEST_EXTRAS := admin,analytics,delta,dev,iceberg,lab,webhdfs
 # Tests wait more than they compute: twice as many processes as cores.
 TEST_WORKERS := 4
 
