@@ -15,6 +15,7 @@ from analytics.page.plots import Intervals, Plot, spec_text
 from analytics.page.sections import Block
 from analytics.page.values import escape, exact, readable, with_path
 
+_DAY_MS = 86_400_000
 _RIGHT = {Unit.NUMBER, Unit.DURATION, Unit.SHARE, Unit.DEVIATION}
 
 
@@ -35,7 +36,7 @@ def block_html(
     ]
     if not answer.rows and not block.plots:
         parts.append('<p class="none">None.</p>')
-    parts.append(_details_html(answer, paths, unfolded=block.open and bool(answer.rows)))
+    parts.append(_details_html(block, answer, paths, bucket_ms))
     parts.append("</figure>")
     return "\n".join(parts)
 
@@ -74,15 +75,16 @@ def _plot_html(plot: Plot, drawn: bool, bucket_ms: int, log_end: str) -> str:
     return f'{title}\n<div class="plot" data-plot="{spec}"></div>'
 
 
-def _details_html(answer: Answer, paths: Mapping[str, str], *, unfolded: bool) -> str:
+def _details_html(block: Block, answer: Answer, paths: Mapping[str, str], bucket_ms: int) -> str:
     figure = answer.figure
     shown = len(answer.rows)
+    unfolded = block.open and bool(answer.rows)
     count = f"{shown:,} {'row' if shown == 1 else 'rows'}"
     parts = [
         f"<details{' open' if unfolded else ''}>",
         f"<summary>{escape(figure.title)}: table, {count}</summary>",
         f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(figure.title)}">',
-        _table_html(answer, paths),
+        _table_html(answer, paths, _span_attributes(block, figure, bucket_ms)),
         "</div>",
     ]
     if answer.more:
@@ -97,7 +99,25 @@ def _query_html(query: str) -> str:
     )
 
 
-def _table_html(answer: Answer, paths: Mapping[str, str]) -> str:
+def _span_attributes(block: Block, figure: Figure, bucket_ms: int) -> str:
+    """Return when a row begins and ends, by which a reader filters: two columns, one, or none.
+
+    What is drawn from one time to another has these; else it is the first time of a row, which may
+    be that of a day or a stretch.
+    """
+    for plot in block.plots:
+        if isinstance(plot, Intervals) and not plot.days:
+            return f' data-span="{plot.start} {plot.end}"'
+    for column in figure.columns:
+        if column.unit is Unit.DAY:
+            return f' data-span="{column.name}" data-lasts="{_DAY_MS}"'
+        if column.unit is Unit.TIME:
+            lasts = bucket_ms if column.name == "bucket" else 0
+            return f' data-span="{column.name}" data-lasts="{lasts}"'
+    return ""
+
+
+def _table_html(answer: Answer, paths: Mapping[str, str], span: str = "") -> str:
     figure = answer.figure
     heads = "".join(
         f'<th scope="col" data-unit="{column.unit.value}"{_align(column)}>{escape(column.title)}'
@@ -106,7 +126,7 @@ def _table_html(answer: Answer, paths: Mapping[str, str]) -> str:
     )
     rows = "\n".join(_row_html(figure, row, paths) for row in answer.rows)
     return (
-        f"<table {_figure_attributes(figure)}>\n"
+        f"<table {_figure_attributes(figure)}{span}>\n"
         f"<thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}\n</tbody></table>"
     )
 

@@ -19,7 +19,7 @@ MARK = '<meta name="generator" content="jbod-replay">'
 """Stands near the begin of every page, by which a later run knows that it may replace it."""
 MARK_WITHIN_BYTES = 256
 
-_SCRIPTS = ("figures.js", "view.js", "marks.js", "gestures.js", "plots.js")
+_SCRIPTS = ("figures.js", "view.js", "marks.js", "gestures.js", "filters.js", "plots.js")
 
 
 def report_page(figures: Figures, source: str) -> str:

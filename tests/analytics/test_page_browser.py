@@ -296,9 +296,113 @@ def test_everything_that_can_be_used_can_be_reached_by_key(
     browser.open(page, width)
 
     unreachable = browser.value(
-        "[...document.querySelectorAll('button, summary, .chart, .scroll, nav a')]"
+        "[...document.querySelectorAll('button, input, summary, .chart, .scroll, nav a')]"
         ".filter((e) => e.tabIndex < 0).length"
     )
     assert unreachable == 0
     # Charts and tables have names for those who do not see them.
     assert browser.value("document.querySelectorAll('.chart:not([aria-label])').length") == 0
+
+
+def type_into(browser: Browser, title: str, text: str) -> None:
+    """Write into a field of the filters as a user does, and leave it."""
+    browser.value(
+        "(() => { const input = [...document.querySelectorAll('.filters label')]"
+        f".find((label) => label.textContent.trim() === {title!r}).querySelector('input');"
+        f" input.value = {text!r};"
+        " input.dispatchEvent(new Event('input', {bubbles: true}));"
+        " input.dispatchEvent(new Event('change', {bubbles: true})); })()"
+    )
+    browser.settle()
+
+
+def rows_of(browser: Browser, figure: str, column: str) -> list[str]:
+    """Return what the rows of a table that are shown have in a column."""
+    return list(
+        browser.value(
+            f"[...document.querySelectorAll('table[data-figure={figure}] tbody tr:not([hidden])"
+            f" td[data-column={column}]')].map((cell) => cell.textContent)"
+        )
+    )
+
+
+def summary_of(browser: Browser, figure: str) -> str:
+    return str(
+        browser.value(
+            f"document.querySelector('table[data-figure={figure}]').closest('details')"
+            ".querySelector('summary').textContent"
+        )
+    )
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_filters_choose_rows_by_topic_and_broker(browser: Browser, page: Path, width: int) -> None:
+    browser.open(page, width)
+    lanes = "document.querySelectorAll('#figure-broker_timeline svg rect.mark').length"
+    before = {
+        (figure, column): rows_of(browser, figure, column)
+        for figure, column in (("flapping_replicas", "topic"), ("broker_timeline", "broker"))
+    }
+    marks, said = browser.value(lanes), summary_of(browser, "features_now")
+    topic = before["flapping_replicas", "topic"][0]
+    assert len(set(before["broker_timeline", "broker"])) > 1
+
+    type_into(browser, "Topic", topic[:-1].upper())
+    type_into(browser, "Broker", "1")
+
+    assert set(rows_of(browser, "broker_timeline", "broker")) == {"1"}
+    shown = rows_of(browser, "flapping_replicas", "topic")
+    assert all(topic[:-1] in name for name in shown)
+    assert set(rows_of(browser, "flapping_replicas", "broker")) <= {"1"}
+    assert 0 < browser.value(lanes) < marks
+    assert summary_of(browser, "flapping_replicas").endswith(f", {len(shown)} of them shown")
+    assert summary_of(browser, "features_now") in (said, f"{said}, of everything")
+    type_into(browser, "Broker", "no such broker")
+    assert rows_of(browser, "broker_timeline", "broker") == []
+    assert "None that the filters let through." in browser.value(
+        "document.querySelector('#figure-broker_timeline .plot').textContent"
+    )
+    browser.value("document.querySelector('.filters button').click()")
+    browser.settle()
+    for (figure, column), rows in before.items():
+        assert rows_of(browser, figure, column) == rows
+    assert browser.value(lanes) == marks
+    assert summary_of(browser, "features_now") == said
+    assert browser.value("document.documentElement.scrollWidth") <= width
+    assert browser.errors == []
+
+
+def test_filters_choose_rows_by_time_in_the_clock_that_is_shown(
+    browser: Browser, page: Path
+) -> None:
+    browser.call("Emulation.setTimezoneOverride", timezoneId="Asia/Kolkata")
+    browser.open(page, 1280)
+    whole = ranges(browser)
+    starts = rows_of(browser, "incidents", "from_time")
+    assert starts[0] == "2026-01-01 12:06:40.000"
+
+    type_into(browser, "From", "2026-01-01T12:06:00")
+    type_into(browser, "To", "2026-01-01T12:08:00")
+
+    assert set(ranges(browser)) == {"2026-01-01 12:06:00 to 12:08:00 UTC"}
+    shown = rows_of(browser, "incidents", "from_time")
+    assert starts[0] in shown
+    # What began before and has not ended is of this time, too; what began behind it is not.
+    assert all(time < "2026-01-01 12:08:00.001" for time in shown)
+    ended = browser.value(
+        "[...document.querySelectorAll('table[data-figure=incidents] tbody tr:not([hidden])"
+        " td[data-column=to_time]')].map((cell) => cell.textContent)"
+    )
+    assert all(time == "–" or time >= "2026-01-01 12:06:00" for time in ended)  # noqa: RUF001
+    browser.value("document.querySelector('nav button').click()")
+    browser.settle()
+    from_field = "document.querySelector('.filters input[type=datetime-local]').value"
+    assert browser.value(from_field) == "2026-01-01T17:36:00"
+    assert len(rows_of(browser, "incidents", "from_time")) == len(shown)
+    browser.value("document.querySelector('nav button').click()")
+    browser.value("document.querySelector('.filters button').click()")
+    browser.settle()
+    assert rows_of(browser, "incidents", "from_time") == starts
+    assert ranges(browser) == whole
+    browser.call("Emulation.setTimezoneOverride", timezoneId="")
+    assert browser.errors == []
