@@ -159,7 +159,14 @@ def _json(result: ReplayResult) -> str:
         for name, one in result.clusters.items()
         if one.figures is not None
     }
-    return json.dumps({"clusters": reports, "tables": result.tables}, indent=1, allow_nan=False)
+    found = {
+        "ranking": result.ranking,
+        "start_page": result.start,
+        "clusters": reports,
+        "tables": result.tables,
+        "ran_on": result.ran_on,
+    }
+    return json.dumps(found, indent=1, allow_nan=False)
 
 
 def _holds(condition: Condition, result: ReplayResult) -> bool:

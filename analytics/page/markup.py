@@ -14,15 +14,30 @@ from analytics.page.figure import Answer, Figure, FigureColumn, Unit, Value
 from analytics.page.plots import Intervals, Plot, spec_text
 from analytics.page.sections import Block
 from analytics.page.values import escape, exact, readable, with_path
+from analytics.tables.table import CLUSTER
 
 _DAY_MS = 86_400_000
 _RIGHT = {Unit.NUMBER, Unit.DURATION, Unit.SHARE, Unit.DEVIATION}
 
 
 def block_html(
-    block: Block, answer: Answer, bucket_ms: int, log_end: str, paths: Mapping[str, str]
+    block: Block,
+    answer: Answer,
+    bucket_ms: int,
+    log_end: str,
+    paths: Mapping[str, str],
+    links: Mapping[str, str] | None = None,
 ) -> str:
-    """Return one figure: plots, and its table below, with the paths of directories."""
+    """Return one figure: plots, and its table below, with the paths of directories.
+
+    Args:
+        block: What is drawn, and of which figure.
+        answer: To that figure.
+        bucket_ms: Width of the stretches of figures over time.
+        log_end: In ISO 8601.
+        paths: Where log directories lie, by their ids.
+        links: Where the pages of clusters are, by their names.
+    """
     title = escape(answer.figure.title)
     parts = [f'<figure class="figure" id="figure-{escape(answer.figure.name)}">']
     if not block.plots:
@@ -36,7 +51,10 @@ def block_html(
     ]
     if not answer.rows and not block.plots:
         parts.append('<p class="none">None.</p>')
-    parts.append(_details_html(block, answer, paths, bucket_ms))
+    table = _table_html(
+        answer, paths, links or {}, _span_attributes(block, answer.figure, bucket_ms)
+    )
+    parts.append(_details_html(answer, table, unfolded=block.open and bool(answer.rows)))
     parts.append("</figure>")
     return "\n".join(parts)
 
@@ -75,21 +93,22 @@ def _plot_html(plot: Plot, drawn: bool, bucket_ms: int, log_end: str) -> str:
     return f'{title}\n<div class="plot" data-plot="{spec}"></div>'
 
 
-def _details_html(block: Block, answer: Answer, paths: Mapping[str, str], bucket_ms: int) -> str:
+def _details_html(answer: Answer, table: str, *, unfolded: bool) -> str:
     figure = answer.figure
     shown = len(answer.rows)
-    unfolded = block.open and bool(answer.rows)
     count = f"{shown:,} {'row' if shown == 1 else 'rows'}"
     parts = [
         f"<details{' open' if unfolded else ''}>",
         f"<summary>{escape(figure.title)}: table, {count}</summary>",
         f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(figure.title)}">',
-        _table_html(answer, paths, _span_attributes(block, figure, bucket_ms)),
+        table,
         "</div>",
     ]
     if answer.more:
         parts.append(_more_html(answer))
-    parts += [_query_html(figure.query), "</details>"]
+    if figure.sql:
+        parts.append(_query_html(figure.query))
+    parts.append("</details>")
     return "\n".join(parts)
 
 
@@ -117,30 +136,39 @@ def _span_attributes(block: Block, figure: Figure, bucket_ms: int) -> str:
     return ""
 
 
-def _table_html(answer: Answer, paths: Mapping[str, str], span: str = "") -> str:
+def _table_html(
+    answer: Answer, paths: Mapping[str, str], links: Mapping[str, str], span: str
+) -> str:
     figure = answer.figure
     heads = "".join(
         f'<th scope="col" data-unit="{column.unit.value}"{_align(column)}>{escape(column.title)}'
         "</th>"
         for column in figure.columns
     )
-    rows = "\n".join(_row_html(figure, row, paths) for row in answer.rows)
+    rows = "\n".join(_row_html(figure, row, paths, links) for row in answer.rows)
     return (
         f"<table {_figure_attributes(figure)}{span}>\n"
         f"<thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}\n</tbody></table>"
     )
 
 
-def _row_html(figure: Figure, row: tuple[Value, ...], paths: Mapping[str, str]) -> str:
+def _row_html(
+    figure: Figure, row: tuple[Value, ...], paths: Mapping[str, str], links: Mapping[str, str]
+) -> str:
     cells = "".join(
-        _cell_html(column, value, str(with_path(readable(value, column.unit), column.name, paths)))
+        _cell_html(
+            column, value, str(with_path(readable(value, column.unit), column.name, paths)), links
+        )
         for column, value in zip(figure.columns, row, strict=True)
     )
     return f"<tr data-row>{cells}</tr>"
 
 
-def _cell_html(column: FigureColumn, value: Value, text: str) -> str:
-    return f"<td{_cell_attributes(column, value, text)}{_align(column)}>{escape(text)}</td>"
+def _cell_html(column: FigureColumn, value: Value, text: str, links: Mapping[str, str]) -> str:
+    shown = escape(text)
+    if column.name == CLUSTER and text in links:
+        shown = f'<a href="{escape(links[text])}">{shown}</a>'
+    return f"<td{_cell_attributes(column, value, text)}{_align(column)}>{shown}</td>"
 
 
 def _more_html(answer: Answer) -> str:
@@ -154,9 +182,11 @@ def _more_html(answer: Answer) -> str:
 
 
 def _figure_attributes(figure: Figure) -> str:
+    name = f'data-figure="{escape(figure.name)}"'
+    if not figure.sql:
+        return name
     return (
-        f'data-figure="{escape(figure.name)}" data-table="{" ".join(figure.tables)}" '
-        f'data-query="{escape_lines(figure.query)}"'
+        f'{name} data-table="{" ".join(figure.tables)}" data-query="{escape_lines(figure.query)}"'
     )
 
 

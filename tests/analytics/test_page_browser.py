@@ -9,6 +9,7 @@ import pytest
 
 from analytics.page.report_page import report_page
 from analytics.page.sections import SECTIONS
+from analytics.page.start_page import start_page, summary_of
 from tests.analytics.headless_browser import Browser, find_browser
 from tests.analytics.page_tables import HOSTILE
 from tests.analytics.shared import Made
@@ -91,7 +92,18 @@ def test_the_page_has_no_errors_and_fits(
 def test_names_and_times_do_not_cover_each_other(browser: Browser, page: Path, width: int) -> None:
     browser.open(page, width)
 
-    covered = browser.value(
+    assert covered(browser) == []
+    # Of milliseconds the texts of times are longer.
+    browser.value(f"{FIRST_PLOT}.focus()")
+    for _ in range(24):
+        browser.press("+")
+    assert " to 12:" in ranges(browser)[0]
+    assert covered(browser) == []
+
+
+def covered(browser: Browser) -> list[list[str]]:
+    """Return the texts of plots that another one covers."""
+    found = browser.value(
         "[...document.querySelectorAll('svg')].flatMap((svg) => {"
         "  const texts = [...svg.querySelectorAll('text')].map((t) => [t.textContent,"
         "    t.getBoundingClientRect()]);"
@@ -100,8 +112,7 @@ def test_names_and_times_do_not_cover_each_other(browser: Browser, page: Path, w
         "      && a.top < b.bottom - 4 && b.top < a.bottom - 4).map(([other]) => [name, other]));"
         "})"
     )
-
-    assert covered == []
+    return list(found)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -326,7 +337,7 @@ def rows_of(browser: Browser, figure: str, column: str) -> list[str]:
     )
 
 
-def summary_of(browser: Browser, figure: str) -> str:
+def summary_text(browser: Browser, figure: str) -> str:
     return str(
         browser.value(
             f"document.querySelector('table[data-figure={figure}]').closest('details')"
@@ -343,7 +354,7 @@ def test_filters_choose_rows_by_topic_and_broker(browser: Browser, page: Path, w
         (figure, column): rows_of(browser, figure, column)
         for figure, column in (("flapping_replicas", "topic"), ("broker_timeline", "broker"))
     }
-    marks, said = browser.value(lanes), summary_of(browser, "features_now")
+    marks, said = browser.value(lanes), summary_text(browser, "features_now")
     topic = before["flapping_replicas", "topic"][0]
     assert len(set(before["broker_timeline", "broker"])) > 1
 
@@ -355,8 +366,8 @@ def test_filters_choose_rows_by_topic_and_broker(browser: Browser, page: Path, w
     assert all(topic[:-1] in name for name in shown)
     assert set(rows_of(browser, "flapping_replicas", "broker")) <= {"1"}
     assert 0 < browser.value(lanes) < marks
-    assert summary_of(browser, "flapping_replicas").endswith(f", {len(shown)} of them shown")
-    assert summary_of(browser, "features_now") in (said, f"{said}, of everything")
+    assert summary_text(browser, "flapping_replicas").endswith(f", {len(shown)} of them shown")
+    assert summary_text(browser, "features_now") in (said, f"{said}, of everything")
     type_into(browser, "Broker", "no such broker")
     assert rows_of(browser, "broker_timeline", "broker") == []
     assert "None that the filters let through." in browser.value(
@@ -367,7 +378,7 @@ def test_filters_choose_rows_by_topic_and_broker(browser: Browser, page: Path, w
     for (figure, column), rows in before.items():
         assert rows_of(browser, figure, column) == rows
     assert browser.value(lanes) == marks
-    assert summary_of(browser, "features_now") == said
+    assert summary_text(browser, "features_now") == said
     assert browser.value("document.documentElement.scrollWidth") <= width
     assert browser.errors == []
 
@@ -384,7 +395,7 @@ def test_filters_choose_rows_by_time_in_the_clock_that_is_shown(
     type_into(browser, "From", "2026-01-01T12:06:00")
     type_into(browser, "To", "2026-01-01T12:08:00")
 
-    assert set(ranges(browser)) == {"2026-01-01 12:06:00 to 12:08:00 UTC"}
+    assert set(ranges(browser)) == {"2026-01-01 12:06:00.000 to 12:08:00.000 UTC"}
     shown = rows_of(browser, "incidents", "from_time")
     assert starts[0] in shown
     # What began before and has not ended is of this time, too; what began behind it is not.
@@ -405,4 +416,27 @@ def test_filters_choose_rows_by_time_in_the_clock_that_is_shown(
     assert rows_of(browser, "incidents", "from_time") == starts
     assert ranges(browser) == whole
     browser.call("Emulation.setTimezoneOverride", timezoneId="")
+    assert browser.errors == []
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_start_page_has_no_errors_and_its_filters_choose_clusters(
+    browser: Browser, everything: Made, nothing: Made, tmp_path: Path, width: int
+) -> None:
+    summaries = {"quiet": summary_of(nothing.figures), "broken": summary_of(everything.figures)}
+    path = tmp_path / "report.html"
+    path.write_text(start_page(summaries, {name: f"reports/{name}.html" for name in summaries}))
+    browser.open(path, width)
+
+    assert browser.errors == []
+    assert browser.value("document.documentElement.scrollWidth") <= width
+    assert rows_of(browser, "clusters", "cluster") == ["broken", "quiet"]
+    assert set(rows_of(browser, "incidents", "cluster")) == {"broken"}
+    assert browser.value("document.querySelectorAll('.plot svg .mark').length") > 0
+    assert browser.value("document.querySelector('td a').getAttribute('href')") == (
+        "reports/broken.html"
+    )
+    type_into(browser, "Cluster", "qui")
+    assert rows_of(browser, "clusters", "cluster") == ["quiet"]
+    assert rows_of(browser, "incidents", "cluster") == []
     assert browser.errors == []

@@ -77,8 +77,8 @@ function makeSteps(plot, rows) {
   plot.draw = drawSteps;
 }
 
-function makeRanking(plot, rows, titles) {
-  const spec = plot.spec;
+function makeRanking(plot, all, titles) {
+  const spec = plot.spec, rows = all.slice(0, spec.most ?? all.length);
   plot.lanes = rows.map((row) => laneText(row, spec.label));
   plot.items = rows.map((row) => ({
     values: spec.values.map((name) => row.values[name]),
