@@ -220,7 +220,7 @@ def replay(
         ReplayInputError: input, output or machine are not usable. Damage inside a log raises
             nothing; it is in the table of problems.
     """
-    require(table_format)
+    require(table_format, str(output_dir))
     given = [inputs] if isinstance(inputs, Path | str) else inputs
     found = look([str(one) for one in given])
     output = OutputDir(str(output_dir), t.TABLES)
