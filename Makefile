@@ -17,7 +17,7 @@
 SHELL := /bin/bash
 BIN := .venv/bin
 DEMO_EXTRAS := analytics
-TEST_EXTRAS := analytics,delta,dev,iceberg
+TEST_EXTRAS := analytics,delta,dev,iceberg,webhdfs
 # Tests wait more than they compute: twice as many processes as cores.
 TEST_WORKERS := 4
 

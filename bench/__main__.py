@@ -23,6 +23,7 @@ from bench.decode import measure_decode
 from bench.measure import MAKE
 from bench.moves import moves
 from bench.partitions import many_partitions
+from bench.replay_sizes import measure_replay_sizes
 from bench.slow_disks import slow_disks
 from tests.clients.programs import BY_DEFAULT
 from tests.cluster.harness import made
@@ -43,7 +44,7 @@ SYNC_DELAYS_MS = (10.0, 40.0)
 SLOW_PARTITIONS = 300
 PARTS = (
     *("start", "failover", "throughput", "slow disks", "partitions", "cleaner"),
-    *("clients", "moves", "decode", "checks"),
+    *("clients", "moves", "decode", "replay sizes", "checks"),
 )
 CLEANED_VALUE_BYTES = (100, 1_000)
 
@@ -68,13 +69,17 @@ def main() -> int:
         rows += [(f"check of a batch, {check.name}, us", check.text) for check in checks]
     if arguments.only in (None, "moves"):
         report["moves"] = measure_moves(arguments.move_megabytes, rows)
-    if arguments.only not in ("checks", "decode", "moves"):
+    if arguments.only not in ("checks", "decode", "moves", "replay sizes"):
         for name, make in makers.items():
             report[name] = measure_all(name, make, arguments, rows)
     if arguments.only in (None, "decode"):
         found = measure_decode(arguments.records, None if tools is None else tools.jars)
         report["decode"] = [asdict(run) for run in found]
         rows += [(f"{run.records} records: {run.name}", run.text) for run in found]
+    if arguments.only in (None, "replay sizes"):
+        sizes = measure_replay_sizes(arguments.records // 4)
+        report["replay sizes"] = [asdict(size) for size in sizes]
+        rows += [(f"replay, {size.times} times", size.text) for size in sizes]
     if tools is not None:
         tools.close()
     RESULTS.mkdir(exist_ok=True)

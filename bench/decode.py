@@ -100,7 +100,7 @@ def _source_runs(root: Path, count: int, runs: int) -> list[Run]:
         for number in range(1, runs + 1):
             for what, payload, schema in READS:
                 name = f"data source, {what}, run {number}"
-                with _measured(Run(name=name, records=count)) as run:
+                with measured(Run(name=name, records=count)) as run:
                     _read(spark, root / "log", payload, schema)
                 found.append(run)
         return found
@@ -119,7 +119,7 @@ def _job(root: Path, count: int) -> Run:
         *(sys.executable, "-m", "analytics.job"),
         *("--input", str(root / "log"), "--output", str(root / "tables")),
     ]
-    with _measured(Run(name="jbod-replay", records=count)) as run:
+    with measured(Run(name="jbod-replay", records=count)) as run:
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=3600)
     return run
 
@@ -130,13 +130,13 @@ def _dump_tool(root: Path, jars: Path, count: int) -> Run:
         *("java", "-Xmx1g", "-cp", f"{jars}/*", "org.apache.kafka.tools.DumpLogSegments"),
         *("--cluster-metadata-decoder", "--files", ",".join(map(str, files))),
     ]
-    with _measured(Run(name="Kafka's dump tool", records=count)) as run:
+    with measured(Run(name="Kafka's dump tool", records=count)) as run:
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=3600)
     return run
 
 
 @contextmanager
-def _measured(run: Run) -> Iterator[Run]:
+def measured(run: Run) -> Iterator[Run]:
     """Fill in what a run took, by this process and all that it has started."""
     done = threading.Event()
     cpu, begin = _cpu_s(), time.monotonic()

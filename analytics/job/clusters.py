@@ -27,7 +27,8 @@ from analytics.job.run import run
 from analytics.job.session import prepare
 from analytics.page.report_figures import Asked, Figures
 from analytics.page.report_page import FILE_NAME, report_page
-from analytics.page.report_text import text_of
+from analytics.page.report_text import ranking_text, text_of
+from analytics.page.start_page import ClusterSummary, ranked, start_page, summary_of
 from analytics.store.store import AT_ONCE
 from analytics.store.table_formats import TableFormat, bring_up_to_date
 from analytics.tables.catalog import LOGS
@@ -44,6 +45,7 @@ class ClusterResult:
     page: str
     figures: Figures | None
     """What the report is made of; None if nothing was read and it is that of the run before."""
+    summary: ClusterSummary
 
     @property
     def is_new(self) -> bool:
@@ -59,20 +61,28 @@ class ReplayResult:
     clusters: dict[str, ClusterResult]
     ran_on: str
     """Spark's master, and how many tasks ran at once there."""
+    start: str | None = None
+    """Path of the start page, where there are several clusters."""
 
     @property
     def report(self) -> str:
-        """The reports of all clusters, one behind the other."""
+        """The reports of all clusters, one behind the other; first, which of them is worst."""
         if len(self.clusters) == 1:
             return next(iter(self.clusters.values())).report
-        return "\n".join(
-            f"Cluster      {name}\n{one.report}" for name, one in self.clusters.items()
-        )
+        ranking = ranking_text({name: self.clusters[name].summary.facts for name in self.ranking})
+        parts = [f"Cluster      {name}\n{one.report}" for name, one in self.clusters.items()]
+        return "\n".join([ranking, *parts])
+
+    @property
+    def ranking(self) -> list[str]:
+        """The names of the clusters, the worst first."""
+        return ranked({name: one.summary for name, one in self.clusters.items()})
 
     @property
     def pages(self) -> list[str]:
-        """Paths of the pages."""
-        return [one.page for one in self.clusters.values()]
+        """Paths of the pages, that to start from first."""
+        start = [] if self.start is None else [self.start]
+        return start + [one.page for one in self.clusters.values()]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,9 +165,12 @@ class _Replay:
                 done[name] = job.result()
         for name in clusters:
             if name not in changed:
+                known = self.known[name]
                 page = f"{self.output.path}/{pages[name]}"
-                text = self.known[name]["report"]
-                done[name] = ClusterResult(report=text, page=page, figures=None)
+                done[name] = ClusterResult(
+                    report=known["report"], page=page, figures=None, summary=known["summary"]
+                )
+        start = self._write_start(done, pages) if len(clusters) > 1 else None
         self.progress.stage("putting tables in their places")
         tables = self.output.put_in_place(clusters)
         # Also where nothing is new: the run before may have been killed here.
@@ -167,7 +180,12 @@ class _Replay:
             tables=tables,
             clusters={name: done[name] for name in clusters},
             ran_on=f"{context.master}, {context.defaultParallelism} tasks at once",
+            start=start,
         )
+
+    def _write_start(self, done: Mapping[str, ClusterResult], pages: Mapping[str, str]) -> str:
+        summaries = {name: one.summary for name, one in done.items()}
+        return self.output.write_page(start_page(summaries, pages))
 
     def _clusters(self) -> Mapping[str, Sequence[LogCopy]]:
         """Return the copies of each cluster; those of clusters that changed are unpacked."""
@@ -202,8 +220,8 @@ class _Replay:
         store = self.output.scratch_store
         return str(store.local or store.source)
 
-    def _asked(self) -> dict[str, object]:
-        """Return what changes tables and reports besides the logs: options, and the columns."""
+    def _asked(self, page: str) -> dict[str, object]:
+        """Return what changes tables and reports besides the logs: options, columns, the page."""
         assumed = self.options.assumed or AssumedMinIsr()
         columns = "".join(f"{table.name} {table.stored_schema}\n" for table in self.output.tables)
         return {
@@ -211,6 +229,7 @@ class _Replay:
             "columns": hashlib.sha256(columns.encode()).hexdigest(),
             "objective": self.options.asked.objective,
             "paths": dict(self.options.asked.paths),
+            "page": page,
         }
 
     def _is_known(self, name: str, copies: Sequence[LogCopy], page: str) -> bool:
@@ -222,7 +241,7 @@ class _Replay:
             and not self.options.full
             and not self.options.with_figures
             and not self.options.broker_logs
-            and known["asked"] == self._asked()
+            and known["asked"] == self._asked(page)
             and _seen(known["copies"]) == _seen(copies)
             and store.is_folder(LOGS.folder(name))
             and store.exists(page)
@@ -246,11 +265,12 @@ class _Replay:
                 self.options.broker_logs,
                 self.options.asked,
             )
-        text = text_of(found.figures)
-        path = self.output.write_page(report_page(found.figures, found.source), page)
+        text, summary = text_of(found.figures), summary_of(found.figures)
+        start = None if page == FILE_NAME else f"../{FILE_NAME}"
+        path = self.output.write_page(report_page(found.figures, found.source, name, start), page)
         if not self.options.broker_logs:
-            save_inputs(output.scratch_store, name, copies, self._asked(), text)
-        return ClusterResult(report=text, page=path, figures=found.figures)
+            save_inputs(output.scratch_store, name, copies, self._asked(page), text, summary)
+        return ClusterResult(report=text, page=path, figures=found.figures, summary=summary)
 
 
 @contextmanager

@@ -159,7 +159,14 @@ def _json(result: ReplayResult) -> str:
         for name, one in result.clusters.items()
         if one.figures is not None
     }
-    return json.dumps({"clusters": reports, "tables": result.tables}, indent=1, allow_nan=False)
+    found = {
+        "ranking": result.ranking,
+        "start_page": result.start,
+        "clusters": reports,
+        "tables": result.tables,
+        "ran_on": result.ran_on,
+    }
+    return json.dumps(found, indent=1, allow_nan=False)
 
 
 def _holds(condition: Condition, result: ReplayResult) -> bool:
@@ -213,7 +220,7 @@ def replay(
         ReplayInputError: input, output or machine are not usable. Damage inside a log raises
             nothing; it is in the table of problems.
     """
-    require(table_format)
+    require(table_format, str(output_dir))
     given = [inputs] if isinstance(inputs, Path | str) else inputs
     found = look([str(one) for one in given])
     output = OutputDir(str(output_dir), t.TABLES)

@@ -148,22 +148,27 @@ def sync_points(layout: Layout) -> tuple[Sync, ...]:
     )
 
 
-def broker_states(history: DataFrame) -> tuple[BrokerState, ...]:
-    """Return what brokers were, from the folded history of their registrations.
+def states_of_cluster(folded: DataFrame) -> tuple[tuple[BrokerState, ...], dict[int, int]]:
+    """Return what brokers were, and the controller of each epoch, from their folded history.
 
-    Its size grows with restarts and failures, not with what happens to partitions.
+    Its size grows with restarts, failures and elections, not with what happens to partitions.
     """
+    kinds = ("broker", "controller_epoch")
     columns = (
-        "broker",
-        "valid_from_offset",
-        "valid_to_offset",
-        F.unix_micros("valid_from_time").alias("from_us"),
-        F.unix_micros("valid_to_time").alias("to_us"),
-        "fenced",
-        "in_controlled_shutdown",
-        "log_dirs",
+        "broker.broker",
+        "broker.valid_from_offset",
+        "broker.valid_to_offset",
+        F.unix_micros("broker.valid_from_time").alias("from_us"),
+        F.unix_micros("broker.valid_to_time").alias("to_us"),
+        "broker.fenced",
+        "broker.in_controlled_shutdown",
+        "broker.log_dirs",
+        "controller_epoch.epoch",
+        "controller_epoch.controller",
     )
-    return tuple(
+    rows = folded.where(F.col("kind").isin(*kinds)).select("kind", *columns).collect()
+    controllers = {row["epoch"]: row["controller"] for row in rows if row["kind"] == kinds[1]}
+    brokers = tuple(
         BrokerState(
             broker=row["broker"],
             from_offset=row["valid_from_offset"],
@@ -174,8 +179,10 @@ def broker_states(history: DataFrame) -> tuple[BrokerState, ...]:
             from_time=row["from_us"],
             to_time=row["to_us"],
         )
-        for row in history.select(*columns).collect()
+        for row in rows
+        if row["kind"] == kinds[0]
     )
+    return brokers, controllers
 
 
 def _names_a_topic(row: Column) -> Column:

@@ -3,7 +3,7 @@
 `OUTPUT/_state/cluster=LABEL/` holds what partitions have open (`open/`), the few rows that are no
 partitions' (`small/`), the problems of partitions (`problems/`), `run.json`: how far the log was
 read, and which files of the tables do not change any more; and what the run was of (`inputs.json`),
-with its report: where nothing has changed there is nothing to do.
+with its report and what the start page shows: where nothing has changed there is nothing to do.
 
 The next run goes on from there only if its result is the one of a run from the begin of the log:
 the log must still begin where it did, the last batch that was read must still stand where it stood,
@@ -20,13 +20,14 @@ from typing import Any
 from analytics.bytes.layout import Layout, Split
 from analytics.bytes.log_copies import LogCopy
 from analytics.fold.min_insync import AssumedMinIsr
+from analytics.page.start_page import ClusterSummary
 from analytics.store.log_files import open_files
 from analytics.store.store import Store
 from analytics.tables.table import CLUSTER
 from jbodlab.errors import DecodeError
 from jbodlab.protocol.record_batch import HEADER_SIZE, read_header
 
-FORMAT = 4
+FORMAT = 5
 """Of the folder; a run leaves the one of another format alone and reads everything."""
 
 BYTES_PER_BUCKET = 32 << 20
@@ -142,7 +143,7 @@ def state_of(cluster: str) -> str:
 
 
 def load_inputs(output: Store, cluster: str) -> dict[str, Any] | None:
-    """Return what a run was of: `copies`, what was `asked`, its `report`; None if that is unknown.
+    """Return what a run was of: `copies`, what was `asked`, its `report` and `summary`, or None.
 
     Args:
         output: Where it wrote its tables.
@@ -156,16 +157,27 @@ def load_inputs(output: Store, cluster: str) -> dict[str, Any] | None:
             LogCopy(**{**one, "stamp": tuple((n, s, c) for n, s, c in one["stamp"])})
             for one in found["copies"]
         ]
+        found["summary"] = ClusterSummary(**found["summary"])
     except (OSError, ValueError, TypeError, KeyError):
         return None
     return dict(found)
 
 
 def save_inputs(
-    scratch: Store, cluster: str, copies: Sequence[LogCopy], asked: object, report: str
+    scratch: Store,
+    cluster: str,
+    copies: Sequence[LogCopy],
+    asked: object,
+    report: str,
+    summary: ClusterSummary,
 ) -> None:
-    """Write what a run was of, and its report."""
-    found = {"copies": [asdict(copy) for copy in copies], "asked": asked, "report": report}
+    """Write what a run was of, its report, and what the start page shows of it."""
+    found = {
+        "copies": [asdict(copy) for copy in copies],
+        "asked": asked,
+        "report": report,
+        "summary": asdict(summary),
+    }
     scratch.make_folder(state_of(cluster))
     text = json.dumps({"format": FORMAT} | found, indent=1)
     scratch.write(f"{state_of(cluster)}/{_INPUTS}", text.encode())

@@ -8,7 +8,8 @@ who runs a replay gets a mixture of two.
 
     OUTPUT/<table>/cluster=<label>/*.parquet     rows of one cluster
     OUTPUT/_state/cluster=<label>/               what the next run goes on from
-    OUTPUT/report.html, OUTPUT/reports/*.html    the page of the one cluster, or those of several
+    OUTPUT/report.html                           the page of the one cluster, or the start page of
+    OUTPUT/reports/*.html                        several, with a page of each
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from analytics.job.kind_files import Source, in_order, write_kinds
 from analytics.page.report_page import FILE_NAME, MARK, MARK_WITHIN_BYTES
 from analytics.store.part_files import PartFiles, PartWriters, empty_file
 from analytics.store.store import Store, is_inside
-from analytics.store.table_files import StoredTables
+from analytics.store.table_files import StoredTables, values_of
 from analytics.store.table_formats import DELTA_LOG
 from analytics.tables.frames import conform
 from analytics.tables.table import CLUSTER, Table
@@ -134,7 +135,7 @@ class OutputDir:
             for name in self.scratch_store.names(folder)
         ]
         new += [name for name in (FILE_NAME,) if self.scratch_store.exists(name)]
-        gone = [] if clusters is None else self._others(set(clusters), FILE_NAME in new)
+        gone = [] if clusters is None else self._others(set(clusters))
         gone = [name for name in (*self.gone, *gone) if name not in new]
         manifest = {"scratch": self.scratch, "names": new, "gone": gone}
         self.scratch_store.write(f".{MANIFEST}", json.dumps(manifest).encode())
@@ -142,7 +143,7 @@ class OutputDir:
         finish_former(self.store)
         return {name: f"{self.path}/{name}" for name in tables}
 
-    def _others(self, kept: set[str], is_one_page: bool) -> list[str]:
+    def _others(self, kept: set[str]) -> list[str]:
         """Return what the output has of clusters that it has no more."""
         gone = [
             f"{folder}/{name}"
@@ -153,7 +154,7 @@ class OutputDir:
         gone += [
             f"{REPORTS}/{name}"
             for name in self.store.names(REPORTS)
-            if is_one_page or name.removesuffix(".html") not in kept
+            if len(kept) == 1 or name.removesuffix(".html") not in kept
         ]
         return gone
 
@@ -304,6 +305,11 @@ class ClusterOutput:
     def written(self, table: Table, spark: SparkSession) -> DataFrame:
         """Return a table that this run has written and not yet put in its place."""
         return self.tables(spark)[table.name]
+
+    def values(self, table: Table, column: str) -> set[object]:
+        """Return the different values that a column has, of a table that this run has written."""
+        folder = table.folder(self.name)
+        return values_of(self.scratch_store, folder, self.accepted[table.name], column)
 
     def tables(self, spark: SparkSession) -> StoredTables:
         """Return the tables as far as they are written when they are asked for."""

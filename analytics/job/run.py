@@ -29,10 +29,10 @@ from analytics.job.derive_stage import BY_TASKS, BucketFiles
 from analytics.job.derived_frames import derive_tables
 from analytics.job.fold_input import (
     Overview,
-    broker_states,
     effective_rows,
     history_input,
     overview,
+    states_of_cluster,
     sync_points,
 )
 from analytics.job.fold_stage import PARTITION_TABLES, FollowPlan, follow_buckets
@@ -168,9 +168,7 @@ class _Run:
         syncs = sync_points(layout)
         folded = self._keep(cluster_history(rows, syncs))
         counts = counted(of_kind(known, "count"))
-        brokers = broker_states(of_kind(folded, "broker"))
-        leaders = of_kind(folded, "controller_epoch").select("epoch", "controller").collect()
-        controllers: Mapping[int, int] = {row["epoch"]: row["controller"] for row in leaders}
+        brokers, controllers = states_of_cluster(folded)
         output.put(t.RECORD_COUNTS, counts)
         output.put(t.CONTROLLER_EPOCHS, epoch_rows(counts, controllers))
         output.put(t.LOGS, [self._log()])
@@ -266,14 +264,17 @@ class _Run:
         Returns:
             Until when causes are not known for sure, microseconds since 1970; None if they are.
         """
-        read = scanned.where(F.col("kind").isin("file", "end")).select("file", "end").collect()
-        kinds = followed.where(F.col("kind").isin("file", "undecided"))
-        undecided = kinds.select("file", "undecided_us").collect()
-        files = [row["file"] for row in (*read, *undecided) if row["file"] is not None]
+        read = scanned.where(F.col("kind").isin("file", "end")).select("file", "end")
+        of_buckets = followed.where(F.col("kind").isin("file", "undecided"))
+        of_buckets = of_buckets.select("file", "undecided_us")
+        told = read.unionByName(of_buckets, allowMissingColumns=True).collect()
+        files = [row["file"] for row in told if row["file"] is not None]
         parts = self.output.parts(self.since)
         tasks = 1 + self.layout.size_bytes // BYTES_PER_FILE
-        for rows, tables in ((folded, OF_CLUSTER), (followed, OF_TOPICS)):
-            files += write_kinds(rows, tables, parts, tasks=tasks).collect()
+        rows = _of_kinds(folded, OF_CLUSTER).unionByName(
+            _of_kinds(followed, OF_TOPICS), allowMissingColumns=True
+        )
+        files += write_kinds(rows, {**OF_CLUSTER, **OF_TOPICS}, parts, tasks=tasks).collect()
         self.ended = {table.name: {} for table in DIRECT_TABLES}
         if self.former is not None:
             snapshots = {snapshot.name for snapshot in self.layout.snapshots}
@@ -287,18 +288,17 @@ class _Run:
         for row in files:
             if not row["still"]:
                 self.ended[row["table"]][row["name"]] = row["log_file"] or ""
-        for row in (row["end"] for row in read if row["end"] is not None):
+        for row in (row["end"] for row in told if row["end"] is not None):
             self.ends.append((row["last_offset"], row["file"], row["position"]))
         return max(
-            (row["undecided_us"] for row in undecided if row["undecided_us"] is not None),
+            (row["undecided_us"] for row in told if row["undecided_us"] is not None),
             default=None,
         )
 
     def _leave_state(self, known: DataFrame, of_partitions: DataFrame, *, is_open: bool) -> None:
         """Leave what the next run needs, if it can go on from here."""
         layout, output = self.layout, self.output
-        found = output.written(t.PROBLEMS, self.spark).select("kind").distinct().collect()
-        kinds = {row["kind"] for row in found}
+        kinds = output.values(t.PROBLEMS, "kind")
         last = self.former.last if self.former is not None else None
         if self.ends:
             _, file, position = max(self.ends)
@@ -384,6 +384,12 @@ def topics(followed: DataFrame, partitions: DataFrame) -> DataFrame:
         .join(min_isr, "topic_id", "left")
         .withColumn("partitions", F.coalesce("partitions", F.lit(0)))
     )
+
+
+def _of_kinds(rows: DataFrame, tables: Mapping[Table, Source]) -> DataFrame:
+    """Return the rows of the kinds that tables are of."""
+    kinds = dict.fromkeys(source.kind for source in tables.values())
+    return rows.where(F.col("kind").isin(*kinds)).select("kind", *kinds)
 
 
 def _files(rows: DataFrame) -> list[Row]:

@@ -76,7 +76,8 @@ class FigureColumn:
 class Figure:
     """One query on the tables.
 
-    `sql` orders its rows completely, so that `limit` always keeps the same ones.
+    `sql` orders its rows completely, so that `limit` always keeps the same ones. It is empty where
+    a figure is made of those of several clusters.
     """
 
     name: str

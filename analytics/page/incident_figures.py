@@ -123,7 +123,7 @@ _COURSE_COLUMNS = (
 
 DIRECTORY_FAILURES = Figure(
     name="directory_failures",
-    title="Directory failures, the latest first",
+    title="Directory failures, open ones first, then the latest",
     sql=(
         "SELECT broker, directory, detected_offset, detected_time, partitions_touched,\n"
         "  leaders_moved, leaders_lost, leaders_still_lost,\n"
@@ -138,7 +138,7 @@ DIRECTORY_FAILURES = Figure(
         "  FROM {broker_log_lines} WHERE detected_offset IS NOT NULL\n"
         "  GROUP BY broker, directory, detected_offset\n"
         ") USING (broker, directory, detected_offset)\n"
-        "ORDER BY detected_offset DESC, broker, directory"
+        "ORDER BY closed_offset IS NULL DESC, detected_offset DESC, broker, directory"
     ),
     columns=figure_columns(
         [
@@ -155,7 +155,7 @@ DIRECTORY_FAILURES = Figure(
 
 BROKER_FAILURES = Figure(
     name="broker_failures",
-    title="Broker failures, the latest first",
+    title="Broker failures, open ones first, then the latest",
     sql=(
         "SELECT broker, began_by, detected_offset, detected_time, partitions_touched,\n"
         "  leaders_moved, leaders_lost, leaders_still_lost,\n"
@@ -163,7 +163,8 @@ BROKER_FAILURES = Figure(
         "    WHEN NOT last_leader_in_same_batch THEN 'no' END AS last_leader_in_same_batch,\n"
         "  time_to_last_leader_ms, full_isr_time, time_to_full_isr_ms, state, closed_time,\n"
         "  closed_by\n"
-        "FROM {broker_failures} ORDER BY detected_offset DESC, broker"
+        "FROM {broker_failures}\n"
+        "ORDER BY closed_offset IS NULL DESC, detected_offset DESC, broker"
     ),
     columns=figure_columns(
         [

@@ -14,14 +14,30 @@ from analytics.page.figure import Answer, Figure, FigureColumn, Unit, Value
 from analytics.page.plots import Intervals, Plot, spec_text
 from analytics.page.sections import Block
 from analytics.page.values import escape, exact, readable, with_path
+from analytics.tables.table import CLUSTER
 
+_DAY_MS = 86_400_000
 _RIGHT = {Unit.NUMBER, Unit.DURATION, Unit.SHARE, Unit.DEVIATION}
 
 
 def block_html(
-    block: Block, answer: Answer, bucket_ms: int, log_end: str, paths: Mapping[str, str]
+    block: Block,
+    answer: Answer,
+    bucket_ms: int,
+    log_end: str,
+    paths: Mapping[str, str],
+    links: Mapping[str, str] | None = None,
 ) -> str:
-    """Return one figure: plots, and its table below, with the paths of directories."""
+    """Return one figure: plots, and its table below, with the paths of directories.
+
+    Args:
+        block: What is drawn, and of which figure.
+        answer: To that figure.
+        bucket_ms: Width of the stretches of figures over time.
+        log_end: In ISO 8601.
+        paths: Where log directories lie, by their ids.
+        links: Where the pages of clusters are, by their names.
+    """
     title = escape(answer.figure.title)
     parts = [f'<figure class="figure" id="figure-{escape(answer.figure.name)}">']
     if not block.plots:
@@ -35,7 +51,10 @@ def block_html(
     ]
     if not answer.rows and not block.plots:
         parts.append('<p class="none">None.</p>')
-    parts.append(_details_html(answer, paths, unfolded=block.open and bool(answer.rows)))
+    table = _table_html(
+        answer, paths, links or {}, _span_attributes(block, answer.figure, bucket_ms)
+    )
+    parts.append(_details_html(answer, table, unfolded=block.open and bool(answer.rows)))
     parts.append("</figure>")
     return "\n".join(parts)
 
@@ -74,7 +93,7 @@ def _plot_html(plot: Plot, drawn: bool, bucket_ms: int, log_end: str) -> str:
     return f'{title}\n<div class="plot" data-plot="{spec}"></div>'
 
 
-def _details_html(answer: Answer, paths: Mapping[str, str], *, unfolded: bool) -> str:
+def _details_html(answer: Answer, table: str, *, unfolded: bool) -> str:
     figure = answer.figure
     shown = len(answer.rows)
     count = f"{shown:,} {'row' if shown == 1 else 'rows'}"
@@ -82,12 +101,14 @@ def _details_html(answer: Answer, paths: Mapping[str, str], *, unfolded: bool) -
         f"<details{' open' if unfolded else ''}>",
         f"<summary>{escape(figure.title)}: table, {count}</summary>",
         f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(figure.title)}">',
-        _table_html(answer, paths),
+        table,
         "</div>",
     ]
     if answer.more:
         parts.append(_more_html(answer))
-    parts += [_query_html(figure.query), "</details>"]
+    if figure.sql:
+        parts.append(_query_html(figure.query))
+    parts.append("</details>")
     return "\n".join(parts)
 
 
@@ -97,30 +118,57 @@ def _query_html(query: str) -> str:
     )
 
 
-def _table_html(answer: Answer, paths: Mapping[str, str]) -> str:
+def _span_attributes(block: Block, figure: Figure, bucket_ms: int) -> str:
+    """Return when a row begins and ends, by which a reader filters: two columns, one, or none.
+
+    What is drawn from one time to another has these; else it is the first time of a row, which may
+    be that of a day or a stretch.
+    """
+    for plot in block.plots:
+        if isinstance(plot, Intervals) and not plot.days:
+            return f' data-span="{plot.start} {plot.end}"'
+    for column in figure.columns:
+        if column.unit is Unit.DAY:
+            return f' data-span="{column.name}" data-lasts="{_DAY_MS}"'
+        if column.unit is Unit.TIME:
+            lasts = bucket_ms if column.name == "bucket" else 0
+            return f' data-span="{column.name}" data-lasts="{lasts}"'
+    return ""
+
+
+def _table_html(
+    answer: Answer, paths: Mapping[str, str], links: Mapping[str, str], span: str
+) -> str:
     figure = answer.figure
     heads = "".join(
         f'<th scope="col" data-unit="{column.unit.value}"{_align(column)}>{escape(column.title)}'
         "</th>"
         for column in figure.columns
     )
-    rows = "\n".join(_row_html(figure, row, paths) for row in answer.rows)
+    rows = "\n".join(_row_html(figure, row, paths, links) for row in answer.rows)
     return (
-        f"<table {_figure_attributes(figure)}>\n"
+        f"<table {_figure_attributes(figure)}{span}>\n"
         f"<thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}\n</tbody></table>"
     )
 
 
-def _row_html(figure: Figure, row: tuple[Value, ...], paths: Mapping[str, str]) -> str:
+def _row_html(
+    figure: Figure, row: tuple[Value, ...], paths: Mapping[str, str], links: Mapping[str, str]
+) -> str:
     cells = "".join(
-        _cell_html(column, value, str(with_path(readable(value, column.unit), column.name, paths)))
+        _cell_html(
+            column, value, str(with_path(readable(value, column.unit), column.name, paths)), links
+        )
         for column, value in zip(figure.columns, row, strict=True)
     )
     return f"<tr data-row>{cells}</tr>"
 
 
-def _cell_html(column: FigureColumn, value: Value, text: str) -> str:
-    return f"<td{_cell_attributes(column, value, text)}{_align(column)}>{escape(text)}</td>"
+def _cell_html(column: FigureColumn, value: Value, text: str, links: Mapping[str, str]) -> str:
+    shown = escape(text)
+    if column.name == CLUSTER and text in links:
+        shown = f'<a href="{escape(links[text])}">{shown}</a>'
+    return f"<td{_cell_attributes(column, value, text)}{_align(column)}>{shown}</td>"
 
 
 def _more_html(answer: Answer) -> str:
@@ -134,9 +182,11 @@ def _more_html(answer: Answer) -> str:
 
 
 def _figure_attributes(figure: Figure) -> str:
+    name = f'data-figure="{escape(figure.name)}"'
+    if not figure.sql:
+        return name
     return (
-        f'data-figure="{escape(figure.name)}" data-table="{" ".join(figure.tables)}" '
-        f'data-query="{escape_lines(figure.query)}"'
+        f'{name} data-table="{" ".join(figure.tables)}" data-query="{escape_lines(figure.query)}"'
     )
 
 

@@ -120,6 +120,8 @@ class Ranking:
     label: tuple[str, ...]
     values: tuple[str, ...]
     mark: str | None = None
+    most: int | None = None
+    """How many rows are drawn, the first ones; all without it."""
 
     def spec(self) -> dict[str, object]:
         """Return what the script needs."""
@@ -129,6 +131,7 @@ class Ranking:
             "label": self.label,
             "values": self.values,
             "mark": self.mark,
+            "most": self.most,
             "colours": {},
         }
 

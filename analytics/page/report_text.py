@@ -27,6 +27,7 @@ _TITLE_CHARS = 12
 def text_of(figures: Figures) -> str:
     """Return the text of figures; those of the page have all that it needs."""
     answers = figures.answers
+    courses = _courses(answers)
 
     def section(
         title: str, name: str, render: Render, empty: str, most: int = MAX_LINES
@@ -39,7 +40,7 @@ def text_of(figures: Figures) -> str:
 
     lines = [
         *_log_lines(_rows(answers["log"], figures.paths)[0]),
-        *section("Incidents", "incidents", _incident, "none"),
+        *section("Incidents", "incidents", lambda row: _incident(row, courses), "none"),
         *section("Risk", "risk_now", _risk, ""),
         *(
             line
@@ -50,7 +51,6 @@ def text_of(figures: Figures) -> str:
         *section("Topics", "topics_now", _topics, ""),
         *section("Assumed", "assumptions", _assumption, "nothing"),
         *section("Brokers", "brokers_now", _broker, "none registered"),
-        *section("Directories", "directory_failures", _failure, "none went offline"),
         *section("Outages", "outages_by_cause", _outages, "none"),
         *section("Longest", "longest_outages", _outage, "none", TOP_LINES),
         *section("Leaders", "leadership_causes", _leadership, "none changed"),
@@ -71,6 +71,29 @@ def text_of(figures: Figures) -> str:
         *section("Problems", "problem_kinds", _problem, "none"),
     ]
     return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def ranking_text(clusters: Mapping[str, Mapping[str, Value]]) -> str:
+    """Return a line for each cluster, with its named figures; given the worst first."""
+    texts = [f"{name}: {_ranked(facts)}" for name, facts in clusters.items()]
+    if len(texts) > MAX_LINES:
+        texts[MAX_LINES:] = [f"... and {len(texts) - MAX_LINES} more, on the start page"]
+    return "\n".join(_titled("Clusters", texts)) + "\n"
+
+
+def _ranked(facts: Mapping[str, Value]) -> str:
+    text = (
+        f"{_count(facts['open_incidents'], 'incident')} open, {facts['leaderless_now']} without "
+        f"leader now, {facts['under_min_isr_now']} under min ISR, "
+        f"{facts['under_replicated_now']} under-replicated; "
+        f"{_count(facts['incidents'], 'incident')} in all"
+    )
+    if facts["topics_below_objective"]:
+        below = _count(facts["topics_below_objective"], "topic")
+        text += f", {below} below the objective"
+    if facts["problems"]:
+        text += f", {_count(facts['problems'], 'problem')} of the log"
+    return text
 
 
 def _log_lines(row: Row) -> list[str]:
@@ -121,13 +144,23 @@ def _broker(row: Row) -> str:
     )
 
 
-def _incident(row: Row) -> str:
+def _courses(answers: Mapping[str, Answer]) -> dict[tuple[Value, ...], Row]:
+    """Return how failures went on, by what failed and the offset of that."""
+    found: dict[tuple[Value, ...], Row] = {}
+    for what in ("directory", "broker"):
+        for row in _rows(answers[f"{what}_failures"], {}):
+            key = (what, row["broker"], row.get("directory"), row["detected_offset"])
+            found[key] = row
+    return found
+
+
+def _incident(row: Row, courses: Mapping[tuple[Value, ...], Row]) -> str:
     name = f"{row['what']} {row['node']}"
+    began = "" if row["began_by"] is None else f" {row['began_by']}"
     if row["what"] == "directory":
-        name = f"directory {row['directory']} of broker {row['node']}"
+        name, began = f"directory {row['directory']} of broker {row['node']}", " went offline"
     until = "still open" if row["to_offset"] is None else f"{_ms(row['lasted_ms'])}"
     ended = "" if row["ended_by"] is None else f", ended by {row['ended_by']}"
-    began = "" if row["began_by"] is None else f" {row['began_by']}"
     text = f"{_time(row['from_time'])} {name}{began}: {until}{ended}"
     if row["why"] is None:
         return text
@@ -141,20 +174,19 @@ def _incident(row: Row) -> str:
             text += f", {_count(row[kind], 'partition')} {called} for at most {longest}"
     if row["still_short"]:
         text += f", {row['still_short']} of them to the end"
-    return f"{text}; {row['why']}"
+    # Both figures begin with the open ones, then the latest: what stands here stands there.
+    directory = row["directory_id"] if row["what"] == "directory" else None
+    course = courses[row["what"], row["node"], directory, row["from_offset"]]
+    return f"{text}{_course(course)}; {row['why']}"
 
 
-def _failure(row: Row) -> str:
-    closed = f"until {_time(row['closed_time'])}, {row['closed_by']}"
-    until = closed if row["state"] == "closed" else "and still is"
-    text = (
-        f"{_time(row['detected_time'])} broker {row['broker']} {row['directory']} went offline "
-        f"{until}: {_count(row['partitions_touched'], 'replica')}, "
-        f"{_count(row['leaders_moved'], 'leader')} moved, {row['leaders_lost']} lost"
-    )
-    if row["noticed"] is not None:
+def _course(row: Row) -> str:
+    """Return how a failure was overcome; what never ended comes before any time."""
+    text = ""
+    if row.get("noticed") is not None:
         text += f", its broker wrote {_ms(row['noticed_before_ms'])} before: {row['noticed']}"
-    # What never ended comes before any time.
+    if row["leaders_lost"]:
+        text += f", {_count(row['leaders_lost'], 'leader')} lost"
     if row["leaders_still_lost"]:
         text += f", {row['leaders_still_lost']} of these never had one again"
     if row["last_leader_in_same_batch"] == "yes":
@@ -162,7 +194,9 @@ def _failure(row: Row) -> str:
     elif row["time_to_last_leader_ms"] is not None:
         others = " of the others" if row["leaders_still_lost"] else ""
         text += f", the last new leader{others} after {_ms(row['time_to_last_leader_ms'])}"
-    if row["partitions_touched"] and row["time_to_full_isr_ms"] is None:
+    if not row["partitions_touched"]:
+        return text
+    if row["time_to_full_isr_ms"] is None:
         return f"{text}, not all in sync yet"
     return f"{text}, all in sync after {_ms(row['time_to_full_isr_ms'])}"
 
@@ -304,10 +338,12 @@ def _problem(row: Row) -> str:
 
 def _rows(answer: Answer, paths: Mapping[str, str]) -> list[Row]:
     names = [column.name for column in answer.figure.columns]
-    return [
-        {name: with_path(value, name, paths) for name, value in zip(names, row, strict=True)}
-        for row in answer.rows
-    ]
+    found = [dict(zip(names, row, strict=True)) for row in answer.rows]
+    for row in found:
+        if "directory" in row:
+            row["directory_id"] = row["directory"]
+        row |= {name: with_path(value, name, paths) for name, value in row.items()}
+    return found
 
 
 def _titled(title: str, texts: Sequence[str]) -> list[str]:

@@ -3,8 +3,8 @@
 A directory is named by a path, or by a URI as Hadoop has them (`file:`, `hdfs://`, `s3a://`, ...).
 Every process opens it by its name, so that the name is all that tasks need. Anything but local
 files is read by `pyarrow.fs`: for `hdfs://` that needs Hadoop's native library and a CLASSPATH with
-its jars (`hadoop classpath --glob`), for `s3a://` the environment's credentials, and
-AWS_ENDPOINT_URL where the store is not Amazon's.
+its jars (`hadoop classpath --glob`), while `webhdfs://` needs neither (`store.webhdfs`); for
+`s3a://` the environment's credentials, and AWS_ENDPOINT_URL where the store is not Amazon's.
 """
 
 from __future__ import annotations
@@ -117,6 +117,8 @@ def file_system(source: str) -> tuple[Any, str]:
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     if uri.startswith("s3:") and endpoint:
         return _s3(endpoint), uri.removeprefix("s3://")
+    if uri.startswith(("webhdfs:", "swebhdfs:")):
+        return _webhdfs(uri)
     try:
         file_system, path = fs.FileSystem.from_uri(uri)
     except ArrowException as error:
@@ -131,3 +133,11 @@ def _s3(endpoint: str) -> Any:
     # Another server than Amazon's has buckets in its paths, and regions in name only.
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
     return fs.S3FileSystem(endpoint_override=endpoint, region=region)
+
+
+def _webhdfs(uri: str) -> tuple[Any, str]:
+    try:
+        from analytics.store.webhdfs import webhdfs
+    except ImportError as error:
+        raise ValueError("webhdfs needs a library: pip install jbodlab[webhdfs]") from error
+    return webhdfs(uri)

@@ -76,6 +76,16 @@ def read_files(
     return numbers.mapInArrow(_reader(store.source, paths, schema), spark_schema(schema))
 
 
+def values_of(store: Store, folder: str, names: Iterable[str], column: str) -> set[object]:
+    """Return the different values of one column of Parquet files, read by the caller itself."""
+    found: set[object] = set()
+    for name in names:
+        with pq.ParquetFile(store.path(f"{folder}/{name}"), filesystem=store.files) as file:
+            for batch in file.iter_batches(ROWS_PER_BATCH, columns=[column]):
+                found.update(batch.column(0).unique().to_pylist())
+    return found
+
+
 def write_files(rows: DataFrame, store: Store, folder: str, schema: pa.Schema, tasks: int) -> None:
     """Write rows into Parquet files of a folder that is new.
 

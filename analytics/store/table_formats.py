@@ -47,13 +47,19 @@ class TableFormat(Enum):
 LIBRARIES = {TableFormat.DELTA: "deltalake", TableFormat.ICEBERG: "pyiceberg"}
 
 
-def require(table_format: TableFormat) -> None:
-    """Check that the library of a format is there.
+def require(table_format: TableFormat, output: str = "") -> None:
+    """Check that the library of a format is there, and knows the file system of the output.
+
+    Args:
+        table_format: The format.
+        output: Path or URI of the output directory.
 
     Raises:
-        ReplayInputError: it is not.
+        ReplayInputError: it is not, or does not.
     """
     library = LIBRARIES.get(table_format)
+    if library is not None and output.startswith(("webhdfs:", "swebhdfs:")):
+        raise ReplayInputError(f"format {table_format.value}: {library} does not reach {output}")
     if library is not None and importlib.util.find_spec(library) is None:
         raise ReplayInputError(
             f"format {table_format.value} needs the library {library}: "

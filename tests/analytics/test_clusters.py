@@ -18,6 +18,7 @@ from analytics.tables.catalog import TABLES
 from jbodlab.records.config_records import NoOpRecord
 from jbodlab.records.topic_records import TopicRecord
 from tests.analytics.builders import LogBuilder, partition_record, register, uid
+from tests.analytics.page_reader import read_page
 
 pytestmark = pytest.mark.spark
 
@@ -168,8 +169,37 @@ def test_each_cluster_has_a_page_of_its_own(runs: Runs) -> None:
     pages = sorted(path.name for path in (runs.output / "reports").iterdir())
 
     assert pages == [f"{name}.html" for name in runs.second.clusters]
-    assert [Path(page).name for page in runs.second.pages] == pages
+    assert [Path(page).name for page in runs.second.pages] == ["report.html", *pages]
     assert "Cluster      us\n" in runs.second.report
+    for name, one in runs.second.clusters.items():
+        page = Path(one.page).read_text("utf-8")
+        assert '<a href="../report.html">All clusters</a>' in page
+        assert f"<h1>Metadata log of {name}</h1>" in page
+
+
+def test_the_start_page_ranks_all_clusters_also_those_that_were_not_read_again(runs: Runs) -> None:
+    page = (runs.output / "report.html").read_text("utf-8")
+
+    assert not read_page(page).faults
+    assert sorted(runs.second.ranking) == list(runs.second.clusters)
+    places = [page.index(f'<a href="reports/{name}.html">') for name in runs.second.ranking]
+    assert places == sorted(places)
+    first, *rest = runs.second.report.splitlines()
+    assert first.startswith(f"Clusters     {runs.second.ranking[0]}: 0 incidents open, ")
+    assert rest[0].startswith(f"             {runs.second.ranking[1]}: ")
+
+
+def test_one_cluster_that_is_left_gets_its_own_page_in_place_of_the_start_page(
+    runs: Runs, spark: SparkSession, tmp_path: Path
+) -> None:
+    output = tmp_path / "out"
+    shutil.copytree(runs.output, output, copy_function=shutil.copy2)
+
+    result = replay(f"third={runs.root}/named", output, spark)
+
+    assert [Path(page).name for page in result.pages] == ["report.html"]
+    assert not (output / "reports").exists() or not list((output / "reports").iterdir())
+    assert "<h1>Metadata log of third</h1>" in (output / "report.html").read_text("utf-8")
 
 
 def test_what_is_no_input_any_more_is_in_no_table(

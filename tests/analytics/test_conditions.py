@@ -13,6 +13,7 @@ from analytics.page.figure import Answer, Figure, Unit
 from analytics.page.log_figures import LOG
 from analytics.page.report_figures import Figures, figures_of, names_of_figures
 from analytics.page.sections import SECTIONS
+from analytics.page.start_page import ClusterSummary
 
 NO_TIME = LogSpan(first_ms=None, last_ms=None, end_ms=None)
 KNOWN = {
@@ -137,7 +138,10 @@ def test_a_condition_that_holds_is_exit_code_2(
         for figure in facts()
     }
     figures = Figures(span=NO_TIME, answers=ones)
-    one = ClusterResult(report="the text\n", page="/o/report.html", figures=figures)
+    summary = ClusterSummary(first_ms=None, last_ms=None, end_ms=None, facts={}, incidents=())
+    one = ClusterResult(
+        report="the text\n", page="/o/report.html", figures=figures, summary=summary
+    )
     result = ReplayResult(tables={"outages": "/o/outages"}, clusters={"a": one}, ran_on="local")
     monkeypatch.setattr("analytics.job.command.replay", lambda *_, **__: result)
     arguments = ["--input", "/i", "--output", "/o", "--fail-on", condition]
@@ -147,6 +151,7 @@ def test_a_condition_that_holds_is_exit_code_2(
     assert main([*arguments, "--json"]) == code
     found = json.loads(capsys.readouterr().out)
     assert found["tables"] == {"outages": "/o/outages"}
+    assert (found["ranking"], found["start_page"], found["ran_on"]) == (["a"], None, "local")
     assert found["clusters"]["a"]["page"] == "/o/report.html"
     assert found["clusters"]["a"]["figures"]["outage_counts"]["rows"][0]["outages"] == 1
 

@@ -172,7 +172,7 @@ def test_the_tables_name_every_directory_that_was_broken(
             )
         }
         assert held == set(entry["replicas"])
-        assert f"broker {entry['broker']} {directory} went offline" in disks.printed
+        assert f"directory {directory} of broker {entry['broker']} went offline" in disks.printed
 
 
 def test_the_outage_of_a_killed_broker_is_put_down_to_it(

@@ -9,6 +9,7 @@ import pytest
 
 from analytics.page.report_page import report_page
 from analytics.page.sections import SECTIONS
+from analytics.page.start_page import start_page, summary_of
 from tests.analytics.page_tables import HOSTILE
 from tests.analytics.shared import Made
 from tests.headless_browser import Browser, find_browser
@@ -91,7 +92,18 @@ def test_the_page_has_no_errors_and_fits(
 def test_names_and_times_do_not_cover_each_other(browser: Browser, page: Path, width: int) -> None:
     browser.open(page, width)
 
-    covered = browser.value(
+    assert covered(browser) == []
+    # Of milliseconds the texts of times are longer.
+    browser.value(f"{FIRST_PLOT}.focus()")
+    for _ in range(24):
+        browser.press("+")
+    assert " to 12:" in ranges(browser)[0]
+    assert covered(browser) == []
+
+
+def covered(browser: Browser) -> list[list[str]]:
+    """Return the texts of plots that another one covers."""
+    found = browser.value(
         "[...document.querySelectorAll('svg')].flatMap((svg) => {"
         "  const texts = [...svg.querySelectorAll('text')].map((t) => [t.textContent,"
         "    t.getBoundingClientRect()]);"
@@ -100,8 +112,7 @@ def test_names_and_times_do_not_cover_each_other(browser: Browser, page: Path, w
         "      && a.top < b.bottom - 4 && b.top < a.bottom - 4).map(([other]) => [name, other]));"
         "})"
     )
-
-    assert covered == []
+    return list(found)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -296,9 +307,136 @@ def test_everything_that_can_be_used_can_be_reached_by_key(
     browser.open(page, width)
 
     unreachable = browser.value(
-        "[...document.querySelectorAll('button, summary, .chart, .scroll, nav a')]"
+        "[...document.querySelectorAll('button, input, summary, .chart, .scroll, nav a')]"
         ".filter((e) => e.tabIndex < 0).length"
     )
     assert unreachable == 0
     # Charts and tables have names for those who do not see them.
     assert browser.value("document.querySelectorAll('.chart:not([aria-label])').length") == 0
+
+
+def type_into(browser: Browser, title: str, text: str) -> None:
+    """Write into a field of the filters as a user does, and leave it."""
+    browser.value(
+        "(() => { const input = [...document.querySelectorAll('.filters label')]"
+        f".find((label) => label.textContent.trim() === {title!r}).querySelector('input');"
+        f" input.value = {text!r};"
+        " input.dispatchEvent(new Event('input', {bubbles: true}));"
+        " input.dispatchEvent(new Event('change', {bubbles: true})); })()"
+    )
+    browser.settle()
+
+
+def rows_of(browser: Browser, figure: str, column: str) -> list[str]:
+    """Return what the rows of a table that are shown have in a column."""
+    return list(
+        browser.value(
+            f"[...document.querySelectorAll('table[data-figure={figure}] tbody tr:not([hidden])"
+            f" td[data-column={column}]')].map((cell) => cell.textContent)"
+        )
+    )
+
+
+def summary_text(browser: Browser, figure: str) -> str:
+    return str(
+        browser.value(
+            f"document.querySelector('table[data-figure={figure}]').closest('details')"
+            ".querySelector('summary').textContent"
+        )
+    )
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_filters_choose_rows_by_topic_and_broker(browser: Browser, page: Path, width: int) -> None:
+    browser.open(page, width)
+    lanes = "document.querySelectorAll('#figure-broker_timeline svg rect.mark').length"
+    before = {
+        (figure, column): rows_of(browser, figure, column)
+        for figure, column in (("flapping_replicas", "topic"), ("broker_timeline", "broker"))
+    }
+    marks, said = browser.value(lanes), summary_text(browser, "features_now")
+    topic = before["flapping_replicas", "topic"][0]
+    assert len(set(before["broker_timeline", "broker"])) > 1
+
+    type_into(browser, "Topic", topic[:-1].upper())
+    type_into(browser, "Broker", "1")
+
+    assert set(rows_of(browser, "broker_timeline", "broker")) == {"1"}
+    shown = rows_of(browser, "flapping_replicas", "topic")
+    assert all(topic[:-1] in name for name in shown)
+    assert set(rows_of(browser, "flapping_replicas", "broker")) <= {"1"}
+    assert 0 < browser.value(lanes) < marks
+    assert summary_text(browser, "flapping_replicas").endswith(f", {len(shown)} of them shown")
+    assert summary_text(browser, "features_now") in (said, f"{said}, of everything")
+    type_into(browser, "Broker", "no such broker")
+    assert rows_of(browser, "broker_timeline", "broker") == []
+    assert "None that the filters let through." in browser.value(
+        "document.querySelector('#figure-broker_timeline .plot').textContent"
+    )
+    browser.value("document.querySelector('.filters button').click()")
+    browser.settle()
+    for (figure, column), rows in before.items():
+        assert rows_of(browser, figure, column) == rows
+    assert browser.value(lanes) == marks
+    assert summary_text(browser, "features_now") == said
+    assert browser.value("document.documentElement.scrollWidth") <= width
+    assert browser.errors == []
+
+
+def test_filters_choose_rows_by_time_in_the_clock_that_is_shown(
+    browser: Browser, page: Path
+) -> None:
+    browser.call("Emulation.setTimezoneOverride", timezoneId="Asia/Kolkata")
+    browser.open(page, 1280)
+    whole = ranges(browser)
+    starts = rows_of(browser, "incidents", "from_time")
+    assert starts[0] == "2026-01-01 12:06:40.000"
+
+    type_into(browser, "From", "2026-01-01T12:06:00")
+    type_into(browser, "To", "2026-01-01T12:08:00")
+
+    assert set(ranges(browser)) == {"2026-01-01 12:06:00.000 to 12:08:00.000 UTC"}
+    shown = rows_of(browser, "incidents", "from_time")
+    assert starts[0] in shown
+    # What began before and has not ended is of this time, too; what began behind it is not.
+    assert all(time < "2026-01-01 12:08:00.001" for time in shown)
+    ended = browser.value(
+        "[...document.querySelectorAll('table[data-figure=incidents] tbody tr:not([hidden])"
+        " td[data-column=to_time]')].map((cell) => cell.textContent)"
+    )
+    assert all(time == "–" or time >= "2026-01-01 12:06:00" for time in ended)  # noqa: RUF001
+    browser.value("document.querySelector('nav button').click()")
+    browser.settle()
+    from_field = "document.querySelector('.filters input[type=datetime-local]').value"
+    assert browser.value(from_field) == "2026-01-01T17:36:00"
+    assert len(rows_of(browser, "incidents", "from_time")) == len(shown)
+    browser.value("document.querySelector('nav button').click()")
+    browser.value("document.querySelector('.filters button').click()")
+    browser.settle()
+    assert rows_of(browser, "incidents", "from_time") == starts
+    assert ranges(browser) == whole
+    browser.call("Emulation.setTimezoneOverride", timezoneId="")
+    assert browser.errors == []
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_start_page_has_no_errors_and_its_filters_choose_clusters(
+    browser: Browser, everything: Made, nothing: Made, tmp_path: Path, width: int
+) -> None:
+    summaries = {"quiet": summary_of(nothing.figures), "broken": summary_of(everything.figures)}
+    path = tmp_path / "report.html"
+    path.write_text(start_page(summaries, {name: f"reports/{name}.html" for name in summaries}))
+    browser.open(path, width)
+
+    assert browser.errors == []
+    assert browser.value("document.documentElement.scrollWidth") <= width
+    assert rows_of(browser, "clusters", "cluster") == ["broken", "quiet"]
+    assert set(rows_of(browser, "incidents", "cluster")) == {"broken"}
+    assert browser.value("document.querySelectorAll('.plot svg .mark').length") > 0
+    assert browser.value("document.querySelector('td a').getAttribute('href')") == (
+        "reports/broken.html"
+    )
+    type_into(browser, "Cluster", "qui")
+    assert rows_of(browser, "clusters", "cluster") == ["quiet"]
+    assert rows_of(browser, "incidents", "cluster") == []
+    assert browser.errors == []

@@ -81,6 +81,19 @@ def test_a_uri_of_no_file_system_is_one_line() -> None:
     assert "\n" not in str(refused.value)
 
 
+def test_a_name_node_that_is_not_there_is_one_line() -> None:
+    with pytest.raises(ReplayInputError, match=r"output webhdfs://.* is not writable") as refused:
+        OutputDir("webhdfs://127.0.0.1:1/x", TABLES).prepare(())
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("uri", ["webhdfs:///x", "webhdfs://host:none/x"])
+def test_a_uri_without_name_node_is_one_line(uri: str) -> None:
+    with pytest.raises(ReplayInputError, match=r"output webhdfs:.* is not writable") as refused:
+        OutputDir(uri, TABLES)
+    assert "\n" not in str(refused.value)
+
+
 def content(folder: Path) -> dict[str, str]:
     """Return what the tables hold."""
     return {

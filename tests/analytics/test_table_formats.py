@@ -81,3 +81,10 @@ def test_a_format_whose_library_is_missing_is_refused(monkeypatch: pytest.Monkey
     with pytest.raises(ReplayInputError, match=r"needs the library deltalake: pip install jbodlab"):
         require(TableFormat.DELTA)
     require(TableFormat.PARQUET)
+
+
+@pytest.mark.parametrize("kind", LOGGED)
+def test_a_file_system_that_its_library_does_not_reach_is_refused(kind: TableFormat) -> None:
+    with pytest.raises(ReplayInputError, match=f"format {kind.value}: .* webhdfs://nn/out"):
+        require(kind, "webhdfs://nn/out")
+    require(TableFormat.PARQUET, "webhdfs://nn/out")

@@ -8,7 +8,17 @@ from pathlib import Path
 from lab.cluster import kafka_jars
 from lab.cluster.kafka_jars import CACHE, RELEASE, NoKafkaError, once, release_of, require, run
 
-__all__ = ["CACHE", "LINE_3", "RELEASE", "NoKafkaError", "compiled", "fetched", "once"]
+__all__ = [
+    "CACHE",
+    "LINE_3",
+    "RELEASE",
+    "NoKafkaError",
+    "compiled",
+    "fetched",
+    "once",
+    "require",
+    "run",
+]
 
 LINE_3 = "3.9.1"
 """Of the line before; nothing but its client is used."""

@@ -36,7 +36,9 @@ function scale(view, left, right) {
 
 function drawTimeAxis(svg, view, left, right, height) {
   const x = scale(view, left, right);
-  const step = timeStep(view.span, (right - left) / 88);
+  // Milliseconds make a text half as long again.
+  const usual = timeStep(view.span, (right - left) / 88);
+  const step = usual < SECOND ? timeStep(view.span, (right - left) / 132) : usual;
   const bottom = height - AXIS_HEIGHT;
   add(svg, "line", { class: "axis", x1: left, x2: right, y1: bottom, y2: bottom });
   let day = null;

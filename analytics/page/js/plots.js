@@ -77,8 +77,8 @@ function makeSteps(plot, rows) {
   plot.draw = drawSteps;
 }
 
-function makeRanking(plot, rows, titles) {
-  const spec = plot.spec;
+function makeRanking(plot, all, titles) {
+  const spec = plot.spec, rows = all.slice(0, spec.most ?? all.length);
   plot.lanes = rows.map((row) => laneText(row, spec.label));
   plot.items = rows.map((row) => ({
     values: spec.values.map((name) => row.values[name]),
@@ -89,7 +89,7 @@ function makeRanking(plot, rows, titles) {
   const most = Math.max(1, ...plot.items.flatMap((item) => [...item.values, item.mark ?? 0]));
   plot.colours = new Map(spec.values.map((name, at) => [name, [3, 2, 0][at]]));
   plot.legend = spec.values.map((name) => [titles.get(name), plot.colours.get(name)]);
-  plot.view = new View([0, most], 1);
+  plot.view ??= new View([0, most], 1);
   plot.draw = drawRanking;
 }
 
@@ -97,15 +97,33 @@ function makePlot(place) {
   const spec = JSON.parse(place.dataset.plot);
   const table = place.closest("figure").querySelector("table[data-figure]");
   const { rows } = readFigure(table);
-  const plot = { place, spec, width: 0, left: 0, right: 0 };
+  const plot = { place, spec, rows, width: 0, left: 0, right: 0 };
   const heads = [...table.tHead.rows[0].cells].map((cell) => cell.textContent);
   const names = rows.length ? Object.keys(rows[0].values) : [];
-  const titles = new Map(names.map((name, at) => [name, heads[at]]));
-  if (spec.kind === "intervals") makeIntervals(plot, rows);
-  else if (spec.kind === "bars") makeBars(plot, rows);
-  else if (spec.kind === "steps") makeSteps(plot, rows);
-  else makeRanking(plot, rows, titles);
+  plot.titles = new Map(names.map((name, at) => [name, heads[at]]));
+  fill(plot);
   return plot;
+}
+
+// Makes what is drawn of the rows that the filters let through; time is what the view shows.
+function fill(plot) {
+  const rows = plot.rows.filter(isNamed);
+  switch (plot.spec.kind) {
+    case "intervals": makeIntervals(plot, rows); break;
+    case "bars": makeBars(plot, rows); break;
+    case "steps": makeSteps(plot, rows); break;
+    default: makeRanking(plot, rows, plot.titles);
+  }
+}
+
+function showLegend(plot) {
+  plot.legendPlace.replaceChildren();
+  if (plot.legend.length > MAX_LEGEND) return;
+  for (const [text, colour] of plot.legend) {
+    const entry = element("span", "legend");
+    entry.append(element("span", `swatch k${colour}`), text);
+    plot.legendPlace.append(entry);
+  }
 }
 
 function element(name, className, text) {
@@ -129,13 +147,9 @@ function build(plot) {
     return;
   }
   const bar = element("div", "bar");
-  if (plot.legend.length <= MAX_LEGEND) {
-    for (const [text, colour] of plot.legend) {
-      const entry = element("span", "legend");
-      entry.append(element("span", `swatch k${colour}`), text);
-      bar.append(entry);
-    }
-  }
+  plot.legendPlace = element("span", "legends");
+  bar.append(plot.legendPlace);
+  showLegend(plot);
   plot.rangeText = element("span", "range");
   bar.append(plot.rangeText);
   plot.resetButton = button("Reset", "Show all again", () => plot.view.reset());
@@ -167,13 +181,17 @@ function render(plot) {
   const width = Math.floor(plot.chart.clientWidth);
   if (width < 40) return;
   plot.width = width;
+  tip.hidden = true;
+  if (!plot.items.length) {
+    plot.chart.replaceChildren(element("p", "none", "None that the filters let through."));
+    return;
+  }
   Object.assign(plot, plot.draw(plot, width));
   // Marks stand above all else, so that the pointer finds them.
   plot.svg.append(...plot.svg.querySelectorAll(".changed"));
   plot.chart.replaceChildren(plot.svg);
   plot.resetButton.disabled = plot.view.whole;
   plot.rangeText.textContent = plot.times ? rangeText(plot.view.range) : "";
-  tip.hidden = true;
 }
 
 // What was changed in the cluster, for the axes of time.
@@ -191,12 +209,13 @@ function markText(row) {
 }
 
 // The texts of times are read from the tables when the pointer is over a mark: all are made anew.
-function addZoneButton(plots) {
+function addZoneButton(plots, zoneChanged) {
   const nav = document.querySelector("nav");
   const zone = button("Local time", "Show times in local time instead of UTC", () => {
     isLocal = !isLocal;
     zone.setAttribute("aria-pressed", String(isLocal));
     showTimes();
+    zoneChanged();
     plots.forEach((plot) => plot.chart && render(plot));
   });
   zone.setAttribute("aria-pressed", "false");
@@ -218,7 +237,16 @@ function start() {
     plot.view ??= shared;
     build(plot);
   }
-  addZoneButton(plots);
+  const zoneChanged = addFilters(
+    () => plots.forEach((plot) => {
+      if (!plot.chart) return;
+      fill(plot);
+      showLegend(plot);
+      render(plot);
+    }),
+    (from, to) => shared.show(from ?? shared.full[0], to ?? shared.full[1]),
+  );
+  addZoneButton(plots, zoneChanged);
   // Paper has no unfolding: what is on the page is printed, and folded again afterwards.
   let unfolded = [];
   addEventListener("beforeprint", () => {

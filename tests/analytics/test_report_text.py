@@ -1,0 +1,112 @@
+"""Lines of the report as text, from answers made by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from analytics.derive.log_span import LogSpan
+from analytics.page.figure import Answer, Value
+from analytics.page.log_figures import LOG
+from analytics.page.report_figures import Figures, figures_of, names_of_figures
+from analytics.page.report_text import text_of
+from analytics.page.sections import SECTIONS
+from analytics.page.start_page import CLUSTERS, RANKED_BY
+
+NO_TIME = LogSpan(first_ms=None, last_ms=None, end_ms=None)
+DIRECTORY = "b4d9ExdORgaQq38CyHwWTA"
+INCIDENT = {
+    "what": "directory",
+    "node": 1,
+    "directory": DIRECTORY,
+    "from_time": 0,
+    "from_offset": 7,
+    "partitions_touched": 3,
+    "leaders_moved": 2,
+    "why": "jbod-why ...",
+}
+FAILURE = {"broker": 1, "directory": DIRECTORY, "detected_offset": 7, "partitions_touched": 3}
+
+
+def text(
+    *,
+    incidents: list[Mapping[str, Value]],
+    paths: Mapping[str, str] | None = None,
+    **failures: list[Mapping[str, Value]],
+) -> list[str]:
+    """Return the lines of incidents, of a report of nothing else."""
+    facts = {name for section in SECTIONS for name in section.facts}
+    given = {"incidents": incidents, **failures}
+    answers = {}
+    for figure in (LOG, *figures_of(NO_TIME)):
+        rows: list[Mapping[str, Value]] = given.get(figure.name, [])
+        values = tuple(tuple(row.get(one.name) for one in figure.columns) for row in rows)
+        if figure.name in facts:
+            values = ((0,) * len(figure.columns),)
+        answers[figure.name] = Answer(figure=figure, rows=values, total=len(values))
+    lines = text_of(Figures(span=NO_TIME, answers=answers, paths=paths or {})).splitlines()
+    start = next(at for at, line in enumerate(lines) if line.startswith("Incidents"))
+    end = next(at for at, line in enumerate(lines) if line.startswith("Risk"))
+    return [line[13:] for line in lines[start:end]]
+
+
+def test_an_incident_is_one_line_with_how_it_was_overcome() -> None:
+    closed = {**INCIDENT, "to_offset": 9, "lasted_ms": 60, "ended_by": "online"}
+    course = {
+        **FAILURE,
+        "leaders_lost": 2,
+        "leaders_still_lost": 1,
+        "time_to_last_leader_ms": 5,
+        "time_to_full_isr_ms": 40,
+        "noticed": "I/O error",
+        "noticed_before_ms": 3,
+    }
+
+    assert text(incidents=[closed], directory_failures=[course]) == [
+        f"1970-01-01 00:00:00.000 directory {DIRECTORY} of broker 1 went offline: 60 ms, ended by "
+        "online; 3 replicas, 2 leaders moved, its broker wrote 3 ms before: I/O error, 2 leaders "
+        "lost, 1 of these never had one again, the last new leader of the others after 5 ms, all "
+        "in sync after 40 ms; jbod-why ..."
+    ]
+
+
+def test_an_incident_of_a_directory_with_a_known_path_finds_its_course() -> None:
+    open_one = {**INCIDENT, "to_offset": None}
+
+    (line,) = text(
+        incidents=[open_one], directory_failures=[FAILURE], paths={DIRECTORY: "/disks/1"}
+    )
+
+    assert line == (
+        f"1970-01-01 00:00:00.000 directory /disks/1 ({DIRECTORY}) of broker 1 went offline: still "
+        "open; 3 replicas, 2 leaders moved, not all in sync yet; jbod-why ..."
+    )
+
+
+def test_failures_of_a_broker_and_of_its_directory_at_one_offset_are_told_apart() -> None:
+    broker = {
+        **INCIDENT,
+        "what": "broker",
+        "directory": None,
+        "began_by": "fenced",
+        "partitions_touched": 1,
+    }
+    of_broker = {"broker": 1, "detected_offset": 7, "partitions_touched": 1, "leaders_lost": 1}
+
+    lines = text(
+        incidents=[broker, INCIDENT], broker_failures=[of_broker], directory_failures=[FAILURE]
+    )
+
+    assert ["1 leader lost" in line for line in lines] == [True, False]
+    assert "broker 1 fenced: still open; 1 replica," in lines[0]
+
+
+def test_a_change_of_the_controller_has_no_course() -> None:
+    change = {"what": "controller", "node": 2, "from_time": 0, "lasted_ms": 9, "to_offset": 4}
+
+    assert text(incidents=[change]) == ["1970-01-01 00:00:00.000 controller 2: 9 ms"]
+
+
+def test_the_start_page_names_figures_that_every_report_has() -> None:
+    shown = {column.name for column in CLUSTERS.columns} - {"cluster", "last_time"}
+
+    assert shown | set(RANKED_BY) <= names_of_figures().keys()
