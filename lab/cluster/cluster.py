@@ -130,6 +130,8 @@ class Cluster:
             changed=lambda: self._record(self.state),
             guard=guard,
             outlives_us=outlives_us,
+            controller_port=state.controller.port,
+            brokers=lambda: self.brokers,
         )
         self.controller = Node(state.controller, around)
         self._metadata = ControllersLog(self.controller.metadata_dir / METADATA_DIR_NAME)

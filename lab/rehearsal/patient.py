@@ -36,6 +36,8 @@ REVIVE_DEADLINE_S = 60.0
 ASK_DEADLINE_S = 5.0
 FIELDS_OF_METADATA = ("reported", "elected")
 CALL_MECHANISMS = ("preload", "notify")
+BY_RULES = (*CALL_MECHANISMS, "connections")
+"""What needs brokers that were started to follow rules."""
 KAFKA_SETTINGS = {
     "offsets.topic.num.partitions": "3",
     "group.initial.rebalance.delay.ms": "0",
@@ -220,9 +222,11 @@ def check_faults(faults: Sequence[Entry], cluster: Cluster) -> None:
 
 def _any_target(entry: Entry, cluster: Cluster) -> Target | None:
     """Return some target of the right kind: which one it will be is not known before."""
-    if isinstance(entry.where, Node) and entry.where.number == CONTROLLER:
-        return None
     broker = cluster.brokers[0]
+    if isinstance(entry.where, Node) and entry.where.number == CONTROLLER:
+        return broker.target() if entry.do == "cut" else None
+    if isinstance(entry.where, Node):
+        broker = cluster.broker(entry.where.number)
     is_node = entry.where is not None and targets.is_node(entry.where)
     if KINDS[entry.do].scope is Scope.BROKER or is_node:
         return broker.target()
@@ -238,10 +242,11 @@ def _needs_a_process(entry: Entry) -> bool:
 def _needs_calls(entry: Entry, need: ClusterNeed) -> bool:
     """Return whether a fault may be made below the system calls of a broker."""
     assert entry.spec is not None
+    mechanisms = KINDS[entry.do].mechanisms
     wanted = entry.spec.mechanism or need.mechanism
-    if wanted != "auto":
+    if wanted != "auto" and "connections" not in mechanisms:
         return wanted in CALL_MECHANISMS
-    return any(name in CALL_MECHANISMS for name in KINDS[entry.do].mechanisms)
+    return any(name in BY_RULES for name in mechanisms)
 
 
 def _places(brokers: Sequence[NodeState]) -> dict[DirectoryId, Place]:

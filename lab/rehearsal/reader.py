@@ -40,6 +40,7 @@ from lab.rehearsal.vocabulary import (
     ACTIONS,
     ALL,
     OF_COMMAND,
+    OF_CONTROLLER,
     OF_FAULT,
     OF_READERS,
     OF_WRITERS,
@@ -423,6 +424,9 @@ class _Reader:
                 item.wrong(f"{kind.name} needs a directory, and {item.shown} is a whole node")
             if kind.scope is Scope.BROKER and targets.is_directory(where):
                 item.wrong(f"{kind.name} needs a broker, and {item.shown} is a directory")
+            if where == targets.Node(targets.CONTROLLER) and kind.name not in OF_CONTROLLER:
+                known = ", ".join(OF_CONTROLLER)
+                item.wrong(f"{kind.name} strikes a broker; what strikes the controller is {known}")
         given: dict[str, object] = {}
         others: dict[str, Target] = {}
         for key, one in fields.rest(("for", "mechanism", *FAULT_WORDS)).items():
@@ -432,6 +436,8 @@ class _Reader:
                     others["with"] = other
                 continue
             given[key] = one.plain
+            if key == "from":
+                self._check_cut_from(one, where)
         wanted = self._spec(fields, do, given, others)
         return {
             "where": where,
@@ -440,6 +446,17 @@ class _Reader:
             "given": given,
             "targets": others,
         }
+
+    def _check_cut_from(self, item: Item, where: Target | None) -> None:
+        if where == targets.Node(targets.CONTROLLER):
+            item.wrong("a controller is cut off from all brokers")
+        if isinstance(self.patient, Attach):
+            return
+        known = [f"broker-{number}" for number in range(1, self.patient.brokers + 1)]
+        words = item.plain if isinstance(item.plain, list) else str(item.plain).split(",")
+        for word in map(str, words):
+            if word.startswith("broker-") and word not in known:
+                item.wrong(f"{word!r}: there are the brokers 1 to {self.patient.brokers}")
 
     def _spec(
         self, fields: Fields, do: str, given: Mapping[str, object], others: Mapping[str, Target]
