@@ -22,7 +22,7 @@ from jbodlab.ids import METADATA_TOPIC, DirectoryId
 from jbodlab.lab_state import ClusterState, NodeState
 from jbodlab.log import meta_properties
 from jbodlab.log.filesystem import PosixFileSystem
-from lab.cluster import Cluster, layout, processes, questions
+from lab.cluster import Cluster, layout, limits, processes, questions
 from lab.cluster.node import Servers
 from lab.errors import LabError
 from lab.interrupts import Interrupts
@@ -132,32 +132,47 @@ def started(
     """
     need = plan.patient
     assert isinstance(need, ClusterNeed)
-    cluster = Cluster.plan(root, brokers=need.brokers, log_dirs=need.disks, servers=servers)
-    try:
-        is_ours = servers is None
-        cluster.make_folders({**({} if is_ours else KAFKA_SETTINGS), **need.config})
-        shape = Shape(
-            brokers=need.brokers,
-            log_dirs=need.disks,
-            disk_mb=max(1, need.size_bytes >> 20),
-            kind=need.kind,
-            mechanism=need.mechanism,
-        )
-        make_disks(cluster, shape, interrupts, _silent)
-        if any(_needs_calls(entry, need) for entry in plan.faults):
-            make_breakable(cluster, shape.mechanism, _silent)
-        cluster.format()
-        check_faults([entry for entry in plan.faults if not _needs_a_process(entry)], cluster)
+    with prepared(plan, root, interrupts, servers) as cluster:
         cluster.start()
         check_faults(plan.faults, cluster)
         yield Patient(
             cluster=cluster,
             may_start=True,
-            revives=is_ours,
+            revives=servers is None,
             metadata_log=cluster.controller.metadata_dir,
             places=_places(cluster.state.brokers),
             versions={"cluster": version or "jbodlab"},
         )
+
+
+@contextlib.contextmanager
+def prepared(
+    plan: Plan, root: Path, interrupts: Interrupts, servers: Servers | None = None
+) -> Iterator[Cluster]:
+    """Make a cluster for a plan that does not run yet; otherwise as `started`."""
+    need = plan.patient
+    assert isinstance(need, ClusterNeed)
+    shape = Shape(
+        brokers=need.brokers,
+        log_dirs=need.disks,
+        disk_mb=max(1, need.size_bytes >> 20),
+        kind=need.kind,
+        mechanism=need.mechanism,
+    )
+    machine = limits.this_machine(root)
+    if reason := limits.refusal(
+        machine, brokers=need.brokers, disks=need.disks, size_mb=shape.disk_mb, kind=need.kind
+    ):
+        raise LabError(reason)
+    cluster = Cluster.plan(root, brokers=need.brokers, log_dirs=need.disks, servers=servers)
+    try:
+        cluster.make_folders({**(KAFKA_SETTINGS if servers else {}), **need.config})
+        make_disks(cluster, shape, interrupts, _silent)
+        if any(_needs_calls(entry, need) for entry in plan.faults):
+            make_breakable(cluster, shape.mechanism, _silent)
+        cluster.format()
+        check_faults([entry for entry in plan.faults if not _needs_a_process(entry)], cluster)
+        yield cluster
     finally:
         cluster.close()
 
