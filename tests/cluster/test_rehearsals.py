@@ -15,6 +15,7 @@ from lab.rehearsal.judgement import Outcome
 from lab.rehearsal.plans import shipped
 from lab.rehearsal.reader import read
 from lab.rehearsal.run import Done, run
+from lab.rehearsal.series import SENT
 
 pytestmark = pytest.mark.cluster
 
@@ -123,6 +124,17 @@ def test_a_client_that_sends_nothing_proves_nothing(tmp_path: Path) -> None:
 
     assert done.judgement.outcome is Outcome.INCONCLUSIVE
     assert "no message of writers was acknowledged" in " ".join(done.judgement.doubts)
+
+
+def test_what_clients_of_a_former_run_left_in_the_folder_is_not_read(tmp_path: Path) -> None:
+    left = tmp_path / "clients" / "writers.bin"
+    left.parent.mkdir()
+    left.write_bytes(SENT.pack(1, 1, 2, 0, 7, 0, 0, 0) * 100)
+
+    done = rehearsed(SENDS_NOTHING, tmp_path)
+
+    assert done.judgement.outcome is Outcome.INCONCLUSIVE
+    assert done.json["metrics"]["writers.lost"]["value"] == 0
 
 
 @pytest.mark.soak
