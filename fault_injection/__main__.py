@@ -130,7 +130,7 @@ def _wanted(options: argparse.Namespace) -> tuple[kinds.FaultSpec, Target]:
         )
     state = targets.cluster(_state_dir(), options.name)
     node = targets.broker(state, options.broker)
-    patient = targets.patient(node)
+    patient = targets.patient(node, state)
     if options.dir is None:
         return spec, operations.broker_target(patient, state.uid, state.gid)
     path = targets.log_dir(node, options.dir)

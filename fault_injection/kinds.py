@@ -24,8 +24,11 @@ LENGTH_S_MAX = 86_400.0
 """Longest length of any fault, one day."""
 
 CALL_CLASSES: Mapping[str, CallClass] = MappingProxyType(
-    {str(one.name).lower(): one for one in CallClass if one is not CallClass.ALL}
+    {str(one.name).lower(): one for one in CallClass.ALL}
 )
+
+CONTROLLER, BROKERS, CLIENTS = "controller", "brokers", "clients"
+"""From whom a broker can be cut off; single brokers are named as `broker-2`."""
 
 WRITING = (
     CallClass.CREATE | CallClass.WRITE | CallClass.TRUNCATE | CallClass.RENAME | CallClass.REMOVE
@@ -152,6 +155,13 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
                 mechanisms=("process",),
                 scope=Scope.BROKER,
             ),
+            Kind(
+                name="cut",
+                meaning="connections are refused, and those there are dropped",
+                mechanisms=("connections",),
+                parameters=("from",),
+                scope=Scope.BROKER,
+            ),
         )
     }
 )
@@ -168,6 +178,7 @@ PARAMETERS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "jitter": ("TIME", "and up to so much more, at random"),
         "leave": ("SIZE", "space that stays free (default: 0)"),
         "with": ("DIR", "the other directory"),
+        "from": ("LIST", "controller,brokers,clients or single brokers (default: from all)"),
         "mechanism": ("NAME", "what is to make it (default: the first that can)"),
     }
 )
@@ -200,6 +211,7 @@ class FaultSpec:
         delay_ms, jitter_ms: How much longer calls take, and up to how much more at random.
         leave_bytes: Space that stays free.
         other: The second directory.
+        cut_from: From whom a broker is cut off; empty: from everybody.
     """
 
     kind: str
@@ -214,6 +226,7 @@ class FaultSpec:
     jitter_ms: float = 0
     leave_bytes: int = 0
     other: Path | None = None
+    cut_from: tuple[str, ...] = ()
 
 
 def kind_named(word: str) -> Kind:
@@ -273,6 +286,7 @@ def spec(word: str, parameters: Mapping[str, object] | None = None) -> FaultSpec
 
 _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?) ?(B|KB|MB|GB|KiB|MiB|GiB)?")
+_BROKER = re.compile(r"broker-[1-9]\d*")
 _UNITS = {
     "B": 1,
     "KB": 1000,
@@ -342,6 +356,14 @@ def _calls(value: object) -> CallClass:
     return found
 
 
+def _cut_from(value: object) -> tuple[str, ...]:
+    found = tuple(dict.fromkeys(_words(value)))
+    for word in found:
+        if word not in (CONTROLLER, BROKERS, CLIENTS) and not _BROKER.fullmatch(word):
+            raise ValueError(f"{word!r} is none of controller, brokers, clients, broker-N")
+    return found
+
+
 def _errno(value: object) -> int:
     if isinstance(value, str) and isinstance(getattr(errno, value, None), int):
         return int(getattr(errno, value))
@@ -391,4 +413,5 @@ _PARSERS = {
     "jitter": ("jitter_ms", _milliseconds),
     "leave": ("leave_bytes", size_bytes),
     "with": ("other", _path),
+    "from": ("cut_from", _cut_from),
 }

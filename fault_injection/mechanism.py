@@ -15,6 +15,24 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Peer:
+    """Another broker, as one that is cut off from it has to know it.
+
+    Attributes:
+        name: As people call it.
+        port: Where it listens.
+        pid: Its process; 0 where it does not run.
+        rules, rules_by: As of a patient.
+    """
+
+    name: str
+    port: int
+    pid: int = 0
+    rules: Path | None = None
+    rules_by: str = "preload"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Patient:
     """The broker that a fault is meant for.
 
@@ -25,6 +43,9 @@ class Patient:
         process: Its process; None where it does not run.
         rules: The file that holds the rules for its calls; None if it was not started with one.
         rules_by: What follows these rules: `preload` or `notify`.
+        host, port: Where it listens.
+        controller_port: Where the controller listens; 0 if that is not known.
+        peers: The other brokers.
     """
 
     name: str
@@ -33,6 +54,10 @@ class Patient:
     process: ProcessState | None = None
     rules: Path | None = None
     rules_by: str = "preload"
+    host: str = ""
+    port: int = 0
+    controller_port: int = 0
+    peers: tuple[Peer, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +89,7 @@ class Broken:
     """What a fault broke so far.
 
     Attributes:
-        what: What is counted: `calls`, `replicas`, `files`, `bytes`, `processes`.
+        what: What is counted: `calls`, `connections`, `replicas`, `files`, `bytes`, `processes`.
         count: How many were broken.
         seen: Of how many, where that is known.
         first_ns, last_ns: When the first and the last one was broken, monotonic; None where none

@@ -9,6 +9,7 @@ from fault_injection.errors import FaultError
 from fault_injection.kinds import KINDS, FaultSpec, Scope
 from fault_injection.mechanism import Mechanism, Target
 from fault_injection.mechanisms.balloon import Balloon
+from fault_injection.mechanisms.connections import Connections
 from fault_injection.mechanisms.directories import Directories
 from fault_injection.mechanisms.file_operations import FileOperations
 from fault_injection.mechanisms.loop_disk import LoopDisk
@@ -24,6 +25,7 @@ MECHANISMS: Mapping[str, Mechanism] = MappingProxyType(
         "loop": LoopDisk(),
         "directories": Directories(),
         "process": ProcessFaults(),
+        "connections": Connections(),
     }
 )
 

@@ -7,11 +7,14 @@ from pathlib import Path
 
 from fault_injection import processes
 from fault_injection.errors import FaultError
-from fault_injection.mechanism import Patient
+from fault_injection.mechanism import Patient, Peer
 from fault_injection.preload.control import RULES_VARIABLE
 from jbodlab import lab_state
 from jbodlab.errors import DecodeError
 from jbodlab.lab_state import ClusterState, NodeState, ProcessState
+
+PRELOADED, SUPERVISED = "preloaded-faults", "supervised-faults"
+"""Names of the files with rules for calls, in a broker's folder."""
 
 RULES_BY_VARIABLE = "JBODLAB_FAULT_RULES_BY"
 """Names who carries out the rules that a process follows, in its environment."""
@@ -64,28 +67,48 @@ def log_dir(node: NodeState, wanted: str) -> str:
     return path
 
 
-def patient(node: NodeState) -> Patient:
+def patient(node: NodeState, state: ClusterState) -> Patient:
     """Return a broker as faults know it, asking its process what rules it follows."""
     process = running(node)
     found = {} if process is None else processes.variables(process.pid)
     rules = found.get(RULES_VARIABLE)
     return Patient(
         name=f"broker-{node.node_id}",
-        folder=Path(node.metadata_log_dir).parent.parent,
+        folder=_folder(node),
         log_dirs=tuple(map(Path, node.log_dirs)),
         process=process,
         rules=Path(rules) if rules else None,
         rules_by=found.get(RULES_BY_VARIABLE, "preload"),
+        host=node.host,
+        port=node.port,
+        controller_port=state.controller.port,
+        peers=tuple(_peer(one) for one in state.brokers if one.node_id != node.node_id),
     )
+
+
+def _peer(node: NodeState) -> Peer:
+    process, rules = running(node), _folder(node) / PRELOADED
+    return Peer(
+        name=f"broker-{node.node_id}",
+        port=node.port,
+        pid=0 if process is None else process.pid,
+        rules=rules if rules.exists() else None,
+    )
+
+
+def _folder(node: NodeState) -> Path:
+    """Return what all directories of a broker lie in."""
+    return Path(node.metadata_log_dir).parent.parent
 
 
 def patient_with(state_dir: Path, given: str) -> Patient | None:
     """Return the broker that has a log directory; None where no known cluster has it."""
     path = os.path.realpath(given)
     for file in sorted((state_dir / "clusters").glob("*.json")):
-        for node in cluster(state_dir, file.stem).brokers:
+        state = cluster(state_dir, file.stem)
+        for node in state.brokers:
             if path in map(os.path.realpath, node.log_dirs):
-                return patient(node)
+                return patient(node, state)
     return None
 
 

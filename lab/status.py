@@ -179,7 +179,7 @@ def _nodes(
 
 def _process(node: NodeState, alive: frozenset[int]) -> str:
     if node.process is None:
-        return "never started"
+        return "does not run"
     if node.node_id not in alive:
         return f"pid {node.process.pid} has ended, see {node.log_file}"
     return f"pid {node.process.pid}, {processes.resident_mb(node.process) or 0} MiB"

@@ -18,7 +18,9 @@ from pathlib import Path
 
 from fault_injection.errors import FaultError
 from jbodlab import lab_state
+from jbodlab.ids import INTERNAL_TOPICS, TopicPartition
 from jbodlab.lab_state import ClusterState, NodeState
+from jbodlab.log.names import DirKind, parse_partition_dir
 from lab.cluster import (
     Broker,
     Cluster,
@@ -200,20 +202,32 @@ def running(state: ClusterState) -> list[NodeState]:
 
 
 def records_kept(state: ClusterState) -> tuple[int, int]:
-    """Return how many replicas have records, topics of the cluster's own left out, and the bytes.
+    """Return how many partitions have records, and the bytes of all their replicas.
 
-    A directory that cannot be looked into counts as empty.
+    Topics of the cluster's own are left out, and what is deleted already. A directory that cannot
+    be looked into counts as empty.
     """
-    count = size = 0
+    partitions, size = set(), 0
     for node in state.brokers:
         for path in map(Path, node.log_dirs):
             with contextlib.suppress(OSError):
                 for replica in path.iterdir():
-                    if "-" not in replica.name or replica.name.startswith(("__", ".")):
+                    partition = _partition_of(replica.name)
+                    if partition is None or partition.topic in INTERNAL_TOPICS:
                         continue
-                    found = sum(log.stat().st_size for log in replica.glob("*.log"))
-                    count, size = count + (found > 0), size + found
-    return count, size
+                    if found := sum(log.stat().st_size for log in replica.glob("*.log")):
+                        partitions.add(partition)
+                        size += found
+    return len(partitions), size
+
+
+def _partition_of(name: str) -> TopicPartition | None:
+    """Return the partition of which a folder is a replica; None for what is none, or deleted."""
+    try:
+        parsed = parse_partition_dir(name)
+    except ValueError:
+        return None
+    return None if parsed.kind is DirKind.DELETE else parsed.topic_partition
 
 
 def log_tail(node: NodeState) -> str:

@@ -171,7 +171,7 @@ def _python_path(patient: Patient) -> str:
 
 
 def _known_rule(fault: Fault) -> Rule:
-    known = dict(fault.undo["rule"])
+    known = {key: value for key, value in fault.undo["rule"].items() if key != "ports"}
     return Rule(
         **{**known, "directory": Path(known["directory"]), "calls": CallClass(known["calls"])}
     )

@@ -3,8 +3,9 @@
  *
  * They are what CPython 3.11 to 3.13, uvloop, grpc and a JVM call (their undefined symbols in `nm -D`), and
  * the twins of these: with and without 64, `__xstat` for what was built with a glibc before 2.33,
- * `__open_2` for what was built with _FORTIFY_SOURCE. Closing and locking never reach a disk, and
- * readdir goes on from libc's buffer once a directory was opened: they are left alone.
+ * `__open_2` for what was built with _FORTIFY_SOURCE; and the two ends of a connection. Closing and
+ * locking never reach a disk, and readdir goes on from libc's buffer once a directory was opened: they
+ * are left alone.
  */
 
 /* libc's own function. Programs built for an old glibc call names that are hidden from plain dlsym. */
@@ -150,3 +151,31 @@ BY_PATH(statx, (int at, const char *path, int flags, unsigned mask, struct statx
 BY_PATH(access, (const char *path, int mode), (path, mode), STAT, AT_FDCWD, path, 0)
 BY_PATH(faccessat, (int at, const char *path, int mode, int flags), (at, path, mode, flags), STAT, at, path,
         NOFOLLOW(flags))
+
+NEXT(int, connect, (int fd, const struct sockaddr *address, socklen_t length))
+int connect(int fd, const struct sockaddr *address, socklen_t length)
+{
+    int error = ARMED(CONNECT) ? refused(fd, address) : 0;
+    if (error)
+        errno = error;
+    return error || !FOUND(connect) ? -1 : next_connect(fd, address, length);
+}
+
+/* One that is dropped was never there: the next one is waited for. */
+#define ACCEPT_CALL(name, parameters, arguments)                                                        \
+    NEXT(int, name, parameters)                                                                         \
+    int name parameters                                                                                 \
+    {                                                                                                   \
+        socklen_t room = length ? *length : 0;                                                          \
+        int accepted = -1;                                                                              \
+        while (FOUND(name) && (accepted = next_##name arguments) >= 0 && ARMED(ACCEPT) &&               \
+               dropped(accepted)) {                                                                     \
+            if (length)                                                                                 \
+                *length = room;                                                                         \
+        }                                                                                               \
+        return accepted;                                                                                \
+    }
+ACCEPT_CALL(accept, (int fd, struct sockaddr *restrict address, socklen_t *restrict length),
+            (fd, address, length))
+ACCEPT_CALL(accept4, (int fd, struct sockaddr *restrict address, socklen_t *restrict length, int flags),
+            (fd, address, length, flags))

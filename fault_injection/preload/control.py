@@ -126,9 +126,14 @@ class Control:
         """Heal: no call is broken any more, what is held up goes on. Counters can still be read."""
         self._publish([])
 
-    def free_counter(self) -> int:
-        """Return the number of counters that no rule in force uses, those used last come last."""
+    def free_counter(self, others: Collection[int] = ()) -> int:
+        """Return the number of counters that no rule in force uses, those used last come last.
+
+        Args:
+            others: Numbers that are given away already, to rules that are not in force yet.
+        """
         taken = {armed.counter for armed in rules.decode_bank(self._bank(self._generation))}
+        taken.update(others)
         first = self._generation
         numbers = ((first + step) % rules.COUNTERS_MAX for step in range(rules.COUNTERS_MAX))
         return next(number for number in numbers if number not in taken)

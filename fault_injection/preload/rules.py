@@ -10,6 +10,8 @@ Little-endian as the machine, every field at its natural alignment; shim.c has t
                after 8 | limit 8 | seed 8 | every 4 | chance 4 | counter 4 | directory size 4
                name 48 | until_ns 8 | directory 376
 
+A rule about connections has ports, two bytes each, in the place of its directory.
+
 `state` is `generation << 16 | classes`: the union of the classes of all rules, 0 when nothing is
 armed, and a generation that grows with every change; the rules in force are in bank
 `generation % 2`. `attached` counts the processes that ever loaded the library with this file;
@@ -49,6 +51,10 @@ _NS_PER_S = 1_000_000_000
 _UINT64_MAX = 2**64 - 1
 _UINT32_MAX = 2**32 - 1
 _ERRNO_MAX = 4095
+_PORT_SIZE = 2
+
+MARK = "127.74.66.68"
+"""Address that marked connections come from; those are accepted whatever the rules say."""
 
 RULE_SIZE = _RULE.size
 BANK_SIZE = RULES_MAX * RULE_SIZE
@@ -80,6 +86,12 @@ class CallClass(enum.IntFlag):
     STAT = 512
     """stat, lstat, fstat, statvfs, access."""
     ALL = 1023
+    """Every call on a file; what follows is about connections."""
+    CONNECT = 1024
+    """connect, by the port of the other end."""
+    ACCEPT = 2048
+    """accept, accept4, by the port that is listened on."""
+    NETWORK = 3072
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,9 +100,11 @@ class Rule:
 
     Attributes:
         directory: The rule is about this directory itself and everything below it. Links in it
-            are followed when the rule is set, so it need not be absolute.
+            are followed when the rule is set, so it need not be absolute. The root for a rule about
+            connections, to which it says nothing.
         calls: Classes of the calls it is about.
-        errno: The calls fail with this; 0: they are made, after the wait.
+        errno: The calls fail with this; 0: they are made, after the wait. A connection is then
+            made from the address `MARK`.
         delay_ms: The calls take so much longer, at most `WAIT_S_MAX`.
         jitter_ms: And up to so much more, at random.
         hang_s: For so long from when the rule is set, at most `WAIT_S_MAX`, the calls do not
@@ -101,6 +115,7 @@ class Rule:
         after: The first so many calls are spared.
         every: Of those after, the first and then each n-th.
         limit: Break at most so many calls; None: no limit.
+        ports: Of a rule about connections: those of other ends for CONNECT, own ones for ACCEPT.
 
     Raises:
         FaultError: a value is out of its range, or the rule does nothing.
@@ -118,10 +133,14 @@ class Rule:
     after: int = 0
     every: int = 1
     limit: int | None = None
+    ports: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         delay_ms_max = WAIT_S_MAX * 1000
-        _check("calls", self.calls, 1, int(CallClass.ALL))
+        if self.ports:
+            _check("calls", self.calls & ~CallClass.NETWORK, 0, 0)
+            _check("number of ports", len(self.ports), 1, _DIRECTORY_SIZE_MAX // _PORT_SIZE)
+        _check("calls", self.calls, 1, int(CallClass.NETWORK if self.ports else CallClass.ALL))
         _check("errno", self.errno, 0, _ERRNO_MAX)
         _check("delay_ms", self.delay_ms, 0, delay_ms_max)
         _check("jitter_ms", self.jitter_ms, 0, delay_ms_max)
@@ -131,7 +150,7 @@ class Rule:
         _check("after", self.after, 0, _UINT64_MAX)
         _check("every", self.every, 1, _UINT32_MAX)
         _check("limit", 1 if self.limit is None else self.limit, 1, _UINT64_MAX)
-        if not (self.errno or self.delay_ms or self.jitter_ms or self.hang_s):
+        if not (self.errno or self.delay_ms or self.jitter_ms or self.hang_s or self.ports):
             raise FaultError("a rule needs an errno, delay_ms, jitter_ms or hang_s")
         if not self.name or "/" in self.name or len(self.name.encode()) > _NAME_SIZE_MAX:
             raise FaultError(
@@ -240,7 +259,9 @@ def _encode_rule(armed: ArmedRule) -> bytes:
     directory = bytes(rule.directory)
     if len(directory) > _DIRECTORY_SIZE_MAX:
         raise FaultError(f"{rule.directory} is longer than {_DIRECTORY_SIZE_MAX} bytes")
-    if rule.directory == Path(rule.directory.anchor):
+    if rule.ports:
+        directory = struct.pack(f"={len(rule.ports)}H", *rule.ports)
+    elif rule.directory == Path(rule.directory.anchor):
         raise FaultError(f"{rule.directory} is the root of the file system, it is never broken")
     return _RULE.pack(
         rule.calls,
@@ -280,8 +301,11 @@ def _decode_rule(
     until_ns: int,
     directory: bytes,
 ) -> ArmedRule:
+    where, ports = directory[:directory_size].decode(errors="surrogateescape"), ()
+    if calls & CallClass.NETWORK:
+        where, ports = "/", struct.unpack_from(f"={directory_size // _PORT_SIZE}H", directory)
     rule = Rule(
-        directory=Path(directory[:directory_size].decode(errors="surrogateescape")),
+        directory=Path(where),
         calls=CallClass(calls),
         errno=errno,
         delay_ms=delay_ns / _NS_PER_MS,
@@ -293,6 +317,7 @@ def _decode_rule(
         after=after,
         every=every,
         limit=limit or None,
+        ports=ports,
     )
     return ArmedRule(rule=rule, counter=counter, hang_until_ns=hang_until_ns, until_ns=until_ns)
 

@@ -13,14 +13,17 @@
  *
  * The file of a handle is asked of the kernel at each such call and never remembered: a handle can
  * be closed, replaced or its file renamed in ways that no wrapper sees, and the answer is wanted only
- * while a rule is armed. There is no lock, no allocation and no output in here, except one line at the
+ * while a rule is armed. Connections are known by their ports: made ones are refused by that of the other
+ * end, incoming ones by that which is listened on, unless they come from an address that marks them. There is no lock, no allocation and no output in here, except one line at the
  * start if the control file cannot be used. Linux and glibc, 64 bit.
  */
 #define _GNU_SOURCE
+#include <arpa/inet.h>
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -29,6 +32,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
@@ -37,7 +41,7 @@
 #include <unistd.h>
 
 enum { CREATE = 1, OPEN = 2, READ = 4, WRITE = 8, SYNC = 16, TRUNCATE = 32, RENAME = 64, REMOVE = 128,
-       LIST = 256, STAT = 512 };                      /* as CallClass in rules.py */
+       LIST = 256, STAT = 512, CONNECT = 1024, ACCEPT = 2048 }; /* as CallClass in rules.py */
 enum { CLASS_BITS = 16, BANKS = 2, RULES = 16, COUNTERS = 64, PATH_BYTES = 1024 };
 static const uint64_t SECOND = 1000000000, WAIT_MAX = 600 * SECOND, WAIT_STEP = SECOND / 200;
 static const uint32_t MILLION = 1000000;
@@ -52,7 +56,7 @@ struct rule {
     uint32_t counter, directory_bytes;
     char name[48];                                    /* with * and ?; empty: any */
     uint64_t until_ns;                                /* monotonic, when the rule ends; 0: never */
-    char directory[376];
+    char directory[376];                              /* or ports, for connections */
 };
 struct counter { _Atomic uint64_t seen, broken, first_ns, last_ns; uint64_t unused[4]; };
 struct control {
@@ -65,6 +69,9 @@ struct control {
 };
 _Static_assert(sizeof(struct rule) == 512 && sizeof(struct counter) == 64, "layout of rules.py");
 _Static_assert(sizeof(void *) == 8, "64 bit only");
+
+static const uint32_t MARK = 0x7f4a4244;              /* 127.74.66.68, as in rules.py */
+static const int MARKED = -1;
 
 /* What a call is about: one end of it, as two have a rename or a copy. */
 struct place { unsigned classes; size_t length; char path[PATH_BYTES]; };
@@ -281,6 +288,94 @@ again:;
             return rule.error;
     }
     return 0;
+}
+
+/* ---- Connections ------------------------------------------------------------------------------ */
+
+static int port_of(const struct sockaddr *address)
+{
+    if (address && address->sa_family == AF_INET)
+        return ntohs(((const struct sockaddr_in *)address)->sin_port);
+    if (address && address->sa_family == AF_INET6)
+        return ntohs(((const struct sockaddr_in6 *)address)->sin6_port);
+    return 0;
+}
+
+/* What the rules say about a connection: an errno, MARKED, or 0. */
+static int about_port(unsigned class, uint16_t port)
+{
+    uint64_t now = monotonic_ns(), number;
+again:;
+    uint64_t state = atomic_load(&control->state);
+    const struct rule *bank = control->banks[(state >> CLASS_BITS) % BANKS];
+    for (int i = 0; port && i < RULES; i++) {
+        struct rule rule = bank[i];
+        atomic_thread_fence(memory_order_acquire);
+        if (atomic_load(&control->state) != state)
+            goto again;
+        if (!rule.calls)
+            break;
+        if (!(rule.calls & class) || (rule.until_ns && now >= rule.until_ns))
+            continue;
+        for (size_t at = 0; at + sizeof port <= rule.directory_bytes; at += sizeof port)
+            if (memcmp(rule.directory + at, &port, sizeof port) == 0) {
+                if (!rule.error)
+                    return MARKED;
+                if (chosen(&rule, now, &number))
+                    return rule.error;
+            }
+    }
+    return 0;
+}
+
+static void mark(int fd, int family)
+{
+    struct sockaddr_in short_one = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(MARK)};
+    struct sockaddr_in6 long_one = {.sin6_family = AF_INET6};
+    uint32_t address = htonl(MARK);
+    memset(long_one.sin6_addr.s6_addr + 10, 0xff, 2);
+    memcpy(long_one.sin6_addr.s6_addr + 12, &address, sizeof address);
+    setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &(int){1}, sizeof(int));
+    if (family == AF_INET)
+        bind(fd, (struct sockaddr *)&short_one, sizeof short_one);
+    else
+        bind(fd, (struct sockaddr *)&long_one, sizeof long_one);
+}
+
+static int is_marked(const struct sockaddr_storage *peer)
+{
+    uint32_t address = htonl(MARK);
+    if (peer->ss_family == AF_INET)
+        return ((const struct sockaddr_in *)peer)->sin_addr.s_addr == address;
+    return memcmp(((const struct sockaddr_in6 *)peer)->sin6_addr.s6_addr + 12, &address, sizeof address) == 0;
+}
+
+/* Returns the errno that a connection is refused with, or 0; marks it where the rules say so. */
+static int refused(int fd, const struct sockaddr *address)
+{
+    int saved = errno, said = about_port(CONNECT, port_of(address));
+    if (said == MARKED)
+        mark(fd, address->sa_family);
+    errno = saved;
+    return said > 0 ? said : 0;
+}
+
+/* Drops a connection that has just been accepted, if the rules say so; returns whether it did. */
+static int dropped(int fd)
+{
+    struct sockaddr_storage here = {0}, there = {0};
+    socklen_t length = sizeof here, peer_length = sizeof there;
+    int saved = errno;
+    int is_inet = getsockname(fd, (struct sockaddr *)&here, &length) == 0 &&
+                  getpeername(fd, (struct sockaddr *)&there, &peer_length) == 0;
+    int port = is_inet ? port_of((struct sockaddr *)&here) : 0;
+    int drops = port && !is_marked(&there) && about_port(ACCEPT, port) > 0;
+    if (drops) {                                      /* with a reset, as a network that is gone */
+        setsockopt(fd, SOL_SOCKET, SO_LINGER, &(struct linger){.l_onoff = 1}, sizeof(struct linger));
+        close(fd);
+    }
+    errno = saved;
+    return drops;
 }
 
 /* ---- The ends of a call: each returns whether it is to fail, with errno set; else errno is kept -- */

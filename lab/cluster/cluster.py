@@ -13,33 +13,29 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import Any, Protocol, Self
 
 from fault_injection.errors import FaultError
 from fault_injection.journal import Fault as InjectedFault
 from jbodlab import kafka_uuid
-from jbodlab.errors import FormatError
 from jbodlab.image.metadata_image import MetadataImage
-from jbodlab.lab_state import ClusterState, NodeState
+from jbodlab.lab_state import ClusterState
 from jbodlab.log.names import META_PROPERTIES_FILE, METADATA_DIR_NAME
 from lab.cluster import disks, layout, leftovers, programs, questions
+from lab.cluster.clients_view import ASK_TIMEOUT_S, ClientsView
 from lab.cluster.controllers_log import ControllersLog
 from lab.cluster.faults import Faults
 from lab.cluster.log_dir import LogDir
 from lab.cluster.node import Broker, Node, Servers, Surroundings
+from lab.cluster.own_servers import OwnServers
 from lab.cluster.ports import HeldPorts
 from lab.cluster.processes import ServerUser
-from lab.cluster.questions import ClusterView, PartitionView
+from lab.cluster.questions import ClusterView
 from lab.cluster.waiting import wait_for, witnesses
 from lab.errors import LabError
 
-if TYPE_CHECKING:
-    from confluent_kafka.admin import AdminClient
-
 SERVED_DEADLINE_S = 60.0
 STOP_DEADLINE_S = 10.0
-ASK_TIMEOUT_S = 2.0
-TOPIC_DEADLINE_S = 30.0
 
 
 class Disk(Protocol):
@@ -49,27 +45,7 @@ class Disk(Protocol):
         """Give it back."""
 
 
-class OwnServers:
-    """Our controller and brokers, formatted in this process."""
-
-    def command(self, node: NodeState) -> list[str]:
-        """Return the command that runs a node."""
-        return [*programs.command(node.role), "-c", node.properties_file]
-
-    def format(self, node: NodeState, cluster_id: str, directories: Sequence[Path]) -> None:
-        """Format directories, each without `meta.properties`."""
-        from jbodlab.metadata_log.formatting import format_directories
-        from jbodlab.records.metadata_version import LATEST
-
-        try:
-            format_directories(
-                directories, cluster_id=cluster_id, node_id=node.node_id, level=LATEST
-            )
-        except FormatError as error:
-            raise LabError(f"{node.role} {node.node_id} could not be formatted: {error}") from error
-
-
-class Cluster:
+class Cluster(ClientsView):
     """A controller and brokers below one folder.
 
     Attributes:
@@ -120,7 +96,6 @@ class Cluster:
         self._variables = dict(variables or {})
         self._servers: Servers = servers or OwnServers()
         self._ports = [] if ports is None else [ports]
-        self._admin: AdminClient | None = None
         self._closing = False
         around = Surroundings(
             user=self.user,
@@ -130,6 +105,8 @@ class Cluster:
             changed=lambda: self._record(self.state),
             guard=guard,
             outlives_us=outlives_us,
+            controller_port=state.controller.port,
+            brokers=lambda: self.brokers,
         )
         self.controller = Node(state.controller, around)
         self._metadata = ControllersLog(self.controller.metadata_dir / METADATA_DIR_NAME)
@@ -219,11 +196,6 @@ class Cluster:
         return self._state.cluster_id
 
     @property
-    def bootstrap(self) -> str:
-        """Addresses of all brokers, as clients want them."""
-        return self._state.bootstrap
-
-    @property
     def broker_ids(self) -> list[int]:
         """The ids of the brokers, rising."""
         return [broker.id for broker in self.brokers]
@@ -231,10 +203,6 @@ class Cluster:
     def node(self, node_id: int) -> Node:
         """Return a node; the controller's id is `layout.CONTROLLER_ID`."""
         return self.nodes[node_id]
-
-    def broker(self, broker_id: int) -> Broker:
-        """Return a broker; the first is broker 1."""
-        return self.brokers[broker_id - 1]
 
     def log_dir_at(self, path: Path) -> LogDir:
         """Return the log directory of one of the brokers with this path."""
@@ -425,71 +393,7 @@ class Cluster:
         if left := leftovers.of(self.root):
             raise LabError(f"something is left of {self}: {'; '.join(left)}")
 
-    # What it tells
-
-    def view(self) -> ClusterView:
-        """Return the cluster as the first broker tells that answers.
-
-        Raises:
-            LabError: no broker answers.
-        """
-        for broker in self.brokers:
-            if broker.is_running:
-                view = asyncio.run(questions.ask_cluster_view(broker.state, ASK_TIMEOUT_S))
-                if view is not None:
-                    return view
-        raise LabError("no broker answers")
-
-    def partitions(self, topic: str) -> dict[int, PartitionView]:
-        """Return the partitions of a topic as clients are told of them; empty if it is unknown."""
-        return {
-            key.partition: partition
-            for key, partition in self.view().partitions.items()
-            if key.topic == topic
-        }
-
-    def leaders(self, topic: str) -> dict[int, int]:
-        """Return the leader of each partition of a topic, -1 where there is none."""
-        return {index: found.leader for index, found in self.partitions(topic).items()}
-
-    def isr(self, topic: str) -> dict[int, set[int]]:
-        """Return the ISR of each partition of a topic."""
-        return {index: set(found.isr) for index, found in self.partitions(topic).items()}
-
-    def leader(self, topic: str, partition: int) -> Broker:
-        """Return the broker that leads a partition, waiting until there is one."""
-        return self.broker(
-            wait_for(
-                f"a leader of {topic}-{partition}",
-                lambda: max(self.leaders(topic).get(partition, -1), 0),
-            )
-        )
-
-    def followers(self, topic: str, partition: int) -> list[Broker]:
-        """Return the brokers that follow a partition."""
-        leader = self.leader(topic, partition)
-        replicas = self.partitions(topic)[partition].replicas
-        return [self.broker(replica) for replica in replicas if replica != leader.id]
-
-    def wait_leaders(self, topic: str, deadline_s: float = TOPIC_DEADLINE_S) -> None:
-        """Wait until every partition of a topic has a leader."""
-        wait_for(
-            f"leaders of {topic}",
-            lambda: all(leader >= 0 for leader in self.leaders(topic).values() or [-1]),
-            deadline_s,
-            last_seen=lambda: self.leaders(topic),
-        )
-
-    def wait_isr(self, topic: str, deadline_s: float = TOPIC_DEADLINE_S) -> None:
-        """Wait until every replica of a topic is in its ISR."""
-        wait_for(
-            f"every replica of {topic} in sync",
-            lambda: all(
-                set(found.isr) == set(found.replicas) for found in self.partitions(topic).values()
-            ),
-            deadline_s,
-            last_seen=lambda: self.partitions(topic),
-        )
+    # What its files tell
 
     def image(self) -> MetadataImage:
         """Return the metadata as the controller's disk has it, snapshots included."""
@@ -498,35 +402,6 @@ class Cluster:
     def last_words(self) -> str:
         """Return what every node printed last."""
         return "\n".join(f"--- {node!r} of {self}: {_tail(node)}" for node in self.nodes.values())
-
-    # Clients
-
-    def admin(self) -> AdminClient:
-        """Return one client for the life of the cluster; futures of a collected one would fail."""
-        if self._admin is None:
-            from confluent_kafka.admin import AdminClient
-
-            self._admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
-        return self._admin
-
-    def create_topic(
-        self, name: str, partitions: int = 6, replicas: int = 3, **config: str
-    ) -> None:
-        """Create a topic and wait until it is led.
-
-        Args:
-            name: Its name.
-            partitions: How many.
-            replicas: How many of each partition.
-            config: Settings, with `_` for each dot.
-        """
-        from confluent_kafka.cimpl import NewTopic
-
-        settings = {key.replace("_", "."): value for key, value in config.items()}
-        topic = NewTopic(name, partitions, replicas, config=settings)
-        for future in self.admin().create_topics([topic]).values():
-            future.result(TOPIC_DEADLINE_S)
-        self.wait_leaders(name)
 
 
 async def _views(brokers: Sequence[Broker]) -> list[ClusterView | None]:

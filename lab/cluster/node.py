@@ -13,7 +13,8 @@ from typing import Any, Protocol
 
 from fault_injection import kinds, notify, operations
 from fault_injection.errors import FaultError
-from fault_injection.mechanism import Patient, Target
+from fault_injection.mechanism import Patient, Peer, Target
+from fault_injection.targets import PRELOADED, SUPERVISED
 from jbodlab import properties
 from jbodlab.lab_state import NodeState
 from lab.cluster import processes, programs
@@ -23,9 +24,6 @@ from lab.cluster.preload import Preload
 from lab.cluster.processes import ServerUser
 from lab.cluster.waiting import wait_for
 from lab.errors import LabError
-
-PRELOADED, SUPERVISED = "preloaded-faults", "supervised-faults"
-"""Names of the files with rules for calls, in a broker's folder."""
 
 STOP_DEADLINE_S = 30.0
 KILL_DEADLINE_S = 10.0
@@ -58,6 +56,8 @@ class Surroundings:
         changed: Called after a process was started or ended.
         guard: Entered around what must not be interrupted.
         outlives_us: Whether they go on when this process ends.
+        controller_port: Where the controller listens.
+        brokers: All brokers.
     """
 
     user: ServerUser
@@ -67,6 +67,8 @@ class Surroundings:
     changed: Callable[[], None]
     guard: Callable[[], AbstractContextManager[None]]
     outlives_us: bool
+    controller_port: int
+    brokers: Callable[[], Sequence[Broker]]
 
 
 class Node:
@@ -306,6 +308,20 @@ class Broker(Node):
             folder=self.folder,
             log_dirs=tuple(self.paths),
             process=self.state.process if self.is_running else None,
+            rules=self.peer().rules,
+            rules_by=self.peer().rules_by,
+            host=self.state.host,
+            port=self.port,
+            controller_port=self._around.controller_port,
+            peers=tuple(one.peer() for one in self._around.brokers() if one is not self),
+        )
+
+    def peer(self) -> Peer:
+        """Return it as another broker's faults know it."""
+        return Peer(
+            name=f"broker-{self.id}",
+            port=self.port,
+            pid=self.pid if self.is_running else 0,
             rules=None if self._preload is None else self._preload.path,
             rules_by="preload" if self._preload is None else self._preload.by,
         )

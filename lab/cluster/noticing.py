@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from fault_injection.kinds import CLIENTS, CONTROLLER, FaultSpec
 from fault_injection.mechanism import Target
 from jbodlab.admin_requests import describe_log_dir_states, revive_log_dir
 from jbodlab.error_code import ErrorCode
@@ -63,11 +64,11 @@ class Noticing:
         self._before = self._leaders()
         self.not_noticed = f"{target.patient.name} has not noticed within {DEADLINE_S:g} s"
 
-    def wait(self, kind: str, since_ns: int) -> Noticed | None:
+    def wait(self, wanted: FaultSpec, since_ns: int) -> Noticed | None:
         """Wait until it was noticed; None if nobody did in time."""
         end = time.monotonic() + DEADLINE_S
         while time.monotonic() < end:
-            said = self._said(kind)
+            said = self._said_of_cut(wanted) if wanted.kind == "cut" else self._said(wanted.kind)
             if said:
                 after_ms = (time.monotonic_ns() - since_ns) / 1e6
                 return Noticed(what=said, after_ms=after_ms, leaders_moved=self._moved(end))
@@ -88,6 +89,21 @@ class Noticing:
             return "" if self._broker_is_named() else "the controller has fenced the broker"
         state = self._state_of(directory)
         return f"the directory is {state}" if state and state != ONLINE else ""
+
+    def _said_of_cut(self, wanted: FaultSpec) -> str:
+        """Return what is seen of a cut: first what the controller, then what others notice."""
+        parties = wanted.cut_from or (CONTROLLER,)
+        if CONTROLLER in parties:
+            return "" if self._broker_is_named() else "the controller has fenced the broker"
+        if CLIENTS in parties:
+            return "no client reaches the broker" if states(self._broker) is None else ""
+        number, now = self._broker.id, self._leaders()
+        smaller = sum(
+            len(found.isr) < len(self._before[key].isr)
+            for key, found in now.items()
+            if key in self._before and number in found.replicas
+        )
+        return f"{smaller} partitions have a smaller ISR" if smaller else ""
 
     def _state_of(self, directory: Path) -> str:
         for entry in states(self._broker) or ():

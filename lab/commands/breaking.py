@@ -69,7 +69,7 @@ def _inject(options: argparse.Namespace, cluster: Cluster, interrupts: Interrupt
     text += "" if until is None else f"; heals by itself after {until:g} s"
     data: dict[str, Any] = {**_described(fault), "length_s": until, "noticed": None}
     if not options.no_wait:
-        seen = noticing.wait(spec.kind, fault.injected_ns)
+        seen = noticing.wait(spec, fault.injected_ns)
         data["noticed"] = None if seen is None else asdict(seen)
         text += f"\n{options.target}: {seen}" if seen else f"\n{noticing.not_noticed}"
         broken = fault.broken

@@ -88,10 +88,13 @@ def main() -> int:
 
 
 def write(config: dict[str, Any], output: Output, stop: Stop) -> dict[str, Any]:
-    """Send by the schedule: message n of key n % keys, each key to one partition."""
+    """Send by the schedule: message n of key n % keys, each key to one partition.
+
+    At a rate of 0 nothing is ever due.
+    """
     producer = confluent_kafka.Producer(config["client"])
-    interval_ns = 1e9 / config["rate"]
     keys, partitions, topic = config["keys"], config["partitions"], config["topic"]
+    rate = config["rate"]
     pending: dict[int, tuple[int, ...]] = {}
     begin_ns, number = time.monotonic_ns(), 0
 
@@ -104,7 +107,7 @@ def write(config: dict[str, Any], output: Output, stop: Stop) -> dict[str, Any]:
         )
 
     while not stop.is_set:
-        due_ns = begin_ns + int(number * interval_ns)
+        due_ns = begin_ns + int(number * 1e9 / rate) if rate else sys.maxsize
         left_ns = due_ns - time.monotonic_ns()
         if left_ns > 0:
             producer.poll(min(left_ns / 1e9, POLL_MAX_S))
@@ -135,7 +138,7 @@ def write(config: dict[str, Any], output: Output, stop: Stop) -> dict[str, Any]:
         output.flush_now_and_then()
     for due, sent_at, sequence, partition, key in pending.values():
         output.write(SENT.pack(due, sent_at, NOT_ANSWERED, sequence, -1, partition, key, 0))
-    return {"begin_ns": begin_ns, "end_ns": end_ns, "interval_ns": interval_ns, "sent": number}
+    return {"begin_ns": begin_ns, "end_ns": end_ns, "sent": number}
 
 
 def read(config: dict[str, Any], output: Output, stop: Stop) -> dict[str, Any]:

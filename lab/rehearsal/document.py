@@ -44,7 +44,8 @@ class Item:
     """A value of the file.
 
     Attributes:
-        value: A scalar, a list of items, or a mapping of texts to items.
+        value: A scalar, a list of items, or a mapping of texts to items; None where nothing
+            stands, which is a mistake that was noted.
         line: Where it begins, from 1.
         path: Its keys from the top, such as `timeline[2].for`.
     """
@@ -78,7 +79,8 @@ class Item:
         """Return the entries of a list; a mistake, and none, where it is no list."""
         if isinstance(self.value, list):
             return self.value
-        self.wrong(f"{self.shown} is no list")
+        if self.value is not None:
+            self.wrong(f"{self.shown} is no list")
         return []
 
 
@@ -112,7 +114,10 @@ def _item(
         ]
         return Item(entries, line, path, mistakes)
     try:
-        return Item(maker.construct_object(node), line, path, mistakes)
+        value = maker.construct_object(node)
+        if value is None:
+            mistakes.add(line, path, "it has no value")
+        return Item(value, line, path, mistakes)
     except (yaml.YAMLError, ValueError):
         mistakes.add(line, path, f"{node.value!r} cannot be read as {node.tag}")
         return Item(None, line, path, mistakes)
@@ -139,7 +144,7 @@ class Fields:
         self.item = item
         self._asked: list[str] = []
         self._given: dict[str, Item] = item.value if isinstance(item.value, dict) else {}
-        if not isinstance(item.value, dict):
+        if not isinstance(item.value, dict) and item.value is not None:
             item.wrong(f"{item.shown} is no mapping")
 
     def __contains__(self, key: str) -> bool:
@@ -156,7 +161,7 @@ class Fields:
     def read(self, key: str, parse: Callable[[Any], T], default: T, *, needed: bool = False) -> T:
         """Return a value that `parse` understands, which raises ValueError for others."""
         found = self.get(key, needed=needed)
-        if found is None:
+        if found is None or found.value is None:
             return default
         try:
             return parse(found.plain)
@@ -166,7 +171,8 @@ class Fields:
 
     def rest(self, known: Iterable[str]) -> dict[str, Item]:
         """Return what stands under further keys that are known."""
-        return {key: item for key in known if (item := self.get(key)) is not None}
+        found = {key: item for key in known if (item := self.get(key)) is not None}
+        return {key: item for key, item in found.items() if item.value is not None}
 
     def done(self) -> None:
         """Note the keys that nobody asked for."""
@@ -219,7 +225,7 @@ def texts(value: Any) -> dict[str, str]:
         raise ValueError(f"{value!r:.{SHOWN_MAX}} is no mapping")
     found = {}
     for key, each in value.items():
-        if isinstance(each, dict | list) or each is None:
+        if isinstance(each, dict | list):
             raise ValueError(f"{key} has no value of one word")
         found[key] = str(each).lower() if isinstance(each, bool) else str(each)
     return found

@@ -206,7 +206,7 @@ class Rehearsal:
             time.sleep(TICK_S)
 
     def _is_due(self, instant: At | After, now: int, waiting: list[Entry], entry: Entry) -> bool:
-        at = self._instant_ns(instant)
+        at = self._instant_ns(instant, entry)
         if at is None:
             return False
         if at == NEVER:
@@ -216,12 +216,18 @@ class Rehearsal:
             return False
         return now >= at
 
-    def _instant_ns(self, instant: At | After) -> float | None:
-        """Return when an instant is; None while that is open, infinity if it never comes."""
+    def _instant_ns(self, instant: At | After, entry: Entry | None = None) -> float | None:
+        """Return when an instant is; None while that is open, infinity if it never comes.
+
+        `last` means all entries, and to an entry those above it.
+        """
         if isinstance(instant, At):
             return self._begin_ns + instant.seconds * 1e9
+        entries = list(self._plan.timeline)
+        if entry is not None:
+            del entries[entries.index(entry) :]
         names = (
-            [entry.name for entry in self._plan.timeline]
+            [entry.name for entry in entries]
             if instant.name == LAST
             else [
                 entry.name

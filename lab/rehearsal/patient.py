@@ -19,7 +19,7 @@ from jbodlab.ids import METADATA_TOPIC, DirectoryId
 from jbodlab.lab_state import ClusterState, NodeState
 from jbodlab.log import meta_properties
 from jbodlab.log.filesystem import PosixFileSystem
-from lab.cluster import Cluster, layout, processes, questions
+from lab.cluster import Cluster, layout, limits, processes, questions
 from lab.cluster.node import Servers
 from lab.errors import LabError
 from lab.interrupts import Interrupts
@@ -33,6 +33,8 @@ REVIVE_DEADLINE_S = 60.0
 ASK_DEADLINE_S = 5.0
 FIELDS_OF_METADATA = ("reported", "elected")
 CALL_MECHANISMS = ("preload", "notify")
+BY_RULES = (*CALL_MECHANISMS, "connections")
+"""What needs brokers that were started to follow rules."""
 KAFKA_SETTINGS = {
     "offsets.topic.num.partitions": "3",
     "group.initial.rebalance.delay.ms": "0",
@@ -127,32 +129,47 @@ def started(
     """
     need = plan.patient
     assert isinstance(need, ClusterNeed)
-    cluster = Cluster.plan(root, brokers=need.brokers, log_dirs=need.disks, servers=servers)
-    try:
-        is_ours = servers is None
-        cluster.make_folders({**({} if is_ours else KAFKA_SETTINGS), **need.config})
-        shape = Shape(
-            brokers=need.brokers,
-            log_dirs=need.disks,
-            disk_mb=max(1, need.size_bytes >> 20),
-            kind=need.kind,
-            mechanism=need.mechanism,
-        )
-        make_disks(cluster, shape, interrupts, _silent)
-        if any(_needs_calls(entry, need) for entry in plan.faults):
-            make_breakable(cluster, shape.mechanism, _silent)
-        cluster.format()
-        check_faults([entry for entry in plan.faults if not _needs_a_process(entry)], cluster)
+    with prepared(plan, root, interrupts, servers) as cluster:
         cluster.start()
         check_faults(plan.faults, cluster)
         yield Patient(
             cluster=cluster,
             may_start=True,
-            revives=is_ours,
+            revives=servers is None,
             metadata_log=cluster.controller.metadata_dir,
             places=places_of(cluster.state.brokers),
             versions={"cluster": version or "jbodlab"},
         )
+
+
+@contextlib.contextmanager
+def prepared(
+    plan: Plan, root: Path, interrupts: Interrupts, servers: Servers | None = None
+) -> Iterator[Cluster]:
+    """Make a cluster for a plan that does not run yet; otherwise as `started`."""
+    need = plan.patient
+    assert isinstance(need, ClusterNeed)
+    shape = Shape(
+        brokers=need.brokers,
+        log_dirs=need.disks,
+        disk_mb=max(1, need.size_bytes >> 20),
+        kind=need.kind,
+        mechanism=need.mechanism,
+    )
+    machine = limits.this_machine(root)
+    if reason := limits.refusal(
+        machine, brokers=need.brokers, disks=need.disks, size_mb=shape.disk_mb, kind=need.kind
+    ):
+        raise LabError(reason)
+    cluster = Cluster.plan(root, brokers=need.brokers, log_dirs=need.disks, servers=servers)
+    try:
+        cluster.make_folders({**(KAFKA_SETTINGS if servers else {}), **need.config})
+        make_disks(cluster, shape, interrupts, _silent)
+        if any(_needs_calls(entry, need) for entry in plan.faults):
+            make_breakable(cluster, shape.mechanism, _silent)
+        cluster.format()
+        check_faults([entry for entry in plan.faults if not _needs_a_process(entry)], cluster)
+        yield cluster
     finally:
         cluster.close()
 
@@ -217,9 +234,11 @@ def check_faults(faults: Sequence[Entry], cluster: Cluster) -> None:
 
 def _any_target(entry: Entry, cluster: Cluster) -> Target | None:
     """Return some target of the right kind: which one it will be is not known before."""
-    if isinstance(entry.where, Node) and entry.where.number == CONTROLLER:
-        return None
     broker = cluster.brokers[0]
+    if isinstance(entry.where, Node) and entry.where.number == CONTROLLER:
+        return broker.target() if entry.do == "cut" else None
+    if isinstance(entry.where, Node):
+        broker = cluster.broker(entry.where.number)
     is_node = entry.where is not None and targets.is_node(entry.where)
     if KINDS[entry.do].scope is Scope.BROKER or is_node:
         return broker.target()
@@ -235,10 +254,11 @@ def _needs_a_process(entry: Entry) -> bool:
 def _needs_calls(entry: Entry, need: ClusterNeed) -> bool:
     """Return whether a fault may be made below the system calls of a broker."""
     assert entry.spec is not None
+    mechanisms = KINDS[entry.do].mechanisms
     wanted = entry.spec.mechanism or need.mechanism
-    if wanted != "auto":
+    if wanted != "auto" and "connections" not in mechanisms:
         return wanted in CALL_MECHANISMS
-    return any(name in CALL_MECHANISMS for name in KINDS[entry.do].mechanisms)
+    return any(name in BY_RULES for name in mechanisms)
 
 
 def places_of(brokers: Sequence[NodeState]) -> dict[DirectoryId, Place]:

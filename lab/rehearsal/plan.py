@@ -16,7 +16,7 @@ from lab.rehearsal.targets import Target
 MOMENTS = ("injected", "proved", "detected", "reported", "elected", "healed")
 """What of an entry another one may come after."""
 LAST = "last"
-"""In place of a name: all entries of the timeline."""
+"""In place of a name: all entries of the timeline; to an entry itself, those above it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import shutil
 import time
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -56,7 +57,9 @@ def run(
     """
     folder.mkdir(parents=True, exist_ok=True)
     work = folder / "clients"
-    work.mkdir(exist_ok=True)
+    # What clients of a former run wrote there would be taken for what those of this one did.
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir()
     began = datetime.now(UTC)
     root = make_folder()
     try:

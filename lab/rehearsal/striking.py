@@ -64,6 +64,7 @@ class ControllerFault:
         if kind == "kill":
             self._node.kill()
         else:
+            assert kind in ("stop", "restart")
             self._node.stop()
         self.injected_ns = time.monotonic_ns()
         if kind == "restart":
@@ -126,7 +127,7 @@ class Striker:
             active.facts = replace(active.facts, places=places, touched=touched, led=led)
             active.bytes_before = self._observer.bytes_of(touched)
             for place in places:
-                active.handles.append(self._strike(entry, place, picture))
+                active.handles += self._strike(entry, place, picture)
         except (FaultError, LabError, ValueError, OSError) as error:
             text = _first_line(error)
             active.facts = replace(active.facts, problem=f"it could not be made: {text}")
@@ -151,7 +152,9 @@ class Striker:
         if entry.do == "restart":
             self._healed(active)
 
-    def _strike(self, entry: Entry, place: Place, picture: Picture) -> Fault | ControllerFault:
+    def _strike(
+        self, entry: Entry, place: Place, picture: Picture
+    ) -> list[Fault] | list[ControllerFault]:
         words: dict[str, object] = {
             key: value for key, value in entry.given.items() if key != "for"
         }
@@ -160,14 +163,17 @@ class Striker:
         for key, target in entry.targets.items():
             other = targets.resolve(target, picture, self._chance, directories=True)[0]
             words[key] = self._patient.path(other)
+        if place.broker == CONTROLLER and entry.do == "cut":
+            # It never connects to anybody: those that connect to it are what can be broken.
+            return [one.fails("cut", from_="controller") for one in self._patient.cluster.brokers]
         if place.broker == CONTROLLER:
             if not self._patient.may_start:
                 raise LabError("the controller's process is not known here")
-            return ControllerFault(self._patient, entry.do)
+            return [ControllerFault(self._patient, entry.do)]
         broker = self._patient.cluster.broker(place.broker)
         if place.directory:
-            return broker.log_dir(place.directory).fails(entry.do, **words)
-        return broker.fails(entry.do, **words)
+            return [broker.log_dir(place.directory).fails(entry.do, **words)]
+        return [broker.fails(entry.do, **words)]
 
     def _touched(
         self, places: tuple[Place, ...], picture: Picture
@@ -213,7 +219,7 @@ class Striker:
             if isinstance(handle, ControllerFault):
                 continue
             found = handle.broken
-            if found.what == "calls":
+            if found.what in ("calls", "connections"):
                 counts = True
                 bites += found.count
                 if found.first_ns is not None:

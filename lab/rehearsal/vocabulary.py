@@ -70,6 +70,9 @@ SIDES = ("inside", "outside")
 """Arguments of latencies: while a fault stood, or while none did."""
 LATENCIES = frozenset({"p50", "p99", "max"})
 
+OF_CONTROLLER = ("kill", "stop", "restart", "cut")
+"""The faults that strike the controller too."""
+
 ACTIONS: Mapping[str, tuple[str, ...]] = {
     "move": ("topic", "partition", "to"),
     "reassign": ("topic", "partition", "replicas"),

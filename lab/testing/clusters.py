@@ -18,6 +18,7 @@ from lab import cluster as library
 from lab.cluster import NotInTimeError, folders, programs, wait_for
 from lab.errors import LabError
 from lab.testing import keeper
+from lab.testing.need import Need
 
 DETECTED_DEADLINE_S = 10.0
 LEADERS_DEADLINE_S = 30.0
@@ -32,36 +33,6 @@ SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
 }
 _numbers = itertools.count(1)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Need:
-    """What a test needs: brokers, log directories of each, Kafka's settings, faults of calls.
-
-    Attributes:
-        calls: Whether brokers are started so that single calls can be broken (`eio`, `slow`,
-            `hang`): that needs a C compiler once.
-    """
-
-    brokers: int = 3
-    disks: int = 2
-    config: tuple[tuple[str, str], ...] = ()
-    calls: bool = False
-
-    @classmethod
-    def of(
-        cls,
-        brokers: int = 3,
-        disks: int = 2,
-        config: Mapping[str, object] | None = None,
-        calls: bool = False,
-    ) -> Self:
-        """Return a need as a mark or a caller words it."""
-        for name, value, most in (("brokers", brokers, 20), ("disks", disks, 64)):
-            if not isinstance(value, int) or not 1 <= value <= most:
-                raise ValueError(f"{name}={value!r} is no number from 1 to {most}")
-        settings = tuple(sorted((key, str(value)) for key, value in (config or {}).items()))
-        return cls(brokers=brokers, disks=disks, config=settings, calls=bool(calls))
 
 
 class Fault:

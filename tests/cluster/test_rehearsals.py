@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from lab.rehearsal.judgement import Outcome
+from lab.rehearsal.plans import shipped
 from lab.rehearsal.reader import read
 from lab.rehearsal.run import Done, run
+from lab.rehearsal.series import SENT
 
 pytestmark = pytest.mark.cluster
 
@@ -69,6 +71,20 @@ objectives: [writers.lost == 0]
 """
 
 
+SENDS_NOTHING = """\
+rehearsal: 1
+name: a client that sends nothing
+cluster: {brokers: 1, disks: {each: 2}}
+topics: {orders: {partitions: 1, replicas: 1}}
+load: [{name: writers, topic: orders, rate: 0/s}]
+steady: {within: 3s, hold: 500ms}
+timeline:
+  - {at: 0s, do: permission, where: leader-of orders/0, as: unseen, for: 500ms}
+end: {after: last.healed, plus: 500ms, within: 60s}
+objectives: [writers.lost == 0]
+"""
+
+
 def rehearsed(text: str, folder: Path) -> Done:
     return run(read(text, "plan.yaml"), folder, lambda _since_ns, _text: None)
 
@@ -101,3 +117,35 @@ def test_a_fault_that_does_not_bite_and_one_where_nobody_sends_prove_nothing(
     lines = (tmp_path / "events.jsonl").read_text().splitlines()
     kinds = [json.loads(line)["kind"] for line in lines]
     assert {"steady", "injected", "offline", "healed", "revive"} <= set(kinds)
+
+
+def test_a_client_that_sends_nothing_proves_nothing(tmp_path: Path) -> None:
+    done = rehearsed(SENDS_NOTHING, tmp_path)
+
+    assert done.judgement.outcome is Outcome.INCONCLUSIVE
+    assert "no message of writers was acknowledged" in " ".join(done.judgement.doubts)
+
+
+def test_what_clients_of_a_former_run_left_in_the_folder_is_not_read(tmp_path: Path) -> None:
+    left = tmp_path / "clients" / "writers.bin"
+    left.parent.mkdir()
+    left.write_bytes(SENT.pack(1, 1, 2, 0, 7, 0, 0, 0) * 100)
+
+    done = rehearsed(SENDS_NOTHING, tmp_path)
+
+    assert done.judgement.outcome is Outcome.INCONCLUSIVE
+    assert done.json["metrics"]["writers.lost"]["value"] == 0
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", shipped())
+def test_a_shipped_plan_ends_with_the_verdict_that_it_should(name: str, tmp_path: Path) -> None:
+    done = rehearsed(shipped()[name], tmp_path)
+
+    judged = done.judgement
+    assert judged.doubts == ()
+    for field in ("lost", "duplicated", "reordered"):
+        assert done.json["metrics"][f"writers.{field}"]["value"] == 0
+    if any("this machine was busy" in warning for warning in judged.warnings):
+        pytest.skip(f"times tell nothing here: {judged.warnings[-1]}")
+    assert judged.outcome is Outcome.PASS, judged.missed

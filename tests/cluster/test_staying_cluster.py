@@ -17,9 +17,11 @@ import pytest
 from fault_injection import notify
 from fault_injection.journal import read_faults
 from jbodlab import lab_state
+from lab import replay
 from lab.cluster import Cluster, leftovers, processes, wait_for
 from lab.cluster.folders import make_folder, remove_folder
 from lab.cluster.noticing import offline, revive
+from lab.errors import LabError
 
 pytestmark = pytest.mark.cluster
 
@@ -141,6 +143,24 @@ def test_a_program_is_run_while_a_disk_breaks(staying: Staying) -> None:
     assert (found["exit_code"], found["lost"], found["duplicated"]) == (3, 0, 0)
     assert found["gap_ms"] > 0
     staying.told("heal", "--revive")
+
+
+@pytest.mark.spark
+def test_a_replay_of_the_running_cluster_is_kept(staying: Staying) -> None:
+    try:
+        replay.check_requirements()
+    except LabError as error:
+        pytest.skip(str(error))
+
+    found = staying.told("replay")
+
+    assert Path(found["page"]).read_text().startswith("<!doctype html>")
+    assert "broker" in Path(found["report"]).read_text()
+    assert {"brokers", "partitions", "directory_failures"} <= {
+        path.name for path in Path(found["tables"]).iterdir()
+    }
+    kept = staying.state_dir / "replays"
+    assert all(kept in Path(path).parents for path in found.values())
 
 
 def test_interrupted_it_heals_first_and_ends_what_it_started(staying: Staying) -> None:

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
 from fault_injection.kinds import KINDS
+from lab.cluster.folders import make_folder, remove_folder
+from lab.interrupts import Interrupts
 from lab.rehearsal.expressions import parse
-from lab.rehearsal.plan import After, At
+from lab.rehearsal.patient import prepared
+from lab.rehearsal.plan import After, At, ClusterNeed
 from lab.rehearsal.plans import shipped
 from lab.rehearsal.reader import read
 
 PLANS = shipped()
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder that the servers' user may enter."""
+    found = make_folder()
+    yield found
+    remove_folder(found)
 
 
 @pytest.mark.parametrize("name", PLANS)
@@ -45,7 +61,25 @@ def test_the_plans_of_the_kips_and_of_dying_disks_are_there() -> None:
         "disk-and-broker",
         "flapping-disk",
         "power-loss-of-a-broker",
+        "broker-cut-off",
     } <= set(PLANS)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("name", PLANS)
+def test_what_a_shipped_plan_needs_is_there_before_anything_starts(name: str, folder: Path) -> None:
+    plan = read(PLANS[name], name)
+    assert isinstance(plan.patient, ClusterNeed)
+    if plan.patient.kind == "loop" and os.geteuid() != 0:
+        pytest.skip("only root may mount")
+    if shutil.which("cc") is None:
+        pytest.skip("there is no C compiler")
+
+    with prepared(plan, folder / "cluster", Interrupts()) as cluster:
+        assert len(cluster.brokers) == plan.patient.brokers
+        assert not any(node.is_running for node in cluster.nodes.values())
+
+    assert not (folder / "cluster").exists()
 
 
 def test_an_entry_that_is_repeated_becomes_many_with_numbers() -> None:

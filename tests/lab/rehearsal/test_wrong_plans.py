@@ -266,6 +266,114 @@ WRONG = {
         objective("{that: writers.lost == 0, abort: true}"),
         'p.yaml:13: objectives[0].that: "writers.lost" is known at the end only',
     ),
+    "a key without a value": (
+        entry("{at: 5s, do: permission, where: broker-1/dir-1, as: first, for: }"),
+        "p.yaml:10: timeline[0].for: it has no value",
+    ),
+    "a disk that is too small": (
+        ("{each: 2}", "{each: 2, kind: tmpfs, size: 1KiB}"),
+        "p.yaml:3: cluster.disks.size: '1KiB' is too small for a disk, 8 MiB are the least",
+    ),
+    "a loss of power without disks that can lose it": (
+        entry("{at: 5s, do: power-loss, where: broker-1, as: first, for: 1s}"),
+        "p.yaml:10: timeline[0].where: power-loss needs disks of the kind loop, and these are "
+        "folder",
+    ),
+    "what no controller can be struck by": (
+        entry("{at: 5s, do: power-loss, where: controller, as: first, for: 1s}"),
+        "p.yaml:10: timeline[0].where: power-loss strikes a broker; what strikes the controller "
+        "is kill, stop, restart, cut",
+    ),
+    "a cut from a broker that is not there": (
+        entry("{at: 5s, do: cut, where: broker-1, from: broker-9, as: first, for: 2s}"),
+        "p.yaml:10: timeline[0].from: 'broker-9': there are the brokers 1 to 3",
+    ),
+    "a cut from somebody who is not known": (
+        entry("{at: 5s, do: cut, where: broker-1, from: [world], as: first, for: 2s}"),
+        "p.yaml:10: timeline[0].from: 'world' is none of controller, brokers, clients, broker-N",
+    ),
+    "a cut from itself": (
+        entry("{at: 5s, do: cut, where: broker-1, from: broker-1, as: first, for: 2s}"),
+        "p.yaml:10: timeline[0].from: 'broker-1' cannot be cut off from itself",
+    ),
+    "a cut of the controller from anybody else": (
+        entry("{at: 5s, do: cut, where: controller, from: clients, as: first, for: 2s}"),
+        "p.yaml:10: timeline[0].from: a controller is cut off from all brokers",
+    ),
+    "a directory that changes places with itself": (
+        entry("{at: 5s, do: swapped, where: broker-1/dir-1, with: broker-1/dir-1, as: first}"),
+        "p.yaml:10: timeline[0].with: 'broker-1/dir-1' is the same directory twice",
+    ),
+    "a directory that changes places with one of another broker": (
+        entry("{at: 5s, do: swapped, where: broker-1/dir-1, with: broker-2/dir-1, as: first}"),
+        "p.yaml:10: timeline[0].with: 'broker-2/dir-1' is a directory of another broker",
+    ),
+    "a directory that changes places with a node": (
+        entry("{at: 5s, do: swapped, where: broker-1/dir-1, with: broker-2, as: first}"),
+        "p.yaml:10: timeline[0].with: it is a directory, and 'broker-2' is a whole node",
+    ),
+    "a replica that is none": (
+        entry("{at: 5s, do: reassign, topic: orders, partition: 0, replicas: [x/dir-1], as: one}"),
+        "p.yaml:10: timeline[0].replicas: 'x/dir-1' is no replica, such as 2 or 2/dir-1",
+    ),
+    "a replica on a broker that is not there": (
+        entry("{at: 5s, do: reassign, topic: orders, partition: 0, replicas: [9], as: one}"),
+        "p.yaml:10: timeline[0].replicas: '9': there are the brokers 1 to 3",
+    ),
+    "a replica in a directory that is not there": (
+        entry("{at: 5s, do: reassign, topic: orders, partition: 0, replicas: [1/dir-9], as: one}"),
+        "p.yaml:10: timeline[0].replicas: '1/dir-9': a broker has the directories 1 to 2",
+    ),
+    "two replicas on one broker": (
+        entry("{at: 5s, do: reassign, topic: orders, partition: 0, replicas: [1, 1], as: one}"),
+        "p.yaml:10: timeline[0].replicas: '1': broker 1 stands there a second time",
+    ),
+    "a move to a whole node": (
+        entry("{at: 5s, do: move, topic: orders, partition: 0, to: broker-1, as: first}"),
+        "p.yaml:10: timeline[0].to: a directory is needed, and 'broker-1' is a whole node",
+    ),
+    "settings of a directory": (
+        entry("{at: 5s, do: set-config, where: broker-1/dir-1, config: {a: b}, as: first}"),
+        "p.yaml:10: timeline[0].where: 'broker-1/dir-1' is no broker",
+    ),
+    "no settings": (
+        entry("{at: 5s, do: set-config, where: broker-1, config: {}, as: first}"),
+        "p.yaml:10: timeline[0].config: it is empty",
+    ),
+    "a topic that is there": (
+        entry("{at: 5s, do: create-topic, topic: orders, partitions: 1, replicas: 1, as: first}"),
+        "p.yaml:10: timeline[0].topic: there is a topic 'orders' already",
+    ),
+    "a new topic with more replicas than brokers": (
+        entry("{at: 5s, do: create-topic, topic: x, partitions: 1, replicas: 9, as: first}"),
+        "p.yaml:10: timeline[0].replicas: 9 is no number from 1 to 3",
+    ),
+    "an entry after itself": (
+        entry("{after: first.healed, do: permission, where: broker-1/dir-1, as: first, for: 1s}"),
+        "p.yaml:10: timeline[0].after: 'first' itself comes after 'first'",
+    ),
+    "two entries after each other": (
+        entry(
+            "{after: other.healed, do: permission, where: broker-1/dir-1, as: first, for: 1s}\n"
+            "  - {after: first.healed, do: permission, where: broker-1/dir-2, as: other, for: 1s}"
+        ),
+        "p.yaml:11: timeline[1].after: 'first' itself comes after 'other'",
+    ),
+    "the first entry after the last": (
+        entry("{after: last.healed, do: permission, where: broker-1/dir-1, as: first, for: 1s}"),
+        "p.yaml:10: timeline[0].after: no entry stands above this one",
+    ),
+    "a repetition before the healing": (
+        entry(
+            "{at: 1s, do: permission, where: broker-1/dir-1, as: first, for: 10s, "
+            "repeat: {times: 3, every: 2s}}"
+        ),
+        "p.yaml:10: timeline[0]: every 2000 ms is sooner than 10.0 s, when it is healed",
+    ),
+    "an end before the first fault": (
+        ("end: {after: last.healed, plus: 5s}", "end: {at: 2s}"),
+        "p.yaml:11: end: it ends at 2 s, and 'first' is to be made no sooner",
+    ),
 }
 
 

@@ -1,0 +1,251 @@
+"""A broker that is cut off: connections are refused from now on, and those there are dropped.
+
+Every broker follows a file of rules by the preloaded library. One that is cut off refuses to
+connect to whom it is cut off from, and to be connected to by clients; other brokers refuse to
+connect to it. Where clients are cut off and brokers are not, these are told apart by the address
+that they connect from. The rules come first, then what is connected already is shut down.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import ipaddress
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from fault_injection import process_control, sockets
+from fault_injection.check import DEADLINE_S
+from fault_injection.errors import FaultError
+from fault_injection.journal import Fault
+from fault_injection.kinds import BROKERS, CLIENTS, CONTROLLER, FaultSpec
+from fault_injection.mechanism import Broken, Healing, Patient, Start, Target, Tell
+from fault_injection.preload import CallClass, Control, Rule
+from fault_injection.sockets import Connection
+from jbodlab.lab_state import ProcessState
+
+_TRY = """
+import errno, socket, sys
+for address in sys.argv[1:]:
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), 5).close()
+        print(0)
+    except OSError as error:
+        print(error.errno or errno.ETIMEDOUT)
+"""
+
+
+class Connections:
+    """The mechanism `connections`."""
+
+    def refusal(self, spec: FaultSpec, target: Target) -> str:
+        """Return why it cannot be made here."""
+        patient = target.patient
+        assert patient is not None
+        if patient.process is None:
+            return f"{patient.name} does not run"
+        known = {CONTROLLER, BROKERS, CLIENTS, *(peer.name for peer in patient.peers)}
+        for word in spec.cut_from:
+            if word not in known:
+                return f"{patient.name} has no {word} that it could be cut off from"
+        parties = _parties(spec, patient)
+        if CONTROLLER in parties and not patient.controller_port:
+            return "the controller's address is not known"
+        with contextlib.suppress(ValueError):
+            if not ipaddress.ip_address(patient.host).is_loopback:
+                return f"{patient.name} listens on {patient.host}, and connections are local"
+        follow = [(patient.name, patient.rules, patient.rules_by)]
+        follow += [
+            (peer.name, peer.rules, peer.rules_by)
+            for peer in patient.peers
+            if peer.name in parties or CLIENTS in parties
+        ]
+        for name, rules, by in follow:
+            if rules is None or by != "preload":
+                return f"{name} was not started with faults by preload"
+        if reason := process_control.refusal(patient, must_run=True):
+            return reason
+        return sockets.refusal(patient.process.pid)
+
+    def prepare(self, spec: FaultSpec, target: Target, fault_id: int) -> dict[str, Any]:
+        """Return the rules, with the files and counters that they get."""
+        patient = target.patient
+        assert patient is not None
+        assert patient.process is not None
+        assert patient.rules is not None
+        parties = _parties(spec, patient)
+        refused = [patient.controller_port] if CONTROLLER in parties else []
+        refused += [peer.port for peer in patient.peers if peer.name in parties]
+        rules = []
+        if refused:
+            rules.append(_entry(patient.rules, CallClass.CONNECT, refused))
+        if CLIENTS in parties:
+            rules.append(_entry(patient.rules, CallClass.ACCEPT, [patient.port], taken=rules))
+        for peer in patient.peers:
+            if peer.name in parties:
+                rules.append(_entry(peer.rules, CallClass.CONNECT, [patient.port]))
+            elif CLIENTS in parties:
+                rules.append(_entry(peer.rules, CallClass.CONNECT, [patient.port], marks=True))
+        return {
+            "rules": rules,
+            "parties": parties,
+            "refused": [f"{patient.host}:{port}" for port in refused],
+            "address": f"{patient.host}:{patient.port}",
+            "controller_port": patient.controller_port,
+            "peers": [[peer.name, peer.port, peer.pid] for peer in patient.peers],
+            "process": asdict(patient.process),
+            "dropped": 0,
+        }
+
+    def make(self, fault: Fault, tell: Tell, start: Start) -> None:
+        """Put the rules in force, then shut down what is connected."""
+        for entry in fault.undo["rules"]:
+            control = Control.open(Path(entry["file"]))
+            control.impose(_rule(entry), entry["counter"], fault.length_s)
+        pid = ProcessState(**fault.undo["process"]).pid
+        parties = fault.undo["parties"]
+        dropped = sockets.shut_down(pid, lambda one: self._party(one, fault) in parties)
+        tell({"dropped": dropped})
+
+    def doubt(self, fault: Fault) -> str:
+        """Let a child that follows the rules connect, and connect to the broker as a client."""
+        refused = fault.undo["refused"]
+        if refused and (reason := self._doubt_of_connecting(fault, refused)):
+            return reason
+        if CLIENTS in fault.undo["parties"]:
+            return _doubt_of_being_dropped(fault.patient, fault.undo["address"])
+        return ""
+
+    def undo(self, fault: Fault, start: Start) -> Healing:
+        """Take the rules back; whoever is disconnected connects again."""
+        for entry in fault.undo["rules"]:
+            path = Path(entry["file"])
+            if path.exists():
+                Control.open(path).lift(entry["counter"], _rule(entry))
+        return Healing()
+
+    def broken(self, fault: Fault) -> Broken:
+        """Return how many connections were dropped and refused."""
+        count, dropped = 0, fault.undo["dropped"]
+        moments = [fault.injected_ns] if dropped else []
+        for entry in fault.undo["rules"]:
+            with contextlib.suppress(FaultError):
+                found = Control.open(Path(entry["file"])).counters_of(entry["counter"])
+                count += found.broken
+                moments += [found.first_ns, found.last_ns]
+        known = [moment for moment in moments if moment is not None]
+        return Broken(
+            what="connections",
+            count=count + dropped,
+            first_ns=min(known, default=None),
+            last_ns=max(known, default=None),
+        )
+
+    def _party(self, one: Connection, fault: Fault) -> str:
+        """Return who is at the other end of a connection of the broker."""
+        peers, port = fault.undo["peers"], int(fault.undo["address"].rpartition(":")[2])
+        if one.remote_port == fault.undo["controller_port"]:
+            return CONTROLLER
+        for name, peer_port, _ in peers:
+            if one.remote_port == peer_port:
+                return str(name)
+        if one.local_port != port:
+            return CLIENTS
+        other = next(
+            (
+                each.inode
+                for each in sockets.connections()
+                if (each.local_port, each.remote_port) == (one.remote_port, one.local_port)
+            ),
+            0,
+        )
+        return sockets.owners((name, pid) for name, _, pid in peers if pid).get(other, CLIENTS)
+
+    def _doubt_of_connecting(self, fault: Fault, refused: Sequence[str]) -> str:
+        folder = Path(tempfile.mkdtemp(prefix="jbod-proof-"))
+        try:
+            folder.chmod(0o755)
+            copy = Control.create(folder / "rules")
+            copy.impose(_rule(fault.undo["rules"][0]))
+            with socket.create_server(("127.0.0.1", 0)) as open_to_all:
+                allowed = f"127.0.0.1:{open_to_all.getsockname()[1]}"
+                done = subprocess.run(
+                    [os.path.realpath(sys.executable), "-I", "-S", "-c", _TRY, allowed, *refused],
+                    capture_output=True,
+                    text=True,
+                    timeout=DEADLINE_S,
+                    check=False,
+                    cwd="/",
+                    env={"PATH": os.environ.get("PATH", "/usr/bin:/bin"), **copy.environment()},
+                    user=fault.uid if os.geteuid() == 0 else None,
+                    group=fault.gid if os.geteuid() == 0 else None,
+                    extra_groups=[] if os.geteuid() == 0 else None,
+                )
+            codes = [int(line) for line in done.stdout.split()]
+        except subprocess.TimeoutExpired:
+            return "a child that connects does not come back"
+        finally:
+            for path in (folder / "rules", folder):
+                with contextlib.suppress(FileNotFoundError):
+                    path.rmdir() if path == folder else path.unlink()
+        if len(codes) != 1 + len(refused) or codes[0]:
+            return "a child that follows the rules cannot connect to anybody"
+        for address, code in zip(refused, codes[1:], strict=True):
+            if code != errno.ECONNREFUSED:
+                return f"a connection to {address} is not refused"
+        return ""
+
+
+def _parties(spec: FaultSpec, patient: Patient) -> list[str]:
+    """Return from whom a broker is cut off: the controller, other brokers by name, clients."""
+    words = spec.cut_from or (CONTROLLER, BROKERS, CLIENTS)
+    found = [word for word in (CONTROLLER, CLIENTS) if word in words]
+    return found + [one.name for one in patient.peers if one.name in words or BROKERS in words]
+
+
+def _entry(
+    file: Path | None,
+    calls: CallClass,
+    ports: Sequence[int],
+    *,
+    marks: bool = False,
+    taken: Sequence[dict[str, Any]] = (),
+) -> dict[str, Any]:
+    assert file is not None
+    counters = {entry["counter"] for entry in taken if entry["file"] == str(file)}
+    return {
+        "file": str(file),
+        "counter": Control.open(file).free_counter(counters),
+        "calls": int(calls),
+        "ports": list(ports),
+        "errno": 0 if marks else errno.ECONNREFUSED,
+    }
+
+
+def _rule(entry: dict[str, Any]) -> Rule:
+    return Rule(
+        directory=Path("/"),
+        calls=CallClass(entry["calls"]),
+        errno=entry["errno"],
+        ports=tuple(entry["ports"]),
+    )
+
+
+def _doubt_of_being_dropped(name: str, address: str) -> str:
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.create_connection((host, int(port)), DEADLINE_S) as one:
+            one.settimeout(DEADLINE_S)
+            return f"{name} answers a client" if one.recv(1) else ""
+    except TimeoutError:
+        return f"{name} does not drop the connection of a client"
+    except OSError:
+        return ""

@@ -1,0 +1,132 @@
+"""What a cluster is to its clients: leaders, ISRs, topics, asked of any broker that answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from lab.cluster import questions
+from lab.cluster.node import Broker
+from lab.cluster.questions import ClusterView, PartitionView
+from lab.cluster.waiting import wait_for
+from lab.errors import LabError
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+ASK_TIMEOUT_S = 2.0
+TOPIC_DEADLINE_S = 30.0
+
+
+class ClientsView:
+    """Asks the brokers of one cluster, and creates topics.
+
+    Attributes:
+        brokers: Whom to ask, by rising id.
+    """
+
+    brokers: Sequence[Broker]
+    _admin: AdminClient | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        """Addresses of all brokers, as clients want them."""
+        return ",".join(broker.address for broker in self.brokers)
+
+    def broker(self, broker_id: int) -> Broker:
+        """Return a broker; the first is broker 1."""
+        return self.brokers[broker_id - 1]
+
+    def view(self) -> ClusterView:
+        """Return the cluster as the first broker tells that answers.
+
+        Raises:
+            LabError: no broker answers.
+        """
+        for broker in self.brokers:
+            if broker.is_running:
+                view = asyncio.run(questions.ask_cluster_view(broker.state, ASK_TIMEOUT_S))
+                if view is not None:
+                    return view
+        raise LabError("no broker answers")
+
+    def partitions(self, topic: str) -> dict[int, PartitionView]:
+        """Return the partitions of a topic as clients are told of them; empty if it is unknown."""
+        return {
+            key.partition: partition
+            for key, partition in self.view().partitions.items()
+            if key.topic == topic
+        }
+
+    def leaders(self, topic: str) -> dict[int, int]:
+        """Return the leader of each partition of a topic, -1 where there is none."""
+        return {index: found.leader for index, found in self.partitions(topic).items()}
+
+    def isr(self, topic: str) -> dict[int, set[int]]:
+        """Return the ISR of each partition of a topic."""
+        return {index: set(found.isr) for index, found in self.partitions(topic).items()}
+
+    def leader(self, topic: str, partition: int) -> Broker:
+        """Return the broker that leads a partition, waiting until there is one."""
+        return self.broker(
+            wait_for(
+                f"a leader of {topic}-{partition}",
+                lambda: max(self.leaders(topic).get(partition, -1), 0),
+            )
+        )
+
+    def followers(self, topic: str, partition: int) -> list[Broker]:
+        """Return the brokers that follow a partition."""
+        leader = self.leader(topic, partition)
+        replicas = self.partitions(topic)[partition].replicas
+        return [self.broker(replica) for replica in replicas if replica != leader.id]
+
+    def wait_leaders(self, topic: str, deadline_s: float = TOPIC_DEADLINE_S) -> None:
+        """Wait until every partition of a topic has a leader."""
+        wait_for(
+            f"leaders of {topic}",
+            lambda: all(leader >= 0 for leader in self.leaders(topic).values() or [-1]),
+            deadline_s,
+            last_seen=lambda: self.leaders(topic),
+        )
+
+    def wait_isr(self, topic: str, deadline_s: float = TOPIC_DEADLINE_S) -> None:
+        """Wait until every replica of a topic is in its ISR."""
+        wait_for(
+            f"every replica of {topic} in sync",
+            lambda: all(
+                set(found.isr) == set(found.replicas) for found in self.partitions(topic).values()
+            ),
+            deadline_s,
+            last_seen=lambda: self.partitions(topic),
+        )
+
+    # Clients
+
+    def admin(self) -> AdminClient:
+        """Return one client for the life of the cluster; futures of a collected one would fail."""
+        if self._admin is None:
+            from confluent_kafka.admin import AdminClient
+
+            self._admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        return self._admin
+
+    def create_topic(
+        self, name: str, partitions: int = 6, replicas: int = 3, **config: str
+    ) -> None:
+        """Create a topic and wait until it is led.
+
+        Args:
+            name: Its name.
+            partitions: How many.
+            replicas: How many of each partition.
+            config: Settings, with `_` for each dot.
+        """
+        from confluent_kafka.cimpl import NewTopic
+
+        settings = {key.replace("_", "."): value for key, value in config.items()}
+        topic = NewTopic(name, partitions, replicas, config=settings)
+        for future in self.admin().create_topics([topic]).values():
+            future.result(TOPIC_DEADLINE_S)
+        self.wait_leaders(name)
