@@ -236,8 +236,7 @@ def test_what_is_deleted_stays_deleted_for_a_replica_that_is_away(tmp_path) -> N
             return [key for key, value in each.table().items() if value is None]
 
         async def next_round() -> None:
-            """Fill the log, and clean it up to there."""
-            await each.fill(30)
+            """Clean up what the log has been filled with."""
             each.cleaner.use(replace(CLEANS, is_enabled=True))
             await each.cleaned()
             each.cleaner.use(replace(CLEANS, is_enabled=False))
@@ -248,13 +247,14 @@ def test_what_is_deleted_stays_deleted_for_a_replica_that_is_away(tmp_path) -> N
         each.cleaner.start()
 
         for _ in range(3):
+            await each.fill(30)
             await next_round()
             assert tombstones() == [b"deleted"]
 
         await each.fill(30)
         each.metadata.apply(change(isr=(1, 2)))
-        each.cleaner.use(CLEANS)
-        await until(lambda: not tombstones())
+        await next_round()
+        assert not tombstones()
 
     compacting(tmp_path, body, is_enabled=False)
 
@@ -487,6 +487,7 @@ def test_neither_a_round_nor_a_cut_that_waits_for_its_end_stands_behind_upkeep(t
         hang = await in_the_middle(each)
         log = each.log
         each.log_dir.upkeep(lambda: over.wait(20))
+        await until(lambda: each.log_dir.queues["upkeep"].running_call)
         cut = asyncio.ensure_future(log.truncate(log.end_offset - 1, committed=log.end_offset))
         hang.resume.set()
 
