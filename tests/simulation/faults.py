@@ -579,10 +579,33 @@ async def sick_restart(hit: Hit, node: Node) -> None:
 @fault("combined", 4, a_partition)
 async def troubled_move(hit: Hit, found: tuple[TopicPartition, Any]) -> None:
     """A replica is moved while many write to it, and something happens on the way."""
-    await asyncio.gather(_write_much(hit, found), _move_in_trouble(hit, found))
+    troubles = ("target", "source", "kill", "again", "back", "flip", "power", "slow", "slow")
+    trouble, moment = hit.random.choice(troubles), hit.random.choice(("", "moving", "swapped"))
+    await asyncio.gather(
+        _write_much(hit, found), _move_in_trouble(hit, found, trouble=trouble, moment=moment)
+    )
 
 
-async def _move_in_trouble(hit: Hit, found: tuple[TopicPartition, Any]) -> None:
+def a_flushed_one(hit: Hit) -> tuple[TopicPartition, Any] | None:
+    """Draw a partition with one replica, whose batches are durable before they are acknowledged."""
+    flushed = {each.name for each in hit.world.options.topics if each.is_flushed}
+    found = [
+        (partition, state)
+        for partition, state in partitions_of(hit.world.image)
+        if partition.topic in flushed - hit.accounts.gone_topics and len(state.replicas) == 1
+    ]
+    return hit.random.choice(found) if found else None
+
+
+@fault("combined", 3, a_flushed_one)
+async def power_loss_after_a_swap(hit: Hit, found: tuple[TopicPartition, Any]) -> None:
+    """Power is lost as the copy of a replica takes its place, and nobody else has its records."""
+    await _move_in_trouble(hit, found, trouble="power", moment="swapped")
+
+
+async def _move_in_trouble(
+    hit: Hit, found: tuple[TopicPartition, Any], *, trouble: str, moment: str
+) -> None:
     node = hit.world.nodes[hit.random.choice(found[1].replicas)]
     if len(node.log_dirs) < 2:
         return
@@ -591,11 +614,19 @@ async def _move_in_trouble(hit: Hit, found: tuple[TopicPartition, Any]) -> None:
     target = hit.random.choice(targets)
     code = await hit.admin.move(node.id, str(target), found[0])
     hit.note(f"troubled move of {found[0]} on {node.id} to {target}: {code}")
-    trouble = hit.random.choice(("target", "source", "kill", "again", "back", "flip", "power"))
-    if moment := hit.random.choice(("", "moving", "swapped")):
-        await hit.world.reached(moment, 2.0)
-    await asyncio.sleep(hit.random.random() ** 3 * (0.05 if moment == "swapped" else 1.0))
     hit.world.seen[f"move and {trouble}"] += 1
+    if trouble == "slow":
+        # What is between the last look and the swap takes longer, and appends come meanwhile.
+        disks = [hit.disk(path) for path in node.log_dirs]
+        for disk in disks:
+            disk.slowness_s, disk.cause = hit.random.random() * 0.03, "it is slow"
+        await hit.world.reached("swapped", 3.0)
+        for disk in disks:
+            disk.slowness_s = 0.0
+        return
+    if moment:
+        await hit.world.reached(moment, 2.0)
+    await asyncio.sleep(hit.random.random() ** 3 * (0.02 if moment == "swapped" else 1.0))
     if trouble in ("target", "source"):
         others = [path for path in node.log_dirs if path not in targets] or [target]
         path = target if trouble == "target" else others[0]

@@ -198,6 +198,8 @@ def _calm(options: Options, random: Random) -> Plan:
         is_calm=True,
         brokers=3,
         directories=max(2, options.directories),
+        # Before this level a controller cannot lead a broker with several away from one of them.
+        level=max(17, options.level),
         chaos_ms=15_000,
         topics=(topic,),
         producers=producers,
