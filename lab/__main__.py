@@ -208,13 +208,16 @@ def _tell_nobody(_line: str) -> None:
 
 
 def _print_hints(state: ClusterState) -> None:
+    from lab.cluster import programs
+
     named = "" if state.name == lab_state.DEFAULT_NAME else f" --name {state.name}"
     print(f"\nbootstrap.servers={state.bootstrap}\n")
-    print(f"look:   jbodlab status{named}")
-    print(f"watch:  jbodlab ui --allow-faults{named}")
-    print(f"break:  jbodlab inject permission broker-1/1{named}")
-    print(f"heal:   jbodlab heal --revive{named}")
-    print(f"end:    jbodlab down{named}")
+    word = programs.jbodlab()
+    print(f"look:   {word} status{named}")
+    print(f"watch:  {word} ui --allow-faults{named}")
+    print(f"break:  {word} inject permission broker-1/1{named}")
+    print(f"heal:   {word} heal --revive{named}")
+    print(f"end:    {word} down{named}")
 
 
 def _status(options: argparse.Namespace) -> int:

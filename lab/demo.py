@@ -77,7 +77,7 @@ def run(options: argparse.Namespace, name: str, interrupts: Interrupts) -> int:
     if is_kept:
         screen.heading("The cluster is kept running")
         screen.detail(f"bootstrap.servers={state.bootstrap}")
-        screen.detail(f"end it with: jbodlab down --name {name}")
+        screen.detail(f"end it with: {programs.jbodlab()} down --name {name}")
     _close(screen, results, problems, time.monotonic() - began)
     if options.json:
         print(results.figures.read_text("utf-8"), end="")

@@ -173,7 +173,8 @@ def make_room(name: str, files: StateFiles, tell: Tell) -> None:
     if state is not None and state.owner is None and running(state):
         named = "" if name == lab_state.DEFAULT_NAME else f" --name {name}"
         raise LabError(
-            f"cluster {name} is running already at {state.bootstrap}; `jbodlab down{named}` ends it"
+            f"cluster {name} is running already at {state.bootstrap}; "
+            f"`{programs.jbodlab()} down{named}` ends it"
         )
     tell(f"removing what is left of an earlier cluster {name}")
     if problems := down(name, files):

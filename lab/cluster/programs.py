@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import shlex
 import shutil
 import subprocess
 import sys
@@ -152,3 +153,20 @@ def _allows(found: os.stat_result, user: ServerUser, bit: int) -> bool:
     else:
         shift = 0
     return bool(found.st_mode >> shift & bit)
+
+
+def jbodlab(called: str = sys.argv[0], variables: Mapping[str, str] = os.environ) -> str:
+    """Return `jbodlab` as it can be pasted into the shell that has called it.
+
+    Args:
+        called: How this process was called.
+        variables: Its environment.
+    """
+    name = "jbodlab"
+    if Path(called).name != name:
+        return name
+    found = shutil.which(name, path=variables.get("PATH"))
+    # What uv runs without installing it is on the path of that process alone.
+    if found is not None and Path(found).resolve() == Path(called).resolve():
+        return shlex.quote(called) if "UV" in variables else name
+    return shlex.quote(called)

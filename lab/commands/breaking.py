@@ -15,7 +15,7 @@ from fault_injection.journal import read_faults
 from fault_injection.kinds import FaultSpec
 from fault_injection.mechanism import Target
 from jbodlab import lab_state
-from lab.cluster import Cluster, Fault, NotInTimeError
+from lab.cluster import Cluster, Fault, NotInTimeError, programs
 from lab.cluster.noticing import Noticing, offline, revive
 from lab.commands import arguments, clusters
 from lab.errors import LabError
@@ -146,8 +146,9 @@ def afterwards(
         reviving: Whether directories are brought back.
     """
     named = "" if name == lab_state.DEFAULT_NAME else f" --name {name}"
+    word = programs.jbodlab()
     to_do = [
-        f"broker-{broker.id} does not run: jbodlab start broker-{broker.id}{named}"
+        f"broker-{broker.id} does not run: {word} start broker-{broker.id}{named}"
         for broker in cluster.brokers
         if not broker.is_running
     ]
@@ -162,7 +163,7 @@ def afterwards(
         if not reviving:
             to_do.append(
                 f"broker-{broker.id}/{number} is still offline ({entry.cause}): "
-                f"jbodlab heal --revive{named}, or jbodlab restart broker-{broker.id}{named}"
+                f"{word} heal --revive{named}, or {word} restart broker-{broker.id}{named}"
             )
         elif refusal := revive(broker, entry.path):
             problems.append(f"broker-{broker.id}/{number} does not come back: {refusal}")

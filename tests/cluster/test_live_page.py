@@ -281,6 +281,7 @@ def test_what_the_page_broke_is_healed_when_it_ends(cluster: Staying) -> None:
         words = {"kind": "deleted", "where": "broker-2/1", "for": "10m", "even_last_in_sync": True}
         assert page.post("/faults", words)[0] == 200
         assert len(read_faults(lab_state.journal_file(cluster.state_dir))) == 1
+        wait_for("a broker that has noticed", lambda: page.directory(2, 1)["state"] == "OFFLINE")
 
     assert page.process.returncode == 130
     assert read_faults(cluster.journal) == []
