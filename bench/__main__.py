@@ -16,6 +16,7 @@ from statistics import mean
 from typing import Any
 
 from bench import measure
+from bench.attacks import attacks
 from bench.batch_checks import measure_batch_checks
 from bench.cleaner import cleaning
 from bench.client_gaps import client_gaps
@@ -44,9 +45,10 @@ SYNC_DELAYS_MS = (10.0, 40.0)
 SLOW_PARTITIONS = 300
 PARTS = (
     *("start", "failover", "throughput", "slow disks", "partitions", "cleaner"),
-    *("clients", "moves", "decode", "replay sizes", "checks"),
+    *("clients", "moves", "decode", "replay sizes", "checks", "attacks"),
 )
 CLEANED_VALUE_BYTES = (100, 1_000)
+ATTACK_UNITS = "others wait (loop busy) at most, ms; memory before / most / after, MB"
 
 Row = tuple[str, str]
 
@@ -69,7 +71,11 @@ def main() -> int:
         rows += [(f"check of a batch, {check.name}, us", check.text) for check in checks]
     if arguments.only in (None, "moves"):
         report["moves"] = measure_moves(arguments.move_megabytes, rows)
-    if arguments.only not in ("checks", "decode", "moves", "replay sizes"):
+    if arguments.only in (None, "attacks"):
+        found_attacks = list(attacks(made, arguments.attack))
+        report["attacks"] = [asdict(attack) for attack in found_attacks]
+        rows += [(f"{each.name}: {ATTACK_UNITS}", each.text) for each in found_attacks]
+    if arguments.only not in ("checks", "decode", "moves", "replay sizes", "attacks"):
         for name, make in makers.items():
             report[name] = measure_all(name, make, arguments, rows)
     if arguments.only in (None, "decode"):
@@ -111,6 +117,7 @@ def parse() -> argparse.Namespace:
         help="measure Kafka too, its jars kept there (default: where the tests keep them)",
     )
     parser.add_argument("--only", choices=PARTS, help="one part of it all")
+    parser.add_argument("--attack", default="", help="only those attacks whose name has this in it")
     return parser.parse_args()
 
 

@@ -277,9 +277,7 @@ class FetchApi:
 
 
 def _last(parts: Iterable[Encoded | None]) -> Encoded:
-    response = None
-    for response in parts:
-        continue
+    *_, response = parts
     assert response is not None
     return response
 

@@ -178,6 +178,8 @@ class Connection(asyncio.BufferedProtocol):
         """Drop what waits: nobody is there to read it."""
         self._transport = None
         self._drop_all()
+        # They refer to each other: half a request would stay until somebody looks for such circles.
+        self._decoder.close()
         self._bounds.memory_return.moved(CONNECTION_BYTES)
         self._on_lost(self)
 

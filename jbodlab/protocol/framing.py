@@ -115,6 +115,12 @@ class FrameDecoder:
             return self._received_large(self._large, count)
         return self._cut(len(self._rest) + count)
 
+    def close(self) -> None:
+        """Let go of what has come, and of who is asked: nothing more is received."""
+        self._large = None
+        self._rest = b""
+        self._admit = None
+
     def retry(self) -> list[memoryview]:
         """Ask again for the large frame that waits; see `received`."""
         self.is_waiting = False

@@ -133,6 +133,7 @@ def test_error_that_nobody_expected_becomes_unknown_server_error(
     request_class = api_table.request_class(ApiKey.PRODUCE, version)
     body = encode(request_class, request_of_ones(request_class))
     frame = memoryview(request_header(ApiKey.PRODUCE, version, 42, "client") + body)
+    api_table.load(ApiKey.PRODUCE, version)
 
     answer = client_apis().dispatcher.handle(frame, CONNECTION)
 

@@ -279,15 +279,17 @@ def test_elections_are_waited_for_by_the_leader_epoch(run: Callable[..., None]) 
 
 
 def test_more_topics_than_the_controller_takes_at_once_are_refused_without_it(
-    run: Callable[..., None],
+    run: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("broker.api.topics.RECORDS_PER_REQUEST_MAX", 4)
+
     async def scenario(cluster: Any, client: Any) -> None:
         kio = import_module("kio.schema.create_topics.v7.request")
         topics = tuple(
             kio.CreatableTopic(
                 name=f"t{n}", num_partitions=1, replication_factor=1, assignments=(), configs=()
             )
-            for n in range(requests.RECORDS_PER_REQUEST_MAX // 2 + 1)
+            for n in range(3)
         )
         asked = kio.CreateTopicsRequest(
             topics=topics, timeout=datetime.timedelta(seconds=5), validate_only=False
@@ -297,7 +299,7 @@ def test_more_topics_than_the_controller_takes_at_once_are_refused_without_it(
         assert {t.error_message for t in response.topics} == {requests.TOO_LARGE}
 
         kio = import_module("kio.schema.delete_topics.v5.request")
-        names = tuple(f"t{n}" for n in range(requests.RECORDS_PER_REQUEST_MAX + 1))
+        names = tuple(f"t{n}" for n in range(5))
         asked = kio.DeleteTopicsRequest(topic_names=names, timeout=datetime.timedelta(seconds=5))
         response = await client.call(DELETE, 5, asked)
         assert {r.error_code.value for r in response.responses} == {ErrorCode.POLICY_VIOLATION}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import struct
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
@@ -542,6 +544,25 @@ def test_large_request_comes_in_although_others_are_busy() -> None:
 
             assert await large.receive() == "!large"
             assert [await busy.receive() for _ in range(5)] == [f"!{n}" for n in range(5)]
+
+    run(scenario)
+
+
+def test_nothing_is_left_of_a_connection_that_has_ended() -> None:
+    async def scenario() -> None:
+        async with serving() as (listener, handler):
+            async with connected(listener) as client:
+                client.send(request(OTHER, "!1"))
+                client.send(struct.pack(">i", 10 << 20) + PRODUCE + b"x" * START_BYTES)
+                await handler.until(lambda: bool(handler.announced))
+                (decoder,) = (weakref.ref(each._decoder) for each in listener._connections)
+                gc.disable()
+            try:
+                async with asyncio.timeout(DEADLINE_S):
+                    while decoder() is not None:  # noqa: ASYNC110 - it wakes nobody
+                        await asyncio.sleep(0.001)
+            finally:
+                gc.enable()
 
     run(scenario)
 
