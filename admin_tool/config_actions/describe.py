@@ -32,7 +32,10 @@ def run(options: Parsed, entities: Entities) -> int:
             names = _names(connection, kind) if name is None else [name]
             for each in names:
                 entries = describe_config(connection, RESOURCES[kind], each)
-                print("\n".join(described(kind, each, entries, with_all=options.has("all"))))
+                lines = described(kind, each, entries, with_all=options.has("all"))
+                if len(lines) == 1 and name and _is_unknown(connection, kind, name):
+                    lines = [f"The {kind} '{name}' doesn't exist and doesn't have dynamic config."]
+                print("\n".join(lines))
             return 0
         wanted = [
             (
@@ -87,6 +90,12 @@ def _names(connection: Connection, kind: str) -> list[str]:
             return names_with_config(connection, kind_of_name)
         case ResourceType.BROKER_LOGGER:
             raise AssertionError("refused on the command line")
+
+
+def _is_unknown(connection: Connection, kind: str, name: str) -> bool:
+    """Return whether nobody knows a name of a kind whose names need not exist."""
+    may_be_none = RESOURCES[kind] in (ResourceType.GROUP, ResourceType.CLIENT_METRICS)
+    return may_be_none and name not in _names(connection, kind)
 
 
 def _synonyms(entry: ConfigEntry) -> str:
