@@ -40,7 +40,7 @@ pytestmark = [
 ]
 
 PARTITIONS = 4
-STARTS_S = 180.0
+STARTS_S = 300.0
 GOES_ON_S = 120.0
 """For all that is written in between: what a fault costs is printed."""
 RATE = 100
