@@ -270,7 +270,6 @@ def test_settings_are_changed_and_shown_in_the_same_words(
         "--describe --entity-type client-metrics",
         "--describe --client-metrics nothing",
         "--describe --group nothing",
-        "--describe --broker-logger 1",
         "--describe --entity-type users --entity-type clients",
         "--alter --topic nothing --add-config retention.ms=1",
         "--alter --topic consumed --add-config nope=1",
