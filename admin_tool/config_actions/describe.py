@@ -31,8 +31,7 @@ def run(options: Parsed, entities: Entities) -> int:
         if kind in RESOURCES:
             names = _names(connection, kind) if name is None else [name]
             for each in names:
-                entries = describe_config(connection, RESOURCES[kind], each)
-                print("\n".join(described(kind, each, entries, with_all=options.has("all"))))
+                print("\n".join(_shown(connection, kind, each, with_all=options.has("all"))))
             return 0
         wanted = [
             (
@@ -87,6 +86,19 @@ def _names(connection: Connection, kind: str) -> list[str]:
             return names_with_config(connection, kind_of_name)
         case ResourceType.BROKER_LOGGER:
             raise AssertionError("refused on the command line")
+
+
+def _shown(connection: Connection, kind: str, name: str, *, with_all: bool) -> list[str]:
+    """Return what is shown of an entity, which may be none: any group or metrics have defaults."""
+    nothing = [f"The {singular(kind)} '{name}' doesn't exist and doesn't have dynamic config."]
+    resource = RESOURCES[kind]
+    is_metrics = resource is ResourceType.CLIENT_METRICS
+    if is_metrics and not with_all and name not in _names(connection, kind):
+        return nothing
+    lines = described(kind, name, describe_config(connection, resource, name), with_all=with_all)
+    if resource is ResourceType.GROUP and len(lines) == 1 and name not in _names(connection, kind):
+        return nothing
+    return lines
 
 
 def _synonyms(entry: ConfigEntry) -> str:

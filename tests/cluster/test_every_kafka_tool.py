@@ -127,7 +127,7 @@ REFUSES = [
     ),
     (
         SHARE_CONSUMER_SPEED,
-        "--topic {t} --num-records 5 --timeout 3000",
+        "--topic {t} --num-records 5 --timeout 30000",
         "does not support the share group protocol",
     ),
 ]

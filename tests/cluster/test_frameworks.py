@@ -26,9 +26,9 @@ import pytest
 from lab.cluster import kafka_jars
 from tests.clients.members import ProgramProcess
 from tests.clients.programs import FOLDER, java
-from tests.cluster.group_stage import coordinator
+from tests.cluster.group_stage import GROUP_SETTINGS, coordinator
 from tests.cluster.harness import Load, read_all, wait_for
-from tests.cluster.scenes import Scene, Stage
+from tests.cluster.scenes import Scene, Stage, Stages
 from tests.kafka.jars import FILE_CONNECTORS, RELEASE, STREAMS, STREAMS_3, NoKafkaError, fetched
 from tests.kafka.tools import OPTIONS
 
@@ -40,13 +40,20 @@ pytestmark = [
 ]
 
 PARTITIONS = 4
-STARTS_S = 180.0
+STARTS_S = 300.0
 GOES_ON_S = 120.0
 """For all that is written in between: what a fault costs is printed."""
 RATE = 100
 CONNECT_PORT_DEADLINE_S = 5.0
 SPARK_KAFKA = "4.2.0"
 """The last of PySpark's line that can be had."""
+
+
+@pytest.fixture
+def roomy_stage(stages: Stages) -> Stage:
+    """Brokers that are not fenced while frameworks start, each with two JVMs on all cores."""
+    patient = {"broker.session.timeout.ms": "9000", "broker.heartbeat.interval.ms": "500"}
+    return stages.of(settings={**GROUP_SETTINGS, **patient})
 
 
 @pytest.fixture
@@ -117,14 +124,14 @@ def keyed(scene: Scene, topic: str) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("jars", [STREAMS, STREAMS_3])
 def test_streams_count_words_over_dead_directories_and_a_lost_store(
-    jars: str, group_stage: Stage, tmp_path: Path, running: ExitStack
+    jars: str, roomy_stage: Stage, tmp_path: Path, running: ExitStack
 ) -> None:
     try:
         command = java(jars, sources="streams", main="WordCount").command()
     except NoKafkaError as error:
         pytest.skip(str(error))
     application, state = f"words-of-{jars}", tmp_path / "state"
-    with group_stage.scene() as scene:
+    with roomy_stage.scene() as scene:
         lines = scene.topic(PARTITIONS, records=0, min_insync_replicas="2")
         counts = scene.topic(PARTITIONS, records=0, min_insync_replicas="2").topic
 
@@ -307,11 +314,11 @@ class Writer:
 
 
 def test_connect_carries_every_line_from_file_to_file_over_dead_directories(
-    group_stage: Stage, tmp_path: Path, running: ExitStack
+    roomy_stage: Stage, tmp_path: Path, running: ExitStack
 ) -> None:
     source, sink = tmp_path / "source", tmp_path / "sink"
     source.touch()
-    with group_stage.scene() as scene:
+    with roomy_stage.scene() as scene:
         try:
             connect = Connect(scene, tmp_path, running)
         except NoKafkaError as error:
@@ -383,7 +390,7 @@ def written_by_spark(files: Path) -> list[tuple[int, int, str]]:
 
 
 def test_spark_copies_each_record_once_over_dead_directories_and_a_restart(
-    group_stage: Stage, tmp_path: Path, running: ExitStack
+    roomy_stage: Stage, tmp_path: Path, running: ExitStack
 ) -> None:
     if metadata.version("pyspark").rpartition(".")[0] != SPARK_KAFKA.rpartition(".")[0]:
         pytest.skip(f"PySpark is not of the line of {SPARK_KAFKA}")
@@ -393,7 +400,7 @@ def test_spark_copies_each_record_once_over_dead_directories_and_a_restart(
         pytest.skip(str(error))
     files, checkpoint = tmp_path / "files", tmp_path / "checkpoint"
     command = [sys.executable, str(FOLDER / "spark" / "follow.py")]
-    with group_stage.scene() as scene:
+    with roomy_stage.scene() as scene:
         copied = scene.topic(PARTITIONS, records=0, min_insync_replicas="2")
 
         def start() -> ProgramProcess:

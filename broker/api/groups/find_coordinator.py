@@ -92,7 +92,10 @@ class FindCoordinatorApi:
         key_type = getattr(request, "key_type", GROUP)
         if key_type == TRANSACTION:
             if context.version <= LIBRDKAFKA_VERSION and not context.connection.software.name:
-                return _coordinators([self._who_refuses(request.key, context.listener_name)])
+                return _coordinators(
+                    self._who_refuses(key, context.listener_name)
+                    for key in _keys(request, context.version)
+                )
             raise KafkaError(_transactions_refusal(context.version), NO_TRANSACTIONS)
         if key_type == SHARE and context.version >= SHARE_FROM:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, NO_SHARE_GROUPS)

@@ -18,6 +18,7 @@ def main() -> None:
         SparkSession.builder.master("local[2]")
         .appName("follow")
         .config("spark.jars", jars)
+        .config("spark.driver.host", "127.0.0.1")
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .getOrCreate()
