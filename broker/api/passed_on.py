@@ -26,12 +26,12 @@ from broker.replica.client_requests import AppendResult
 from jbodlab.client import KafkaConnection
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import DecodeError, JbodlabError
-from jbodlab.ids import BrokerId, LeaderEpoch, TopicPartition
+from jbodlab.ids import BrokerId, TopicPartition
 from jbodlab.protocol.api_table import ApiKey
 from jbodlab.protocol.record_batch import read_header
 
 if TYPE_CHECKING:
-    from kio.schema.produce.v9.request import ProduceRequest
+    from kio.schema.produce.v12.request import ProduceRequest
 
 HINTS_FROM = 10
 """First version of Produce whose answers name the leader."""
@@ -55,7 +55,7 @@ logger = logging.getLogger(__name__)
 class Refusal:
     """The first refusal of a partition on one connection while one leader leads."""
 
-    leader_epoch: LeaderEpoch
+    leader_epoch: int
     at_s: float
 
 
