@@ -24,6 +24,7 @@ from bench.measure import MAKE
 from bench.moves import moves
 from bench.partitions import many_partitions
 from bench.slow_disks import slow_disks
+from lab.cluster.waiting import NotInTimeError
 from tests.clients.programs import BY_DEFAULT
 from tests.cluster.harness import made
 from tests.cluster.small_disks import why_no_mounts
@@ -261,6 +262,9 @@ def measure_client(
             gaps.append(gap)
     except NoKafkaError as error:
         print(f"{library} is not measured: {error}", file=sys.stderr)
+    except NotInTimeError as error:
+        print(f"{library}, run {len(gaps) + 1} of {runs}: {error}", file=sys.stderr)
+    if not gaps:
         return []
     for what in ("produce", "consume"):
         during = span([getattr(one, f"{what}_s") for one in gaps], 2)
