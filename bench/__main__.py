@@ -26,6 +26,7 @@ from bench.moves import moves
 from bench.partitions import many_partitions
 from bench.replay_sizes import measure_replay_sizes
 from bench.slow_disks import slow_disks
+from lab.cluster.waiting import NotInTimeError
 from tests.clients.programs import BY_DEFAULT
 from tests.cluster.harness import made
 from tests.cluster.small_disks import why_no_mounts
@@ -266,10 +267,16 @@ def measure_client(
     name: str, make: MAKE, library: str, runs: int, rows: list[Row]
 ) -> list[dict[str, Any]]:
     """Break the directory of a leader under one client library, the kinds of fault in turn."""
+    gaps = []
     try:
-        gaps = client_gaps(make, library, [FAULTS[run % len(FAULTS)] for run in range(runs)])
+        for gap in client_gaps(make, library, [FAULTS[run % len(FAULTS)] for run in range(runs)]):
+            print(f"{name} {library} {gap}", file=sys.stderr, flush=True)
+            gaps.append(gap)
     except NoKafkaError as error:
         print(f"{library} is not measured: {error}", file=sys.stderr)
+    except NotInTimeError as error:
+        print(f"{library}, run {len(gaps) + 1} of {runs}: {error}", file=sys.stderr)
+    if not gaps:
         return []
     for what in ("produce", "consume"):
         during = span([getattr(one, f"{what}_s") for one in gaps], 2)
@@ -277,15 +284,14 @@ def measure_client(
         rows.append(
             (f"{name}: {library}, longest gap to {what}, s", f"{during}  before {before:.2f}")
         )
-    lost, twice, given_up = (
+    sums = [
         sum(one.lost for one in gaps),
+        sum(one.unread for one in gaps),
         sum(one.twice for one in gaps),
         sum(len(one.given_up) for one in gaps),
-    )
-    text = f"{lost} / {twice} / {given_up}"
-    rows.append((f"{name}: {library}, records lost / twice / given up", text))
-    for one in gaps:
-        print(f"{name} {library} {one}", file=sys.stderr)
+    ]
+    label = f"{name}: {library}, records lost / unread / twice / given up"
+    rows.append((label, " / ".join(map(str, sums))))
     return [asdict(one) for one in gaps]
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from broker.api.answer import Answer, Encoded, Later, RequestContext, milliseconds
 from broker.api.leader_hints import LeaderHints
-from broker.api.passed_on import PassedOn
 from broker.api.ports import Replicas
 from broker.api.request_handler import CloseConnectionError
 from broker.client_quotas import ClientQuotas
@@ -57,7 +56,6 @@ class ProduceApi:
         self._broker_id = broker_id
         self._traffic = traffic
         self._quotas = quotas
-        self._passed_on = PassedOn(cache, broker_id)
 
     def answer(self, request: ProduceRequest, context: RequestContext) -> Answer:
         """Append every batch of the request."""
@@ -76,10 +74,7 @@ class ProduceApi:
             if not _is_refused(topic.name, context)
             for data in topic.partition_data
         ]
-        appended = self._replicas.append(entries, acks, milliseconds(request.timeout))
-        future = appended
-        if acks != NONE:
-            future = self._passed_on.results(appended, request, context)
+        future = self._replicas.append(entries, acks, milliseconds(request.timeout))
         throttle_ms = self._quotas.throttle(
             PRODUCER_RATE,
             context.header.client_id,
@@ -87,10 +82,8 @@ class ProduceApi:
             sum(len(entry.records or b"") for entry in entries),
         )
         finish = partial(self._finish, request, context, throttle_ms)
-        # The next request must find all of this one appended: here only the first batches are, and
-        # none of those that are passed on.
-        overlaps = len(entries) <= APPENDED_AT_ONCE and future is appended
-        return Later(future, finish, overlaps=overlaps)
+        # The next request must find all of this one appended, and here only the first batches are.
+        return Later(future, finish, overlaps=len(entries) <= APPENDED_AT_ONCE)
 
     def failure(
         self, request: ProduceRequest, context: RequestContext, error: KafkaError
@@ -118,7 +111,6 @@ class ProduceApi:
     ) -> Encoded:
         if any(_is_refused(topic.name, context) for topic in request.topic_data):
             results = _with_refused(request, context, results)
-        self._passed_on.remember(results, context)
         batches = (data.records for topic in request.topic_data for data in topic.partition_data)
         for records, result in zip(batches, results, strict=True):
             topic = result.topic_partition.topic

@@ -40,8 +40,6 @@ class ConnectionInfo:
     """Address of the client, for logs."""
     mute: Mute = field(default_factory=Mute)
     software: Software = field(default_factory=Software)
-    refusals: dict[Any, Any] = field(default_factory=dict)
-    """Of produce requests; see `broker.api.passed_on`."""
 
 
 @dataclass(frozen=True, slots=True)
