@@ -44,9 +44,9 @@ class PageReader(HTMLParser):
         if tag in VOID:
             return
         self._open.append(tag)
-        if "data-query" in given:
-            tables = (given["data-table"] or "").split()
-            self.figures.append(ReadFigure(tables, given["data-query"] or ""))
+        if "data-query" in given or "data-figure" in given:
+            tables = (given.get("data-table") or "").split()
+            self.figures.append(ReadFigure(tables, given.get("data-query") or ""))
         if "data-row" in given:
             self.figures[-1].rows.append([])
         if "data-column" in given:

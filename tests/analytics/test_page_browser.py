@@ -408,7 +408,8 @@ def test_filters_choose_rows_by_time_in_the_clock_that_is_shown(
     browser.value("document.querySelector('nav button').click()")
     browser.settle()
     from_field = "document.querySelector('.filters input[type=datetime-local]').value"
-    assert browser.value(from_field) == "2026-01-01T17:36:00"
+    # Seconds that are none may be left out.
+    assert browser.value(from_field).removesuffix(":00") == "2026-01-01T17:36"
     assert len(rows_of(browser, "incidents", "from_time")) == len(shown)
     browser.value("document.querySelector('nav button').click()")
     browser.value("document.querySelector('.filters button').click()")
