@@ -419,12 +419,18 @@ class Rehearsal:
         self._end_ns = max(self._end_ns, time.monotonic_ns())
 
     def _restore(self) -> None:
-        """Wait until every partition can be read, for what is not read counts as lost."""
+        """Wait until every partition can be read, for what is not read cannot be judged."""
+        struck = {place for active in self._active.values() for place in active.facts.places}
+        since = time.monotonic_ns()
 
         def is_restored() -> bool:
             self._revive_due(time.monotonic_ns())
-            picture = self._observer.picture
-            return bool(picture.leaders) and all(each >= 0 for each in picture.leaders.values())
+            samples, picture = self._observer.samples, self._observer.picture
+            if any(self._is_away(place, set()) for place in struck):
+                return False
+            # What was told before may be about a broker that has ended meanwhile.
+            is_new = bool(samples) and samples[-1].t_ns > since
+            return is_new and all(each >= 0 for each in picture.leaders.values())
 
         try:
             wait_for("leaders of all partitions", is_restored, RESTORED_DEADLINE_S)
