@@ -345,8 +345,8 @@ class Rehearsal:
         try:
             text = actions.carry_out(entry, self._patient, self._observer, self._chance)
             self._say("action", entry.do, text, ref=entry.name)
-        except (JbodlabError, ValueError) as error:
-            self._doubt(f"{entry.name} could not be carried out: {error}")
+        except (JbodlabError, NotInTimeError, ValueError) as error:
+            self._doubt(f"{entry.name} could not be carried out: {str(error).splitlines()[0]}")
         self._moments[entry.name, "done"] = time.monotonic_ns()
 
     def _heal_due(self, now: int) -> None:

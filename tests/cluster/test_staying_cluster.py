@@ -122,6 +122,7 @@ def test_tools_find_the_only_cluster_that_runs(staying: Staying) -> None:
     listed = staying.run("--describe", module="admin_tool.log_dirs")
 
     assert listed.returncode == 0, listed.stderr
+    assert "broker-2/disk-1" in listed.stdout
 
 
 def test_a_broker_that_does_not_start_with_a_twin_is_told_of(staying: Staying) -> None:
