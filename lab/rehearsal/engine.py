@@ -7,6 +7,7 @@ They must live so long: a server is killed by the kernel when the thread that st
 
 from __future__ import annotations
 
+import contextlib
 import random
 import time
 from collections.abc import Callable, Mapping
@@ -437,6 +438,14 @@ class Rehearsal:
         except NotInTimeError:
             gone = [str(p) for p, leader in self._observer.picture.leaders.items() if leader < 0]
             self._doubt(f"after the end {', '.join(sorted(gone))} had no leader")
+            return
+        # A replica that comes back after the load has ended does come back.
+        with contextlib.suppress(NotInTimeError):
+            wait_for(
+                "every replica in sync",
+                lambda: all(map(self._observer.isr_is_full, self._observer.picture.leaders)),
+                RESTORED_DEADLINE_S,
+            )
 
     def _judge_messages(self) -> None:
         try:
