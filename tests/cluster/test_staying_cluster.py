@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from fault_injection import notify
 from fault_injection.journal import read_faults
@@ -62,6 +63,15 @@ class Staying:
         return lab_state.journal_file(self.state_dir)
 
 
+def keep_a_record(staying: Staying) -> None:
+    file = lab_state.cluster_file(staying.state_dir, "default")
+    state = lab_state.from_json(file.read_text("utf-8"))
+    Cluster(state, outlives_us=True).create_topic("kept", partitions=1, replicas=1)
+    producer = Producer({"bootstrap.servers": state.bootstrap})
+    producer.produce("kept", b"a record")
+    assert producer.flush(30) == 0
+
+
 @pytest.fixture(scope="module")
 def staying() -> Iterator[Staying]:
     root = make_folder()
@@ -70,6 +80,7 @@ def staying() -> Iterator[Staying]:
         told = cluster.told("up", "--brokers", "2", "--disks", "2", "--kind", "folder")
         assert len(told["nodes"]) == 3
         yield cluster
+        keep_a_record(cluster)
         refused = cluster.run("down")
         assert refused.returncode == 1
         assert "bytes of records would be deleted; say --yes" in refused.stderr
