@@ -164,3 +164,7 @@ TOOL = Tool(
     failure=lambda error: f"Error while executing config command: {error}",
     notes="  --entity-default                        As --entity-name, for the default entity.",
 )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -5,6 +5,7 @@ Exit codes: 0 done; 1 wrong usage or failed; 130 after Ctrl-C.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 from admin_tool import command
@@ -130,3 +131,7 @@ TOOL = Tool(
     run=_run,
     failure=lambda error: f"Error: {error}",
 )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -5,6 +5,7 @@ Exit codes: 0 done; 1 wrong usage, or a record is not written; 130 after Ctrl-C.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 from admin_tool import command
@@ -111,3 +112,7 @@ TOOL = Tool(
     run=_run,
     failure=lambda error: f"Error: {error}",
 )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -15,6 +15,7 @@ Exit codes: 0 done; 1 wrong usage, failed, or failed for one of the groups; 130 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from importlib import import_module
 
@@ -199,3 +200,7 @@ TOOL = Tool(
     run=_run,
     failure=lambda error: f"Error: {error}",
 )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

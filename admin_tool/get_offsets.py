@@ -6,6 +6,7 @@ had is told on the standard error output, and the others are printed all the sam
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 
 from admin_tool import command
@@ -105,3 +106,7 @@ TOOL = Tool(
     run=_run,
     failure=lambda error: f"Error occurred: {error}",
 )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -17,6 +17,7 @@ Exit codes: 0 done; 1 wrong usage or failed, or verify found damage; 130 after C
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -188,3 +189,7 @@ TOOL = Tool(
     run=_run,
     notes=_notes(),
 )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -5,6 +5,7 @@ As Kafka's own tool, texts included. Exit codes: 0 done; 1 wrong usage or failed
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 from admin_tool import command
@@ -159,3 +160,7 @@ TOOL = Tool(
     failure=_failure,
     failures_to_stdout=True,
 )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -5,6 +5,7 @@ Exit codes: 0 done; 1 wrong usage or failed; 130 after Ctrl-C.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 from admin_tool import command
@@ -173,3 +174,7 @@ TOOL = Tool(
     failure=lambda error: f"Error while executing topic command : {error}",
     failures_to_stdout=True,
 )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -29,13 +29,22 @@ def find(pid: int) -> ProcessState | None:
 
 
 def is_alive(process: ProcessState) -> bool:
-    """Return whether this very process still runs; one that nobody waited for yet does not."""
+    """Return whether this very process still runs; one that nobody waited for yet does not.
+
+    Its first thread may be gone while others still hold its files.
+    """
     fields = stat(process.pid)
-    return (
-        fields is not None
-        and int(fields[START_TICKS]) == process.start_ticks
-        and fields[STATE] not in ENDED
-    )
+    if fields is None or int(fields[START_TICKS]) != process.start_ticks:
+        return False
+    return fields[STATE] not in ENDED or _has_threads(process.pid)
+
+
+def _has_threads(pid: int) -> bool:
+    """Return whether a process has threads beside the first one, which has ended."""
+    try:
+        return len(os.listdir(f"/proc/{pid}/task")) > 1  # noqa: PTH208 - names only
+    except OSError:
+        return False
 
 
 def send(process: ProcessState, number: signal.Signals) -> bool:

@@ -185,7 +185,7 @@ def _execute(
             user=processes.own_user(),
             environment=patient.cluster.environment(),
         )
-    if done.returncode:
+    if done.returncode or "Success" not in done.stdout:
         raise LabError(" ".join((done.stderr or done.stdout).split())[-300:])
 
 

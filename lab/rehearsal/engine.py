@@ -7,6 +7,7 @@ They must live so long: a server is killed by the kernel when the thread that st
 
 from __future__ import annotations
 
+import contextlib
 import random
 import time
 from collections.abc import Callable, Mapping
@@ -345,8 +346,8 @@ class Rehearsal:
         try:
             text = actions.carry_out(entry, self._patient, self._observer, self._chance)
             self._say("action", entry.do, text, ref=entry.name)
-        except (JbodlabError, ValueError) as error:
-            self._doubt(f"{entry.name} could not be carried out: {error}")
+        except (JbodlabError, NotInTimeError, ValueError) as error:
+            self._doubt(f"{entry.name} could not be carried out: {str(error).splitlines()[0]}")
         self._moments[entry.name, "done"] = time.monotonic_ns()
 
     def _heal_due(self, now: int) -> None:
@@ -419,18 +420,32 @@ class Rehearsal:
         self._end_ns = max(self._end_ns, time.monotonic_ns())
 
     def _restore(self) -> None:
-        """Wait until every partition can be read, for what is not read counts as lost."""
+        """Wait until every partition can be read, for what is not read cannot be judged."""
+        struck = {place for active in self._active.values() for place in active.facts.places}
+        since = time.monotonic_ns()
 
         def is_restored() -> bool:
             self._revive_due(time.monotonic_ns())
-            picture = self._observer.picture
-            return bool(picture.leaders) and all(each >= 0 for each in picture.leaders.values())
+            samples, picture = self._observer.samples, self._observer.picture
+            if any(self._is_away(place, set()) for place in struck):
+                return False
+            # What was told before may be about a broker that has ended meanwhile.
+            is_new = bool(samples) and samples[-1].t_ns > since
+            return is_new and all(each >= 0 for each in picture.leaders.values())
 
         try:
             wait_for("leaders of all partitions", is_restored, RESTORED_DEADLINE_S)
         except NotInTimeError:
             gone = [str(p) for p, leader in self._observer.picture.leaders.items() if leader < 0]
             self._doubt(f"after the end {', '.join(sorted(gone))} had no leader")
+            return
+        # A replica that comes back after the load has ended does come back.
+        with contextlib.suppress(NotInTimeError):
+            wait_for(
+                "every replica in sync",
+                lambda: all(map(self._observer.isr_is_full, self._observer.picture.leaders)),
+                RESTORED_DEADLINE_S,
+            )
 
     def _judge_messages(self) -> None:
         try:

@@ -211,7 +211,13 @@ class Load:
                         for one in read
                         if first <= one.key < first + KEYS_OF_ONE
                     ]
-                    acks = [_ack(one) for one in self._sent[load.name].read() if one.is_acked]
+                    # Of what could not be read nobody knows whether it is lost.
+                    unread = self.unread.get(topic, ())
+                    acks = [
+                        _ack(one)
+                        for one in self._sent[load.name].read()
+                        if one.is_acked and one.partition not in unread
+                    ]
                     self._verdicts[load.name] = verdict.judge(acks, mine)
 
     # What they have done so far

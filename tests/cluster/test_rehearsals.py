@@ -71,6 +71,19 @@ objectives: [writers.lost == 0]
 """
 
 
+MOVES = """\
+rehearsal: 1
+name: replicas move between disks and brokers
+cluster: {brokers: 2, disks: {each: 2}}
+topics: {orders: {partitions: 1, replicas: 2, config: {min.insync.replicas: 1}}}
+load: [{name: writers, topic: orders, rate: 50/s}]
+steady: {within: 60s, hold: 500ms}
+timeline:
+  - {at: 0s, do: move, topic: orders, partition: 0, to: emptiest directory of broker-1}
+  - {after: last.healed, do: reassign, topic: orders, partition: 0, replicas: [2/dir-1]}
+end: {after: last.healed, plus: 500ms, within: 200s}
+objectives: [writers.lost == 0, writers.duplicated == 0]
+"""
 SENDS_NOTHING = """\
 rehearsal: 1
 name: a client that sends nothing
@@ -117,6 +130,17 @@ def test_a_fault_that_does_not_bite_and_one_where_nobody_sends_prove_nothing(
     lines = (tmp_path / "events.jsonl").read_text().splitlines()
     kinds = [json.loads(line)["kind"] for line in lines]
     assert {"steady", "injected", "offline", "healed", "revive"} <= set(kinds)
+
+
+def test_replicas_move_as_a_plan_says(tmp_path: Path) -> None:
+    done = rehearsed(MOVES, tmp_path)
+
+    assert done.judgement.outcome is Outcome.PASS, done.judgement.doubts
+    lines = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
+    said = [line["text"] for line in lines if line["kind"] in ("move", "reassign")]
+    assert len(said) == 2
+    assert said[0].startswith("the replica of orders-0 has moved to broker-1/dir-")
+    assert said[1] == "orders-0 has the replicas 2/dir-1"
 
 
 def test_a_client_that_sends_nothing_proves_nothing(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ The broker is a process that sleeps; what is struck and brought back counts here
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import signal
 import subprocess
@@ -265,3 +266,34 @@ def test_an_interruption_at_any_step_is_healed_from_the_journal(
 
     assert bed.content() == before
     bed.wait_running()
+
+
+def test_a_process_has_not_ended_before_its_last_thread() -> None:
+    exit_of_a_thread = {"x86_64": 60, "aarch64": 93}.get(platform.machine())
+    if exit_of_a_thread is None:
+        pytest.skip("the number of the call that ends a thread is not known here")
+    script = (
+        "import ctypes, sys, threading; "
+        "threading.Thread(target=sys.stdin.read).start(); "
+        f"print('begun', flush=True); ctypes.CDLL(None).syscall({exit_of_a_thread}, 0)"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    try:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"begun\n"
+        found = processes.find(child.pid)
+        assert found is not None
+        wait_for(
+            "the end of the first thread",
+            lambda: (processes.stat(child.pid) or [""])[processes.STATE] in processes.ENDED,
+            DEADLINE_S,
+        )
+
+        assert processes.is_alive(found)
+        child.kill()
+        assert processes.wait_ended([found], DEADLINE_S) == []
+    finally:
+        child.kill()
+        child.communicate()
