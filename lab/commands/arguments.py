@@ -15,6 +15,7 @@ PARAMETERS = {
     "for": ("LENGTH", "heals by itself after so long, such as 20s"),
     "calls": ("LIST", "which calls, such as sync,write (default: all)"),
     "with": ("K", "the other directory, by its number"),
+    "from": ("LIST", "whom from: controller,brokers,clients (default: all)"),
 }
 PORT_MAX = 65_535
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,40}")
@@ -86,7 +87,9 @@ def add(commands: Any) -> None:
         usage="jbodlab inject [OPTION ...] KIND TARGET",
         allow_abbrev=False,
     )
-    inject.add_argument("kind", metavar="KIND", help=", ".join(kinds.KINDS))
+    inject.add_argument(
+        "kind", metavar="KIND", help="such as eio, full, slow, kill; all: jbod-fault kinds"
+    )
     inject.add_argument("target", metavar="TARGET", help="broker-1/2: its directory 2; broker-1")
     inject.add_argument(
         "--no-wait", action="store_true", help="do not wait until the broker has noticed"
