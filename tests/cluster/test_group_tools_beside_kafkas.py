@@ -286,6 +286,7 @@ def test_settings_print_the_same(ours: Run, theirs: Run, arguments: str) -> None
     assert found[:2] == expected[:2]
 
 
+@pytest.mark.soak
 def test_records_are_written_and_printed_the_same(cluster: Cluster, ours: Run, theirs: Run) -> None:
     topic = "printed"
     cluster.create_topic(topic, 1, 2)

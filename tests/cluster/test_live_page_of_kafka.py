@@ -14,6 +14,7 @@ from tests.cluster.test_live_page import served
 from tests.cluster.test_staying_cluster import Staying
 
 pytestmark = [
+    pytest.mark.soak,
     pytest.mark.cluster,
     pytest.mark.kafka,
     pytest.mark.xdist_group("a cluster of Apache Kafka"),

@@ -157,6 +157,7 @@ def test_a_program_is_run_while_a_disk_breaks(staying: Staying) -> None:
     staying.told("heal", "--revive")
 
 
+@pytest.mark.soak
 @pytest.mark.spark
 def test_a_replay_of_the_running_cluster_is_kept(staying: Staying) -> None:
     try:

@@ -225,6 +225,7 @@ def test_replay_writes_tables_and_report_to_the_host(compose: Compose) -> None:
     assert (compose.output / "report.txt").read_text() in report
 
 
+@pytest.mark.soak
 def test_prometheus_of_the_profile_observe_sees_a_disk_die(compose: Compose) -> None:
     compose.run("--profile", "observe", "build", "prometheus", deadline_s=1_200)
     compose.run("--profile", "observe", "up", "-d", "prometheus")

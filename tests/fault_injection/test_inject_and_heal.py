@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -337,8 +338,9 @@ def test_a_directory_is_named_by_broker_and_number_or_path(
         metadata_log_dir="",
         log_dirs=("/not/this", str(log_dir)),
     )
+    controller = replace(node, role="controller", node_id=100, log_dirs=())
     state = lab_state.ClusterState(
-        name="default", root="/", cluster_id="", uid=0, gid=0, mounts=(), nodes=(node,)
+        name="default", root="/", cluster_id="", uid=0, gid=0, mounts=(), nodes=(controller, node)
     )
     file = lab_state.cluster_file(state_dir, "default")
     file.parent.mkdir(parents=True)
