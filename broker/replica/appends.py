@@ -20,7 +20,7 @@ from typing import NamedTuple
 from broker.replica.batch_checks import CheckedBatch, check_body, check_header, takes_long
 from broker.replica.check_threads import CheckThreads
 from broker.replica.client_requests import AppendEntry, AppendResult
-from broker.replica.leader_appends import append_of_client, check_append_of_client
+from broker.replica.leader_appends import append_of_client, check_append
 from broker.replica.partition import Partition
 from broker.replica.registry import ReplicaRegistry
 from broker.replica.waiting import AppendRequest
@@ -129,7 +129,7 @@ class AppendService:
         try:
             partition.leader_log()
             header = check_header(records, limits)
-            check_append_of_client(partition, acks, header)
+            check_append(partition, acks, header)
         except KafkaError as error:
             _refuse(request, index, partition, error)
             return

@@ -23,25 +23,19 @@ ALL_REPLICAS = -1
 """acks=all"""
 
 
-def check_append(partition: Partition, acks: int) -> tuple[LeaderState, PartitionLog]:
-    """Return what a leader has; raises KafkaError if it may not append."""
-    leader, log = partition.leader_log()
-    if acks == ALL_REPLICAS:
-        refusals.check_isr(leader.isr, partition.min_isr, partition.topic_partition)
-    return leader, log
-
-
-def check_append_of_client(
+def check_append(
     partition: Partition, acks: int, header: BatchHeader
 ) -> tuple[LeaderState, PartitionLog]:
-    """Check as `check_append` whether a client's batch may be appended, wherever it belongs."""
-    leader, _ = partition.leader_log()
+    """Return what a leader has; raises KafkaError if this batch may not be appended now."""
+    leader, log = partition.leader_log()
     leader.refused.check(header)
-    try:
-        return check_append(partition, acks)
-    except KafkaError as error:
-        leader.refused.refused(header, error)
-        raise
+    if acks == ALL_REPLICAS:
+        try:
+            refusals.check_isr(leader.isr, partition.min_isr, partition.topic_partition)
+        except KafkaError as error:
+            leader.refused.refused(header, error)
+            raise
+    return leader, log
 
 
 def append_of_client(
@@ -52,7 +46,7 @@ def append_of_client(
     Raises:
         KafkaError: nothing was appended.
     """
-    leader, log = check_append_of_client(partition, acks, batch.header)
+    leader, log = check_append(partition, acks, batch.header)
     duplicate = log.producers.check(batch.header)
     if duplicate is not None:
         # It needs no room, and tells the producer what it could not know.
@@ -93,8 +87,8 @@ def append_own(partition: Partition, data: bytes) -> BatchHeader:
             batch is too large for the topic or the directory.
     """
     assert not partition.is_held
-    leader, log = check_append(partition, ALL_REPLICAS)
     header, limits = read_header(data), partition.settings.limits
+    leader, log = check_append(partition, ALL_REPLICAS, header)
     if header.size > limits.max_message_bytes:
         raise KafkaError(
             ErrorCode.MESSAGE_TOO_LARGE,

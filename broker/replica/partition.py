@@ -360,13 +360,14 @@ class Partition:
             lost = self.topic_partition, log.state.lost_from, log.start_offset - 1
             logger.error("%s leads without offsets %d to %d, which its disk has lost", *lost)
         # Whoever waits goes on to wait: a leader that stays has all that it has appended.
-        joinable = self.leader.joinable if self.leader is not None else {}
+        before = self.leader
         start_offset = log.end_offset
         log.assign_epoch(self.registration.leader_epoch)
         leader = LeaderState.begin(
             self.broker_id, self.registration, start_offset, self._clock.now_ms()
         )
-        leader.joinable = joinable
+        if before is not None:
+            leader.joinable, leader.refused = before.joinable, before.refused
         self._become(event, Leading(log, leader))
         logger.info(
             "leads %s in epoch %d from offset %d",

@@ -291,10 +291,10 @@ class _Appends:
         self.high: dict[tuple[Any, int], int] = {}
 
         @around(leader_appends, "check_append")
-        def append(inner: Any, partition: Any, acks: int) -> Any:
+        def append(inner: Any, partition: Any, acks: int, header: Any) -> Any:
             self._appends(partition)
             world.moment("appended")
-            return inner(partition, acks)
+            return inner(partition, acks, header)
 
         @around(Partition, "advance_high_watermark")
         def advanced(inner: Any, partition: Any) -> None:

@@ -389,6 +389,25 @@ def test_leader_that_stays_goes_on_with_what_waits_in_its_new_epoch(tmp_path: Pa
     run(tmp_path, test)
 
 
+def test_leader_that_stays_knows_in_its_new_epoch_what_it_has_refused(tmp_path: Path) -> None:
+    async def test(cluster: Cluster) -> None:
+        def sent(sequence: int) -> asyncio.Future[list[AppendResult]]:
+            return cluster.host.produce(batch(producer_id=9, sequence=sequence), acks=-1)
+
+        await cluster.host.online()
+        sent(0)
+        cluster.metadata.apply(change(isr=(1,)))
+        refused = sent(1)
+        cluster.metadata.apply(change(leader=1, isr=(1, 2)))
+        behind = sent(2)
+
+        codes = [(await each)[0].error_code for each in (refused, behind)]
+
+        assert codes == [ErrorCode.NOT_ENOUGH_REPLICAS] * 2
+
+    run(tmp_path, test)
+
+
 @pytest.mark.parametrize("leader", [2, -1])
 def test_what_is_appended_when_the_leadership_is_lost_is_written_and_then_answered(
     tmp_path: Path, leader: int
