@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 
 from jbodlab.config.key_table import Values
 from jbodlab.errors import ConfigError
+from jbodlab.http_connections import HttpConnections, finish
 from jbodlab.http_message import HEAD_BYTES_MAX, answer, parse_head
 from jbodlab.metrics import Metric, render
 
@@ -47,7 +48,7 @@ class MetricsEndpoint:
         self._host, self._port = address
         self._collect = collect
         self._server: asyncio.Server | None = None
-        self._connections: set[asyncio.Task[None]] = set()
+        self._connections = HttpConnections("metrics", CONNECTIONS_MAX, self._serve)
 
     @property
     def port(self) -> int:
@@ -62,7 +63,7 @@ class MetricsEndpoint:
         """
         try:
             self._server = await asyncio.start_server(
-                self._connected, self._host, self._port, limit=HEAD_BYTES_MAX
+                self._connections.connected, self._host, self._port, limit=HEAD_BYTES_MAX
             )
         except OSError as error:
             where = f"{self._host}:{self._port}"
@@ -74,36 +75,17 @@ class MetricsEndpoint:
         """Stop to serve; requests on their way are dropped."""
         if self._server is not None:
             self._server.close()
-        connections = tuple(self._connections)
-        for connection in connections:
-            connection.cancel()
-        await asyncio.gather(*connections, return_exceptions=True)
-
-    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._connections) >= CONNECTIONS_MAX:
-            writer.transport.abort()
-            return
-        task = asyncio.create_task(self._serve(reader, writer), name="metrics")
-        self._connections.add(task)
-        task.add_done_callback(self._connections.discard)
+        await self._connections.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            async with asyncio.timeout(REQUEST_TIMEOUT_S):
-                try:
-                    head = await reader.readuntil(b"\r\n\r\n")
-                except asyncio.LimitOverrunError:
-                    writer.write(answer("431 Request Header Fields Too Large"))
-                else:
-                    writer.write(self._answer_to(head))
-                await writer.drain()
-                writer.close()
-                await writer.wait_closed()
-        except (OSError, EOFError, TimeoutError):
-            # Whoever asked has gone, or will ask again.
-            writer.transport.abort()
-        finally:
-            writer.close()
+        async with asyncio.timeout(REQUEST_TIMEOUT_S):
+            try:
+                head = await reader.readuntil(b"\r\n\r\n")
+            except asyncio.LimitOverrunError:
+                writer.write(answer("431 Request Header Fields Too Large"))
+            else:
+                writer.write(self._answer_to(head))
+            await finish(writer)
 
     def _answer_to(self, head: bytes) -> bytes:
         request = parse_head(head)

@@ -13,6 +13,7 @@ from concurrent.futures import Future
 from importlib import resources
 from typing import Any, Protocol
 
+from jbodlab.http_connections import HttpConnections, finish
 from jbodlab.http_message import HEAD_BYTES_MAX, Request, answer, head_of_answer, parse_head
 from jbodlab.ids import TopicPartition
 from lab.errors import LabError
@@ -83,7 +84,7 @@ class Server:
         self._watching = Watching(
             patient, self._published, self._tell, may_break=actions is not None
         )
-        self._connections: set[asyncio.Task[None]] = set()
+        self._connections = HttpConnections("page", CONNECTIONS_MAX, self._serve)
         self._streams = 0
         folder = resources.files(__package__) / "static"
         self._static = {
@@ -106,7 +107,9 @@ class Server:
             LabError: the port cannot be bound.
         """
         try:
-            server = await asyncio.start_server(self._connected, HOST, port, limit=HEAD_BYTES_MAX)
+            server = await asyncio.start_server(
+                self._connections.connected, HOST, port, limit=HEAD_BYTES_MAX
+            )
         except OSError as error:
             raise LabError(f"cannot listen at {HOST}:{port}: {error.strerror}") from error
         self.port = server.sockets[0].getsockname()[1]
@@ -115,44 +118,26 @@ class Server:
             await self._watching.run()
         finally:
             server.close()
-            for task in tuple(self._connections):
-                task.cancel()
-            await asyncio.gather(*self._connections, return_exceptions=True)
+            await self._connections.close()
 
     def _tell(self) -> None:
         self._news.set()
         self._news = asyncio.Event()
 
-    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._connections) >= CONNECTIONS_MAX:
-            writer.transport.abort()
-            return
-        task = asyncio.create_task(self._serve(reader, writer), name="page")
-        self._connections.add(task)
-        task.add_done_callback(self._connections.discard)
-
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            async with asyncio.timeout(REQUEST_TIMEOUT_S):
-                request, body = await _read(reader)
-            if isinstance(request, bytes):
-                writer.write(request)
-            elif refused := guards.refusal(request, self.port, self._token):
-                status, reason = refused
-                writer.write(_json(status, {"error": reason}))
-            elif request.method == "GET" and request.path == "/events":
-                await self._stream(request, writer)
-            else:
-                writer.write(await self._answer(request, body))
-            async with asyncio.timeout(WRITE_TIMEOUT_S):
-                await writer.drain()
-                writer.close()
-                await writer.wait_closed()
-        except (OSError, EOFError, TimeoutError):
-            # Whoever asked has gone, or will ask again.
-            writer.transport.abort()
-        finally:
-            writer.close()
+        async with asyncio.timeout(REQUEST_TIMEOUT_S):
+            request, body = await _read(reader)
+        if isinstance(request, bytes):
+            writer.write(request)
+        elif refused := guards.refusal(request, self.port, self._token):
+            status, reason = refused
+            writer.write(_json(status, {"error": reason}))
+        elif request.method == "GET" and request.path == "/events":
+            await self._stream(request, writer)
+        else:
+            writer.write(await self._answer(request, body))
+        async with asyncio.timeout(WRITE_TIMEOUT_S):
+            await finish(writer)
 
     async def _answer(self, request: Request, body: bytes) -> bytes:
         if request.method == "GET":
