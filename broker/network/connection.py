@@ -290,8 +290,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def _is_muted(self) -> bool:
         """Whether the client has used up its quotas; it then goes on when that is over."""
+        until_s = self._info.mute.until_s
+        if not until_s:
+            return False
         loop = asyncio.get_running_loop()
-        left_s = self._info.mute.until_s - loop.time()
+        left_s = until_s - loop.time()
         if left_s <= 0:
             return False
         if self._unmute is None:

@@ -134,6 +134,8 @@ class _Walk:
         patience = STRIDES_FROM
         while self._number < self._count:
             self._step()
+            if self._number == self._count:
+                break
             if self._stride():
                 patience = STRIDES_FROM
                 continue
