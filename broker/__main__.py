@@ -22,6 +22,8 @@ from jbodlab.errors import JbodlabError
 
 SWITCH_INTERVAL_S = 0.0005
 """So long one thread may keep the others from running Python; clients wait for the event loop."""
+GARBAGE_THRESHOLD = 20_000
+"""So many new objects are looked through at a time: a request makes dozens, and no cycles."""
 
 logger = logging.getLogger(__name__)
 
@@ -104,6 +106,7 @@ def _settle_memory() -> None:
     gc.enable()
     gc.collect()
     gc.freeze()
+    gc.set_threshold(GARBAGE_THRESHOLD, 20, 20)
     tune_malloc()
 
 
