@@ -9,15 +9,15 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import metadata
 from typing import TextIO
 
 from admin_tool.errors import AdminError, UsageError
 from admin_tool.options import Option, Parsed, parse, usage
 from jbodlab import lab_state
+from jbodlab.command_line import INTERRUPTED, until_closed
 from jbodlab.errors import ConfigError, FormatError
-
-INTERRUPTED = 130
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,15 +45,9 @@ def run(tool: Tool, argv: Sequence[str] | None) -> int:
     """Run a program on its command line; returns the exit code."""
     arguments = sys.argv[1:] if argv is None else list(argv)
     try:
-        code = _run(tool, arguments)
-        sys.stdout.flush()
+        return until_closed(partial(_run, tool, arguments))
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read the output is gone; what is printed at exit goes nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
-    return code
 
 
 def _run(tool: Tool, arguments: list[str]) -> int:

@@ -10,7 +10,7 @@ import os
 import signal
 from types import FrameType
 
-from jbodlab.command_line import INTERRUPTED
+from jbodlab.command_line import INTERRUPTED, until_closed
 
 
 def replay() -> int:
@@ -19,7 +19,7 @@ def replay() -> int:
     from analytics.job.command import main
 
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    return main()
+    return until_closed(main)
 
 
 def why() -> int:
@@ -28,7 +28,7 @@ def why() -> int:
     from analytics.ask.why import main
 
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    return main()
+    return until_closed(main)
 
 
 def _leave_when_interrupted() -> None:

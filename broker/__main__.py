@@ -22,6 +22,8 @@ from jbodlab.errors import JbodlabError
 
 SWITCH_INTERVAL_S = 0.0005
 """So long one thread may keep the others from running Python; clients wait for the event loop."""
+GARBAGE_THRESHOLD = 20_000
+"""So many new objects are looked through at a time: a request makes dozens, and no cycles."""
 
 logger = logging.getLogger(__name__)
 
@@ -84,6 +86,9 @@ def _serve(config: BrokerConfig) -> None:
 
 
 async def _run_server(config: BrokerConfig) -> None:
+    # What is imported and loaded stays; to look for garbage in it again and again takes a tenth of
+    # the start. See `_settle_memory`.
+    gc.disable()
     # Imported here, so that a wrong setting is refused at once.
     from broker.server import BrokerServer
 
@@ -98,8 +103,10 @@ def _settle_memory() -> None:
     """Prepare the memory of this process for its work, when all is imported and loaded."""
     # What exists now lives as long as the process: collections need not look at it again. The
     # allocator is tuned only now, or it would keep what the imports needed and gave back.
+    gc.enable()
     gc.collect()
     gc.freeze()
+    gc.set_threshold(GARBAGE_THRESHOLD, 20, 20)
     tune_malloc()
 
 

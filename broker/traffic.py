@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Container, Iterator
-from enum import Enum
+from enum import StrEnum
 
 from jbodlab.error_code import ErrorCode
 from jbodlab.metrics import LATENCY_BOUNDS_S, Histogram
@@ -21,7 +21,7 @@ TOPICS_MAX = 1_000
 BOUNDS_MS = tuple(bound * 1_000 for bound in LATENCY_BOUNDS_S)
 
 
-class TopicCount(Enum):
+class TopicCount(StrEnum):
     """What is counted of each topic, under Kafka's names without their `PerSec`."""
 
     BYTES_IN = "BytesIn"
@@ -102,7 +102,9 @@ class Traffic:
 
     def answered(self, api: ApiKey, begun_s: float) -> None:
         """A request has its answer that began at this time of the clock."""
-        times = self.times_ms.setdefault(api, Histogram(BOUNDS_MS))
+        times = self.times_ms.get(api)
+        if times is None:
+            times = self.times_ms[api] = Histogram(BOUNDS_MS)
         times.observe((self.now_s() - begun_s) * 1_000)
 
     def _counts(

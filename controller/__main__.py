@@ -70,9 +70,12 @@ def _run(config: ControllerConfig) -> int:
 
 
 async def _serve(config: ControllerConfig) -> None:
+    # What is imported stays: to look for garbage in it again and again takes time.
+    gc.disable()
     # Imported here, so that a wrong setting is refused at once.
     from controller.server import ControllerServer
 
+    gc.enable()
     # Images are large and have no cycles; looking for some would cost more than all the rest of
     # a decision about thousands of partitions.
     gc.freeze()

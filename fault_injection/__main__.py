@@ -16,6 +16,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from fault_injection import kinds, operations, process_control, registry, targets, timer
@@ -23,11 +24,15 @@ from fault_injection.errors import FaultError
 from fault_injection.journal import Fault, Journal, open_journal, read_faults
 from fault_injection.mechanism import Target
 from jbodlab import lab_state
-from jbodlab.command_line import Parser
+from jbodlab.command_line import Parser, until_closed
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
+    return until_closed(partial(_run, argv))
+
+
+def _run(argv: Sequence[str] | None) -> int:
     options = _parser().parse_args(argv)
     try:
         match options.command:

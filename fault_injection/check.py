@@ -121,7 +121,9 @@ def _answer(writer: int, user: User, act: Callable[[], None]) -> None:
     except OSError as error:
         code = error.errno or errno.EIO
     finally:
-        os.write(writer, struct.pack(">i", code))
+        # Nobody may be waiting any more; this copy of the parent ends all the same.
+        with suppress(OSError):
+            os.write(writer, struct.pack(">i", code))
         os._exit(0)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
@@ -21,6 +23,26 @@ class Parser(argparse.ArgumentParser):
         """Print usage and message on the standard error output and exit."""
         self.print_usage(sys.stderr)
         self.exit(1, f"{self.prog}: error: {message}\n")
+
+
+def until_closed(program: Callable[[], int]) -> int:
+    """Run a program whose reader may leave before its end, as `head` does.
+
+    Returns:
+        Its exit code; 1 if nobody reads any more.
+    """
+    try:
+        code = program()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        drop_output()
+        return 1
+    return code
+
+
+def drop_output() -> None:
+    """Let what is still buffered go nowhere, so that it does not complain at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def read_properties(path: Path) -> dict[str, str]:

@@ -20,11 +20,12 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from fault_injection import kinds
 from jbodlab import lab_state
-from jbodlab.command_line import Parser
+from jbodlab.command_line import INTERRUPTED, Parser, until_closed
 from jbodlab.lab_state import ClusterState
 from lab import commands
 from lab.cluster import disks
@@ -35,48 +36,47 @@ from lab.rehearsal.arguments import add_arguments as add_rehearse_arguments
 from lab.state_files import StateFiles
 
 DEMO_NAME = "demo"
-INTERRUPTED = 130
 COUNT_MAX = 100_000
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     interrupts = Interrupts()
-    parser = _parser()
-    options = parser.parse_args(argv)
-    options.parser = parser
-    interrupts.install()
     # The servers' user must be able to enter the folders that are made here.
     os.umask(0o022)
     try:
-        _check_system(options)
-        match options.command:
-            case "up":
-                return _up(options, interrupts)
-            case "status":
-                return _status(options)
-            case "down":
-                return _down(options, interrupts)
-            case "rehearse":
-                from lab.rehearsal import command
-
-                return command.run(options, interrupts)
-            case command if command in commands.TABLE:
-                return commands.run(options, interrupts)
-            case _:
-                from lab import demo
-
-                return demo.run(options, DEMO_NAME, interrupts)
+        return until_closed(partial(_run, argv, interrupts))
     except LabError as error:
         print(f"jbodlab: {error}", file=sys.stderr)
-        return 1
-    except BrokenPipeError:
-        # Whoever read the output is gone; what is printed at exit goes nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
         print("jbodlab: interrupted", file=sys.stderr)
         return INTERRUPTED
+
+
+def _run(argv: Sequence[str] | None, interrupts: Interrupts) -> int:
+    parser = _parser()
+    options = parser.parse_args(argv)
+    options.parser = parser
+    interrupts.install()
+    _check_system(options)
+    match options.command:
+        case "up":
+            return _up(options, interrupts)
+        case "status":
+            return _status(options)
+        case "down":
+            return _down(options, interrupts)
+        case "rehearse":
+            from lab.rehearsal import command
+
+            return command.run(options, interrupts)
+        case command if command in commands.TABLE:
+            return commands.run(options, interrupts)
+        case _:
+            from lab import demo
+
+            return demo.run(options, DEMO_NAME, interrupts)
 
 
 def _check_system(options: argparse.Namespace) -> None:

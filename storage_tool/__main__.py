@@ -10,12 +10,18 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 
+from jbodlab.command_line import until_closed
 from storage_tool.arguments import parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
+    return until_closed(partial(_run, argv))
+
+
+def _run(argv: Sequence[str] | None) -> int:
     options = parser().parse_args(argv)
     if options.command == "random-uuid":
         from jbodlab import kafka_uuid

@@ -12,12 +12,12 @@ behind the last batch, an index that does not agree.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
+from jbodlab.command_line import INTERRUPTED, drop_output
 from jbodlab.errors import DecodeError, FormatError
 from jbodlab.log import names
 from storage_tool.dump import contents, dialect
@@ -31,8 +31,8 @@ from storage_tool.dump.paths import shown_path
 from storage_tool.dump.producers import dump_producers
 from storage_tool.dump.report import JsonReport, OutputError, Report, TextReport
 
-BROKEN_PIPE, INTERRUPTED = 141, 130
-"""Exit codes of a program that a closed pipe or an interrupt from the keyboard ends."""
+BROKEN_PIPE = 141
+"""Exit code of a program that a closed pipe ends."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -53,19 +53,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     except OutputError as error:
         print(error, file=sys.stderr)
-        _drop_output()
+        drop_output()
         return 1
     except BrokenPipeError:
-        _drop_output()
+        drop_output()
         return BROKEN_PIPE
     except KeyboardInterrupt:
-        _drop_output()
+        drop_output()
         return INTERRUPTED
-
-
-def _drop_output() -> None:
-    """Let what is still buffered go nowhere, so that it does not complain at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _check(arguments: DumpParser, options: argparse.Namespace) -> None:

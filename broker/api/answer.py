@@ -13,17 +13,17 @@ import asyncio
 import datetime
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from broker.api.request_handler import Buffers, ConnectionInfo
 from jbodlab.errors import KafkaError
 from jbodlab.protocol.headers import RequestHeader
 
 NO_TIME = datetime.timedelta(0)
+MILLISECOND = datetime.timedelta(milliseconds=1)
 
 
-@dataclass(frozen=True, slots=True)
-class RequestContext:
+class RequestContext(NamedTuple):
     """What is known about a request besides its body."""
 
     header: RequestHeader
@@ -59,8 +59,7 @@ class Encoded:
     buffers: Buffers
 
 
-@dataclass(frozen=True, slots=True)
-class Later:
+class Later(NamedTuple):
     """A response that `finish` makes of what `future` brings; `hurry` asks it not to wait."""
 
     future: asyncio.Future[Any]
@@ -114,4 +113,4 @@ def asking_replica(request: Any) -> int:
 
 def milliseconds(duration: datetime.timedelta) -> int:
     """Return a duration of a request in ms; negative where the client sent it so."""
-    return duration // datetime.timedelta(milliseconds=1)
+    return duration // MILLISECOND

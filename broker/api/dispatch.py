@@ -17,9 +17,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from broker.api.answer import Answer, Api, Encoded, InParts, Later, RequestContext, Response
 from broker.api.api_versions import unsupported_version_response
@@ -64,8 +63,7 @@ LARGE_BYTES = 32 << 10
 """Requests beyond this are worked on one at a time; a real one is larger once in a while."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
+class _Call(NamedTuple):
     """One request with everything that its answer needs."""
 
     api: Api
@@ -84,7 +82,7 @@ class Dispatcher:
 
     def __init__(
         self,
-        apis: Mapping[ApiKey, Api],
+        apis: Mapping[int, Api],
         thread: HelperThread,
         monotonic_s: Callable[[], float],
     ) -> None:
@@ -115,7 +113,7 @@ class Dispatcher:
             CloseConnectionError: what went wrong has no response.
         """
         header = read_request_header(frame)
-        api = self.apis.get(ApiKey(header.api_key)) if _is_known(header.api_key) else None
+        api = self.apis.get(header.api_key)
         if api is None or not is_served(header.api_key, header.api_version):
             if api is not None and header.api_key == ApiKey.API_VERSIONS:
                 return unsupported_version_response(header.correlation_id)
@@ -126,7 +124,7 @@ class Dispatcher:
         is_large = len(frame) > LARGE_BYTES and header.api_key != ApiKey.PRODUCE
         if is_large or not is_loaded(header.api_key, header.api_version):
             return _pending(self._answer_large(api, frame, context))
-        call = _Call(api, _read(frame, header), context)
+        call = _Call(api, _decoded(frame, header), context)
         try:
             answer = api.answer(call.request, context)
             if isinstance(answer, InParts):
@@ -185,6 +183,10 @@ class Dispatcher:
 
 def _read(frame: memoryview, header: RequestHeader) -> Any:
     load(header.api_key, header.api_version)
+    return _decoded(frame, header)
+
+
+def _decoded(frame: memoryview, header: RequestHeader) -> Any:
     read = request_reader(header.api_key, header.api_version)
     try:
         request, _ = read(frame, header.body_offset)
@@ -248,7 +250,3 @@ def _encoded(answer: Response | Encoded, context: RequestContext) -> Buffers:
     response_encoder(header.api_key, header.api_version)(answer, response.extend)
     SIZE.pack_into(response, 0, len(response) - SIZE.size)
     return (response,)
-
-
-def _is_known(api_key: int) -> bool:
-    return api_key in ApiKey._value2member_map_

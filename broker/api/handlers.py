@@ -98,7 +98,7 @@ class ClientApis:
         apis = _apis(parts, self._topic_creator, self._producer_ids, quotas)
         apis[ApiKey.API_VERSIONS] = ApiVersionsApi({*apis, ApiKey.API_VERSIONS}, parts.cache)
         self._thread = HelperThread(parts.threads, "large-requests")
-        measured: dict[ApiKey, Api] = {
+        measured: dict[int, Api] = {
             key: MeasuredApi(api, key, parts.traffic, quotas) for key, api in apis.items()
         }
         self.dispatcher = Dispatcher(measured, self._thread, parts.monotonic_s)

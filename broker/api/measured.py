@@ -48,13 +48,12 @@ class MeasuredApi:
         except Exception:
             self._traffic.answered(self._key, begun_s)
             raise
-        match answer:
-            case Later():
-                answer.future.add_done_callback(lambda future: self._done(begun_s, future))
-            case InParts():
-                answer = replace(answer, finish=partial(self._finish, begun_s, answer.finish))
-            case _:
-                self._traffic.answered(self._key, begun_s)
+        if isinstance(answer, Later):
+            answer.future.add_done_callback(partial(self._done, begun_s))
+        elif isinstance(answer, InParts):
+            answer = replace(answer, finish=partial(self._finish, begun_s, answer.finish))
+        else:
+            self._traffic.answered(self._key, begun_s)
         if asking_replica(request) >= 0:
             return answer
         throttle_ms = self._quotas.throttle(
@@ -106,6 +105,6 @@ def _told(answer: Answer, throttle_time: datetime.timedelta) -> Answer:
                     return response
                 return replace(response, throttle_time=max(response.throttle_time, throttle_time))
 
-            return replace(answer, finish=finish_told)
+            return answer._replace(finish=finish_told)
         case _:
             return answer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from jbodlab.errors import JbodlabError
 
@@ -42,8 +42,7 @@ class ConnectionInfo:
     software: Software = field(default_factory=Software)
 
 
-@dataclass(frozen=True, slots=True)
-class Pending:
+class Pending(NamedTuple):
     """A response that is not there yet.
 
     `buffers` gives it once `future` is done, and may raise to have the connection closed. The

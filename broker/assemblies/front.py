@@ -145,7 +145,6 @@ def _bounds(config: BrokerConfig, outside: Outside, quotas: Callable[[], Quotas]
             max_idle_ms=config.connections_max_idle_ms,
             protected_listener=protected,
         ),
-        monotonic_s=outside.monotonic_s,
         quotas=quotas,
         queued_max_request_bytes=config.queued_max_request_bytes,
         max_request_bytes=config.socket_request_max_bytes,

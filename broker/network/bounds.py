@@ -13,7 +13,6 @@ from broker.network.connection_rate import ConnectionRate
 from broker.network.malloc import MemoryReturn
 from broker.network.open_connections import ConnectionLimits, OpenConnections
 from broker.network.request_memory import RequestMemory
-from broker.network.turns import Turns
 from jbodlab.image.settings_image import Quotas
 from jbodlab.loop_clock import loop_ms
 from jbodlab.protocol.framing import MAX_FRAME_BYTES, new_scratch
@@ -28,7 +27,6 @@ class Bounds:
     Args:
         threads: Where the thread comes from that gives memory back.
         limits: Of connections.
-        monotonic_s: Clock that goes on while a callback runs; the loop's by default.
         quotas: Returns the quotas of the metadata; those of addresses count here.
         queued_max_request_bytes: Of all requests together; None for no limit.
         max_request_bytes: Of one request; a larger one closes its connection.
@@ -39,7 +37,6 @@ class Bounds:
         threads: Threads,
         limits: ConnectionLimits | None = None,
         *,
-        monotonic_s: Callable[[], float] | None = None,
         quotas: Callable[[], Quotas] = dict,
         queued_max_request_bytes: int | None = None,
         max_request_bytes: int = MAX_FRAME_BYTES,
@@ -52,7 +49,6 @@ class Bounds:
         self.max_request_bytes = max_request_bytes
         self.connections = OpenConnections(limits, lambda: loop_ms(self._loop))
         self.rate = ConnectionRate(quotas, self._loop.time)
-        self.turns = Turns(monotonic_s or self._loop.time)
         self.memory_return = MemoryReturn(threads.start)
         self.memory = RequestMemory(queued_max_request_bytes, self.memory_return.moved)
         self.scratch = new_scratch()

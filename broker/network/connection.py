@@ -11,9 +11,6 @@ came (`Pending.hurry`).
 
 Back-pressure: the socket is not read while too many requests are queued, while those of all clients
 take too much memory (`request_memory`), or while the client does not take its responses.
-
-Where many clients want something at the same time, what one of them has sent waits for a later turn
-of the event loop (`turns`), and so does the end of its connection.
 """
 
 from __future__ import annotations
@@ -75,7 +72,6 @@ class Connection(asyncio.BufferedProtocol):
         "_in_progress",
         "_in_progress_bytes",
         "_info",
-        "_is_ended",
         "_is_serving",
         "_on_lost",
         "_on_made",
@@ -123,8 +119,6 @@ class Connection(asyncio.BufferedProtocol):
         self._has_turn = False
         """Whether it is served: where there are too many connections, not from the beginning."""
         self._is_serving = True
-        self._is_ended = False
-        """Whether the client will send nothing more, and the connection is still to be closed."""
         self._reading_paused = False
         self._unmute: asyncio.TimerHandle | None = None
 
@@ -165,15 +159,6 @@ class Connection(asyncio.BufferedProtocol):
         # Nothing is read of one that is not served, or not yet.
         self._update_reading()
 
-    def eof_received(self) -> bool:
-        """Close, at once or when it is this connection's turn; returns whether that is later."""
-        self._is_ended = self._bounds.turns.is_over()
-        if self._is_ended:
-            self._bounds.turns.later(self)
-        else:
-            self.close()
-        return self._is_ended
-
     def connection_lost(self, exc: Exception | None) -> None:
         """Drop what waits: nobody is there to read it."""
         self._transport = None
@@ -209,14 +194,6 @@ class Connection(asyncio.BufferedProtocol):
         """Start requests from now on; a connection may have to wait for that."""
         self._has_turn = True
         self._room()
-
-    def go_on(self) -> None:
-        """Do what had to wait for another turn of the event loop."""
-        if self._is_ended:
-            self.close()
-        elif self._is_open():
-            self._take_answers()
-            self._room()
 
     def stop_serving(self) -> None:
         """Start no request any more, and read none; those in progress are answered."""
@@ -258,9 +235,6 @@ class Connection(asyncio.BufferedProtocol):
         self._handler.admit(start, size_bytes)
         if self._bounds.memory.is_full or not self._has_turn:
             return False
-        if self._bounds.turns.is_over():
-            self._bounds.turns.later(self)
-            return False
         self._hold(size_bytes)
         return True
 
@@ -284,13 +258,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _pump(self) -> None:
         """Start what may start, and send what is answered in one write."""
-        turns = self._bounds.turns
-        has_started = False
         while self._is_open() and self._queue and self._may_start(self._queue[0]):
-            if turns.is_over() or (has_started and turns.is_crowded):
-                turns.later(self)
-                break
-            has_started = True
             frame = self._queue.pop(0)
             self._queued_bytes -= len(frame)
             try:
@@ -322,8 +290,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def _is_muted(self) -> bool:
         """Whether the client has used up its quotas; it then goes on when that is over."""
+        until_s = self._info.mute.until_s
+        if not until_s:
+            return False
         loop = asyncio.get_running_loop()
-        left_s = self._info.mute.until_s - loop.time()
+        left_s = until_s - loop.time()
         if left_s <= 0:
             return False
         if self._unmute is None:
@@ -363,13 +334,6 @@ class Connection(asyncio.BufferedProtocol):
         """Send the responses that are next in line; called as each one comes."""
         if not self._is_open():
             return
-        if self._bounds.turns.is_over():
-            self._bounds.turns.later(self)
-            return
-        self._take_answers()
-        self._pump()
-
-    def _take_answers(self) -> None:
         try:
             while self._in_progress and self._in_progress[0].pending.future.done():
                 first = self._in_progress.pop(0)
@@ -385,6 +349,7 @@ class Connection(asyncio.BufferedProtocol):
             # As above: this connection ends, the broker goes on.
             logger.exception("request failed", extra={"peer": self._info.peer})
             self.abort()
+        self._pump()
 
     def _send(self) -> None:
         if self._out and self._is_open():
@@ -435,7 +400,6 @@ class Connection(asyncio.BufferedProtocol):
         self._queued_bytes = 0
         self._out = []
         self._bounds.memory.wait_no_longer(self._room)
-        self._bounds.turns.forget(self)
         self._give_back(self._held_bytes)
         for request in in_progress:
             request.pending.future.remove_done_callback(self._answered)

@@ -13,14 +13,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
+from broker.replica import leader_appends
 from broker.replica.batch_checks import CheckedBatch, check_body, check_header, takes_long
 from broker.replica.check_threads import CheckThreads
 from broker.replica.client_requests import AppendEntry, AppendResult
-from broker.replica.leader_appends import append_of_client, check_append
+from broker.replica.leader_appends import append_of_client
 from broker.replica.partition import Partition
 from broker.replica.registry import ReplicaRegistry
 from broker.replica.waiting import AppendRequest
@@ -123,21 +124,23 @@ class AppendService:
         if partition is None:
             return
         line = self._lines.get(partition.topic_partition)
-        if line is None and _waits(partition, partial(self._take, request, index, acks)):
+        if line is None and _must_wait(partition):
+            partition.waiters.when_ready(partial(self._take, request, index, acks))
             return
         records, limits = request.entries[index].records, partition.settings.limits
         try:
             partition.leader_log()
             header = check_header(records, limits)
-            check_append(partition, acks, header)
-        except KafkaError as error:
+            leader, log = leader_appends.check_append(partition, acks, header)
+            assert records is not None
+            if line is None and not takes_long(header):
+                checked = check_body(records, header, limits, self._wall_ms())
+                append_of_client(partition, leader, log, request, index, acks, checked)
+                return
+        except Exception as error:  # noqa: BLE001 - somebody waits for it; it is logged
             _refuse(request, index, partition, error)
             return
-        assert records is not None
         check = partial(check_body, records, header, limits, self._wall_ms())
-        if line is None and not takes_long(header):
-            _append(partition, request, index, acks, check)
-            return
         being_checked = _BeingChecked(request, index, acks, self._checks.run(check))
         self._lines.setdefault(partition.topic_partition, deque()).append(being_checked)
         being_checked.check.add_done_callback(lambda _: self._advance(partition.topic_partition))
@@ -156,9 +159,17 @@ class AppendService:
             request.refuse(index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return
         partition = self._found(request, index)
-        if partition is None or _waits(partition, partial(self._append_checked, entry)):
+        if partition is None:
             return
-        _append(partition, request, index, acks, check.result)
+        if _must_wait(partition):
+            partition.waiters.when_ready(partial(self._append_checked, entry))
+            return
+        try:
+            batch = check.result()
+            leader, log = leader_appends.check_append(partition, acks, batch.header)
+            append_of_client(partition, leader, log, request, index, acks, batch)
+        except Exception as error:  # noqa: BLE001 - somebody waits for it; it is logged
+            _refuse(request, index, partition, error)
 
     def _found(self, request: AppendRequest, index: int) -> Partition | None:
         """Return the replica of an entry; there is None if it is refused."""
@@ -170,29 +181,13 @@ class AppendService:
         return partition
 
 
-def _waits(partition: Partition, again: Callable[[], None]) -> bool:
-    """Return whether nothing can be appended now; `again` is called as soon as it can."""
-    if partition.is_held or partition.is_awaited or partition.succession.is_awaited:
-        partition.waiters.when_ready(again)
-        return True
-    return False
+def _must_wait(partition: Partition) -> bool:
+    """Return whether nothing can be appended now."""
+    return partition.is_held or partition.is_awaited or partition.succession.is_awaited
 
 
-def _append(
-    partition: Partition,
-    request: AppendRequest,
-    index: int,
-    acks: int,
-    checked: Callable[[], CheckedBatch],
-) -> None:
-    try:
-        append_of_client(partition, request, index, acks, checked())
-    except KafkaError as error:
-        _refuse(request, index, partition, error)
-    except Exception:
-        logger.exception("append to %s failed", partition.topic_partition)
-        request.refuse(index, ErrorCode.UNKNOWN_SERVER_ERROR)
-
-
-def _refuse(request: AppendRequest, index: int, partition: Partition, error: KafkaError) -> None:
+def _refuse(request: AppendRequest, index: int, partition: Partition, error: Exception) -> None:
+    if not isinstance(error, KafkaError):
+        logger.error("append to %s failed", partition.topic_partition, exc_info=error)
+        error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
     request.refuse(index, error.code, message=error.message or None, hint=partition.hint)

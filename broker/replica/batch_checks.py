@@ -11,6 +11,7 @@ Source: `org.apache.kafka.storage.internals.log.LogValidator`, `UnifiedLog`; KIP
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from broker.replica.client_requests import NO_TRANSACTIONS
 from jbodlab.error_code import ErrorCode
@@ -52,8 +53,7 @@ class BatchLimits:
     compacted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedBatch:
+class CheckedBatch(NamedTuple):
     """A batch that may be appended.
 
     Attributes:

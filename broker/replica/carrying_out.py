@@ -45,7 +45,7 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Change:
     """Instructions for the files of one log, and who wants to know when they are carried out.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import BrokerId, LeaderEpoch, TopicId, TopicIdPartition, TopicPartition
@@ -32,16 +33,14 @@ class LeaderHint:
     leader_epoch: LeaderEpoch
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppendEntry:
+class AppendEntry(NamedTuple):
     """Record batches that a client wants appended to one partition."""
 
     topic_partition: TopicPartition
     records: bytes | memoryview | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppendResult:
+class AppendResult(NamedTuple):
     """The offset of the first record, or an error; -1 where there is none."""
 
     topic_partition: TopicPartition

@@ -39,14 +39,28 @@ def check_append(
 
 
 def append_of_client(
-    partition: Partition, request: AppendRequest, index: int, acks: int, batch: CheckedBatch
+    partition: Partition,
+    leader: LeaderState,
+    log: PartitionLog,
+    request: AppendRequest,
+    index: int,
+    acks: int,
+    batch: CheckedBatch,
 ) -> None:
     """Append a client's batch, and let the request wait for as much as `acks` asks.
+
+    Args:
+        partition: Where it belongs.
+        leader: From `check_append`, in the same step.
+        log: From there as well.
+        request: The client's.
+        index: Which of its batches.
+        acks: As the client has it.
+        batch: What is appended.
 
     Raises:
         KafkaError: nothing was appended.
     """
-    leader, log = check_append(partition, acks, batch.header)
     duplicate = log.producers.check(batch.header)
     if duplicate is not None:
         # It needs no room, and tells the producer what it could not know.

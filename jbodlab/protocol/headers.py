@@ -15,7 +15,7 @@ answer must be readable by a client that does not know yet what the broker speak
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from jbodlab.errors import BufferUnderflowError, DecodeError
 from jbodlab.protocol.api_table import ApiKey, is_flexible
@@ -28,8 +28,7 @@ FIXED = struct.Struct(">hhih")
 CORRELATION_ID = struct.Struct(">i")
 
 
-@dataclass(frozen=True, slots=True)
-class RequestHeader:
+class RequestHeader(NamedTuple):
     """Header of a request; the body starts at `body_offset` of the frame."""
 
     api_key: int

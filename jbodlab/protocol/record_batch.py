@@ -33,6 +33,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from jbodlab.errors import BufferUnderflowError, DecodeError
 from jbodlab.protocol.compression import decompress
@@ -63,8 +64,7 @@ _CRC = struct.Struct(">I")
 _COUNT = struct.Struct(">i")
 
 
-@dataclass(frozen=True, slots=True)
-class BatchHeader:
+class BatchHeader(NamedTuple):
     """The 61 bytes at the start of a batch; the fields are in wire order."""
 
     base_offset: int
@@ -120,21 +120,7 @@ class BatchHeader:
 
     def stamped(self, base_offset: int, leader_epoch: int) -> BatchHeader:
         """Return the header of the same batch with another offset and epoch; see `stamped_head`."""
-        return BatchHeader(
-            base_offset,
-            self.batch_length,
-            leader_epoch,
-            self.magic,
-            self.crc,
-            self.attributes,
-            self.last_offset_delta,
-            self.base_timestamp,
-            self.max_timestamp,
-            self.producer_id,
-            self.producer_epoch,
-            self.base_sequence,
-            self.records_count,
-        )
+        return BatchHeader(base_offset, self.batch_length, leader_epoch, *self[3:])
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,6 +134,8 @@ class _Walk:
         patience = STRIDES_FROM
         while self._number < self._count:
             self._step()
+            if self._number == self._count:
+                break
             if self._stride():
                 patience = STRIDES_FROM
                 continue
@@ -348,6 +350,9 @@ def _varint(body: bytes, position: int, bytes_max: int = 5) -> tuple[int, int]:
 
 def _size(body: bytes, position: int) -> tuple[int, int]:
     """Read a varint that must not be negative."""
+    byte = body[position]
+    if not byte & 0x81:
+        return byte >> 1, position + 1
     size, position = _varint(body, position)
     if size & 1:
         raise DecodeError("record with a negative size")

@@ -14,6 +14,7 @@ import confluent_kafka
 from lab.cluster.waiting import wait_for
 
 POLL_S = 0.2
+REJOIN_S = 5.0
 SESSION_TIMEOUT_MS = 45_000
 """Longer than anything here may take: who goes on before that did not wait for it."""
 
@@ -114,8 +115,8 @@ class KafkaPython:
         self._consumer.subscribe([topic])
         self._polled: dict[Any, Any] = {}
 
-    def poll(self) -> list[Position]:
-        found = self._consumer.poll(timeout_ms=int(POLL_S * 1000))
+    def poll(self, poll_s: float = POLL_S) -> list[Position]:
+        found = self._consumer.poll(timeout_ms=int(poll_s * 1000))
         for partition, records in found.items():
             # What it is assigned anew, it begins anew where nothing is committed.
             self._polled[partition] = max(records[-1].offset + 1, self._polled.get(partition, 0))
@@ -139,7 +140,9 @@ class KafkaPython:
         try:
             self._consumer.commit(offsets)
         except RebalanceInProgressError:
-            self.poll()
+            # A poll that ends while it joins may forget what it is given then (see above), and on a
+            # busy machine a short one does so again and again.
+            self.poll(REJOIN_S)
             return False
         return True
 

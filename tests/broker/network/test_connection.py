@@ -22,7 +22,6 @@ from broker.network.connection import (
 )
 from broker.network.listener import Listener
 from broker.network.open_connections import ConnectionLimits
-from broker.network.turns import TURN_S
 from jbodlab.errors import DecodeError
 from jbodlab.outside import real
 from jbodlab.protocol.framing import SCRATCH_BYTES, START_BYTES
@@ -459,46 +458,10 @@ def test_client_that_leaves_in_the_middle_of_a_request_gives_its_memory_back() -
     run(scenario)
 
 
-class SlowRequests:
-    """A clock by which every second request ends a turn of the event loop."""
-
-    def __init__(self) -> None:
-        self.started: list[str] = []
-
-    def __call__(self) -> float:
-        return len(self.started) * 0.6 * TURN_S
-
-
-@asynccontextmanager
-async def serving_slowly() -> AsyncIterator[tuple[Listener, ScriptedHandler]]:
-    clock = SlowRequests()
-    async with serving(Bounds(real().threads, monotonic_s=clock)) as (listener, handler):
-        clock.started = handler.started
-        yield listener, handler
-
-
-def test_client_with_many_requests_does_not_keep_another_waiting() -> None:
-    async def scenario() -> None:
-        async with (
-            serving_slowly() as (listener, handler),
-            connected(listener) as busy,
-            connected(listener) as other,
-        ):
-            names = [f"!{number}" for number in range(40)]
-            busy.send(*(request(OTHER, name) for name in names))
-            other.send(request(OTHER, "!other"))
-
-            assert await other.receive() == "!other"
-            assert handler.started.index("!other") < len(names) // 2
-            assert [await busy.receive() for _ in names] == names
-
-    run(scenario)
-
-
 def test_answers_that_come_all_at_once_are_sent_in_order() -> None:
     async def scenario() -> None:
         async with AsyncExitStack() as stack:
-            listener, handler = await stack.enter_async_context(serving_slowly())
+            listener, handler = await stack.enter_async_context(serving())
             clients = [await stack.enter_async_context(connected(listener)) for _ in range(5)]
             names = [f"{letter}{number}" for letter in "abcde" for number in range(3)]
             for number, client in enumerate(clients):
@@ -517,7 +480,7 @@ def test_answers_that_come_all_at_once_are_sent_in_order() -> None:
 def test_connections_that_end_all_at_once_are_closed() -> None:
     async def scenario() -> None:
         async with AsyncExitStack() as stack:
-            listener, _ = await stack.enter_async_context(serving_slowly())
+            listener, _ = await stack.enter_async_context(serving())
             busy, *leaving = [
                 await stack.enter_async_context(connected(listener)) for _ in range(20)
             ]
@@ -527,22 +490,6 @@ def test_connections_that_end_all_at_once_are_closed() -> None:
 
             for client in leaving:
                 assert await client.is_closed_by_the_broker()
-            assert [await busy.receive() for _ in range(5)] == [f"!{n}" for n in range(5)]
-
-    run(scenario)
-
-
-def test_large_request_comes_in_although_others_are_busy() -> None:
-    async def scenario() -> None:
-        async with (
-            serving_slowly() as (listener, _),
-            connected(listener) as busy,
-            connected(listener) as large,
-        ):
-            busy.send(*(request(OTHER, f"!{number}") for number in range(5)))
-            large.send(framed(PRODUCE + b"!large".rjust(3 * SCRATCH_BYTES)))
-
-            assert await large.receive() == "!large"
             assert [await busy.receive() for _ in range(5)] == [f"!{n}" for n in range(5)]
 
     run(scenario)

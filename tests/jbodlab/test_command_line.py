@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.process
+
+COMMANDS = (
+    ("fault", "kinds"),
+    ("fault", "--help"),
+    ("lab", "completion", "bash"),
+    ("lab", "--help"),
+    ("storage", "version-mapping"),
+    ("storage", "--help"),
+    ("topics", "--version"),
+    ("why", "--help"),
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_a_command_whose_reader_has_left_ends_quietly(command: tuple[str, ...]) -> None:
+    name, *arguments = command
+    program = f"from jbodlab.commands import {name}; raise SystemExit({name}())"
+    started = subprocess.Popen(
+        [sys.executable, "-c", program, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert started.stdout is not None
+    started.stdout.close()
+
+    _, said = started.communicate(timeout=60)
+
+    assert (started.returncode, said) == (1, "")
