@@ -68,7 +68,9 @@ class Replicas:
             quota=self._quotas.follower,
             traffic=self.traffic,
         )
-        self.reports = DirectoryReports(self.registry, disks.log_dirs, link.assignments)
+        self.reports = DirectoryReports(
+            self.registry, disks.log_dirs, link.assignments, link.feed.is_new
+        )
         self.manager = ReplicaManager(
             self.registry,
             ReplicationSettings(

@@ -39,7 +39,7 @@ from jbodlab.errors import (
     KafkaError,
     LogDirError,
 )
-from jbodlab.ids import BrokerId, LeaderEpoch, Offset
+from jbodlab.ids import BrokerId, LeaderEpoch, Offset, TopicIdPartition
 from jbodlab.image.loader import MetadataLoader
 from jbodlab.image.metadata_delta import MetadataDelta
 from jbodlab.image.metadata_image import EMPTY, MetadataImage
@@ -134,6 +134,8 @@ class MetadataFeed:
         self._monotonic_s = monotonic_s
         self._wall_ms = wall_ms
         self._loader = MetadataLoader()
+        self._former_image = EMPTY
+        """What this broker knew when it last ran; kept until the image is published."""
         self._copy: MetadataCopy | None = None
         self._snapshots: Snapshotter | None = None
         self._last_epoch = LeaderEpoch(-1)
@@ -169,6 +171,7 @@ class MetadataFeed:
             partial(MetadataCopy, self._log_dir.path, self._log_dir.fs, self._settings),
         )
         await self._replay_copy()
+        self._former_image = self.image
         self._snapshots = Snapshotter(
             settings=self._settings,
             fs=self._log_dir.fs,
@@ -192,6 +195,17 @@ class MetadataFeed:
         assert not self._is_publishing
         self._is_publishing = True
         self._listener.metadata_changed(MetadataDelta.between(EMPTY, self.image), self.image)
+        self._former_image = EMPTY
+
+    def is_new(self, partition: TopicIdPartition) -> bool:
+        """Return whether a partition came after this broker had last run.
+
+        Known while the first image is published, and where the copy was there; else False.
+        """
+        former = self._former_image
+        if former.offset < 0:
+            return False
+        return former.topics.partition(partition.topic_id, partition.partition) is None
 
     async def stop(self) -> None:
         """Stop following, and close the copy."""

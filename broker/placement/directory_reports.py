@@ -60,13 +60,22 @@ class DirectoryReports:
         replicas: All replicas.
         log_dirs: The directories; `log_dir_failed` is to be called after the replicas know.
         sender: Takes the reports.
+        is_new: Tells of a partition, at the first change, whether it came after this broker had
+            last run, so that there never was a log of it here.
     """
 
-    def __init__(self, replicas: ReplicaRegistry, log_dirs: LogDirs, sender: Sender) -> None:
+    def __init__(
+        self,
+        replicas: ReplicaRegistry,
+        log_dirs: LogDirs,
+        sender: Sender,
+        is_new: Callable[[TopicIdPartition], bool] = lambda _: False,
+    ) -> None:
         self._replicas = replicas
         self._broker_id = replicas.broker_id
         self._log_dirs = log_dirs
         self._sender = sender
+        self._is_new = is_new
         self._is_first = True
         self._changed = asyncio.Event()
         self._tasks = (
@@ -246,11 +255,14 @@ class DirectoryReports:
         """Note a replica that is being made anew though the ISR relies on it alone.
 
         That happens at the start, and when a replaced disk is taken into service. A replica that
-        was never assigned a directory never had a log here: it is not made anew.
+        was never assigned a directory never had a log here: it is not made anew. Nor is one that
+        this broker hears of for the first time; the controller had taken it for alive.
         """
         registration, presence = partition.registration, _presence(partition)
         if presence is Presence.IN_CREATION:
-            is_made_anew = self._is_first or partition.stand_in is StandIn.POSSIBLE
+            is_made_anew = partition.stand_in is StandIn.POSSIBLE or (
+                self._is_first and not self._is_new(_key(partition))
+            )
         else:
             is_made_anew = presence is Presence.ONLINE and partition.stand_in is StandIn.POSSIBLE
         if (

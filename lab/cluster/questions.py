@@ -8,13 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kio.schema.describe_log_dirs.v4.request import DescribeLogDirsRequest
-from kio.schema.metadata.v12.request import MetadataRequest
-
 from jbodlab.client import KafkaConnection
 from jbodlab.errors import DecodeError
 from jbodlab.ids import TopicPartition
 from jbodlab.lab_state import NodeState
+from jbodlab.protocol.api_table import request_class
 from jbodlab.protocol.describe_log_dir_states import API_KEY as DESCRIBE_LOG_DIR_STATES
 from jbodlab.protocol.describe_log_dir_states import DescribeLogDirStatesRequest
 
@@ -77,7 +75,7 @@ async def connect(node: NodeState, timeout_s: float) -> KafkaConnection:
 
 async def cluster_view(connection: KafkaConnection, timeout_s: float) -> ClusterView:
     """Ask for all brokers and topics; raises as `KafkaConnection.call`."""
-    request = MetadataRequest(
+    request = request_class(METADATA, METADATA_VERSION)(
         topics=None, allow_auto_topic_creation=False, include_topic_authorized_operations=False
     )
     response = await connection.call(METADATA, METADATA_VERSION, request, timeout_s)
@@ -93,11 +91,9 @@ async def cluster_view(connection: KafkaConnection, timeout_s: float) -> Cluster
 
 async def log_dirs(connection: KafkaConnection, timeout_s: float) -> list[LogDirView]:
     """Ask a broker for its directories and all that lies in them; raises as `call`."""
+    request = request_class(DESCRIBE_LOG_DIRS, DESCRIBE_LOG_DIRS_VERSION)(topics=None)
     response = await connection.call(
-        DESCRIBE_LOG_DIRS,
-        DESCRIBE_LOG_DIRS_VERSION,
-        DescribeLogDirsRequest(topics=None),
-        timeout_s,
+        DESCRIBE_LOG_DIRS, DESCRIBE_LOG_DIRS_VERSION, request, timeout_s
     )
     return [
         LogDirView(
@@ -137,7 +133,7 @@ async def addresses(first: str, timeout_s: float) -> dict[int, tuple[str, int]]:
         host, int(port), client_id=CLIENT_ID, timeout_s=timeout_s
     )
     try:
-        request = MetadataRequest(
+        request = request_class(METADATA, METADATA_VERSION)(
             topics=(), allow_auto_topic_creation=False, include_topic_authorized_operations=False
         )
         answer = await connection.call(METADATA, METADATA_VERSION, request, timeout_s)

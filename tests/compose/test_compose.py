@@ -218,7 +218,7 @@ def test_processes_run_as_an_unprivileged_user(compose: Compose) -> None:
 
 def test_replay_writes_tables_and_report_to_the_host(compose: Compose) -> None:
     create_topic(compose, "replayed")
-    report = compose.run("--profile", "replay", "run", "--rm", "replay", deadline_s=300)
+    report = compose.run("--profile", "replay", "run", "--rm", "replay", deadline_s=1_200)
     written = {path.name for path in compose.output.iterdir() if path.is_dir()}
     assert {"records", "brokers", "log_dirs", "topics", "partitions", "problems"} <= written
     assert "outage" in report.lower()

@@ -35,3 +35,10 @@ def test_a_command_whose_reader_has_left_ends_quietly(command: tuple[str, ...]) 
     _, said = started.communicate(timeout=60)
 
     assert (started.returncode, said) == (1, "")
+
+
+@pytest.mark.parametrize("module", ["lab.__main__", "lab.rehearsal.command", "broker.server"])
+def test_no_program_imports_what_only_tests_need(module: str) -> None:
+    program = f"import sys, {module}; sys.exit('hypothesis' in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", program], timeout=60, check=False).returncode == 0

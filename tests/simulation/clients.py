@@ -411,9 +411,9 @@ class Admin(Client):
         topics = [{"name": partition.topic, "partitions": inner}]
         return await self._ask(45, 0, "responses", "partitions", timeout=WAIT, topics=topics)
 
-    async def elect(self, partition: TopicPartition, *, unclean: bool = False) -> int | None:
+    async def elect(self, partition: TopicPartition) -> int | None:
         topics = [{"topic": partition.topic, "partitions": [partition.partition]}]
-        fields = {"election_type": int(unclean), "topic_partitions": topics, "timeout": WAIT}
+        fields = {"election_type": 0, "topic_partitions": topics, "timeout": WAIT}
         return await self._ask(43, 2, **fields)
 
     async def configure(self, kind: int, name: str, key: str, value: str | None) -> int | None:

@@ -11,14 +11,13 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, NamedTuple
 
-from broker.replica.replica_state import StandIn
 from jbodlab.ids import BrokerId
 from tests.simulation import faults, members, settled, taps
 from tests.simulation.clients import Accounts, Admin, Consumer, Producer, until
 from tests.simulation.loop import SimLoop, Stuck
 from tests.simulation.members import Groups, Member, ModernMember
 from tests.simulation.plan import Event, Plan
-from tests.simulation.world import NotesHandler, Violation, World, partitions_of, text
+from tests.simulation.world import NotesHandler, Violation, World, text
 
 START_S, HEAL_S = 30.0, 60.0
 
@@ -235,7 +234,6 @@ class _History:
                     was_restarted[node.id] = world.loop.time()
             for node in world.brokers:
                 await self._revive(node)
-            await self._elect_what_is_empty()
             wrong = settled.unsettled(world)
             if not wrong:
                 return
@@ -255,22 +253,6 @@ class _History:
         for log_dir in disks.log_dirs.all:
             if not log_dir.is_online:
                 await self._admin.revive(node.id, str(log_dir.path))
-
-    async def _elect_what_is_empty(self) -> None:
-        """Elect where the only replica in sync says that it was lost, and nothing was ever sent.
-
-        A broker that was dead and not yet fenced as it became the only one in sync cannot tell a
-        log that it never made from one that it lost. It takes an operator, who knows.
-        """
-        world = self._world
-        used = {partition for partition, _ in self._accounts.sent.values()}
-        for partition, state in partitions_of(world.image):
-            if state.leader < 0 and len(state.isr) == 1 and partition not in used:
-                last = taps.replica_of(world, state.isr[0], partition)
-                if last is not None and last.stand_in is StandIn.MUST_NOT_LEAD:
-                    code = await self._admin.elect(partition, unclean=True)
-                    world.note(f"unclean election of the empty {text(partition)}: {code}")
-                    world.seen["an unclean election of what is empty"] += 1
 
     async def _read_all(self) -> None:
         """Read every partition to its end, as a new consumer."""

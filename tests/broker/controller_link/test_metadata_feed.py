@@ -11,7 +11,8 @@ import pytest
 from broker.controller_link.channel import ControllerChannel
 from broker.controller_link.metadata_feed import NO_ROOM_S, MetadataFeed
 from broker.disk.log_dirs import LogDirs
-from jbodlab.ids import BrokerId, LeaderEpoch, Offset, TopicId
+from jbodlab.directory_id import MIGRATING
+from jbodlab.ids import BrokerId, LeaderEpoch, Offset, TopicId, TopicIdPartition
 from jbodlab.image.metadata_delta import MetadataDelta
 from jbodlab.image.metadata_image import MetadataImage
 from jbodlab.metadata_log.batches import data_batch
@@ -36,6 +37,7 @@ from jbodlab.requests import MetadataStreamRequest, MetadataStreamResponse, Snap
 from jbodlab.rpc.grpc_transport import GrpcTransport
 from tests.broker.controller_link.scripted_controller import ScriptedController, serving
 from tests.broker.disks import CrampedDisk, eventually, make_log_dirs, run
+from tests.broker.replicas import partition_record
 from tests.snapshot_files import image_records
 from tests.waiting import quiet, set_forward
 
@@ -46,6 +48,15 @@ def topic_id(number: int) -> TopicId:
 
 def topic(number: int) -> VersionedRecord:
     return VersionedRecord(TopicRecord(name=f"t{number}", topic_id=topic_id(number)), 0)
+
+
+def partition(number: int) -> VersionedRecord:
+    record = partition_record((3,), (MIGRATING,), topic_id=topic_id(number))
+    return VersionedRecord(record, 1)
+
+
+def key(number: int) -> TopicIdPartition:
+    return TopicIdPartition(topic_id(number), 0)
 
 
 LEVEL = VersionedRecord(FeatureLevelRecord(name="metadata.version", feature_level=30), 0)
@@ -145,6 +156,29 @@ def test_the_listener_gets_the_whole_image_first_and_every_change_after_it(
             assert controller.requests[-1] == request(3, 1, batch(2, topic(2)))
             await node.stop()
         assert node.fatal == []
+
+    run(body)
+
+
+def test_what_came_since_the_last_run_is_new_until_it_is_published(tmp_path: Path) -> None:
+    async def body() -> None:
+        controller = ScriptedController()
+        controller.streams = [[response(batch(0, LEVEL, topic(1), partition(1)))]]
+        async with serving(controller) as port:
+            first = Node(tmp_path, port)
+            await first.feed.start()
+            await eventually(lambda: first.feed.applied_offset == 2)
+            assert not first.feed.is_new(key(1)), "nothing is known of former runs"
+            await first.stop()
+
+            controller.streams = [[response(batch(3, topic(2), partition(2)))]]
+            again = Node(tmp_path, port)
+            await again.feed.start()
+            await eventually(lambda: again.feed.applied_offset == 4)
+            assert (again.feed.is_new(key(1)), again.feed.is_new(key(2))) == (False, True)
+            again.feed.begin_publishing()
+            assert not again.feed.is_new(key(2))
+            await again.stop()
 
     run(body)
 

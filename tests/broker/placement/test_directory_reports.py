@@ -63,7 +63,14 @@ class Reported:
     def __init__(self, root: Path) -> None:
         self.host = Host(root, dir_count=2)
         self.sender = Sender()
-        self.reports = DirectoryReports(self.host.registry, self.host.log_dirs, self.sender)
+        self.new: set[int] = set()
+        """Partitions that this broker has never heard of before."""
+        self.reports = DirectoryReports(
+            self.host.registry,
+            self.host.log_dirs,
+            self.sender,
+            lambda key: key.partition in self.new,
+        )
         self.host.log_dirs.add_failure_listener(self.reports)
         self.metadata = Metadata(self.host.manager.roles, self.reports)
 
@@ -225,6 +232,26 @@ def test_empty_replacement_of_the_last_in_sync_replica_does_not_lead(tmp_path: P
         reported.metadata.apply(change(isr=(2,), leader=2, index=0))
         assert reported.sender.reports[-1][0] == 0
         assert reported.sender.reports[-1][1] in reported.host.directories
+
+    run(tmp_path, test)
+
+
+def test_replica_that_its_broker_hears_of_first_at_its_start_may_lead(tmp_path: Path) -> None:
+    async def test(reported: Reported) -> None:
+        here = (reported.host.directory(0), directory_id(20))
+        reported.new = {0}
+        reported.begin(
+            # Made while this broker was dead and not fenced yet, and the others were.
+            partition_record((1, 2), here, index=0),
+            partition_record((1, 2), here, index=1),
+            change(isr=(1,), leader=-1, index=0),
+            change(isr=(1,), leader=-1, index=1),
+        )
+        for index in range(2):
+            await reported.host.online(TP._replace(partition=index))
+        reported.reports.review()
+
+        assert reported.sender.reports == [(1, LOST)]
 
     run(tmp_path, test)
 
