@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import datetime
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any
+
+from msgspec.structs import replace
 
 from broker.api.answer import (
     Answer,

@@ -10,8 +10,9 @@ Source: `org.apache.kafka.storage.internals.log.LogValidator`, `UnifiedLog`; KIP
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from broker.replica.client_requests import NO_TRANSACTIONS
 from jbodlab.error_code import ErrorCode
@@ -36,8 +37,7 @@ NO_TIMESTAMP = -1
 TIMESTAMP_MAX = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchLimits:
+class BatchLimits(msgspec.Struct, frozen=True, kw_only=True):
     """What a topic accepts; sizes in bytes, times in ms.
 
     Attributes:

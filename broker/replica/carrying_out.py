@@ -18,9 +18,10 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, TypeVar
+
+import msgspec
 
 from broker.disk.no_space import WaitsForRoomError, all_or_lost
 from broker.disk.replica_files import ReplicaLostError
@@ -45,8 +46,7 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 
-@dataclass(slots=True, eq=False)
-class Change:
+class Change(msgspec.Struct, eq=False):
     """Instructions for the files of one log, and who wants to know when they are carried out.
 
     Attributes:
