@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -24,7 +24,7 @@ NO_TIME = datetime.timedelta(0)
 MILLISECOND = datetime.timedelta(milliseconds=1)
 
 
-class RequestContext(NamedTuple):
+class RequestContext(msgspec.Struct, frozen=True):
     """What is known about a request besides its body."""
 
     header: RequestHeader
@@ -58,7 +58,7 @@ class Encoded(msgspec.Struct, frozen=True):
     buffers: Buffers
 
 
-class Later(NamedTuple):
+class Later(msgspec.Struct, frozen=True):
     """A response that `finish` makes of what `future` brings; `hurry` asks it not to wait."""
 
     future: asyncio.Future[Any]

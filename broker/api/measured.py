@@ -106,6 +106,6 @@ def _told(answer: Answer, throttle_time: datetime.timedelta) -> Answer:
                     return response
                 return replace(response, throttle_time=max(response.throttle_time, throttle_time))
 
-            return answer._replace(finish=finish_told)
+            return replace(answer, finish=finish_told)
         case _:
             return answer

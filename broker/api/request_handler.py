@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -40,7 +40,7 @@ class ConnectionInfo(msgspec.Struct, frozen=True, kw_only=True):
     software: Software = msgspec.field(default_factory=Software)
 
 
-class Pending(NamedTuple):
+class Pending(msgspec.Struct, frozen=True):
     """A response that is not there yet.
 
     `buffers` gives it once `future` is done, and may raise to have the connection closed. The

@@ -10,8 +10,6 @@ Source: `org.apache.kafka.storage.internals.log.LogValidator`, `UnifiedLog`; KIP
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import msgspec
 
 from broker.replica.client_requests import NO_TRANSACTIONS
@@ -53,7 +51,7 @@ class BatchLimits(msgspec.Struct, frozen=True, kw_only=True):
     compacted: bool = False
 
 
-class CheckedBatch(NamedTuple):
+class CheckedBatch(msgspec.Struct, frozen=True):
     """A batch that may be appended.
 
     Attributes:

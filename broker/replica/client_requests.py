@@ -7,7 +7,6 @@ class, and the handlers never see a replica.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import msgspec
 
@@ -33,14 +32,14 @@ class LeaderHint(msgspec.Struct, frozen=True, kw_only=True):
     leader_epoch: LeaderEpoch
 
 
-class AppendEntry(NamedTuple):
+class AppendEntry(msgspec.Struct, frozen=True):
     """Record batches that a client wants appended to one partition."""
 
     topic_partition: TopicPartition
     records: bytes | memoryview | None
 
 
-class AppendResult(NamedTuple):
+class AppendResult(msgspec.Struct, frozen=True):
     """The offset of the first record, or an error; -1 where there is none."""
 
     topic_partition: TopicPartition
