@@ -53,6 +53,7 @@ class Change(msgspec.Struct, eq=False):
         size: Bytes that it adds to the directory.
         sync: What must be on the disk as well before it counts as carried out.
         done: Called on the loop with None, or with what went wrong.
+        told: Called on the loop behind all that is done of its log in one call.
         blocked: Called on the loop when the log begins to wait for room with this change.
     """
 
@@ -61,6 +62,7 @@ class Change(msgspec.Struct, eq=False):
     size: int
     sync: SyncRequest | None
     done: Callable[[BaseException | None], None]
+    told: Callable[[], None]
     blocked: Callable[[], None]
 
 
