@@ -8,8 +8,9 @@ from __future__ import annotations
 import ipaddress
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from broker.groups.settings import GroupSettings, group_settings
 from jbodlab.command_line import read_properties
@@ -26,8 +27,7 @@ logger = logging.getLogger(__name__)
 BROKER_ROLES = frozenset({"broker"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerConfig:
+class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     """What a broker needs to know; fields are named after Kafka's keys.
 
     Attributes:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Protocol
+
+import msgspec
 
 from broker.disk.log_dir import LogDir
 from broker.disk.log_dirs import LogDirs
@@ -65,8 +66,7 @@ from jbodlab.records.metadata_version import JBOD_LEVEL
 PRODUCER_EXPIRATION_CHECK_S = 600.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicationSettings:
+class ReplicationSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of this broker; times in ms."""
 
     broker_id: BrokerId

@@ -18,9 +18,11 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+from msgspec.structs import replace
 
 from controller.log_thread import LogThread
 from controller.state import RECORDS_PER_RESULT_MAX, ControllerResult, ControllerState
@@ -61,8 +63,7 @@ class CommitListener(Protocol):
         """Take note of new batches, each with its base offset, and of the log's end."""
 
 
-@dataclass(slots=True)
-class _Operation(Generic[T]):
+class _Operation(msgspec.Struct, Generic[T]):
     decide: Decision[T]
     future: asyncio.Future[T]
     enqueued_ms: int
@@ -71,8 +72,7 @@ class _Operation(Generic[T]):
     size_bytes: int
 
 
-@dataclass(slots=True)
-class OperationCounts:
+class OperationCounts(msgspec.Struct):
     """What became of the operations since the start, for whoever watches.
 
     Attributes:

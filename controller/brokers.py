@@ -10,7 +10,8 @@ Source: `BrokerHeartbeatManager`, `ReplicationControlManager.processBrokerHeartb
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from controller.control_state import ControlState, current_state, next_state
 from controller.cordon import cordoned_change

@@ -6,7 +6,8 @@ Source: `org.apache.kafka.server.config`, KIP-500 for the roles.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from jbodlab.config import node_config
 from jbodlab.config.node_config import NodeConfig
@@ -16,8 +17,7 @@ from jbodlab.metrics_endpoint import Address, metrics_address
 from jbodlab.requests import Listener
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ControllerConfig:
+class ControllerConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of one controller process.
 
     Attributes:
@@ -43,7 +43,7 @@ class ControllerConfig:
     probe_interval_ms: int
     metadata_log: MetadataLogSettings
     metrics: Address | None = None
-    static_configs: Mapping[str, str] = field(default_factory=dict)
+    static_configs: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
 def controller_config(properties: Mapping[str, str]) -> tuple[ControllerConfig, list[str]]:

@@ -11,15 +11,15 @@ makes elections choose better, but nothing that is written depends on its being 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from jbodlab.directory_id import MIGRATING, UNASSIGNED
 from jbodlab.ids import BrokerId, DirectoryId
 from jbodlab.requests import BrokerHeartbeatRequest
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DegradedDirs:
+class DegradedDirs(msgspec.Struct, frozen=True, kw_only=True):
     """What one broker's last heartbeat said; `full` and `tolerated` are parts of `degraded`."""
 
     degraded: frozenset[DirectoryId] = frozenset()
@@ -54,11 +54,10 @@ def _with_unknown(
     return some
 
 
-@dataclass(frozen=True, slots=True)
-class Degraded:
+class Degraded(msgspec.Struct, frozen=True):
     """The degraded directories of all brokers; those without any have no entry."""
 
-    by_broker: Mapping[BrokerId, DegradedDirs] = field(default_factory=dict)
+    by_broker: Mapping[BrokerId, DegradedDirs] = msgspec.field(default_factory=dict)
 
     def is_degraded(self, broker_id: BrokerId, directory: DirectoryId) -> bool:
         """Return whether others should lead rather than this broker's replica in a directory."""

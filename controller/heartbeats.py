@@ -9,7 +9,9 @@ Source: `org.apache.kafka.controller.BrokerHeartbeatManager`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from controller.degraded import HEALTHY, Degraded, DegradedDirs
 from jbodlab.ids import BrokerId, DirectoryId, Offset
@@ -18,8 +20,7 @@ from jbodlab.image.cluster_image import ClusterImage
 UNKNOWN_OFFSET = Offset(-1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Contact:
+class Contact(msgspec.Struct, frozen=True, kw_only=True):
     """The last that was heard of one broker.
 
     Attributes:
@@ -56,12 +57,11 @@ class Contact:
         return self.caught_up_ms
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Heartbeats:
+class Heartbeats(msgspec.Struct, frozen=True, kw_only=True):
     """The contacts of all registered brokers; a new value for every change."""
 
     session_timeout_ms: int
-    contacts: Mapping[BrokerId, Contact] = field(default_factory=dict)
+    contacts: Mapping[BrokerId, Contact] = msgspec.field(default_factory=dict)
 
     @classmethod
     def at_activation(

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
+
+import msgspec
 
 from controller.activation import activation_records, registration_records
 from controller.config import ControllerConfig
@@ -36,8 +37,7 @@ from jbodlab.records.metadata_version import FEATURE_NAME
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenedDir:
+class OpenedDir(msgspec.Struct, frozen=True, kw_only=True):
     """A metadata directory whose log this process leads.
 
     Attributes:

@@ -11,9 +11,10 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+
+import msgspec
 
 from controller.log_thread import LogThread
 from jbodlab.ids import UNKNOWN_LEADER_EPOCH, LeaderEpoch, Offset
@@ -30,8 +31,7 @@ RECENT_BYTES_MAX = 4 << 20
 KEEP_ALIVE_S = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Batch:
+class _Batch(msgspec.Struct, frozen=True):
     base_offset: Offset
     end_offset: Offset
     data: bytes

@@ -9,7 +9,8 @@ Source: `ControllerMetadataMetrics`, `QuorumControllerMetrics`, `SnapshotEmitter
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from controller.active_controller import ActiveController
 from jbodlab.ids import NO_LEADER
@@ -20,8 +21,7 @@ from jbodlab.metrics import Metric, gauge
 PREFIX = "kafka_controller_KafkaController"
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionCounts:
+class PartitionCounts(msgspec.Struct, frozen=True):
     """Numbers over all partitions of a cluster."""
 
     partitions: int

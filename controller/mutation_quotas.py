@@ -10,7 +10,9 @@ Source: `kafka.server.ControllerMutationQuotaManager`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from jbodlab.client_quota import ANONYMOUS, CLIENTS_MAX, MUTATION_RATE, quota_of
 from jbodlab.error_code import ErrorCode
@@ -20,8 +22,7 @@ from jbodlab.requests import Mutator
 from jbodlab.token_bucket import TokenBucket
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MutationQuotas:
+class MutationQuotas(msgspec.Struct, frozen=True, kw_only=True):
     """What is left to each client that changed something; a new value for every change.
 
     Attributes:
@@ -30,7 +31,7 @@ class MutationQuotas:
     """
 
     kept_s: float = 11.0
-    buckets: Mapping[tuple[str, ...], TokenBucket] = field(default_factory=dict)
+    buckets: Mapping[tuple[str, ...], TokenBucket] = msgspec.field(default_factory=dict)
 
 
 class Mutations:

@@ -14,7 +14,8 @@ Source: `org.apache.kafka.controller.PartitionChangeBuilder`, KIP-455, KIP-858.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from controller.degraded import NOTHING_DEGRADED, Degraded
 from controller.state import LeaderTest, Partition
@@ -35,8 +36,7 @@ NO_BUMP_FOR_SHRINK_LEVEL = 12
 """From this metadata.version on an ISR that shrinks does not raise the leader epoch."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """How a partition shall look; None keeps what is.
 
     Attributes:
@@ -48,11 +48,10 @@ class Wanted:
     removing: tuple[BrokerId, ...] | None = None
     adding: tuple[BrokerId, ...] | None = None
     leader_recovery_state: int | None = None
-    directories: Mapping[BrokerId, DirectoryId] = field(default_factory=dict)
+    directories: Mapping[BrokerId, DirectoryId] = msgspec.field(default_factory=dict)
 
 
-@dataclass(slots=True, kw_only=True)
-class _Target:
+class _Target(msgspec.Struct, kw_only=True):
     """The wanted state with everything filled in."""
 
     isr: tuple[BrokerId, ...]

@@ -16,7 +16,8 @@ Source: `org.apache.kafka.metadata.placement.StripedReplicaPlacer`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from controller.state import Randomness
 from jbodlab.error_code import ErrorCode
@@ -24,8 +25,7 @@ from jbodlab.errors import KafkaError
 from jbodlab.ids import BrokerId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UsableBroker:
+class UsableBroker(msgspec.Struct, frozen=True, kw_only=True):
     """A broker on which replicas may be placed."""
 
     broker_id: BrokerId

@@ -7,9 +7,10 @@ operation is answered in the response, at its top where it has a code there, els
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
+
+from msgspec.structs import replace
 
 from controller.active_controller import ActiveController, Decision
 from controller.added_partitions import create_partitions

@@ -8,9 +8,11 @@ active controller carries all out before it runs the next decision.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, MutableSequence
-from dataclasses import dataclass, field, replace
 from typing import Generic, Protocol, TypeVar
 from uuid import UUID
+
+import msgspec
+from msgspec.structs import replace
 
 from controller.degraded import Degraded
 from controller.heartbeats import Heartbeats
@@ -49,8 +51,7 @@ class Randomness(Protocol):
         """Put a sequence into random order."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ControllerSettings:
+class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What decisions need of the configuration.
 
     Attributes:
@@ -62,11 +63,10 @@ class ControllerSettings:
     num_partitions: int = 1
     default_replication_factor: int = 1
     delete_topic_enable: bool = True
-    static_configs: Mapping[str, str] = field(default_factory=dict)
+    static_configs: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ControllerState:
+class ControllerState(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a decision may look at."""
 
     image: MetadataImage
@@ -74,7 +74,7 @@ class ControllerState:
     settings: ControllerSettings
     next_offset: Offset
     """Offset that the next record will have."""
-    mutations: MutationQuotas = field(default_factory=MutationQuotas)
+    mutations: MutationQuotas = msgspec.field(default_factory=MutationQuotas)
 
     @property
     def metadata_version(self) -> int:
@@ -122,8 +122,7 @@ class ControllerState:
         return False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ControllerResult(Generic[ResponseT_co]):
+class ControllerResult(msgspec.Struct, Generic[ResponseT_co], frozen=True, kw_only=True):
     """What a decision wants written and answered.
 
     Attributes:
@@ -183,8 +182,7 @@ def check_count(records: int) -> None:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, TOO_LARGE)
 
 
-@dataclass(frozen=True, slots=True)
-class Partition:
+class Partition(msgspec.Struct, frozen=True):
     """One partition with its names and its state."""
 
     topic: str

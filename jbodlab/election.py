@@ -19,9 +19,10 @@ Source: `org.apache.kafka.controller.PartitionChangeBuilder`, KIP-455, KIP-966.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import NamedTuple
+
+import msgspec
 
 from jbodlab.ids import NO_LEADER, BrokerId
 
@@ -55,8 +56,7 @@ def _nobody(_: BrokerId) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidates:
+class Candidates(msgspec.Struct, frozen=True, kw_only=True):
     """A partition as it will be, but for its leader.
 
     Attributes:

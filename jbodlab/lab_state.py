@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from jbodlab.errors import DecodeError
 
@@ -22,8 +23,7 @@ ROOT_STATE_DIR = Path("/var/lib/jbodlab")
 DEFAULT_NAME = "default"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessState:
+class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
     """A process of ours.
 
     Attributes:
@@ -35,8 +35,7 @@ class ProcessState:
     start_ticks: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeState:
+class NodeState(msgspec.Struct, frozen=True, kw_only=True):
     """One controller or broker.
 
     Attributes:
@@ -56,8 +55,7 @@ class NodeState:
     process: ProcessState | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterState:
+class ClusterState(msgspec.Struct, frozen=True, kw_only=True):
     """One cluster.
 
     Attributes:
@@ -136,7 +134,9 @@ def bootstrap_of_the_only_cluster(environment: Mapping[str, str], uid: int) -> s
 
 def to_json(state: ClusterState) -> str:
     """Return the text of a cluster's file."""
-    return json.dumps({"version": VERSION, "bootstrap": state.bootstrap, **asdict(state)}, indent=1)
+    return json.dumps(
+        {"version": VERSION, "bootstrap": state.bootstrap, **msgspec.to_builtins(state)}, indent=1
+    )
 
 
 def from_json(text: str) -> ClusterState:

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 NO_LABELS: Mapping[str, str] = {}
 
@@ -26,8 +27,7 @@ LATENCY_BOUNDS_S: tuple[float, ...] = (
 """Upper bounds from a write into memory to a disk that is all but dead."""
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
+class Metric(msgspec.Struct, frozen=True):
     """One metric with a value for each set of labels.
 
     Attributes:

@@ -12,12 +12,13 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
 from random import Random
 from typing import Any
 from uuid import UUID
+
+import msgspec
 
 from jbodlab import kafka_uuid
 from jbodlab.log.compaction_plan import Compactor
@@ -30,8 +31,7 @@ NICENESS = 19
 """Of a thread that stands back."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outside:
+class Outside(msgspec.Struct, frozen=True, kw_only=True):
     """What a server is in.
 
     Attributes:

@@ -1,14 +1,15 @@
 """Broker <-> controller messages as values.
 
-One dataclass per Kafka message, with Kafka's fields in snake_case; the comments name the API and
+One struct per Kafka message, with Kafka's fields in snake_case; the comments name the API and
 the version whose fields these are. Broker and controller know each other only through this module
 and the wire (`jbodlab.rpc.translate`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from uuid import UUID
+
+import msgspec
 
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import (
@@ -30,8 +31,7 @@ TOO_LARGE = "Unable to perform excessively large batch operation"
 """Text of the POLICY_VIOLATION for a request beyond that."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listener:
+class Listener(msgspec.Struct, frozen=True, kw_only=True):
     """One address at which a broker is reached."""
 
     name: str
@@ -40,8 +40,7 @@ class Listener:
     security_protocol: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Feature:
+class Feature(msgspec.Struct, frozen=True, kw_only=True):
     """A feature, and the levels of it that a node supports."""
 
     name: str
@@ -52,8 +51,7 @@ class Feature:
 # BrokerRegistration, API 62, version 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerRegistrationRequest:
+class BrokerRegistrationRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A broker process announces itself; `log_dirs` are its online directories."""
 
     broker_id: BrokerId
@@ -69,8 +67,7 @@ class BrokerRegistrationRequest:
     """Beyond Kafka, from version 4 on: None while the broker does not know its dynamic configs."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerRegistrationResponse:
+class BrokerRegistrationResponse(msgspec.Struct, frozen=True, kw_only=True):
     """The broker epoch, which fences every earlier registration of the same broker."""
 
     error_code: ErrorCode = ErrorCode.NONE
@@ -81,8 +78,7 @@ class BrokerRegistrationResponse:
 # BrokerHeartbeat, API 63, version 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerHeartbeatRequest:
+class BrokerHeartbeatRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A sign of life; `offline_log_dirs` is cumulative until the broker restarts.
 
     Cordoned directories get no new replicas; None while the broker does not know its dynamic
@@ -107,8 +103,7 @@ class BrokerHeartbeatRequest:
     """Where the broker keeps the metadata log."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerHeartbeatResponse:
+class BrokerHeartbeatResponse(msgspec.Struct, frozen=True, kw_only=True):
     """What the controller takes the broker for; an error carries these defaults."""
 
     error_code: ErrorCode = ErrorCode.NONE
@@ -121,15 +116,13 @@ class BrokerHeartbeatResponse:
 # UnregisterBroker, API 64
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnregisterBrokerRequest:
+class UnregisterBrokerRequest(msgspec.Struct, frozen=True, kw_only=True):
     """An operator removes a broker from the cluster."""
 
     broker_id: BrokerId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnregisterBrokerResponse:
+class UnregisterBrokerResponse(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it was known."""
 
     error_code: ErrorCode = ErrorCode.NONE
@@ -139,8 +132,7 @@ class UnregisterBrokerResponse:
 # AssignReplicasToDirs, API 73
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DirectoryAssignment:
+class DirectoryAssignment(msgspec.Struct, frozen=True, kw_only=True):
     """One replica of the sending broker and the directory that holds it."""
 
     topic_id: TopicId
@@ -148,8 +140,7 @@ class DirectoryAssignment:
     directory: DirectoryId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AssignReplicasToDirsRequest:
+class AssignReplicasToDirsRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Where replicas are; flat here, grouped by directory and topic on the wire."""
 
     broker_id: BrokerId
@@ -157,8 +148,7 @@ class AssignReplicasToDirsRequest:
     assignments: tuple[DirectoryAssignment, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AssignReplicasToDirsResponse:
+class AssignReplicasToDirsResponse(msgspec.Struct, frozen=True, kw_only=True):
     """One code for each assignment, in the order of the request; empty on a top-level error."""
 
     error_code: ErrorCode = ErrorCode.NONE
@@ -169,16 +159,14 @@ class AssignReplicasToDirsResponse:
 # AlterPartition, API 56, version 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IsrMember:
+class IsrMember(msgspec.Struct, frozen=True, kw_only=True):
     """A proposed ISR member; epoch -1 leaves the member's epoch unchecked."""
 
     broker_id: BrokerId
     broker_epoch: BrokerEpoch = UNKNOWN_BROKER_EPOCH
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IsrChange:
+class IsrChange(msgspec.Struct, frozen=True, kw_only=True):
     """The ISR that the leader of one partition proposes."""
 
     topic_id: TopicId
@@ -189,8 +177,7 @@ class IsrChange:
     partition_epoch: PartitionEpoch
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterPartitionRequest:
+class AlterPartitionRequest(msgspec.Struct, frozen=True, kw_only=True):
     """ISR changes proposed by one broker."""
 
     broker_id: BrokerId
@@ -198,8 +185,7 @@ class AlterPartitionRequest:
     changes: tuple[IsrChange, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IsrChangeResult:
+class IsrChangeResult(msgspec.Struct, frozen=True, kw_only=True):
     """The state of the partition after the change; zero and empty on an error."""
 
     topic_id: TopicId
@@ -212,8 +198,7 @@ class IsrChangeResult:
     partition_epoch: PartitionEpoch = PartitionEpoch(0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterPartitionResponse:
+class AlterPartitionResponse(msgspec.Struct, frozen=True, kw_only=True):
     """One result for each change; empty on a top-level error."""
 
     error_code: ErrorCode = ErrorCode.NONE
@@ -221,8 +206,7 @@ class AlterPartitionResponse:
     error_message: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mutator:
+class Mutator(msgspec.Struct, frozen=True, kw_only=True):
     """The client that wants topics or partitions created or deleted (KIP-599).
 
     Attributes:
@@ -237,8 +221,7 @@ class Mutator:
 # CreateTopics, API 19, version 7
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewTopic:
+class NewTopic(msgspec.Struct, frozen=True, kw_only=True):
     """A topic to create; counts are -1 for the default and with explicit assignments."""
 
     name: str
@@ -249,8 +232,7 @@ class NewTopic:
     configs: tuple[tuple[str, str | None], ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreateTopicsRequest:
+class CreateTopicsRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Topics to create, all of them or none in one batch of records."""
 
     topics: tuple[NewTopic, ...]
@@ -260,8 +242,7 @@ class CreateTopicsRequest:
     """None for a broker that asks on its own account."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicConfigEntry:
+class TopicConfigEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One effective setting of a created topic; `config_source` 1 topic, 4 static, 5 default."""
 
     name: str
@@ -271,8 +252,7 @@ class TopicConfigEntry:
     is_sensitive: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreatedTopic:
+class CreatedTopic(msgspec.Struct, frozen=True, kw_only=True):
     """What became of one topic."""
 
     name: str
@@ -284,8 +264,7 @@ class CreatedTopic:
     configs: tuple[TopicConfigEntry, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreateTopicsResponse:
+class CreateTopicsResponse(msgspec.Struct, frozen=True, kw_only=True):
     """One entry for each topic asked for."""
 
     topics: tuple[CreatedTopic, ...] = ()
@@ -295,16 +274,14 @@ class CreateTopicsResponse:
 # DeleteTopics, API 20, version 6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicToDelete:
+class TopicToDelete(msgspec.Struct, frozen=True, kw_only=True):
     """Named by name or by id, not by both."""
 
     name: str | None = None
     topic_id: TopicId | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteTopicsRequest:
+class DeleteTopicsRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Topics to delete."""
 
     topics: tuple[TopicToDelete, ...]
@@ -312,8 +289,7 @@ class DeleteTopicsRequest:
     mutator: Mutator | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeletedTopic:
+class DeletedTopic(msgspec.Struct, frozen=True, kw_only=True):
     """What became of one topic."""
 
     name: str | None = None
@@ -322,8 +298,7 @@ class DeletedTopic:
     error_message: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteTopicsResponse:
+class DeleteTopicsResponse(msgspec.Struct, frozen=True, kw_only=True):
     """One entry for each topic asked for."""
 
     responses: tuple[DeletedTopic, ...] = ()
@@ -333,8 +308,7 @@ class DeleteTopicsResponse:
 # CreatePartitions, API 37
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionsToAdd:
+class PartitionsToAdd(msgspec.Struct, frozen=True, kw_only=True):
     """The new total of a topic's partitions; without assignments the controller places them."""
 
     name: str
@@ -342,8 +316,7 @@ class PartitionsToAdd:
     assignments: tuple[tuple[BrokerId, ...], ...] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreatePartitionsRequest:
+class CreatePartitionsRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Topics to grow."""
 
     topics: tuple[PartitionsToAdd, ...]
@@ -352,8 +325,7 @@ class CreatePartitionsRequest:
     mutator: Mutator | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreatePartitionsResult:
+class CreatePartitionsResult(msgspec.Struct, frozen=True, kw_only=True):
     """What became of one topic."""
 
     name: str
@@ -361,8 +333,7 @@ class CreatePartitionsResult:
     error_message: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreatePartitionsResponse:
+class CreatePartitionsResponse(msgspec.Struct, frozen=True, kw_only=True):
     """One entry for each topic asked for."""
 
     results: tuple[CreatePartitionsResult, ...] = ()
@@ -372,8 +343,7 @@ class CreatePartitionsResponse:
 # ElectLeaders, API 43, version 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ElectLeadersRequest:
+class ElectLeadersRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Elect the preferred (0) or, uncleanly, any live (1) replica as leader."""
 
     election_type: int
@@ -382,8 +352,7 @@ class ElectLeadersRequest:
     timeout_ms: int = 60_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ElectionResult:
+class ElectionResult(msgspec.Struct, frozen=True, kw_only=True):
     """What became of one partition."""
 
     topic: str
@@ -392,8 +361,7 @@ class ElectionResult:
     error_message: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ElectLeadersResponse:
+class ElectLeadersResponse(msgspec.Struct, frozen=True, kw_only=True):
     """One entry for each partition asked for; without those led already when all were asked."""
 
     error_code: ErrorCode = ErrorCode.NONE
@@ -406,8 +374,7 @@ class ElectLeadersResponse:
 # AlterPartitionReassignments, API 45, version 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionToReassign:
+class PartitionToReassign(msgspec.Struct, frozen=True, kw_only=True):
     """The brokers that a partition shall have; None cancels what is under way."""
 
     topic: str
@@ -415,8 +382,7 @@ class PartitionToReassign:
     replicas: tuple[BrokerId, ...] | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterPartitionReassignmentsRequest:
+class AlterPartitionReassignmentsRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Partitions to give to other brokers."""
 
     partitions: tuple[PartitionToReassign, ...]
@@ -424,8 +390,7 @@ class AlterPartitionReassignmentsRequest:
     timeout_ms: int = 60_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReassignmentResult:
+class ReassignmentResult(msgspec.Struct, frozen=True, kw_only=True):
     """What became of one partition."""
 
     topic: str
@@ -434,8 +399,7 @@ class ReassignmentResult:
     error_message: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterPartitionReassignmentsResponse:
+class AlterPartitionReassignmentsResponse(msgspec.Struct, frozen=True, kw_only=True):
     """One entry for each partition asked for; empty on a top-level error."""
 
     error_code: ErrorCode = ErrorCode.NONE
@@ -446,15 +410,13 @@ class AlterPartitionReassignmentsResponse:
 # ListPartitionReassignments, API 46
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListPartitionReassignmentsRequest:
+class ListPartitionReassignmentsRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Asks for the reassignments under way; of all partitions if None are named."""
 
     topic_partitions: tuple[tuple[str, int], ...] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OngoingReassignment:
+class OngoingReassignment(msgspec.Struct, frozen=True, kw_only=True):
     """A partition under way: `replicas` has those that stay, come and go."""
 
     topic: str
@@ -464,8 +426,7 @@ class OngoingReassignment:
     removing_replicas: tuple[BrokerId, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListPartitionReassignmentsResponse:
+class ListPartitionReassignmentsResponse(msgspec.Struct, frozen=True, kw_only=True):
     """The partitions under way; what does not exist, or stands still, is left out."""
 
     error_code: ErrorCode = ErrorCode.NONE
@@ -476,16 +437,14 @@ class ListPartitionReassignmentsResponse:
 # AllocateProducerIds, API 67
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AllocateProducerIdsRequest:
+class AllocateProducerIdsRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A broker asks for a block of producer ids."""
 
     broker_id: BrokerId
     broker_epoch: BrokerEpoch
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AllocateProducerIdsResponse:
+class AllocateProducerIdsResponse(msgspec.Struct, frozen=True, kw_only=True):
     """The block: `producer_id_len` ids from `producer_id_start` on."""
 
     error_code: ErrorCode = ErrorCode.NONE
@@ -497,8 +456,7 @@ class AllocateProducerIdsResponse:
 # AlterConfigs, API 33, version 2, and IncrementalAlterConfigs, API 44, version 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigChange:
+class ConfigChange(msgspec.Struct, frozen=True, kw_only=True):
     """What happens to one config: 0 set, 1 delete, 2 append to a list, 3 subtract from it."""
 
     name: str
@@ -506,8 +464,7 @@ class ConfigChange:
     value: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigResource:
+class ConfigResource(msgspec.Struct, frozen=True, kw_only=True):
     """A topic (2) or a broker (4) and what changes there; an empty name means all brokers."""
 
     resource_type: int
@@ -515,24 +472,21 @@ class ConfigResource:
     changes: tuple[ConfigChange, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IncrementalAlterConfigsRequest:
+class IncrementalAlterConfigsRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Configs to change; each resource for itself, and there all of them or none."""
 
     resources: tuple[ConfigResource, ...]
     validate_only: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterConfigsRequest:
+class AlterConfigsRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Configs that take the place of everything that is set for a resource."""
 
     resources: tuple[ConfigResource, ...]
     validate_only: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlteredResource:
+class AlteredResource(msgspec.Struct, frozen=True, kw_only=True):
     """What became of the configs of one resource."""
 
     resource_type: int
@@ -541,8 +495,7 @@ class AlteredResource:
     error_message: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterConfigsResponse:
+class AlterConfigsResponse(msgspec.Struct, frozen=True, kw_only=True):
     """One entry for each resource; also of IncrementalAlterConfigs.
 
     Attributes:
@@ -556,16 +509,14 @@ class AlterConfigsResponse:
 # AlterClientQuotas, API 49, version 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuotaEntityName:
+class QuotaEntityName(msgspec.Struct, frozen=True, kw_only=True):
     """A part of whom a quota is for: `user` or `client-id`; the name is None for the default."""
 
     entity_type: str
     entity_name: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuotaChange:
+class QuotaChange(msgspec.Struct, frozen=True, kw_only=True):
     """A quota to be set, or removed."""
 
     key: str
@@ -573,24 +524,21 @@ class QuotaChange:
     remove: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuotaEntry:
+class QuotaEntry(msgspec.Struct, frozen=True, kw_only=True):
     """Changes of the quotas of one entity."""
 
     entity: tuple[QuotaEntityName, ...]
     ops: tuple[QuotaChange, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterClientQuotasRequest:
+class AlterClientQuotasRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Quotas to set and remove, of each entity all or none."""
 
     entries: tuple[QuotaEntry, ...]
     validate_only: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlteredQuota:
+class AlteredQuota(msgspec.Struct, frozen=True, kw_only=True):
     """What became of one entity's changes."""
 
     entity: tuple[QuotaEntityName, ...]
@@ -598,8 +546,7 @@ class AlteredQuota:
     error_message: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterClientQuotasResponse:
+class AlterClientQuotasResponse(msgspec.Struct, frozen=True, kw_only=True):
     """One entry for each of the request.
 
     Attributes:
@@ -613,8 +560,7 @@ class AlterClientQuotasResponse:
 # UpdateFeatures, API 57, version 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FeatureUpdate:
+class FeatureUpdate(msgspec.Struct, frozen=True, kw_only=True):
     """The level that a feature shall have; 1 upgrade, 2 safe downgrade, 3 unsafe downgrade."""
 
     feature: str
@@ -622,8 +568,7 @@ class FeatureUpdate:
     upgrade_type: int = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateFeaturesRequest:
+class UpdateFeaturesRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Features to raise or lower, all of them or none."""
 
     feature_updates: tuple[FeatureUpdate, ...]
@@ -631,8 +576,7 @@ class UpdateFeaturesRequest:
     validate_only: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateFeaturesResponse:
+class UpdateFeaturesResponse(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the levels are set; the text names the first feature that could not be."""
 
     error_code: ErrorCode = ErrorCode.NONE
@@ -642,13 +586,11 @@ class UpdateFeaturesResponse:
 # DescribeQuorum, API 55, version 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeQuorumRequest:
+class DescribeQuorumRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Asks for the quorum of the metadata log."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuorumReplica:
+class QuorumReplica(msgspec.Struct, frozen=True, kw_only=True):
     """A node with the metadata log; times are ms since 1970, -1 if unknown."""
 
     replica_id: BrokerId
@@ -659,8 +601,7 @@ class QuorumReplica:
     """Where it keeps that log; None for a voter of a quorum that never changes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeQuorumResponse:
+class DescribeQuorumResponse(msgspec.Struct, frozen=True, kw_only=True):
     """Who leads the metadata log, how far it is committed, and how far it has reached."""
 
     error_code: ErrorCode = ErrorCode.NONE
@@ -675,8 +616,7 @@ class DescribeQuorumResponse:
 # MetadataStream
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetadataStreamRequest:
+class MetadataStreamRequest(msgspec.Struct, frozen=True, kw_only=True):
     """From where on a broker wants committed metadata.
 
     `last_fetched_crc` is the CRC of the batch that ends before `fetch_offset`, None if unknown. By
@@ -690,8 +630,7 @@ class MetadataStreamRequest:
     last_fetched_crc: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotPiece:
+class SnapshotPiece(msgspec.Struct, frozen=True, kw_only=True):
     """One piece of a snapshot file, in order; `last` ends it."""
 
     end_offset: Offset
@@ -700,8 +639,7 @@ class SnapshotPiece:
     last: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetadataStreamResponse:
+class MetadataStreamResponse(msgspec.Struct, frozen=True, kw_only=True):
     """Exactly one of records, snapshot and diverging_end_offset; or none, as a sign of life."""
 
     high_watermark: Offset

@@ -5,11 +5,11 @@ Source: `org.apache.kafka.common.metrics.stats.TokenBucket`, KIP-599.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import msgspec
+from msgspec.structs import replace
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenBucket:
+class TokenBucket(msgspec.Struct, frozen=True, kw_only=True):
     """What is left of one limit; a new value for every change.
 
     Attributes:

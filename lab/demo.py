@@ -6,8 +6,9 @@ import argparse
 import importlib.util
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from jbodlab.lab_state import ClusterState
 from lab import replay, up_and_down

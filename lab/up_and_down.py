@@ -13,8 +13,10 @@ import os
 import shutil
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from fault_injection.errors import FaultError
 from jbodlab import lab_state

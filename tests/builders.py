@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
+
+from msgspec.structs import replace
 
 from controller.heartbeats import Heartbeats
 from controller.state import ControllerResult, ControllerSettings, ControllerState, Partition

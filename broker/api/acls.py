@@ -6,8 +6,9 @@ Source: `kafka.server.AclApis`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from broker.api.answer import RequestContext, Response
 from jbodlab.error_code import ErrorCode
@@ -16,8 +17,7 @@ from jbodlab.errors import KafkaError
 NO_AUTHORIZER = "No Authorizer is configured on the broker"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AclResult:
+class AclResult(msgspec.Struct, frozen=True, kw_only=True):
     """What became of one ACL to be made, or of one filter of ACLs to be removed."""
 
     error_code: ErrorCode
@@ -25,8 +25,7 @@ class AclResult:
     matching_acls: tuple[()] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AclsResponse(Response):
+class AclsResponse(Response, frozen=True, kw_only=True):
     """Refusal of DescribeAcls, CreateAcls and DeleteAcls: the fields of all three."""
 
     error_code: ErrorCode

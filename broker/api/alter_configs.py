@@ -11,8 +11,9 @@ from __future__ import annotations
 import datetime
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from broker.api.answer import Later, RequestContext, Response, in_background
 from broker.api.controller_call import Deadline
@@ -47,8 +48,7 @@ TIMEOUT = datetime.timedelta(seconds=20)
 SET, DELETE, APPEND = 0, 1, 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterConfigsResourceResponse:
+class AlterConfigsResourceResponse(msgspec.Struct, frozen=True, kw_only=True):
     """What became of one topic or broker."""
 
     error_code: ErrorCode
@@ -57,8 +57,7 @@ class AlterConfigsResourceResponse:
     resource_name: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterConfigsResponse(Response):
+class AlterConfigsResponse(Response, frozen=True, kw_only=True):
     """One entry for each resource asked for."""
 
     responses: tuple[AlterConfigsResourceResponse, ...]

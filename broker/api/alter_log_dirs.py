@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from broker.api.answer import InParts, RequestContext, Response
 from broker.api.ports import Replicas
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterReplicaLogDirPartitionResult:
+class AlterReplicaLogDirPartitionResult(msgspec.Struct, frozen=True, kw_only=True):
     """NONE says that the move has begun, or that there is nothing to move."""
 
     partition_index: int
@@ -31,16 +31,14 @@ _Result = tuple[str, AlterReplicaLogDirPartitionResult]
 """The name of a topic, and what became of one of its partitions."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterReplicaLogDirTopicResult:
+class AlterReplicaLogDirTopicResult(msgspec.Struct, frozen=True, kw_only=True):
     """The partitions of one topic."""
 
     topic_name: str
     partitions: tuple[AlterReplicaLogDirPartitionResult, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterReplicaLogDirsResponse(Response):
+class AlterReplicaLogDirsResponse(Response, frozen=True, kw_only=True):
     """One result for each partition, whatever number of directories named it."""
 
     results: tuple[AlterReplicaLogDirTopicResult, ...] = ()

@@ -12,8 +12,9 @@ from __future__ import annotations
 import asyncio
 import datetime
 from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
+
+import msgspec
 
 from broker.api.request_handler import Buffers, ConnectionInfo
 from jbodlab.errors import KafkaError
@@ -23,7 +24,7 @@ NO_TIME = datetime.timedelta(0)
 MILLISECOND = datetime.timedelta(milliseconds=1)
 
 
-class RequestContext(NamedTuple):
+class RequestContext(msgspec.Struct, frozen=True):
     """What is known about a request besides its body."""
 
     header: RequestHeader
@@ -45,21 +46,19 @@ class RequestContext(NamedTuple):
         return self.connection.listener_name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Response:
+class Response(msgspec.Struct, frozen=True, kw_only=True):
     """A response that the generated encoder writes."""
 
     throttle_time: datetime.timedelta = NO_TIME
 
 
-@dataclass(frozen=True, slots=True)
-class Encoded:
+class Encoded(msgspec.Struct, frozen=True):
     """A whole response built by hand, size and header included; without pieces none is sent."""
 
     buffers: Buffers
 
 
-class Later(NamedTuple):
+class Later(msgspec.Struct, frozen=True):
     """A response that `finish` makes of what `future` brings; `hurry` asks it not to wait."""
 
     future: asyncio.Future[Any]
@@ -71,8 +70,7 @@ class Later(NamedTuple):
     """Whether the next request of a kind that may overlap may start meanwhile."""
 
 
-@dataclass(frozen=True, slots=True)
-class InParts:
+class InParts(msgspec.Struct, frozen=True):
     """A response that `finish` makes of parts, each of them worked out when it is asked for."""
 
     parts: Iterable[Any]

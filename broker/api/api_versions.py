@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
 
 from broker.api.answer import RequestContext, Response
 from broker.api.request_handler import Buffers
@@ -28,8 +30,7 @@ ZERO_SINCE_VERSION = 4
 _ERROR_BODY = struct.Struct(">iihihhh")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApiVersion:
+class ApiVersion(msgspec.Struct, frozen=True, kw_only=True):
     """The versions of one API, both inclusive."""
 
     api_key: int
@@ -37,8 +38,7 @@ class ApiVersion:
     max_version: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SupportedFeatureKey:
+class SupportedFeatureKey(msgspec.Struct, frozen=True, kw_only=True):
     """The levels of a feature that this broker supports, both inclusive."""
 
     name: str
@@ -46,8 +46,7 @@ class SupportedFeatureKey:
     max_version: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FinalizedFeatureKey:
+class FinalizedFeatureKey(msgspec.Struct, frozen=True, kw_only=True):
     """The level of a feature in this cluster; both fields are the same."""
 
     name: str
@@ -55,8 +54,7 @@ class FinalizedFeatureKey:
     min_version_level: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApiVersionsResponse(Response):
+class ApiVersionsResponse(Response, frozen=True, kw_only=True):
     """Every API served, and features as of an offset of the metadata log."""
 
     error_code: ErrorCode = ErrorCode.NONE

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from broker.api.answer import Later, RequestContext, Response, in_background
 from broker.api.controller_call import Deadline
@@ -39,32 +40,28 @@ EXACT, DEFAULT, ANY = 0, 1, 2
 """How a part of an entity is matched."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EntityData:
+class EntityData(msgspec.Struct, frozen=True, kw_only=True):
     """A part of whom a quota is for; the name is None for the default."""
 
     entity_type: str
     entity_name: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ValueData:
+class ValueData(msgspec.Struct, frozen=True, kw_only=True):
     """One quota."""
 
     key: str
     value: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribedEntry:
+class DescribedEntry(msgspec.Struct, frozen=True, kw_only=True):
     """The quotas of one entity."""
 
     entity: tuple[EntityData, ...]
     values: tuple[ValueData, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeClientQuotasResponse(Response):
+class DescribeClientQuotasResponse(Response, frozen=True, kw_only=True):
     """The entities that match; None where the request itself is wrong."""
 
     error_code: ErrorCode = ErrorCode.NONE
@@ -72,8 +69,7 @@ class DescribeClientQuotasResponse(Response):
     entries: tuple[DescribedEntry, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlteredEntry:
+class AlteredEntry(msgspec.Struct, frozen=True, kw_only=True):
     """What became of the changes of one entity."""
 
     error_code: ErrorCode
@@ -81,8 +77,7 @@ class AlteredEntry:
     entity: tuple[EntityData, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterClientQuotasResponse(Response):
+class AlterClientQuotasResponse(Response, frozen=True, kw_only=True):
     """One entry for each of the request."""
 
     entries: tuple[AlteredEntry, ...]

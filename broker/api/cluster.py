@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from broker.api import authorized_operations
 from broker.api.answer import RequestContext, Response
@@ -18,8 +19,7 @@ BROKERS, CONTROLLERS = 1, 2
 """Endpoint types."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeClusterBroker:
+class DescribeClusterBroker(msgspec.Struct, frozen=True, kw_only=True):
     """One broker, at its address of the listener that was asked."""
 
     broker_id: int
@@ -29,8 +29,7 @@ class DescribeClusterBroker:
     is_fenced: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeClusterResponse(Response):
+class DescribeClusterResponse(Response, frozen=True, kw_only=True):
     """The cluster; its controller is a live broker, which forwards what it is asked."""
 
     error_code: ErrorCode = ErrorCode.NONE

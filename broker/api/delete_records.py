@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from broker.api.answer import Later, RequestContext, Response, milliseconds
 from broker.api.ports import Replicas
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
     from kio.schema.delete_records.v2.request import DeleteRecordsRequest
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteRecordsPartitionResult:
+class DeleteRecordsPartitionResult(msgspec.Struct, frozen=True, kw_only=True):
     """Where the first record of any replica is; -1 on an error."""
 
     partition_index: int
@@ -27,16 +27,14 @@ class DeleteRecordsPartitionResult:
     error_code: ErrorCode
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteRecordsTopicResult:
+class DeleteRecordsTopicResult(msgspec.Struct, frozen=True, kw_only=True):
     """The partitions of one topic."""
 
     name: str
     partitions: tuple[DeleteRecordsPartitionResult, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteRecordsResponse(Response):
+class DeleteRecordsResponse(Response, frozen=True, kw_only=True):
     """One entry for each partition of the request."""
 
     topics: tuple[DeleteRecordsTopicResult, ...]

@@ -9,9 +9,10 @@ Source: `kafka.server.ConfigHelper`, KIP-133, KIP-1142.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from broker.api.answer import InParts, RequestContext, Response
 from broker.api.own_configs import OwnConfigs, check_broker
@@ -38,8 +39,7 @@ if TYPE_CHECKING:
     from kio.schema.list_config_resources.v1.request import ListConfigResourcesRequest
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeConfigsSynonym:
+class DescribeConfigsSynonym(msgspec.Struct, frozen=True, kw_only=True):
     """A value that a setting has somewhere."""
 
     name: str
@@ -47,8 +47,7 @@ class DescribeConfigsSynonym:
     source: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeConfigsResourceResult:
+class DescribeConfigsResourceResult(msgspec.Struct, frozen=True, kw_only=True):
     """One setting."""
 
     name: str
@@ -61,8 +60,7 @@ class DescribeConfigsResourceResult:
     documentation: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeConfigsResult:
+class DescribeConfigsResult(msgspec.Struct, frozen=True, kw_only=True):
     """One topic or broker."""
 
     error_code: ErrorCode
@@ -72,23 +70,20 @@ class DescribeConfigsResult:
     configs: tuple[DescribeConfigsResourceResult, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeConfigsResponse(Response):
+class DescribeConfigsResponse(Response, frozen=True, kw_only=True):
     """One entry for each resource asked for."""
 
     results: tuple[DescribeConfigsResult, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedConfigResource:
+class ListedConfigResource(msgspec.Struct, frozen=True, kw_only=True):
     """A resource that may have settings."""
 
     resource_name: str
     resource_type: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListConfigResourcesResponse(Response):
+class ListConfigResourcesResponse(Response, frozen=True, kw_only=True):
     """All resources of the types asked for."""
 
     error_code: ErrorCode = ErrorCode.NONE

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from broker.api.answer import RequestContext, Response
 from broker.api.ports import Replicas
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
     from kio.schema.describe_producers.v0.request import DescribeProducersRequest
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProducerDescription:
+class ProducerDescription(msgspec.Struct, frozen=True, kw_only=True):
     """One producer; sequence, time and offset are -1 where there are none."""
 
     producer_id: int
@@ -29,8 +29,7 @@ class ProducerDescription:
     current_txn_start_offset: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionProducers:
+class PartitionProducers(msgspec.Struct, frozen=True, kw_only=True):
     """The producers of one partition."""
 
     partition_index: int
@@ -39,16 +38,14 @@ class PartitionProducers:
     active_producers: tuple[ProducerDescription, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicProducers:
+class TopicProducers(msgspec.Struct, frozen=True, kw_only=True):
     """The partitions of one topic."""
 
     name: str
     partitions: tuple[PartitionProducers, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeProducersResponse(Response):
+class DescribeProducersResponse(Response, frozen=True, kw_only=True):
     """One entry for each partition of the request."""
 
     topics: tuple[TopicProducers, ...]

@@ -18,7 +18,9 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from broker.api.answer import Answer, Api, Encoded, InParts, Later, RequestContext, Response
 from broker.api.api_versions import unsupported_version_response
@@ -63,7 +65,7 @@ LARGE_BYTES = 32 << 10
 """Requests beyond this are worked on one at a time; a real one is larger once in a while."""
 
 
-class _Call(NamedTuple):
+class _Call(msgspec.Struct, frozen=True):
     """One request with everything that its answer needs."""
 
     api: Api

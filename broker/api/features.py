@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from broker.api.answer import Later, RequestContext, Response, in_background, milliseconds
 from broker.api.controller_call import Deadline
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
 UPGRADE, SAFE_DOWNGRADE = 1, 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpdatableFeatureResult:
+class UpdatableFeatureResult(msgspec.Struct, frozen=True, kw_only=True):
     """What became of one feature; not told any more since version 2."""
 
     feature: str
@@ -31,8 +31,7 @@ class UpdatableFeatureResult:
     error_message: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateFeaturesResponse(Response):
+class UpdateFeaturesResponse(Response, frozen=True, kw_only=True):
     """Whether all levels are set; results are there only if they are."""
 
     error_code: ErrorCode = ErrorCode.NONE

@@ -8,11 +8,12 @@ full response.
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
 
 from broker.api.answer import Answer, Encoded, Later, RequestContext, asking_replica, milliseconds
 from broker.api.leader_hints import LeaderHints
@@ -114,7 +115,7 @@ class FetchApi:
         )
         if None in names:
             # A topic is unknown, and an error is answered at once.
-            params = dataclasses.replace(params, max_wait_ms=0)
+            params = msgspec.structs.replace(params, max_wait_ms=0)
         if in_session:
             session = SessionRequest(
                 session_id=session_id, epoch=session_epoch, forgotten=_forgotten(request)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from broker.api.acls import AclsApi
 from broker.api.alter_configs import AlterConfigsApi, IncrementalAlterConfigsApi
@@ -58,8 +59,7 @@ from jbodlab.requests import NewTopic
 from jbodlab.threads import Threads
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerParts:
+class BrokerParts(msgspec.Struct, frozen=True, kw_only=True):
     """What the handlers work with."""
 
     broker_id: BrokerId

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from broker.api.answer import InParts, RequestContext, Response
 from broker.api.ports import Replicas
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
     from kio.schema.offset_for_leader_epoch.v4.request import OffsetForLeaderEpochRequest
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EpochEndOffset:
+class EpochEndOffset(msgspec.Struct, frozen=True, kw_only=True):
     """The largest epoch not above the one asked for, and its end; -1 where unknown."""
 
     error_code: ErrorCode
@@ -28,16 +28,14 @@ class EpochEndOffset:
     end_offset: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetForLeaderTopicResult:
+class OffsetForLeaderTopicResult(msgspec.Struct, frozen=True, kw_only=True):
     """The partitions of one topic."""
 
     topic: str
     partitions: tuple[EpochEndOffset, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetForLeaderEpochResponse(Response):
+class OffsetForLeaderEpochResponse(Response, frozen=True, kw_only=True):
     """One entry for each partition asked for."""
 
     topics: tuple[OffsetForLeaderTopicResult, ...]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from broker.api.answer import Answer, Later, RequestContext, Response
 from broker.api.ports import Replicas
@@ -25,8 +26,7 @@ TOGETHER_MAX = 200
 """Partitions that are looked up at the same time; each of them may wait for its disk."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListOffsetsPartition:
+class ListOffsetsPartition(msgspec.Struct, frozen=True, kw_only=True):
     """The offset found; -1 where there is none."""
 
     partition_index: int
@@ -36,16 +36,14 @@ class ListOffsetsPartition:
     leader_epoch: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListOffsetsTopic:
+class ListOffsetsTopic(msgspec.Struct, frozen=True, kw_only=True):
     """The partitions of one topic."""
 
     name: str
     partitions: tuple[ListOffsetsPartition, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListOffsetsResponse(Response):
+class ListOffsetsResponse(Response, frozen=True, kw_only=True):
     """One entry for each partition asked for."""
 
     topics: tuple[ListOffsetsTopic, ...]

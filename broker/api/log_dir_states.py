@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from broker.api.answer import RequestContext, Response
 from broker.disk.log_dir import LogDir
@@ -13,8 +14,7 @@ from jbodlab.ids import DirectoryId
 from jbodlab.protocol.describe_log_dir_states import DescribeLogDirStatesRequest
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogDirStateEntry:
+class LogDirStateEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One directory, as this moment finds it."""
 
     path: str
@@ -24,8 +24,7 @@ class LogDirStateEntry:
     cause: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeLogDirStatesResponse(Response):
+class DescribeLogDirStatesResponse(Response, frozen=True, kw_only=True):
     """One entry for each configured directory."""
 
     error_code: ErrorCode = ErrorCode.NONE

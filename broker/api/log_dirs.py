@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from broker.api.answer import Later, RequestContext, Response
 from broker.api.ports import Replicas
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
     from kio.schema.describe_log_dirs.v5.request import DescribeLogDirsRequest
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeLogDirsPartition:
+class DescribeLogDirsPartition(msgspec.Struct, frozen=True, kw_only=True):
     """One replica; `is_future_key` marks the copy that a move between directories builds."""
 
     partition_index: int
@@ -26,16 +26,14 @@ class DescribeLogDirsPartition:
     is_future_key: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeLogDirsTopic:
+class DescribeLogDirsTopic(msgspec.Struct, frozen=True, kw_only=True):
     """The replicas of one topic in one directory."""
 
     name: str
     partitions: tuple[DescribeLogDirsPartition, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeLogDirsResult:
+class DescribeLogDirsResult(msgspec.Struct, frozen=True, kw_only=True):
     """One directory; an offline one has an error and nothing else."""
 
     error_code: ErrorCode
@@ -46,8 +44,7 @@ class DescribeLogDirsResult:
     is_cordoned: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeLogDirsResponse(Response):
+class DescribeLogDirsResponse(Response, frozen=True, kw_only=True):
     """One result for each configured directory."""
 
     error_code: ErrorCode = ErrorCode.NONE

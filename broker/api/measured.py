@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import datetime
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any
+
+from msgspec.structs import replace
 
 from broker.api.answer import (
     Answer,
@@ -105,6 +106,6 @@ def _told(answer: Answer, throttle_time: datetime.timedelta) -> Answer:
                     return response
                 return replace(response, throttle_time=max(response.throttle_time, throttle_time))
 
-            return answer._replace(finish=finish_told)
+            return replace(answer, finish=finish_told)
         case _:
             return answer

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import UUID
+
+import msgspec
 
 from broker.api import authorized_operations
 from broker.api.answer import InParts, RequestContext, Response
@@ -32,8 +33,7 @@ TOPIC_IDS_FROM = 12
 """The id is on the wire from version 10 on, where no broker has ever looked at it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetadataBroker:
+class MetadataBroker(msgspec.Struct, frozen=True, kw_only=True):
     """One live broker, at its address of the listener that was asked."""
 
     node_id: int
@@ -42,8 +42,7 @@ class MetadataBroker:
     rack: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetadataPartition:
+class MetadataPartition(msgspec.Struct, frozen=True, kw_only=True):
     """One partition; the leader is -1 while there is none that clients can reach."""
 
     error_code: ErrorCode
@@ -55,8 +54,7 @@ class MetadataPartition:
     offline_replicas: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetadataTopic:
+class MetadataTopic(msgspec.Struct, frozen=True, kw_only=True):
     """One topic; asked for by id and not known, it has no name."""
 
     error_code: ErrorCode = ErrorCode.NONE
@@ -71,8 +69,7 @@ Part = MetadataTopic | bytes | None
 """A topic of an answer; a None has nothing but taken some time."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetadataResponse(Response):
+class MetadataResponse(Response, frozen=True, kw_only=True):
     """The cluster as this broker knows it."""
 
     brokers: tuple[MetadataBroker, ...] = ()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from broker.api.answer import Later, RequestContext, Response, in_background, milliseconds
 from broker.api.controller_call import Deadline
@@ -35,8 +36,7 @@ PREFERRED = 0
 """The only election type before version 1."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreatePartitionsTopicResult:
+class CreatePartitionsTopicResult(msgspec.Struct, frozen=True, kw_only=True):
     """What became of one topic."""
 
     name: str
@@ -44,15 +44,13 @@ class CreatePartitionsTopicResult:
     error_message: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreatePartitionsResponse(Response):
+class CreatePartitionsResponse(Response, frozen=True, kw_only=True):
     """One entry for each topic asked for."""
 
     results: tuple[CreatePartitionsTopicResult, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionResult:
+class PartitionResult(msgspec.Struct, frozen=True, kw_only=True):
     """What became of one partition."""
 
     partition_id: int
@@ -60,16 +58,14 @@ class PartitionResult:
     error_message: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaElectionResult:
+class ReplicaElectionResult(msgspec.Struct, frozen=True, kw_only=True):
     """The partitions of one topic."""
 
     topic: str
     partition_result: tuple[PartitionResult, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ElectLeadersResponse(Response):
+class ElectLeadersResponse(Response, frozen=True, kw_only=True):
     """What became of the partitions; empty on a top-level error, which version 0 cannot tell."""
 
     error_code: ErrorCode = ErrorCode.NONE

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from broker.api.answer import Later, RequestContext, Response, in_background
@@ -82,8 +81,7 @@ class ProducerIds:
         self._next = range(block.producer_id_start, block.producer_id_start + block.producer_id_len)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InitProducerIdResponse(Response):
+class InitProducerIdResponse(Response, frozen=True, kw_only=True):
     """The id with its first epoch; -1 on an error."""
 
     error_code: ErrorCode = ErrorCode.NONE

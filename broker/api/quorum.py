@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import UUID
+
+import msgspec
 
 from broker.api.answer import Later, RequestContext, Response, in_background
 from broker.api.controller_call import Deadline
@@ -28,8 +29,7 @@ TIMEOUT = datetime.timedelta(seconds=30)
 """The request has no timeout of its own; clients wait this long by default."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaState:
+class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
     """A node with the metadata log; of the voter no directory id is told: the quorum is static."""
 
     replica_id: int
@@ -39,8 +39,7 @@ class ReplicaState:
     last_caught_up_timestamp: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionData:
+class PartitionData(msgspec.Struct, frozen=True, kw_only=True):
     """The quorum of one partition; there is only that of the metadata log."""
 
     partition_index: int
@@ -53,24 +52,21 @@ class PartitionData:
     observers: tuple[ReplicaState, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicData:
+class TopicData(msgspec.Struct, frozen=True, kw_only=True):
     """The partitions of one topic."""
 
     topic_name: str
     partitions: tuple[PartitionData, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class Node(msgspec.Struct, frozen=True, kw_only=True):
     """A controller and where it listens."""
 
     node_id: int
     listeners: tuple[BrokerEndpoint, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeQuorumResponse(Response):
+class DescribeQuorumResponse(Response, frozen=True, kw_only=True):
     """What is known of each partition that was asked for."""
 
     error_code: ErrorCode = ErrorCode.NONE

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from broker.api.answer import Later, RequestContext, Response, in_background, milliseconds
 from broker.api.controller_call import Deadline
@@ -30,8 +31,7 @@ if TYPE_CHECKING:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReassignablePartitionResponse:
+class ReassignablePartitionResponse(msgspec.Struct, frozen=True, kw_only=True):
     """What became of one partition."""
 
     partition_index: int
@@ -39,16 +39,14 @@ class ReassignablePartitionResponse:
     error_message: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReassignableTopicResponse:
+class ReassignableTopicResponse(msgspec.Struct, frozen=True, kw_only=True):
     """The partitions of one topic."""
 
     name: str
     partitions: tuple[ReassignablePartitionResponse, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlterPartitionReassignmentsResponse(Response):
+class AlterPartitionReassignmentsResponse(Response, frozen=True, kw_only=True):
     """What became of the partitions; empty on a top-level error."""
 
     allow_replication_factor_change: bool = True
@@ -57,8 +55,7 @@ class AlterPartitionReassignmentsResponse(Response):
     responses: tuple[ReassignableTopicResponse, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OngoingPartitionReassignment:
+class OngoingPartitionReassignment(msgspec.Struct, frozen=True, kw_only=True):
     """A partition under way; `replicas` has those that stay, come and go."""
 
     partition_index: int
@@ -67,16 +64,14 @@ class OngoingPartitionReassignment:
     removing_replicas: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OngoingTopicReassignment:
+class OngoingTopicReassignment(msgspec.Struct, frozen=True, kw_only=True):
     """The partitions of one topic that are under way."""
 
     name: str
     partitions: tuple[OngoingPartitionReassignment, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListPartitionReassignmentsResponse(Response):
+class ListPartitionReassignmentsResponse(Response, frozen=True, kw_only=True):
     """What is under way."""
 
     error_code: ErrorCode = ErrorCode.NONE

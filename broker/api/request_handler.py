@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
+
+import msgspec
 
 from jbodlab.errors import JbodlabError
 
@@ -17,32 +18,29 @@ class CloseConnectionError(JbodlabError):
     """The only possible answer is the end of the connection."""
 
 
-@dataclass(slots=True)
-class Mute:
+class Mute(msgspec.Struct):
     """Until when, on the loop's clock, no further request of a connection is started."""
 
     until_s: float = 0.0
 
 
-@dataclass(slots=True)
-class Software:
+class Software(msgspec.Struct):
     """What a client calls its software: nothing before ApiVersions 3, which old ones never send."""
 
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectionInfo:
+class ConnectionInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Where a request came from."""
 
     listener_name: str
     peer: str
     """Address of the client, for logs."""
-    mute: Mute = field(default_factory=Mute)
-    software: Software = field(default_factory=Software)
+    mute: Mute = msgspec.field(default_factory=Mute)
+    software: Software = msgspec.field(default_factory=Software)
 
 
-class Pending(NamedTuple):
+class Pending(msgspec.Struct, frozen=True):
     """A response that is not there yet.
 
     `buffers` gives it once `future` is done, and may raise to have the connection closed. The

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from broker.api.answer import Later, RequestContext, Response, in_background
 from broker.api.ports import Revival
 from jbodlab.error_code import ErrorCode
@@ -12,8 +10,7 @@ from jbodlab.ids import DirectoryId
 from jbodlab.protocol.revive_log_dir import ReviveLogDirRequest
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReviveLogDirResponse(Response):
+class ReviveLogDirResponse(Response, frozen=True, kw_only=True):
     """What came back, or why nothing did."""
 
     error_code: ErrorCode = ErrorCode.NONE

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import UUID
+
+import msgspec
 
 from broker.api import authorized_operations
 from broker.api.answer import RequestContext, Response
@@ -23,8 +24,7 @@ MAX_PARTITIONS = 2000
 """Partitions in one response; Kafka's `max.request.partition.size.limit`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionDescription:
+class PartitionDescription(msgspec.Struct, frozen=True, kw_only=True):
     """One partition."""
 
     error_code: ErrorCode
@@ -38,8 +38,7 @@ class PartitionDescription:
     offline_replicas: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicDescription:
+class TopicDescription(msgspec.Struct, frozen=True, kw_only=True):
     """One topic, or the part of it that fits into the response."""
 
     error_code: ErrorCode = ErrorCode.NONE
@@ -50,16 +49,14 @@ class TopicDescription:
     topic_authorized_operations: int = authorized_operations.NOT_ASKED_FOR
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cursor:
+class Cursor(msgspec.Struct, frozen=True, kw_only=True):
     """Where the next response starts."""
 
     topic_name: str
     partition_index: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeTopicPartitionsResponse(Response):
+class DescribeTopicPartitionsResponse(Response, frozen=True, kw_only=True):
     """Topics in the order of their names; the cursor is None when all have been told."""
 
     topics: tuple[TopicDescription, ...] = ()

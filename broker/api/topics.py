@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import UUID
+
+import msgspec
 
 from broker.api.answer import Later, RequestContext, Response, in_background, milliseconds
 from broker.api.controller_call import Deadline
@@ -38,8 +39,7 @@ RECORDS_PER_TOPIC = 2
 """At least: of the topic and of its first partition."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreatableTopicConfig:
+class CreatableTopicConfig(msgspec.Struct, frozen=True, kw_only=True):
     """One effective setting of a created topic."""
 
     name: str
@@ -49,8 +49,7 @@ class CreatableTopicConfig:
     is_sensitive: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreatableTopicResult:
+class CreatableTopicResult(msgspec.Struct, frozen=True, kw_only=True):
     """What became of one topic; counts are -1 on an error."""
 
     name: str
@@ -63,15 +62,13 @@ class CreatableTopicResult:
     configs: tuple[CreatableTopicConfig, ...] | None = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreateTopicsResponse(Response):
+class CreateTopicsResponse(Response, frozen=True, kw_only=True):
     """One entry for each topic asked for."""
 
     topics: tuple[CreatableTopicResult, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeletableTopicResult:
+class DeletableTopicResult(msgspec.Struct, frozen=True, kw_only=True):
     """What became of one topic."""
 
     name: str | None
@@ -80,8 +77,7 @@ class DeletableTopicResult:
     error_message: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteTopicsResponse(Response):
+class DeleteTopicsResponse(Response, frozen=True, kw_only=True):
     """One entry for each topic asked for."""
 
     responses: tuple[DeletableTopicResult, ...]

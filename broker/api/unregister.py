@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from broker.api.answer import Later, RequestContext, Response, in_background
@@ -24,8 +23,7 @@ TIMEOUT = datetime.timedelta(seconds=30)
 """The request has no timeout of its own; clients wait this long by default."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnregisterBrokerResponse(Response):
+class UnregisterBrokerResponse(Response, frozen=True, kw_only=True):
     """Whether the broker is gone."""
 
     error_code: ErrorCode = ErrorCode.NONE

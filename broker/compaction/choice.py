@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from broker.disk.logs_in_use import LogInUse, OwnedLog
 from jbodlab.config.key_table import LONG_MAX
@@ -16,8 +17,7 @@ from jbodlab.log.segment_reader import SegmentReader
 from jbodlab.log.segments import ClosedSegment
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(msgspec.Struct, frozen=True):
     """A log that compaction applies to, and what of it is dirty."""
 
     log: OwnedLog

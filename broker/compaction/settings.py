@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from jbodlab.config.key_table import Values
 
@@ -10,8 +10,7 @@ NO_LIMIT = 1e18
 """A rate above this is none; the default is the largest number that there is."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CleanerSettings:
+class CleanerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What `log.cleaner.*` says.
 
     Attributes:

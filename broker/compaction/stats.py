@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoundStats:
+class RoundStats(msgspec.Struct, frozen=True, kw_only=True):
     """One round that came to its end.
 
     Attributes:

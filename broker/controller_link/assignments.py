@@ -10,7 +10,8 @@ Source: `org.apache.kafka.server.AssignmentsManager`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import DirectoryId, TopicIdPartition
@@ -29,8 +30,7 @@ BACKOFF_MS_MAX = 1_000
 """Kafka goes up to 10 s; for that time a restarted controller would not know the directories."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Assignment:
+class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     """A replica of this broker and the directory that holds it."""
 
     partition: TopicIdPartition

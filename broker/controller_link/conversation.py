@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, auto
+
+import msgspec
 
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import BrokerEpoch, DirectoryId
@@ -11,27 +12,23 @@ from jbodlab.ids import BrokerEpoch, DirectoryId
 # Events
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
+class Started(msgspec.Struct, frozen=True):
     """The process wants to take part."""
 
 
-@dataclass(frozen=True, slots=True)
-class Registered:
+class Registered(msgspec.Struct, frozen=True):
     """A registration was accepted."""
 
     broker_epoch: BrokerEpoch
 
 
-@dataclass(frozen=True, slots=True)
-class RegistrationRefused:
+class RegistrationRefused(msgspec.Struct, frozen=True):
     """A registration was answered with an error."""
 
     error_code: ErrorCode
 
 
-@dataclass(frozen=True, slots=True)
-class HeartbeatAnswered:
+class HeartbeatAnswered(msgspec.Struct, frozen=True):
     """A heartbeat was answered without an error."""
 
     is_caught_up: bool
@@ -39,27 +36,23 @@ class HeartbeatAnswered:
     should_shut_down: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class HeartbeatRefused:
+class HeartbeatRefused(msgspec.Struct, frozen=True):
     """A heartbeat was answered with an error."""
 
     error_code: ErrorCode
 
 
-@dataclass(frozen=True, slots=True)
-class NoAnswer:
+class NoAnswer(msgspec.Struct, frozen=True):
     """The controller could not be reached, or did not answer in time."""
 
 
-@dataclass(frozen=True, slots=True)
-class DirectoryFailed:
+class DirectoryFailed(msgspec.Struct, frozen=True):
     """A directory of this broker went offline."""
 
     directory_id: DirectoryId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DirectoriesDegraded:
+class DirectoriesDegraded(msgspec.Struct, frozen=True, kw_only=True):
     """What is wrong with directories that are online; replaces what was said of them before.
 
     Attributes:
@@ -73,15 +66,13 @@ class DirectoriesDegraded:
     tolerated: tuple[DirectoryId, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DirectoriesCordoned:
+class DirectoriesCordoned(msgspec.Struct, frozen=True):
     """The directories that get no new replicas; replaces what was said of them before."""
 
     cordoned: tuple[DirectoryId, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DirectoryRevived:
+class DirectoryRevived(msgspec.Struct, frozen=True):
     """A directory of this broker is back online.
 
     Attributes:
@@ -92,25 +83,21 @@ class DirectoryRevived:
     failed: DirectoryId | None
 
 
-@dataclass(frozen=True, slots=True)
-class RegistrationOutdated:
+class RegistrationOutdated(msgspec.Struct, frozen=True):
     """The registration lacks something that the controller should know."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReadyToUnfence:
+class ReadyToUnfence(msgspec.Struct, frozen=True):
     """The replicas run; this broker may serve."""
 
 
-@dataclass(frozen=True, slots=True)
-class ShutdownBegun:
+class ShutdownBegun(msgspec.Struct, frozen=True):
     """The process wants to end; a controlled shutdown first hands leadership over."""
 
     controlled: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Tick:
+class Tick(msgspec.Struct, frozen=True):
     """`next_wakeup_ms` has come."""
 
 
@@ -135,13 +122,11 @@ Event = (
 # Instructions
 
 
-@dataclass(frozen=True, slots=True)
-class SendRegistration:
+class SendRegistration(msgspec.Struct, frozen=True):
     """Register; answer with `Registered`, `RegistrationRefused` or `NoAnswer`."""
 
 
-@dataclass(frozen=True, slots=True)
-class SendHeartbeat:
+class SendHeartbeat(msgspec.Struct, frozen=True):
     """Send a heartbeat; answer with `HeartbeatAnswered`, `HeartbeatRefused` or `NoAnswer`."""
 
     want_fence: bool
@@ -160,8 +145,7 @@ class News(Enum):
     SHUTDOWN_ALLOWED = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class RequireShutdown:
+class RequireShutdown(msgspec.Struct, frozen=True):
     """This broker cannot do its duty any more and must stop."""
 
     reason: str

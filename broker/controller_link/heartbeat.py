@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
 from typing import Protocol, assert_never
 from uuid import UUID
+
+import msgspec
 
 from broker.controller_link import conversation
 from broker.controller_link.channel import ControllerChannel
@@ -41,8 +42,7 @@ SUPPORTED_FEATURES = tuple(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerIdentity:
+class BrokerIdentity(msgspec.Struct, frozen=True, kw_only=True):
     """What a broker says of itself when it registers."""
 
     broker_id: BrokerId

@@ -21,9 +21,10 @@ Source: `kafka.server.BrokerLifecycleManager`; KIP-858, "Handling of metadata lo
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import assert_never
+
+import msgspec
 
 from broker.controller_link.conversation import (
     DirectoriesCordoned,
@@ -97,8 +98,7 @@ TRANSITIONS: frozenset[tuple[BrokerState, BrokerState]] = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LifecycleSettings:
+class LifecycleSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The timing of a broker's life; Kafka's keys in `broker.config`."""
 
     heartbeat_interval_ms: int = 2_000

@@ -19,11 +19,12 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import partial
 from itertools import count
 from typing import Any
+
+import msgspec
 
 from broker.coordinator.append_errors import group_error
 from broker.coordinator.loading import load
@@ -53,8 +54,7 @@ class ShardState(Enum):
     CLOSED = auto()
 
 
-@dataclass(slots=True)
-class _Pending:
+class _Pending(msgspec.Struct):
     """What waits for the high watermark to pass a batch."""
 
     end_offset: int
@@ -64,8 +64,7 @@ class _Pending:
     events: list[Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShardContext:
+class ShardContext(msgspec.Struct, frozen=True, kw_only=True):
     """What all shards of a broker have in common."""
 
     new_core: Callable[[], GroupShard]
@@ -73,7 +72,7 @@ class ShardContext:
     commit_timeout_ms: Callable[[], int]
     """`offsets.commit.timeout.ms`"""
     threads: Threads
-    working: asyncio.Lock = field(default_factory=asyncio.Lock)
+    working: asyncio.Lock = msgspec.field(default_factory=asyncio.Lock)
     """What takes long is computed one after the other: more threads would make none faster."""
 
 

@@ -13,7 +13,7 @@ failed: one whose calls do not return is HUNG.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from broker.disk.disk_space import DiskSpace
 from jbodlab.ids import DirectoryId
@@ -22,8 +22,7 @@ HUNG = "HUNG"
 """The word in the cause of a failure by which it can be told from an I/O error."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Condition:
+class Condition(msgspec.Struct, frozen=True, kw_only=True):
     """The condition of an online directory."""
 
     is_full: bool = False
@@ -53,8 +52,7 @@ class Condition:
 HEALTHY = Condition()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DegradedLogDirs:
+class DegradedLogDirs(msgspec.Struct, frozen=True, kw_only=True):
     """What the controller is told in every heartbeat; ids in configured order.
 
     Attributes:

@@ -15,10 +15,11 @@ import contextlib
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Protocol
+
+import msgspec
 
 from broker.disk.condition import (
     HEALTHY,
@@ -70,8 +71,7 @@ def look(log_dir: LogDir, fs: FileSystem) -> Look | None:
     return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConditionSettings:
+class ConditionSettings(msgspec.Struct, frozen=True, kw_only=True):
     """When a directory is FULL or SLOW.
 
     Attributes:
@@ -79,7 +79,7 @@ class ConditionSettings:
     """
 
     reserved_bytes: int = -1
-    slow: SlowSettings = field(default_factory=SlowSettings)
+    slow: SlowSettings = msgspec.field(default_factory=SlowSettings)
 
 
 class LogDirConditionListener(Protocol):

@@ -13,10 +13,11 @@ import asyncio
 import errno
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from uuid import UUID
+
+import msgspec
 
 from broker.disk import clean_shutdown
 from broker.disk.checkpoints import CONTENTS
@@ -47,8 +48,7 @@ IsStray = Callable[[TopicPartition, UUID | None], bool]
 LogConfigOf = Callable[[str], LogConfig]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadedReplica:
+class LoadedReplica(msgspec.Struct, frozen=True, kw_only=True):
     """A log found on a disk.
 
     Attributes:

@@ -28,10 +28,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Protocol
+
+import msgspec
 
 from broker.disk.executor import run_aside
 from broker.disk.fence import Fence, FencedDisk
@@ -60,8 +61,7 @@ LOOK_INTERVAL_S = 0.05
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadingRules:
+class LoadingRules(msgspec.Struct, frozen=True, kw_only=True):
     """What the metadata says of the logs that may be found; see `loading.load_logs`."""
 
     is_stray: IsStray
@@ -79,8 +79,7 @@ class RevivedReplicas(Protocol):
         """Return the replicas that have a log; another copy of one is not wanted."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Revived:
+class Revived(msgspec.Struct, frozen=True, kw_only=True):
     """A directory that is back online."""
 
     directory_id: DirectoryId | None

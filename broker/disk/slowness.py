@@ -21,9 +21,10 @@ from __future__ import annotations
 import statistics
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
+
+import msgspec
 
 SAMPLES_MAX = 256
 """Most calls of one kind between two looks that are taken into account, the newest."""
@@ -59,8 +60,7 @@ class Stall(NamedTuple):
     ended_s: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SlowSettings:
+class SlowSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Named after the keys `log.dir.slow.*`.
 
     Attributes:

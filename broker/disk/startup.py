@@ -13,13 +13,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import errno
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, NoReturn, TypeVar
+
+import msgspec
 
 from broker.disk import clean_shutdown
 from broker.disk.condition import hung
@@ -44,8 +46,7 @@ START_DEADLINE_S = 30.0
 """A disk that has to spin up first may take some seconds."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenedLogDirs:
+class OpenedLogDirs(msgspec.Struct, frozen=True, kw_only=True):
     """The directories of this broker, locked, and what they say of it."""
 
     log_dirs: LogDirs
@@ -251,7 +252,7 @@ def with_directory_id(
     """
     if meta.directory_id is not None:
         return meta
-    meta = replace(meta, directory_id=directory_id.random_directory_id(random_bytes))
+    meta = dataclasses.replace(meta, directory_id=directory_id.random_directory_id(random_bytes))
     try:
         meta_properties.write(fs, path, meta)
     except OSError as error:

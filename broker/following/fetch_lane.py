@@ -306,7 +306,7 @@ class Lane:
                     partial(follows, partition, log, epoch),
                 )
             else:
-                if data.records and not log.has_room(len(data.records)):
+                if data.records and not log.log_dir.space.takes(len(data.records)):
                     # The lane has stopped; it will ask for the same again.
                     return False
                 append_fetched(log, data.records)

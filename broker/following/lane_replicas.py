@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
 from functools import partial
+
+import msgspec
 
 from broker.following.lane_session import Asked, LaneSession
 from broker.following.leader_connection import FetcherSettings
@@ -28,8 +29,7 @@ NEVER = float("inf")
 logger = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class Followed:
+class Followed(msgspec.Struct):
     """A replica in a lane; `due` is the loop's time of its next fetch."""
 
     partition: Partition

@@ -6,8 +6,9 @@ A session belongs to the connection: what was lost with that nobody knows.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from broker.following import fetch_messages
 from jbodlab.client import KafkaConnection
@@ -19,8 +20,7 @@ CONNECT_TIMEOUT_S = 5.0
 Address = tuple[str, int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetcherSettings:
+class FetcherSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Kafka's `replica.fetch.*` and `replica.socket.timeout.ms`."""
 
     broker_id: BrokerId

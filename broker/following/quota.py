@@ -13,7 +13,8 @@ Source: KIP-73, `kafka.server.ReplicationQuotaManager`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from jbodlab.config.key_table import LONG_MAX
 
@@ -89,8 +90,7 @@ class ByteQuota:
         self._filled_ms = now_ms
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicationQuotas:
+class ReplicationQuotas(msgspec.Struct, frozen=True):
     """What leaders here may send, and what followers here may fetch."""
 
     leader: ByteQuota

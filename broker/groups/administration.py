@@ -7,8 +7,9 @@ generations; there its present state is told.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import chain, islice
+
+import msgspec
 
 from broker.groups.classic.change import soft_key
 from broker.groups.classic.group import ClassicGroup, State
@@ -39,8 +40,7 @@ DEAD = "Dead"
 CONSUMER_PROTOCOL_TYPE = "consumer"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deletion:
+class Deletion(msgspec.Struct, frozen=True, kw_only=True):
     """An event: groups are deleted, and the log has taken the step before the next one.
 
     Attributes:

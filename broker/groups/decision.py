@@ -19,8 +19,9 @@ Source: `org.apache.kafka.coordinator.common.runtime.CoordinatorResult`.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from typing import Any, NamedTuple, NewType
+
+import msgspec
 
 from jbodlab.group_records.records import GroupRecord
 
@@ -61,8 +62,7 @@ class SoftChange(NamedTuple):
     """A frozen value; None takes the entry away."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """What follows from one event; a ticket that is in no answer stays parked."""
 
     records: tuple[GroupRecord, ...] = ()
@@ -81,8 +81,7 @@ NOTHING = Decision()
 TIMER_RETRY_MS = 500
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimerRefused:
+class TimerRefused(msgspec.Struct, frozen=True, kw_only=True):
     """An event: what followed from a timer was to be written, and is tried again if refused."""
 
     key: tuple[Hashable, ...]

@@ -6,8 +6,9 @@ Source: `org.apache.kafka.coordinator.group.OffsetMetadataManager`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import cast
+
+import msgspec
 
 from broker.groups.classic.change import SESSION_TIMER
 from broker.groups.classic.group import CONSUMER, ClassicGroup, State
@@ -48,8 +49,7 @@ MEMBER_EPOCHS_FROM = 9
 """Version of OffsetCommit from which clients know of groups of KIP-848."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StableFetch:
+class StableFetch(msgspec.Struct, frozen=True, kw_only=True):
     """A fetch that wants to hear of everything that is written now."""
 
     request: OffsetFetch

@@ -7,8 +7,9 @@ Requests for many groups are taken apart: each shard gets those of its own group
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from jbodlab.ids import TopicId
 from jbodlab.kafka_uuid import ZERO_UUID
@@ -69,8 +70,7 @@ class OwnedPartitions(NamedTuple):
     partitions: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JoinGroup:
+class JoinGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Join, or join again; a rebalance timeout of -1 (version 0) means the session timeout.
 
     Attributes:
@@ -90,8 +90,7 @@ class JoinGroup:
     client_host: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SyncGroup:
+class SyncGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Ask for an assignment; the leader's brings those of all."""
 
     version: int = 5
@@ -104,8 +103,7 @@ class SyncGroup:
     assignments: tuple[SyncedAssignment, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Heartbeat:
+class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
     """A sign of life."""
 
     group_id: str
@@ -114,8 +112,7 @@ class Heartbeat:
     group_instance_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaveGroup:
+class LeaveGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Members leave; versions before 3 name one."""
 
     version: int = 5
@@ -123,8 +120,7 @@ class LeaveGroup:
     members: tuple[LeavingMember, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetCommit:
+class OffsetCommit(msgspec.Struct, frozen=True, kw_only=True):
     """Commit offsets; a retention time of -1 leaves it to the broker."""
 
     version: int = 9
@@ -136,8 +132,7 @@ class OffsetCommit:
     topics: tuple[CommitTopic, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetFetch:
+class OffsetFetch(msgspec.Struct, frozen=True, kw_only=True):
     """Ask for committed offsets of one group; topics of None means all it has."""
 
     group_id: str
@@ -147,39 +142,34 @@ class OffsetFetch:
     require_stable: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetDelete:
+class OffsetDelete(msgspec.Struct, frozen=True, kw_only=True):
     """Take committed offsets away."""
 
     group_id: str
     topics: tuple[NamedPartitions, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeGroups:
+class DescribeGroups(msgspec.Struct, frozen=True, kw_only=True):
     """Describe classic groups of this shard."""
 
     version: int = 6
     groups: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListGroups:
+class ListGroups(msgspec.Struct, frozen=True, kw_only=True):
     """List the groups of this shard; an empty filter lets everything pass."""
 
     states_filter: tuple[str, ...] = ()
     types_filter: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteGroups:
+class DeleteGroups(msgspec.Struct, frozen=True, kw_only=True):
     """Delete groups of this shard with their offsets."""
 
     groups_names: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerGroupHeartbeat:
+class ConsumerGroupHeartbeat(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a member of a KIP-848 group says; None and -1 mean unchanged."""
 
     version: int = 1
@@ -197,8 +187,7 @@ class ConsumerGroupHeartbeat:
     client_host: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerGroupDescribe:
+class ConsumerGroupDescribe(msgspec.Struct, frozen=True, kw_only=True):
     """Describe KIP-848 groups of this shard."""
 
     group_ids: tuple[str, ...]

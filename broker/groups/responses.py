@@ -6,8 +6,9 @@ more beside the error; those have an `error_code` here. Versions leave out what 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from jbodlab.error_code import ErrorCode
 
@@ -22,8 +23,7 @@ class JoinedMember(NamedTuple):
     metadata: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JoinGroupResponse:
+class JoinGroupResponse(msgspec.Struct, frozen=True, kw_only=True):
     """The generation that a member is in; `members` are for the leader alone."""
 
     error_code: ErrorCode = ErrorCode.NONE
@@ -36,8 +36,7 @@ class JoinGroupResponse:
     members: tuple[JoinedMember, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SyncGroupResponse:
+class SyncGroupResponse(msgspec.Struct, frozen=True, kw_only=True):
     """What a member was assigned."""
 
     error_code: ErrorCode = ErrorCode.NONE
@@ -46,8 +45,7 @@ class SyncGroupResponse:
     assignment: bytes = b""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeartbeatResponse:
+class HeartbeatResponse(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the member is what it thinks."""
 
     error_code: ErrorCode = ErrorCode.NONE
@@ -61,8 +59,7 @@ class MemberResponse(NamedTuple):
     error_code: ErrorCode
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaveGroupResponse:
+class LeaveGroupResponse(msgspec.Struct, frozen=True, kw_only=True):
     """One entry for each member; versions before 3 have the error alone."""
 
     error_code: ErrorCode = ErrorCode.NONE
@@ -83,8 +80,7 @@ class TopicResponse(NamedTuple):
     partitions: tuple[PartitionResponse, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetCommitResponse:
+class OffsetCommitResponse(msgspec.Struct, frozen=True, kw_only=True):
     """One entry for each partition of the request."""
 
     topics: tuple[TopicResponse, ...]
@@ -107,8 +103,7 @@ class FetchedTopic(NamedTuple):
     partitions: tuple[FetchedOffset, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetFetchResponse:
+class OffsetFetchResponse(msgspec.Struct, frozen=True, kw_only=True):
     """Offsets of one group."""
 
     group_id: str
@@ -116,8 +111,7 @@ class OffsetFetchResponse:
     error_code: ErrorCode = ErrorCode.NONE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetDeleteResponse:
+class OffsetDeleteResponse(msgspec.Struct, frozen=True, kw_only=True):
     """One entry for each partition of the request."""
 
     error_code: ErrorCode = ErrorCode.NONE
@@ -135,8 +129,7 @@ class DescribedMember(NamedTuple):
     member_assignment: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribedGroup:
+class DescribedGroup(msgspec.Struct, frozen=True, kw_only=True):
     """A classic group; unknown ones are `Dead`."""
 
     error_code: ErrorCode = ErrorCode.NONE
@@ -148,8 +141,7 @@ class DescribedGroup:
     members: tuple[DescribedMember, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeGroupsResponse:
+class DescribeGroupsResponse(msgspec.Struct, frozen=True, kw_only=True):
     """One entry for each group of the request."""
 
     groups: tuple[DescribedGroup, ...]
@@ -164,8 +156,7 @@ class ListedGroup(NamedTuple):
     group_type: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListGroupsResponse:
+class ListGroupsResponse(msgspec.Struct, frozen=True, kw_only=True):
     """The groups of one shard."""
 
     groups: tuple[ListedGroup, ...]
@@ -178,8 +169,7 @@ class DeletableGroupResult(NamedTuple):
     error_code: ErrorCode
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteGroupsResponse:
+class DeleteGroupsResponse(msgspec.Struct, frozen=True, kw_only=True):
     """One entry for each group of the request."""
 
     results: tuple[DeletableGroupResult, ...]

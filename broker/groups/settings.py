@@ -5,7 +5,7 @@ Source: `org.apache.kafka.coordinator.group.GroupCoordinatorConfig`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from jbodlab.config.key_table import Values
 from jbodlab.errors import ConfigError
@@ -13,8 +13,7 @@ from jbodlab.errors import ConfigError
 MINUTE_MS = 60_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupSettings:
+class GroupSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What a coordinator needs to know."""
 
     rebalance_protocols: tuple[str, ...] = ("classic", "consumer")

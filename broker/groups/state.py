@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
+
+import msgspec
 
 from broker.groups.settings import GroupSettings
 from broker.groups.tables import Row, Table, Tables
@@ -19,8 +20,7 @@ class GroupKind(Enum):
     CONSUMER = "Consumer"
 
 
-@dataclass(slots=True, kw_only=True)
-class GroupState:
+class GroupState(msgspec.Struct, kw_only=True):
     """Tables, what stands beside them, and what decisions may ask.
 
     Attributes:
@@ -31,8 +31,8 @@ class GroupState:
     settings: GroupSettings
     topics: Topics
     new_id: Callable[[], str]
-    tables: Tables = field(default_factory=Tables)
-    soft: dict[tuple[Hashable, ...], Any] = field(default_factory=dict)
+    tables: Tables = msgspec.field(default_factory=Tables)
+    soft: dict[tuple[Hashable, ...], Any] = msgspec.field(default_factory=dict)
 
     @property
     def written(self) -> Table:

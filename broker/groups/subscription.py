@@ -14,7 +14,8 @@ A version above those known is read as the newest known, as Kafka does. Source: 
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+
+import msgspec
 
 from jbodlab.errors import DecodeError
 from jbodlab.records import wire
@@ -23,8 +24,7 @@ _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subscription:
+class Subscription(msgspec.Struct, frozen=True, kw_only=True):
     """What a member wants, and has."""
 
     version: int

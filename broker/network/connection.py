@@ -19,7 +19,9 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple, cast
+from typing import cast
+
+import msgspec
 
 from broker.api.request_handler import (
     Buffers,
@@ -50,7 +52,7 @@ CONNECTION_BYTES = 4 << 10
 """What one that is silent takes, more or less."""
 
 
-class _InProgress(NamedTuple):
+class _InProgress(msgspec.Struct, frozen=True):
     """A request that has started and whose response has not left; in request order."""
 
     pending: Pending
@@ -81,6 +83,7 @@ class Connection(asyncio.BufferedProtocol):
         "_reading_paused",
         "_transport",
         "_unmute",
+        "_will_send",
         "_write_blocked",
         "ip",
     )
@@ -115,6 +118,8 @@ class Connection(asyncio.BufferedProtocol):
         self._held_bytes = 0
         """What counts in the memory of all requests: received, and not answered yet."""
         self._out: list[bytes | bytearray | memoryview] = []
+        self._will_send = False
+        """Whether what is answered is sent in the next turn of the loop."""
         self._write_blocked = False
         self._has_turn = False
         """Whether it is served: where there are too many connections, not from the beginning."""
@@ -331,7 +336,17 @@ class Connection(asyncio.BufferedProtocol):
         self._in_progress_bytes += size_bytes
 
     def _answered(self, future: asyncio.Future[object]) -> None:
-        """Send the responses that are next in line; called as each one comes."""
+        """Send what is next in line, together with what else is answered in this turn."""
+        waiting = self._in_progress
+        if len(waiting) == 1:
+            self._send_answered()
+        elif waiting and not self._will_send and waiting[0].pending.future.done():
+            # One write carries them all, and what may start behind them goes to the disk together.
+            self._will_send = True
+            asyncio.get_running_loop().call_soon(self._send_answered)
+
+    def _send_answered(self) -> None:
+        self._will_send = False
         if not self._is_open():
             return
         try:

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Protocol
+
+import msgspec
 
 NO_LIMIT = 2**31 - 1
 
@@ -25,8 +26,7 @@ STALLED_MS = 30_000
 """Silence in the middle of a large request, whose room others want."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectionLimits:
+class ConnectionLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of one broker; times in ms.
 
     Attributes:
@@ -37,7 +37,7 @@ class ConnectionLimits:
 
     total: int = NO_LIMIT
     per_ip: int = NO_LIMIT
-    per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
+    per_ip_overrides: Mapping[str, int] = msgspec.field(default_factory=dict)
     max_idle_ms: int = 600_000
     protected_listener: str | None = None
 

@@ -29,9 +29,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
+
+import msgspec
 
 from broker.disk.loading import LoadedReplica
 from broker.disk.log_dir import LogDir
@@ -64,8 +65,7 @@ class Fate(Enum):
     """It is kept under another name, for people to look at."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundCopy:
+class FoundCopy(msgspec.Struct, frozen=True, kw_only=True):
     """One copy of a replica."""
 
     directory_id: DirectoryId | None
@@ -91,8 +91,7 @@ class FoundCopy:
         return common == other.end_offset
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundLogs:
+class FoundLogs(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be used of all that was found.
 
     Attributes:

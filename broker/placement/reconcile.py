@@ -14,8 +14,9 @@
 from __future__ import annotations
 
 from collections.abc import Set
-from dataclasses import dataclass
 from enum import Enum, auto
+
+import msgspec
 
 from jbodlab.directory_id import UNASSIGNED
 from jbodlab.ids import DirectoryId
@@ -35,8 +36,7 @@ class Action(Enum):
     """Make the future replica, which is where the metadata wants it, the current one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaFacts:
+class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):
     """State of one replica.
 
     Attributes:

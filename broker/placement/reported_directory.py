@@ -18,8 +18,9 @@ empty one. A single replica has no others; it serves what it has, which is nothi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, auto
+
+import msgspec
 
 from jbodlab.directory_id import LOST
 from jbodlab.ids import DirectoryId
@@ -38,8 +39,7 @@ class Presence(Enum):
     """Its log, or the directory of that, has failed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Placement:
+class Placement(msgspec.Struct, frozen=True, kw_only=True):
     """What this broker knows of one of its replicas.
 
     Attributes:

@@ -10,8 +10,7 @@ Source: `org.apache.kafka.storage.internals.log.LogValidator`, `UnifiedLog`; KIP
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+import msgspec
 
 from broker.replica.client_requests import NO_TRANSACTIONS
 from jbodlab.error_code import ErrorCode
@@ -36,8 +35,7 @@ NO_TIMESTAMP = -1
 TIMESTAMP_MAX = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchLimits:
+class BatchLimits(msgspec.Struct, frozen=True, kw_only=True):
     """What a topic accepts; sizes in bytes, times in ms.
 
     Attributes:
@@ -53,7 +51,7 @@ class BatchLimits:
     compacted: bool = False
 
 
-class CheckedBatch(NamedTuple):
+class CheckedBatch(msgspec.Struct, frozen=True):
     """A batch that may be appended.
 
     Attributes:

@@ -18,9 +18,10 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, TypeVar
+
+import msgspec
 
 from broker.disk.no_space import WaitsForRoomError, all_or_lost
 from broker.disk.replica_files import ReplicaLostError
@@ -45,14 +46,14 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 
-@dataclass(slots=True, eq=False)
-class Change:
+class Change(msgspec.Struct, eq=False):
     """Instructions for the files of one log, and who wants to know when they are carried out.
 
     Attributes:
         size: Bytes that it adds to the directory.
         sync: What must be on the disk as well before it counts as carried out.
         done: Called on the loop with None, or with what went wrong.
+        told: Called on the loop behind all that is done of its log in one call.
         blocked: Called on the loop when the log begins to wait for room with this change.
     """
 
@@ -61,6 +62,7 @@ class Change:
     size: int
     sync: SyncRequest | None
     done: Callable[[BaseException | None], None]
+    told: Callable[[], None]
     blocked: Callable[[], None]
 
 

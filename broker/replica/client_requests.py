@@ -7,8 +7,8 @@ class, and the handlers never see a replica.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+
+import msgspec
 
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import BrokerId, LeaderEpoch, TopicId, TopicIdPartition, TopicPartition
@@ -25,22 +25,21 @@ NO_TRANSACTIONS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaderHint:
+class LeaderHint(msgspec.Struct, frozen=True, kw_only=True):
     """Who leads now, for clients that were sent away (KIP-951)."""
 
     leader: BrokerId
     leader_epoch: LeaderEpoch
 
 
-class AppendEntry(NamedTuple):
+class AppendEntry(msgspec.Struct, frozen=True):
     """Record batches that a client wants appended to one partition."""
 
     topic_partition: TopicPartition
     records: bytes | memoryview | None
 
 
-class AppendResult(NamedTuple):
+class AppendResult(msgspec.Struct, frozen=True):
     """The offset of the first record, or an error; -1 where there is none."""
 
     topic_partition: TopicPartition
@@ -52,8 +51,7 @@ class AppendResult(NamedTuple):
     leader_hint: LeaderHint | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchParams:
+class FetchParams(msgspec.Struct, frozen=True, kw_only=True):
     """What holds for a fetch as a whole.
 
     `replica_id` is the id of the following broker, -1 for a consumer, less for a tool that looks
@@ -88,8 +86,7 @@ class FetchParams:
         return self.max_bytes > 0 or not self.is_follower
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchEntry:
+class FetchEntry(msgspec.Struct, frozen=True, kw_only=True):
     """From where on one partition is wanted; epochs are -1 where the request has none."""
 
     topic_partition: TopicPartition
@@ -103,16 +100,14 @@ class FetchEntry:
     """As the follower knows it; -1 where it does not say (KIP-1166)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DivergingEpoch:
+class DivergingEpoch(msgspec.Struct, frozen=True, kw_only=True):
     """The follower's log left the leader's: the largest common epoch and where it ends here."""
 
     epoch: int
     end_offset: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchResult:
+class FetchResult(msgspec.Struct, frozen=True, kw_only=True):
     """Whole batches from the one that contains the wanted offset; offsets are -1 on an error."""
 
     topic_partition: TopicPartition
@@ -132,8 +127,7 @@ class FetchResult:
     """The replica that the consumer should rather ask; -1 for this one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionRequest:
+class SessionRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Which fetch session a request goes on with; epoch 0 begins a new one in its place."""
 
     session_id: int
@@ -142,16 +136,14 @@ class SessionRequest:
     """What the session shall no longer contain."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionFetched:
+class SessionFetched(msgspec.Struct, frozen=True, kw_only=True):
     """What a fetch session has to tell: of any of its partitions, those with news."""
 
     session_id: int
     results: Sequence[FetchResult]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetQuery:
+class OffsetQuery(msgspec.Struct, frozen=True, kw_only=True):
     """ListOffsets: -1 latest, -2 earliest, -3 largest timestamp, -4 local, -5 and -6 tiered."""
 
     topic_partition: TopicPartition
@@ -159,8 +151,7 @@ class OffsetQuery:
     current_leader_epoch: int = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetAnswer:
+class OffsetAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The offset found, or -1."""
 
     topic_partition: TopicPartition
@@ -170,8 +161,7 @@ class OffsetAnswer:
     leader_epoch: int = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EpochQuery:
+class EpochQuery(msgspec.Struct, frozen=True, kw_only=True):
     """OffsetForLeaderEpoch: where does this epoch end?"""
 
     topic_partition: TopicPartition
@@ -179,8 +169,7 @@ class EpochQuery:
     current_leader_epoch: int = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EpochAnswer:
+class EpochAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The largest epoch not above the one asked for, and its end offset; -1 and -1 unknown."""
 
     topic_partition: TopicPartition
@@ -189,16 +178,14 @@ class EpochAnswer:
     end_offset: int = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordDeletion:
+class RecordDeletion(msgspec.Struct, frozen=True, kw_only=True):
     """DeleteRecords: give up what lies below an offset; -1 is the high watermark."""
 
     topic_partition: TopicPartition
     offset: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeletedRecords:
+class DeletedRecords(msgspec.Struct, frozen=True, kw_only=True):
     """Where the first record of any replica is; -1 on an error."""
 
     topic_partition: TopicPartition
@@ -206,8 +193,7 @@ class DeletedRecords:
     low_watermark: int = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaDescription:
+class ReplicaDescription(msgspec.Struct, frozen=True, kw_only=True):
     """One replica in a directory, as DescribeLogDirs shows it."""
 
     topic_partition: TopicPartition
@@ -216,8 +202,7 @@ class ReplicaDescription:
     is_future: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogDirDescription:
+class LogDirDescription(msgspec.Struct, frozen=True, kw_only=True):
     """One configured directory; sizes are -1 where unknown."""
 
     path: str

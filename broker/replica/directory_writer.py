@@ -160,6 +160,8 @@ class DirectoryWriter:
         call_each(
             [
                 *(partial(change.done, failure) for change, failure in finished),
+                # Once for each log: who waits for one of its batches often waits for the next.
+                *{change.files: change.told for change, _ in finished}.values(),
                 *(change.blocked for change in blocked),
             ],
             "a change of a log",

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from broker.replica import isr as rules
 from broker.replica.isr import UNKNOWN_OFFSET
@@ -25,8 +26,7 @@ from jbodlab.requests import IsrChangeResult
 logger = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class IsrChanges:
+class IsrChanges(msgspec.Struct):
     """How often the ISR of led partitions changed since the start, for whoever watches."""
 
     shrinks: int = 0

@@ -12,15 +12,16 @@ Source: `kafka.cluster.Partition`, `kafka.cluster.Replica` of Apache Kafka.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from jbodlab.ids import BrokerId
 
 UNKNOWN_OFFSET = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FollowerState:
+class FollowerState(msgspec.Struct, frozen=True, kw_only=True):
     """What the leader knows of one follower since it became leader.
 
     Attributes:

@@ -67,7 +67,7 @@ def append_of_client(
         base_offset, required = duplicate.base_offset, duplicate.last_offset + 1
     else:
         try:
-            log.check_room(batch.header.size)
+            log.log_dir.check_room(batch.header.size)
         except KafkaError as error:
             leader.refused.refused(batch.header, error)
             raise
@@ -115,5 +115,5 @@ def append_own(partition: Partition, data: bytes) -> BatchHeader:
             f"{header.size} bytes of records for {partition.topic_partition}, a segment has "
             f"{limits.segment_bytes}",
         )
-    log.check_room(header.size)
+    log.log_dir.check_room(header.size)
     return log.append_as_leader(data, header, leader.leader_epoch)

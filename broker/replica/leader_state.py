@@ -16,7 +16,8 @@ Source: `kafka.cluster.Partition`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from broker.replica import isr as rules
 from broker.replica.isr import FollowerState
@@ -25,8 +26,7 @@ from jbodlab.ids import BrokerId, LeaderEpoch, PartitionEpoch
 from jbodlab.image.partition_registration import PartitionRegistration
 
 
-@dataclass(slots=True, kw_only=True)
-class LeaderState:
+class LeaderState(msgspec.Struct, kw_only=True):
     """State of one leadership; made anew for each leader epoch.
 
     Attributes:
@@ -46,9 +46,9 @@ class LeaderState:
     partition_epoch: PartitionEpoch
     isr: tuple[BrokerId, ...]
     proposed_isr: tuple[BrokerId, ...] | None = None
-    followers: dict[BrokerId, FollowerState] = field(default_factory=dict)
-    joinable: Mapping[BrokerId, int] = field(default_factory=dict)
-    refused: RefusedBatches = field(default_factory=RefusedBatches)
+    followers: dict[BrokerId, FollowerState] = msgspec.field(default_factory=dict)
+    joinable: Mapping[BrokerId, int] = msgspec.field(default_factory=dict)
+    refused: RefusedBatches = msgspec.field(default_factory=RefusedBatches)
 
     @property
     def has_successor(self) -> bool:

@@ -53,7 +53,7 @@ class PartitionLog:
     """A replica's log and its directory; all methods on the event loop.
 
     Attributes:
-        on_written: Called when `written_end` moved.
+        on_written: Called when `written_end` moved, once for all that a call to the disk wrote.
         on_failed: Called once when a change failed, whether by its disk or otherwise.
     """
 
@@ -67,6 +67,8 @@ class PartitionLog:
         self.on_written: Callable[[], None] = _nothing
         self.on_failed: Callable[[BaseException], None] = _ignore
         self.written_end = loaded.state.end_offset
+        self._is_news = False
+        """Whether `written_end` moved and nobody was told yet."""
         self._on_its_way: deque[int] = deque()
         """Where the log ends after each change that is not carried out yet."""
         self._idle: list[asyncio.Future[None]] = []
@@ -121,14 +123,6 @@ class PartitionLog:
         """Whether the disk had no room for something that is on its way, which waits for it."""
         return self.writer.is_blocked(self.files)
 
-    def check_room(self, size_bytes: int) -> None:
-        """Check that records of this size may still be written; see `LogDir.check_room`."""
-        self.log_dir.check_room(size_bytes)
-
-    def has_room(self, size_bytes: int) -> bool:
-        """Return whether records of this size may be written; if not, the directory is FULL."""
-        return self.log_dir.space.takes(size_bytes)
-
     # Changes
 
     def append_as_leader(
@@ -142,7 +136,7 @@ class PartitionLog:
         size = stored.size
         instructions = self.state.append(buffers, (stored,))
         self.tail.append(base_offset, stored.next_offset, size, buffers)
-        self._change(instructions, size, self._flush_due())
+        self.change(instructions, size, self._flush_due())
         return stored
 
     def append_as_follower(
@@ -153,11 +147,11 @@ class PartitionLog:
     ) -> None:
         """Send batches of the leader to the disk as they are; none begins before the end."""
         instructions = self.state.append((data,), headers, markers)
-        self._change(instructions, len(data), self._flush_due())
+        self.change(instructions, len(data), self._flush_due())
 
     def assign_epoch(self, leader_epoch: int) -> None:
         """Begin a leader epoch at the end of the log."""
-        self._change(self.state.assign_epoch(leader_epoch))
+        self.change(self.state.assign_epoch(leader_epoch))
 
     async def truncate(
         self, offset: int, *, committed: int = 0, is_wanted: Callable[[], bool] = lambda: True
@@ -194,7 +188,7 @@ class PartitionLog:
             elif offset < self.end_offset:
                 self._cut(self.state.restart_at(offset))
             else:
-                self._change(self.state.truncate_epochs(offset))
+                self.change(self.state.truncate_epochs(offset))
             return True
 
     async def restart_at(
@@ -211,20 +205,20 @@ class PartitionLog:
 
     def advance_start_to(self, offset: int) -> None:
         """Give up what lies below an offset."""
-        self._change(self.state.advance_start(offset))
+        self.change(self.state.advance_start(offset))
 
     def retain(self, now_ms: int, high_watermark: int) -> bool:
         """Let the log begin behind what is old; returns whether it begins later now."""
         if self.failed or self.is_held or self.cleaning.is_running:
             return False
         before = self.start_offset
-        self._change(self.state.retain(now_ms, high_watermark))
+        self.change(self.state.retain(now_ms, high_watermark))
         return self.start_offset != before
 
     def drop_below(self, offset: int, now_ms: int) -> None:
         """Drop the segments below an offset, which is a log start that is on the disk."""
         if not (self.failed or self.is_held or self.cleaning.is_running):
-            self._change(self.state.drop_below(offset, now_ms))
+            self.change(self.state.drop_below(offset, now_ms))
 
     def replace(
         self, former: Sequence[ClosedSegment], cleaned: Sequence[CleanedSegment], now_ms: int
@@ -232,13 +226,21 @@ class PartitionLog:
         """Put what compaction has left of segments in their place."""
         # What is gone must not be read from memory: the index may not know of it as aborted.
         self.tail.clear()
-        self._change(self.state.replace(former, cleaned, now_ms))
+        self.change(self.state.replace(former, cleaned, now_ms))
         # Who reads from here on looks for the new segments: nothing may come between.
         return self.barrier()
 
-    def change(self, instructions: Instructions) -> None:
+    def change(
+        self, instructions: Instructions, size: int = 0, sync: SyncRequest | None = None
+    ) -> None:
         """Have instructions carried out that a change of the state has returned."""
-        self._change(instructions)
+        if not instructions:
+            return
+        self._on_its_way.append(self.state.active.next_offset)
+        done = self._carried_out if sync is None else partial(self._synced, sync)
+        self.writer.submit(
+            Change(self.files, instructions, size, sync, done, self._tell, self._blocked)
+        )
 
     # Syncs
 
@@ -361,7 +363,7 @@ class PartitionLog:
         changes.append(WriteEpochs(self.epochs.entries))
         self.state.moved_to(copy.state)
         self.files, self.writer = copy.files, copy.writer
-        self._change(tuple(changes))
+        self.change(tuple(changes))
 
     # Waiting
 
@@ -396,22 +398,13 @@ class PartitionLog:
         end_offset = self.end_offset
         self.written_end = min(self.written_end, end_offset)
         self._on_its_way = deque(min(each, end_offset) for each in self._on_its_way)
-        self._change(instructions)
+        self.change(instructions)
 
     def _flush_due(self) -> SyncRequest | None:
         state = self.state
         if state.active.next_offset - state.recovery_point < state.config.flush_messages:
             return None
         return state.sync_request(with_active=True)
-
-    def _change(
-        self, instructions: Instructions, size: int = 0, sync: SyncRequest | None = None
-    ) -> None:
-        if not instructions:
-            return
-        self._on_its_way.append(self.state.active.next_offset)
-        done = self._carried_out if sync is None else partial(self._synced, sync)
-        self.writer.submit(Change(self.files, instructions, size, sync, done, self._blocked))
 
     def _synced(self, request: SyncRequest, error: BaseException | None) -> None:
         if error is None:
@@ -420,16 +413,22 @@ class PartitionLog:
 
     def _carried_out(self, error: BaseException | None) -> None:
         if error is not None and not self.failed:
+            # What was written before that is.
+            self._tell()
             self.fail()
             self.on_failed(error)
         end_offset = self._on_its_way.popleft()
         if self.failed:
             return
         if end_offset != self.written_end:
-            self.written_end = end_offset
-            self.on_written()
+            self.written_end, self._is_news = end_offset, True
         if not self._on_its_way:
             self._release()
+
+    def _tell(self) -> None:
+        if self._is_news and not self.failed:
+            self._is_news = False
+            self.on_written()
 
     def _blocked(self) -> None:
         self._release()

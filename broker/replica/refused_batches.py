@@ -11,7 +11,7 @@ batch is refused for the same reason.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from jbodlab.errors import KafkaError
 from jbodlab.log.producer_state import BATCHES_REMEMBERED_MAX
@@ -21,8 +21,7 @@ BEHIND_MAX = BATCHES_REMEMBERED_MAX - 1
 """Of the batches that a producer has under way at most these stand behind a refused one."""
 
 
-@dataclass(slots=True)
-class _Refused:
+class _Refused(msgspec.Struct):
     epoch: int
     sequence: int
     error: KafkaError

@@ -17,49 +17,45 @@ their role by the metadata too, so that whoever wants the leader waits, or is se
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
 from typing import ClassVar
+
+import msgspec
 
 from broker.replica.leader_state import LeaderState
 from broker.replica.partition_log import PartitionLog
 
 
-@dataclass(frozen=True, slots=True)
-class Creating:
+class Creating(msgspec.Struct, frozen=True):
     """Its log is being made."""
 
     log: ClassVar[None] = None
     leader: ClassVar[None] = None
 
 
-@dataclass(frozen=True, slots=True)
-class Absent:
+class Absent(msgspec.Struct, frozen=True):
     """There is no log, and none is being made."""
 
     log: ClassVar[None] = None
     leader: ClassVar[None] = None
 
 
-@dataclass(frozen=True, slots=True)
-class Following:
+class Following(msgspec.Struct, frozen=True):
     """It has a log, and does not lead."""
 
     log: PartitionLog
     leader: ClassVar[None] = None
 
 
-@dataclass(frozen=True, slots=True)
-class Leading:
+class Leading(msgspec.Struct, frozen=True):
     """It has a log, and leads in the epoch of `leader`."""
 
     log: PartitionLog
     leader: LeaderState
 
 
-@dataclass(frozen=True, slots=True)
-class Offline:
+class Offline(msgspec.Struct, frozen=True):
     """Its directory or its log failed.
 
     Attributes:
@@ -71,8 +67,7 @@ class Offline:
     leader: ClassVar[None] = None
 
 
-@dataclass(frozen=True, slots=True)
-class Deleted:
+class Deleted(msgspec.Struct, frozen=True):
     """The replica is no longer here."""
 
     log: ClassVar[None] = None

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TypeVar
+
+import msgspec
 
 from broker.replica.batch_checks import BatchLimits
 from broker.replica.throttled_replicas import ThrottledReplicas
@@ -27,8 +28,7 @@ NOT_THROTTLED = ThrottledReplicas()
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicSettings:
+class TopicSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of one topic for its replicas here."""
 
     log: LogConfig

@@ -17,7 +17,9 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from broker.replica.client_requests import AppendEntry, AppendResult, LeaderHint
 from jbodlab.error_code import ErrorCode
@@ -105,7 +107,7 @@ class AppendRequest:
             self.future.set_result([result for result in self._results if result is not None])
 
 
-class WaitingAppend(NamedTuple):
+class WaitingAppend(msgspec.Struct, frozen=True):
     """One entry of a produce request that waits for its partition."""
 
     required_offset: int

@@ -11,8 +11,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
+
+import msgspec
+from msgspec.structs import replace
 
 from broker.following.quota import ByteQuota
 from broker.replica.client_requests import (
@@ -39,8 +41,7 @@ PART_ENTRIES = 1_000
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Readable:
+class Readable(msgspec.Struct, frozen=True):
     """An entry of a fetch that may be read; `log` is None while the log is being created."""
 
     entry: FetchEntry

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from broker.replica.client_requests import DeletedRecords, RecordDeletion
 from broker.replica.leader_state import LeaderState
@@ -26,8 +27,7 @@ from jbodlab.errors import KafkaError
 TO_HIGH_WATERMARK = -1
 
 
-@dataclass(frozen=True, slots=True)
-class _Begun:
+class _Begun(msgspec.Struct, frozen=True):
     """A log that begins later, while the other replicas may not."""
 
     partition: Partition

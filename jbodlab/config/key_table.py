@@ -8,8 +8,9 @@ Unknown keys are returned, not refused: Kafka's own property files name many tha
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum, auto
+
+import msgspec
 
 from jbodlab.errors import ConfigError
 
@@ -30,8 +31,7 @@ class Kind(Enum):
     PASSWORD = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(msgspec.Struct, frozen=True):
     """One setting.
 
     Attributes:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import PurePosixPath
+
+import msgspec
 
 from jbodlab.config import key_table, node_keys
 from jbodlab.config.key_table import Values
@@ -23,8 +24,7 @@ _ENDPOINT = re.compile(r"^([A-Za-z0-9_.-]+)://(\[[0-9A-Fa-f:.%]+\]|[^:/\[\]]*):(
 _VOTER = re.compile(r"^(\d+)@(\[[0-9A-Fa-f:.%]+\]|[^:/@\[\]]+):(\d+)$")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Voter:
+class Voter(msgspec.Struct, frozen=True, kw_only=True):
     """A controller and its address."""
 
     node_id: BrokerId
@@ -32,8 +32,7 @@ class Voter:
     port: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeConfig:
+class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
     """What `process.roles`, `node.id`, the listeners and the directories of one node are.
 
     Attributes:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from jbodlab.config import key_table
 from jbodlab.config.key_table import INT_MAX, LONG_MAX, Key, Kind

@@ -10,7 +10,9 @@ Source: `kafka.server.ConfigHelper`, KIP-226, KIP-569 (types and documentation).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from jbodlab.config import dynamic_keys, group_configs, topic_keys
 from jbodlab.config.key_table import INT_MAX, SHORT_MAX, Key, Kind
@@ -34,8 +36,7 @@ _TYPES = {
 _TYPE_INT, _TYPE_SHORT, _TYPE_LONG = 3, 4, 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerLayers:
+class BrokerLayers(msgspec.Struct, frozen=True, kw_only=True):
     """What is set of broker settings, layer by layer."""
 
     broker: Mapping[str, str]
@@ -53,8 +54,7 @@ class BrokerLayers:
                 yield configs[name].strip(), source
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Synonym:
+class Synonym(msgspec.Struct, frozen=True, kw_only=True):
     """A value that a setting has somewhere, under the name that it has there."""
 
     name: str
@@ -62,8 +62,7 @@ class Synonym:
     source: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Described:
+class Described(msgspec.Struct, frozen=True, kw_only=True):
     """One setting of a topic, group or broker; of its synonyms the first is in force."""
 
     name: str

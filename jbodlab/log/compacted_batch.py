@@ -17,8 +17,9 @@ Source: `org.apache.kafka.storage.internals.log.Cleaner`, `MemoryRecords.filterT
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from jbodlab.errors import DecodeError
 from jbodlab.log.cleaned_transactions import CleanedTransactions
@@ -66,8 +67,7 @@ def last_batches(producers: ProducerState) -> dict[int, LastBatch]:
     }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchFilter:
+class BatchFilter(msgspec.Struct, frozen=True, kw_only=True):
     """What one round of compaction knows.
 
     Attributes:

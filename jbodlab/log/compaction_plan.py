@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
+
+import msgspec
 
 from jbodlab.errors import JbodlabError
 from jbodlab.log.compacted_batch import LastBatch, last_batches
@@ -28,8 +29,7 @@ class CleaningStoppedError(JbodlabError):
     """The round was called off, or the log changed under it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoundPlan:
+class RoundPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be done to one log; a plain value.
 
     Attributes:

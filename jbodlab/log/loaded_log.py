@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import errno
-from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
+
+import msgspec
 
 from jbodlab.ids import TopicPartition
 from jbodlab.log import names
@@ -17,8 +18,7 @@ from jbodlab.log.log_state import LogState
 from jbodlab.log.partition_metadata import write_topic_id
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedLog:
+class LoadedLog(msgspec.Struct, frozen=True):
     """A log whose files are open: for whoever owns it from now on."""
 
     state: LogState

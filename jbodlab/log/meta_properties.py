@@ -16,8 +16,11 @@ Source: `org.apache.kafka.metadata.properties.MetaProperties`, `MetaPropertiesEn
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
 
 from jbodlab import directory_id, kafka_uuid, properties
 from jbodlab.errors import FormatError
@@ -53,8 +56,7 @@ class MetaProperties:
         return dict(sorted(found.items()))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ensemble:
+class Ensemble(msgspec.Struct, frozen=True, kw_only=True):
     """What was found in all directories of one node, each list ordered by path."""
 
     metadata_log_dir: Path

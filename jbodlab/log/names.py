@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum
+
+import msgspec
 
 from jbodlab.ids import METADATA_TOPIC, TopicPartition
 
@@ -73,8 +74,7 @@ class DirKind(Enum):
     STRAY = "stray"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParsedDir:
+class ParsedDir(msgspec.Struct, frozen=True, kw_only=True):
     """A partition directory's name, taken apart; a cut name has a cut topic."""
 
     topic_partition: TopicPartition

@@ -25,8 +25,9 @@ Source: `org.apache.kafka.storage.internals.log.ProducerStateManager`, `Producer
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import CorruptRecordError, KafkaError
@@ -48,8 +49,7 @@ NO_SEQUENCE = -1
 NO_EPOCH = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Duplicate:
+class Duplicate(msgspec.Struct, frozen=True, kw_only=True):
     """A batch that is in the log already: where, and with what timestamp."""
 
     base_offset: int
@@ -57,8 +57,7 @@ class Duplicate:
     timestamp: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProducerBatch:
+class ProducerBatch(msgspec.Struct, frozen=True, kw_only=True):
     """One remembered batch; `offset_delta` is last minus first offset."""
 
     last_sequence: int
@@ -77,8 +76,7 @@ class ProducerBatch:
         return self.last_offset - self.offset_delta
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProducerEntry:
+class ProducerEntry(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of one producer id."""
 
     epoch: int

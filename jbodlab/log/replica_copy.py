@@ -11,7 +11,7 @@ Source: KIP-113. Apache Kafka fetches the log's batches and appends them to the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from jbodlab.log.instructions import Instructions
 from jbodlab.log.leader_epochs import LeaderEpochs
@@ -22,8 +22,7 @@ from jbodlab.log.segments import ActiveSegment, ClosedSegment
 from jbodlab.log.time_index import TimeIndex
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CopyPoint:
+class CopyPoint(msgspec.Struct, frozen=True, kw_only=True):
     """What a log consists of at one moment.
 
     Attributes:

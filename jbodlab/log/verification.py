@@ -14,9 +14,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from jbodlab.errors import CorruptRecordError
 from jbodlab.ids import TopicPartition
@@ -32,8 +34,7 @@ Pace = Callable[[int], None]
 """Called with the bytes of each read; returns when the next one may come."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Damage:
+class Damage(msgspec.Struct, frozen=True, kw_only=True):
     """One place in a replica that is not as it was written.
 
     Attributes:
@@ -55,8 +56,7 @@ class Damage:
     in_index: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VerifiedReplica:
+class VerifiedReplica(msgspec.Struct, frozen=True, kw_only=True):
     """What was found in the folder of a replica; the bytes are those of its segments."""
 
     topic_partition: TopicPartition
@@ -66,8 +66,7 @@ class VerifiedReplica:
     damage: tuple[Damage, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Circumstances:
+class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a directory besides its files.
 
     Attributes:
@@ -147,8 +146,7 @@ class _Open(NamedTuple):
     is_cut_short: bool = False
 
 
-@dataclass(slots=True)
-class _Epochs:
+class _Epochs(msgspec.Struct):
     """Leader epochs of the batches so far.
 
     One that descends shows that an earlier one had risen wrongly, unless it is below those before.

@@ -9,7 +9,8 @@ Source: `org.apache.kafka.raft.internals.BatchBuilder`, `RecordsIterator`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from jbodlab.errors import DecodeError, JbodlabError
 from jbodlab.protocol.record_batch import (
@@ -32,8 +33,7 @@ class BatchTooLargeError(JbodlabError):
     """Records that must be in one batch do not fit into it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetadataBatch:
+class MetadataBatch(msgspec.Struct, frozen=True, kw_only=True):
     """One decoded batch; `records` holds offsets with data or with control records."""
 
     base_offset: int

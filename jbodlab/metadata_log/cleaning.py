@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from jbodlab.log.filesystem import FileSystem
 from jbodlab.metadata_log import snapshots
@@ -23,8 +24,7 @@ from jbodlab.metadata_log.settings import MetadataLogSettings
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
+class _Kept(msgspec.Struct, frozen=True):
     path: Path
     end_offset: int
     size_bytes: int

@@ -11,8 +11,9 @@ Source: `org.apache.kafka.raft.FileQuorumStateStore`.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from jbodlab.errors import CorruptRecordError
 from jbodlab.log.filesystem import FileSystem, PosixFileSystem
@@ -22,8 +23,7 @@ DATA_VERSION = 0
 UNKNOWN = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuorumState:
+class QuorumState(msgspec.Struct, frozen=True, kw_only=True):
     """Content of the file; ids are -1 when unknown."""
 
     leader_id: int = UNKNOWN

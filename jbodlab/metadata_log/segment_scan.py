@@ -11,7 +11,8 @@ the disk when this one was, too, and the damage was done to a record that somebo
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from jbodlab.errors import DecodeError
 from jbodlab.log.filesystem import AppendFile
@@ -34,8 +35,7 @@ NO_PRODUCER = b"\xff" * 14
 """Producer id, epoch and sequence, which are all -1 in each batch of a metadata log."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Damage:
+class Damage(msgspec.Struct, frozen=True, kw_only=True):
     """The first bytes of a file that are no valid batch in its place.
 
     Attributes:

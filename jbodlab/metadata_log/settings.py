@@ -5,7 +5,7 @@ Source: `org.apache.kafka.raft.MetadataLogConfig`, `ServerLogConfigs`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from jbodlab.config.key_table import Values
 
@@ -15,8 +15,7 @@ with segments of Kafka's gigabyte a limit of 100 MiB would mean nothing."""
 SEGMENT_BYTES_MIN = 64 * 1024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetadataLogSettings:
+class MetadataLogSettings(msgspec.Struct, frozen=True, kw_only=True):
     """When segments end, when a snapshot is written, and how much history is kept.
 
     Attributes:

@@ -15,8 +15,9 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from jbodlab.errors import CorruptRecordError, DecodeError
 from jbodlab.log.filesystem import FileSystem, PosixFileSystem
@@ -56,8 +57,7 @@ _RECORD_OVERHEAD_BYTES = 32
 _NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Content of a snapshot file; the end offset is exclusive."""
 
     end_offset: int

@@ -9,11 +9,13 @@ take more memory than the rest of the broker.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from enum import IntEnum
 from functools import cache
 from importlib import import_module
 from typing import get_args
+
+import msgspec
 
 from jbodlab.errors import UnsupportedVersionError
 from jbodlab.protocol.encoder import Encoder, encoder
@@ -102,8 +104,7 @@ NEVER_FLEXIBLE = 1 << 15
 """Of an API whose versions have no tagged fields yet."""
 
 
-@dataclass(frozen=True, slots=True)
-class Api:
+class Api(msgspec.Struct, frozen=True):
     """One API; both ranges are inclusive."""
 
     key: ApiKey

@@ -15,7 +15,8 @@ answer must be readable by a client that does not know yet what the broker speak
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
+
+import msgspec
 
 from jbodlab.errors import BufferUnderflowError, DecodeError
 from jbodlab.protocol.api_table import ApiKey, is_flexible
@@ -28,7 +29,7 @@ FIXED = struct.Struct(">hhih")
 CORRELATION_ID = struct.Struct(">i")
 
 
-class RequestHeader(NamedTuple):
+class RequestHeader(msgspec.Struct, frozen=True):
     """Header of a request; the body starts at `body_offset` of the frame."""
 
     api_key: int

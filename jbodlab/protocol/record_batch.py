@@ -32,8 +32,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from jbodlab.errors import BufferUnderflowError, DecodeError
 from jbodlab.protocol.compression import decompress
@@ -123,8 +124,7 @@ class BatchHeader(NamedTuple):
         return BatchHeader(base_offset, self.batch_length, leader_epoch, *self[3:])
 
 
-@dataclass(frozen=True, slots=True)
-class BatchRecord:
+class BatchRecord(msgspec.Struct, frozen=True):
     """One record of a batch; the timestamp is in ms, `None` is null."""
 
     offset: int

@@ -1,4 +1,4 @@
-"""Makes the two functions between a dataclass and its protobuf message, from the types of both.
+"""Makes the two functions between a value and its protobuf message, from the types of both.
 
 As `dataclasses` does, it writes the source of a function and compiles it, once for each message: a
 heartbeat and an assignment of ten thousand replicas are too frequent for a walk over type hints.
@@ -8,7 +8,7 @@ How a field is translated follows from its type and from the field of the messag
     id (UUID)               16 bytes; None is no bytes, or zeros
     error code              its number
     number, text, bytes     itself; absent, where the message knows that, is None or the default
-    dataclass               the message with its fields
+    struct                  the message with its fields
     tuple of fixed length   the message with its elements, in the order of the field numbers
     anything else           on a message with a single field, that field
     tuple of any length     a list of these, or grouped by keys: see `wire_table`
@@ -18,12 +18,12 @@ Lists are grouped by *neighbours*, so that the order of the value survives the j
 
 from __future__ import annotations
 
-import dataclasses
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from itertools import count, groupby
 from typing import Any, NamedTuple
 
+import msgspec
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message_factory import GetMessageClass
 
@@ -37,13 +37,13 @@ Functions = tuple[Callable[[Any], Any], Callable[[Any], Any]]
 
 
 def make_functions(kind: type, descriptor: Descriptor) -> Functions:
-    """Return `to_proto` and `from_proto` of a dataclass and its message.
+    """Return `to_proto` and `from_proto` of a struct and its message.
 
     Raises:
         AssertionError: one has a field that has no counterpart in the other.
     """
     writer = _Writer()
-    codec = writer.dataclass(kind, descriptor, "", {})
+    codec = writer.struct(kind, descriptor, "", {})
     source = (
         f"def to_proto(value):\n    return {codec.encode('value')}\n"
         f"def from_proto(message):\n    return {codec.decode('message')}\n"
@@ -77,23 +77,22 @@ class _Writer:
         """What the expressions speak of."""
         self._numbers = count()
 
-    def dataclass(self, kind: type, descriptor: Descriptor, where: str, given: Given) -> Codec:
-        """Return the codec of a dataclass."""
+    def struct(self, kind: type, descriptor: Descriptor, where: str, given: Given) -> Codec:
+        """Return the codec of a struct."""
         parts = self._fields(kind, descriptor, where, given, "")
         return self._codec(descriptor, parts, lambda sources: self._call(kind, sources))
 
     def _tuple(self, hint: Any, descriptor: Descriptor, where: str, given: Given) -> Codec:
         """Return the codec of a tuple of fixed length.
 
-        A dataclass in it has its fields in the same message, and comes first.
+        A struct in it has its fields in the same message, and comes first.
         """
         elements = [(f"[{number}]", each) for number, each in enumerate(typing.get_args(hint))]
         parts: dict[Path, FieldCodec] = {}
         for path, element in elements:
             if path in given:
                 parts[path] = codecs.known_from(given[path])
-            elif dataclasses.is_dataclass(element):
-                assert isinstance(element, type)
+            elif type_hints.is_struct(element):
                 parts |= self._fields(element, descriptor, where, given, path)
             else:
                 parts[path] = self._part(element, next(_not_in(descriptor, parts)), where)
@@ -138,10 +137,10 @@ class _Writer:
     def _fields(
         self, kind: type, descriptor: Descriptor, where: str, given: Given, prefix: Path
     ) -> dict[Path, FieldCodec]:
-        """Return the codecs of the fields of a dataclass."""
+        """Return the codecs of the fields of a struct."""
         hints = typing.get_type_hints(kind)
         parts: dict[Path, FieldCodec] = {}
-        for field in dataclasses.fields(kind):
+        for field in msgspec.structs.fields(kind):
             path, place, hint = f"{prefix}.{field.name}", (kind, field.name), hints[field.name]
             if path in given:
                 parts[path] = codecs.known_from(given[path])
@@ -163,7 +162,7 @@ class _Writer:
         wire: FieldDescriptor,
         where: str,
         place: tuple[type, str] | None = None,
-        default: object = dataclasses.MISSING,
+        default: object = msgspec.NODEFAULT,
     ) -> FieldCodec:
         """Return the codec of what one field of a message holds."""
         is_optional, inner = type_hints.is_optional(hint), type_hints.without_none(hint)
@@ -172,7 +171,7 @@ class _Writer:
         item = self._item(inner, wire, where)
         if wire.has_presence:
             absent = None if is_optional else wire_table.ABSENT.get(hint, default)
-            assert absent is not dataclasses.MISSING, f"no default for {wire.full_name}"
+            assert absent is not msgspec.NODEFAULT, f"no default for {wire.full_name}"
             return codecs.optional_field(wire.name, item, is_optional, self._name(absent))
         if is_optional:
             assert type_hints.is_id(inner), f"{wire.full_name} cannot be None"
@@ -186,9 +185,8 @@ class _Writer:
         return self._message(hint, wire.message_type, f"{where}{wire.name}.", {})
 
     def _message(self, hint: Any, descriptor: Descriptor, where: str, given: Given) -> Codec:
-        if dataclasses.is_dataclass(hint):
-            assert isinstance(hint, type)
-            return self.dataclass(hint, descriptor, where, given)
+        if type_hints.is_struct(hint):
+            return self.struct(hint, descriptor, where, given)
         if typing.get_origin(hint) is tuple and not type_hints.is_list(hint):
             return self._tuple(hint, descriptor, where, given)
         (wire,) = descriptor.fields

@@ -1,14 +1,15 @@
-"""What the types of a dataclass's fields say, and where in a value a part of it is."""
+"""What the types of a struct's fields say, and where in a value a part of it is."""
 
 from __future__ import annotations
 
-import dataclasses
 import types
 import typing
 from collections.abc import Callable
 from operator import attrgetter, itemgetter
-from typing import Any
+from typing import Any, TypeGuard
 from uuid import UUID
+
+import msgspec
 
 Path = str
 """How an expression goes on to a part of a value: `.topic`, `[0]`, `[0].topic`."""
@@ -18,14 +19,18 @@ def find(hint: Any, member: str | int) -> tuple[Path, Any]:
     """Return where a key is in a row, and its type."""
     if isinstance(member, int):
         return f"[{member}]", typing.get_args(hint)[member]
-    if dataclasses.is_dataclass(hint):
-        assert isinstance(hint, type)
+    if is_struct(hint):
         return f".{member}", typing.get_type_hints(hint)[member]
     for number, element in enumerate(typing.get_args(hint)):
-        if dataclasses.is_dataclass(element):
+        if is_struct(element):
             path, found = find(element, member)
             return f"[{number}]{path}", found
     raise AssertionError(f"{hint} has no {member}")
+
+
+def is_struct(hint: Any) -> TypeGuard[type[msgspec.Struct]]:
+    """Return whether a type is one of the values that have named fields."""
+    return isinstance(hint, type) and issubclass(hint, msgspec.Struct)
 
 
 def getter(path: Path) -> Callable[[Any], Any]:

@@ -11,9 +11,10 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, Self
+
+from msgspec.structs import replace
 
 from fault_injection.errors import FaultError
 from fault_injection.journal import Fault as InjectedFault

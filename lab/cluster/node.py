@@ -7,9 +7,11 @@ import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
+
+from msgspec.structs import replace
 
 from fault_injection import kinds, notify, operations
 from fault_injection.errors import FaultError

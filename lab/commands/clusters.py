@@ -6,9 +6,10 @@ import contextlib
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from fault_injection import targets
 from jbodlab import lab_state

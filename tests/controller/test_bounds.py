@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import grpc
 import grpc.aio
 import pytest
+from msgspec.structs import replace
 
 from controller.server import ControllerServer
 from jbodlab import requests

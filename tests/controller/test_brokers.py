@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from controller.brokers import fence_stale_broker, heartbeat, late_heartbeat
 from controller.heartbeats import Heartbeats

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from controller.brokers import fence_stale_broker, late_heartbeat
 from controller.elections import balance_preferred_leaders, elect_leaders

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from controller.heartbeats import Contact
 from controller.quorum import describe_quorum

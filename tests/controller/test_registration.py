@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
 import pytest
+from msgspec.structs import replace
 
 from controller.heartbeats import Heartbeats
 from controller.registration import register_broker, unregister_broker

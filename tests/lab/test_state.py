@@ -7,10 +7,10 @@ import os
 import socket
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from jbodlab import lab_state, properties
 from jbodlab.config import node_config

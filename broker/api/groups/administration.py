@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from broker.api import authorized_operations
 from broker.api.answer import Later, RequestContext, Response
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
     from kio.schema.list_groups.v5.request import ListGroupsRequest
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribedGroup:
+class DescribedGroup(msgspec.Struct, frozen=True, kw_only=True):
     """A classic group."""
 
     error_code: ErrorCode = ErrorCode.NONE
@@ -34,8 +34,7 @@ class DescribedGroup:
     authorized_operations: int = authorized_operations.NOT_ASKED_FOR
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeGroupsResponse(Response):
+class DescribeGroupsResponse(Response, frozen=True, kw_only=True):
     """One entry for each group of the request."""
 
     groups: tuple[DescribedGroup, ...]
@@ -92,8 +91,7 @@ def _described(group_ids: Iterable[str], answer: Any, operations: int) -> Iterab
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListGroupsResponse(Response):
+class ListGroupsResponse(Response, frozen=True, kw_only=True):
     """The groups that this broker coordinates."""
 
     error_code: ErrorCode = ErrorCode.NONE
@@ -127,8 +125,7 @@ class ListGroupsApi:
         return ListGroupsResponse(error_code=error.code)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteGroupsResponse(Response):
+class DeleteGroupsResponse(Response, frozen=True, kw_only=True):
     """One entry for each group of the request."""
 
     results: tuple[responses.DeletableGroupResult, ...]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import datetime
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
+
+import msgspec
 
 from broker.api import authorized_operations
 from broker.api.answer import NO_TIME, Later, RequestContext, Response, milliseconds
@@ -47,8 +48,7 @@ class Assignment(NamedTuple):
     topic_partitions: tuple[TopicPartitions, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerGroupHeartbeatResponse(Response):
+class ConsumerGroupHeartbeatResponse(Response, frozen=True, kw_only=True):
     """What a member is told; an assignment of None is the one that it has."""
 
     error_code: ErrorCode = ErrorCode.NONE
@@ -125,8 +125,7 @@ def _by_topic(partitions: Iterable[TopicIdPartition]) -> tuple[TopicPartitions, 
     return tuple(TopicPartitions(topic_id, tuple(each)) for topic_id, each in topics.items())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribedMember:
+class DescribedMember(msgspec.Struct, frozen=True, kw_only=True):
     """A member of a group."""
 
     member_id: str
@@ -142,8 +141,7 @@ class DescribedMember:
     member_type: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribedGroup:
+class DescribedGroup(msgspec.Struct, frozen=True, kw_only=True):
     """A group; with an error the other fields say nothing."""
 
     error_code: ErrorCode = ErrorCode.NONE
@@ -157,8 +155,7 @@ class DescribedGroup:
     authorized_operations: int = authorized_operations.NOT_ASKED_FOR
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerGroupDescribeResponse(Response):
+class ConsumerGroupDescribeResponse(Response, frozen=True, kw_only=True):
     """One entry for each group of the request."""
 
     groups: tuple[DescribedGroup, ...]

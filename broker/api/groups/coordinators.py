@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import fields
 from typing import Any, Protocol, TypeVar
+
+import msgspec
 
 from broker.api.answer import Response
 from broker.api.request_handler import ConnectionInfo
@@ -66,4 +67,6 @@ def client_host(connection: ConnectionInfo) -> str:
 
 def as_response(response: type[R], found: Any) -> R:
     """Return what a coordinator says as a response with the same fields."""
-    return response(**{field.name: getattr(found, field.name) for field in fields(found)})
+    return response(
+        **{field.name: getattr(found, field.name) for field in msgspec.structs.fields(found)}
+    )

@@ -11,8 +11,9 @@ Source: `kafka.server.KafkaApis.getCoordinator`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from broker.api.answer import RequestContext, Response
 from broker.api.groups.coordinators import GroupCoordinators
@@ -39,8 +40,7 @@ LIBRDKAFKA_VERSION = 2
 NO_SHARE_GROUPS = "share groups are not served by this broker"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Coordinator:
+class Coordinator(msgspec.Struct, frozen=True, kw_only=True):
     """Where one key is coordinated; -1 and empty on an error."""
 
     key: str = ""
@@ -51,8 +51,7 @@ class Coordinator:
     error_message: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FindCoordinatorResponse(Response):
+class FindCoordinatorResponse(Response, frozen=True, kw_only=True):
     """One entry for each key; versions before 4 have one key and these fields themselves."""
 
     error_code: ErrorCode

@@ -7,7 +7,6 @@ about to rebalance, whereupon every client joins anew, and a heartbeat is taken 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from broker.api.answer import Later, RequestContext, Response, milliseconds
@@ -33,8 +32,7 @@ PROTOCOL_NULL_FROM = 7
 MANY_LEAVE_FROM = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JoinGroupResponse(Response):
+class JoinGroupResponse(Response, frozen=True, kw_only=True):
     """The generation that a member is in."""
 
     error_code: ErrorCode = ErrorCode.NONE
@@ -99,8 +97,7 @@ def _joined(joined: responses.JoinGroupResponse, version: int) -> JoinGroupRespo
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SyncGroupResponse(Response):
+class SyncGroupResponse(Response, frozen=True, kw_only=True):
     """What a member was assigned."""
 
     error_code: ErrorCode = ErrorCode.NONE
@@ -146,8 +143,7 @@ class SyncGroupApi:
         return SyncGroupResponse(error_code=code)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeartbeatResponse(Response):
+class HeartbeatResponse(Response, frozen=True, kw_only=True):
     """Whether the member is what it thinks."""
 
     error_code: ErrorCode = ErrorCode.NONE
@@ -183,8 +179,7 @@ class HeartbeatApi:
         return HeartbeatResponse(error_code=code)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaveGroupResponse(Response):
+class LeaveGroupResponse(Response, frozen=True, kw_only=True):
     """One entry for each member; versions before 3 have the error alone."""
 
     error_code: ErrorCode = ErrorCode.NONE

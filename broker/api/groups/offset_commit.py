@@ -9,7 +9,6 @@ Source: `kafka.server.KafkaApis.handleOffsetCommitRequest`, `handleDeleteGroupsR
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
@@ -43,15 +42,13 @@ class TopicResult(NamedTuple):
     partitions: tuple[PartitionResult, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetCommitResponse(Response):
+class OffsetCommitResponse(Response, frozen=True, kw_only=True):
     """One entry for each partition of the request."""
 
     topics: tuple[TopicResult, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetDeleteResponse(Response):
+class OffsetDeleteResponse(Response, frozen=True, kw_only=True):
     """One entry for each partition of the request; none if all is refused."""
 
     error_code: ErrorCode = ErrorCode.NONE

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
@@ -46,8 +45,7 @@ class OffsetFetchGroup(NamedTuple):
     error_code: ErrorCode = ErrorCode.NONE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetFetchResponse(Response):
+class OffsetFetchResponse(Response, frozen=True, kw_only=True):
     """One entry for each group; versions before 8 have one group and its fields here."""
 
     topics: tuple[OffsetFetchTopic, ...]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
+
+from msgspec.structs import replace
 
 from broker.groups.classic.group import PREDECESSORS, ClassicGroup, Member, State, to_record
 from broker.groups.decision import Answer, Decision, SoftChange, Ticket, Timer

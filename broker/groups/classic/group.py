@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import MappingProxyType
+
+import msgspec
+from msgspec.structs import replace
 
 from broker.groups.decision import Ticket
 from broker.groups.requests import JoinProtocol
@@ -39,8 +41,7 @@ PREDECESSORS: Mapping[State, frozenset[State]] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
+class Member(msgspec.Struct, frozen=True, kw_only=True):
     """A member; what it prefers comes first in `protocols`.
 
     Attributes:
@@ -71,8 +72,7 @@ class Member:
         return next((name for name, _ in self.protocols if name in candidates), None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClassicGroup:
+class ClassicGroup(msgspec.Struct, frozen=True, kw_only=True):
     """A group; `members` are in the order in which they joined.
 
     Attributes:
@@ -92,7 +92,7 @@ class ClassicGroup:
     protocol: str | None = None
     leader: str | None = None
     state_timestamp: int = -1
-    members: Mapping[str, Member] = field(default_factory=dict)
+    members: Mapping[str, Member] = msgspec.field(default_factory=dict)
     pending_joins: tuple[str, ...] = ()
     delay_remaining_ms: int | None = None
     has_new_member: bool = False

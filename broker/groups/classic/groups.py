@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import replace
 from typing import cast
+
+from msgspec.structs import replace
 
 from broker.groups.classic.change import (
     JOIN_TIMER,

@@ -6,7 +6,8 @@ for ids that are given before the join, KIP-814 for joins that skip the assignme
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import msgspec
+from msgspec.structs import replace
 
 from broker.groups.classic.change import SESSION_TIMER, GroupChange
 from broker.groups.classic.group import (
@@ -36,8 +37,7 @@ MEMBER_ID_REQUIRED_FROM = 4
 SKIP_ASSIGNMENT_FROM = 9
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupCreated:
+class GroupCreated(msgspec.Struct, frozen=True, kw_only=True):
     """The record of a group that a join created is committed, or not."""
 
     group_id: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from broker.groups.classic.change import NEW_MEMBER_TIMEOUT_MS, SESSION_TIMER, GroupChange
 from broker.groups.classic.group import Member, State, choose_protocol, joined_members

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import msgspec
+from msgspec.structs import replace
 
 from broker.groups.classic.change import GroupChange
 from broker.groups.classic.group import Member, State
@@ -18,8 +19,7 @@ PROTOCOL_FROM = 5
 """Version of SyncGroup from which it names the protocol."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AssignmentsStored:
+class AssignmentsStored(msgspec.Struct, frozen=True, kw_only=True):
     """The record with the assignments of a generation is committed, or not."""
 
     group_id: str

@@ -10,7 +10,7 @@ neighbours in `GroupMetadataManager` of Apache Kafka.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from broker.groups.classic.group import CONSUMER
 from broker.groups.classic.joining import MEMBER_ID_REQUIRED_FROM

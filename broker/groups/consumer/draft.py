@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
+
+import msgspec
 
 from broker.groups.consumer.group import (
     ConsumerGroup,
@@ -42,8 +43,7 @@ CONSUMER = "consumer"
 """First part of the keys of timers and of soft state in this package."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Context:
+class Context(msgspec.Struct, frozen=True, kw_only=True):
     """What a decision is made in.
 
     Attributes:
@@ -55,8 +55,8 @@ class Context:
 
     now_ms: int
     topics: Topics
-    settings: GroupSettings = field(default_factory=GroupSettings)
-    soft: Mapping[SoftKey, Any] = field(default_factory=lambda: MappingProxyType({}))
+    settings: GroupSettings = msgspec.field(default_factory=GroupSettings)
+    soft: Mapping[SoftKey, Any] = msgspec.field(default_factory=lambda: MappingProxyType({}))
 
 
 def session_timer(group_id: str, member_id: str) -> SoftKey:

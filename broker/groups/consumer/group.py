@@ -12,9 +12,10 @@ Source: KIP-848; `org.apache.kafka.coordinator.group.modern.consumer.ConsumerGro
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from enum import IntEnum
 from types import MappingProxyType
+
+import msgspec
 
 from jbodlab.group_records.values import (
     ConsumerGroupMemberMetadataValue,
@@ -54,8 +55,7 @@ class MemberState(IntEnum):
     UNKNOWN = 127
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CurrentAssignment:
+class CurrentAssignment(msgspec.Struct, frozen=True, kw_only=True):
     """What a member has.
 
     Attributes:
@@ -69,8 +69,8 @@ class CurrentAssignment:
     epoch: int = JOIN_EPOCH
     previous_epoch: int = JOIN_EPOCH
     state: MemberState = MemberState.STABLE
-    assigned: Epochs = field(default_factory=lambda: _NOTHING)
-    pending_revocation: Epochs = field(default_factory=lambda: _NOTHING)
+    assigned: Epochs = msgspec.field(default_factory=lambda: _NOTHING)
+    pending_revocation: Epochs = msgspec.field(default_factory=lambda: _NOTHING)
 
     def held(self) -> Iterator[TopicIdPartition]:
         """Return all partitions that nobody else may have."""
@@ -82,8 +82,7 @@ NO_ASSIGNMENT = CurrentAssignment()
 NO_TARGET: Target = frozenset()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerGroup:
+class ConsumerGroup(msgspec.Struct, frozen=True, kw_only=True):
     """A group.
 
     Attributes:
@@ -105,12 +104,12 @@ class ConsumerGroup:
     metadata_hash: int = 0
     assignment_epoch: int = 0
     assignment_timestamp_ms: int = 0
-    members: Mapping[str, Member] = field(default_factory=dict)
-    current: Mapping[str, CurrentAssignment] = field(default_factory=dict)
-    targets: Mapping[str, Target] = field(default_factory=dict)
-    regexes: Mapping[str, ResolvedRegex] = field(default_factory=dict)
-    holders: Mapping[TopicIdPartition, str] = field(default_factory=dict)
-    static_members: Mapping[str, str] = field(default_factory=dict)
+    members: Mapping[str, Member] = msgspec.field(default_factory=dict)
+    current: Mapping[str, CurrentAssignment] = msgspec.field(default_factory=dict)
+    targets: Mapping[str, Target] = msgspec.field(default_factory=dict)
+    regexes: Mapping[str, ResolvedRegex] = msgspec.field(default_factory=dict)
+    holders: Mapping[TopicIdPartition, str] = msgspec.field(default_factory=dict)
+    static_members: Mapping[str, str] = msgspec.field(default_factory=dict)
 
     def current_of(self, member_id: str) -> CurrentAssignment:
         """Return what a member has."""

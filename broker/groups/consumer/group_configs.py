@@ -6,7 +6,8 @@ Source: `org.apache.kafka.coordinator.group.GroupConfig`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from broker.groups.settings import GroupSettings
 from jbodlab.config.group_configs import (

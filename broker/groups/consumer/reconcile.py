@@ -11,14 +11,14 @@ epochs of the partitions.
 from __future__ import annotations
 
 from collections.abc import Callable, Set
-from dataclasses import dataclass
+
+import msgspec
 
 from broker.groups.consumer.group import CurrentAssignment, Epochs, MemberState, Target
 from jbodlab.ids import TopicId, TopicIdPartition
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Goal:
+class Goal(msgspec.Struct, frozen=True, kw_only=True):
     """Where a member is to go.
 
     Attributes:

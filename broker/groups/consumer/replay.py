@@ -10,9 +10,10 @@ Source: `GroupMetadataManager.replay` of Apache Kafka; for the tolerance KAFKA-1
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from itertools import groupby
 from typing import Any, TypeVar
+
+from msgspec.structs import replace
 
 from broker.groups.consumer.group import (
     NO_ASSIGNMENT,

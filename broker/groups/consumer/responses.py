@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from broker.groups.consumer.group import Target
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import TopicId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerGroupHeartbeatResponse:
+class ConsumerGroupHeartbeatResponse(msgspec.Struct, frozen=True, kw_only=True):
     """What a member is told.
 
     Attributes:
@@ -35,8 +35,7 @@ class AssignedTopic(NamedTuple):
     partitions: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribedConsumerMember:
+class DescribedConsumerMember(msgspec.Struct, frozen=True, kw_only=True):
     """A member.
 
     Attributes:
@@ -58,8 +57,7 @@ class DescribedConsumerMember:
     member_type: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribedConsumerGroup:
+class DescribedConsumerGroup(msgspec.Struct, frozen=True, kw_only=True):
     """A group; with an error the other fields say nothing."""
 
     group_id: str
@@ -72,8 +70,7 @@ class DescribedConsumerGroup:
     members: tuple[DescribedConsumerMember, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerGroupDescribeResponse:
+class ConsumerGroupDescribeResponse(msgspec.Struct, frozen=True, kw_only=True):
     """One entry for each group of the request."""
 
     groups: tuple[DescribedConsumerGroup, ...]

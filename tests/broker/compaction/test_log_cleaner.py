@@ -7,11 +7,11 @@ import errno
 import os
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from broker.compaction.log_cleaner import LogCleaner
 from broker.compaction.metrics import cleaner_metrics

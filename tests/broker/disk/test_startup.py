@@ -6,11 +6,11 @@ import shutil
 import subprocess
 import sys
 import threading
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from broker.disk import clean_shutdown
 from broker.disk.lifecycle import LogDirState

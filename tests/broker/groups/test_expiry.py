@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from broker.groups.requests import DeleteGroups, DescribeGroups, ListGroups
 from broker.groups.settings import MINUTE_MS

@@ -8,10 +8,11 @@ for longer than the timeouts allow; the table is what the log says (`Bench.check
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from broker.groups.decision import Ticket
 from broker.groups.responses import JoinGroupResponse, SyncGroupResponse

@@ -7,12 +7,16 @@ import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import pytest
+
 from broker.disk.log_dir import LogDir
+from broker.disk.replica_files import ReplicaLostError
 from broker.replica.directory_writer import DirectoryWriter
 from broker.replica.partition_log import PartitionLog
 from broker.replica.tail_cache import TailCacheBudget
 from jbodlab.log import checkpointed
 from jbodlab.log.filesystem import PosixFileSystem
+from jbodlab.log.instructions import WriteEpochs
 from jbodlab.log.leader_epochs import read_leader_epochs
 from jbodlab.log.loaded_log import LoadedLog, create_log
 from jbodlab.log.log_config import LogConfig
@@ -280,6 +284,54 @@ def test_cut_behind_appends_on_their_way_takes_them_along(tmp_path: Path) -> Non
         box.append(1)
         await box.check()
         assert box.log.end_offset == 12
+
+    boxed(tmp_path, test)
+
+
+def test_news_of_written_batches_come_once_for_each_call_to_the_disk(tmp_path: Path) -> None:
+    async def test(box: Box) -> None:
+        told: list[int] = []
+        box.log.on_written = lambda: told.append(box.log.written_end)
+        box.append(5)
+        await box.log.written()
+        assert told == [10]
+
+    boxed(tmp_path, test)
+
+
+def test_news_of_what_is_written_again_behind_a_cut_come_as_well(tmp_path: Path) -> None:
+    async def test(box: Box) -> None:
+        told: list[int] = []
+        box.log.on_written = lambda: told.append(box.log.written_end)
+        box.append(5)
+        await box.log.written()
+        await box.log.truncate(6)
+        box.append(2)
+        await box.log.written()
+        assert told == [10, 10]
+
+    boxed(tmp_path, test)
+
+
+def test_what_is_written_before_a_failure_is_told_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(box: Box) -> None:
+        told: list[object] = []
+        box.log.on_written = lambda: told.append(box.log.written_end)
+        box.log.on_failed = lambda error: told.append(type(error))
+
+        def lost(*_: object) -> None:
+            raise ReplicaLostError(tmp_path)
+
+        monkeypatch.setattr(box.log.files, "sync", lost)
+        resume = box.stall()
+        box.append(2)
+        epochs = WriteEpochs(box.log.epochs.entries)
+        box.log.change((epochs,), sync=box.log.state.sync_request(with_active=True))
+        resume.set()
+        await eventually(lambda: box.log.failed)
+        assert told == [4, ReplicaLostError]
 
     boxed(tmp_path, test)
 

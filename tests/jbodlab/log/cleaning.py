@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
+
+from msgspec.structs import replace
 
 from jbodlab.ids import TopicPartition
 from jbodlab.log import checkpointed

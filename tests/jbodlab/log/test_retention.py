@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 NEVER = {"retention_ms": -1, "retention_bytes": -1}
 

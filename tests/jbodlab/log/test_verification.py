@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from jbodlab.log.names import DirKind, parse_partition_dir
 from jbodlab.log.offset_index import OffsetIndex

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import typing
 from typing import Any
 from uuid import UUID
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -54,9 +54,8 @@ def any_value(hint: Any) -> st.SearchStrategy[Any]:
         return st.lists(any_value(type_hints.element(hint)), max_size=4).map(tuple)
     if typing.get_origin(hint) is tuple:
         return st.tuples(*map(any_value, typing.get_args(hint)))
-    if dataclasses.is_dataclass(hint):
+    if type_hints.is_struct(hint):
         hints = typing.get_type_hints(hint)
-        assert isinstance(hint, type)
         return st.builds(hint, **{name: any_value(each) for name, each in hints.items()})
     if hint in LONG:
         return st.integers(-(2**63), 2**63 - 1)
@@ -69,21 +68,22 @@ def as_it_arrives(value: Any) -> Any:
     """Return a value without what its message cannot say."""
     match value:
         case values.CreatePartitionsRequest():
-            return dataclasses.replace(
+            return msgspec.structs.replace(
                 value,
                 topics=tuple(
-                    dataclasses.replace(topic, assignments=topic.assignments or None)
+                    msgspec.structs.replace(topic, assignments=topic.assignments or None)
                     for topic in value.topics
                 ),
             )
         case values.AlterConfigsRequest():
-            return dataclasses.replace(
+            return msgspec.structs.replace(
                 value,
                 resources=tuple(
-                    dataclasses.replace(
+                    msgspec.structs.replace(
                         resource,
                         changes=tuple(
-                            dataclasses.replace(change, operation=0) for change in resource.changes
+                            msgspec.structs.replace(change, operation=0)
+                            for change in resource.changes
                         ),
                     )
                     for resource in value.resources
@@ -301,16 +301,14 @@ def test_an_absent_permission_to_change_the_replication_factor_is_given() -> Non
     assert translate.from_proto(message).allow_replication_factor_change
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TooMuch:
+class TooMuch(msgspec.Struct, frozen=True, kw_only=True):
     """A value with a field that UnregisterBrokerRequest has not."""
 
     broker_id: BrokerId
     speed: int
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TooLittle:
+class TooLittle(msgspec.Struct, frozen=True, kw_only=True):
     """A value that leaves out a field of UnregisterBrokerResponse."""
 
     error_code: ErrorCode

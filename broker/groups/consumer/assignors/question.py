@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from broker.groups.consumer.group import NO_TARGET, Target
 from jbodlab.ids import TopicId, TopicIdPartition
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Topic:
+class Topic(msgspec.Struct, frozen=True, kw_only=True):
     """A topic to be handed out.
 
     Attributes:
@@ -26,8 +26,7 @@ class Topic:
         return tuple(TopicIdPartition(self.topic_id, number) for number in range(len(self.racks)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subscriber:
+class Subscriber(msgspec.Struct, frozen=True, kw_only=True):
     """A member to be given partitions.
 
     Attributes:
@@ -45,8 +44,7 @@ class Subscriber:
     previous: Target = NO_TARGET
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class Question(msgspec.Struct, frozen=True, kw_only=True):
     """Members, and all topics that any of them wants."""
 
     subscribers: tuple[Subscriber, ...]
