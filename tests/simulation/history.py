@@ -17,7 +17,7 @@ from tests.simulation.clients import Accounts, Admin, Consumer, Producer, until
 from tests.simulation.loop import SimLoop, Stuck
 from tests.simulation.members import Groups, Member, ModernMember
 from tests.simulation.plan import Event, Plan
-from tests.simulation.world import NotesHandler, Violation, World, text
+from tests.simulation.world import NotesHandler, Violation, World
 
 START_S, HEAL_S = 30.0, 60.0
 
@@ -68,7 +68,7 @@ def run(
     root.handlers[:] = []
     first = world.violations[0] if world.violations else None
     return Outcome(
-        violation=None if first is None else (first.checker, first.subject, first.sentence),
+        violation=None if first is None else first.found,
         trace=loop.trace(),
         steps=loop.steps,
         virtual_s=world.now_s(),
@@ -268,7 +268,7 @@ class _History:
                 return found is not None and found[0] >= found[1]
 
             if not await until(world, at_end, 15.0, pause_s=0.02):
-                world.report("L2", text(partition), "it cannot be read to its end")
+                world.report("L2", partition, "it cannot be read to its end")
         reader.close()
 
         async def all_equal() -> bool:

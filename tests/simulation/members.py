@@ -19,11 +19,11 @@ from broker.disk.log_dir import LogDir
 from jbodlab import kafka_uuid
 from jbodlab.group_records.partitions import coordinator_partition
 from jbodlab.ids import GROUP_METADATA_TOPIC, TopicPartition
-from tests.simulation.clients import FAILURES, NONE, Accounts, Client, message
+from tests.simulation.clients import NONE, Accounts, Client
 from tests.simulation.loop import PROCESS, Process
 from tests.simulation.plan import GroupPlan
-from tests.simulation.taps import around
-from tests.simulation.world import World, text
+from tests.simulation.taps import after, before
+from tests.simulation.world import World
 
 LOADING, UNAVAILABLE, MOVED, REBALANCE = 14, 15, 16, 27
 MEMBER_ID_REQUIRED = 79
@@ -65,7 +65,7 @@ class Groups:
         for partition in partitions:
             owner = self.owners[group, epoch].setdefault(partition, member)
             if owner != member and not self._is_void(group, partition):
-                sentence = f"{owner} and {member} own {text(partition)} in epoch {epoch}"
+                sentence = f"{owner} and {member} own {partition} in epoch {epoch}"
                 self.world.report("G2", group, sentence)
 
     def holds(self, member: ModernMember) -> None:
@@ -74,7 +74,7 @@ class Groups:
             both = sorted({*member.owned} & {*other.owned})
             is_held = other.group == member.group and other.held_until_s > self.world.now_s()
             if both and is_held and other is not member and not self._is_void(other.group, both[0]):
-                sentence = f"{member.name} gets {text(both[0])}, {other.name} has it still"
+                sentence = f"{member.name} gets {both[0]}, {other.name} has it still"
                 self.world.report("G2", member.group, sentence)
 
     def fetched(self, group: str, partition: TopicPartition, floor: int, offset: int) -> None:
@@ -83,7 +83,7 @@ class Groups:
             if not floor <= max(offset, 0) <= self.tried[group, partition]:
                 tried = self.tried[group, partition]
                 sentence = f"{offset} is committed, {floor} was, at most {tried} was tried"
-                self.world.report("G1", f"{group} {text(partition)}", sentence)
+                self.world.report("G1", f"{group} {partition}", sentence)
             self.floor[group, partition] = max(offset, self.floor[group, partition])
 
     def _is_void(self, group: str, partition: TopicPartition) -> bool:
@@ -126,18 +126,15 @@ class Member(Client):
         await self.leave()
         self.close()
 
-    async def ask(self, key: int, version: int, **fields: Any) -> Any:
+    async def ask_coordinator(self, key: int, version: int, **fields: Any) -> Any:
         """Ask the coordinator; None where there is no answer."""
         if self._coordinator is None:
-            found = await self.anybody(10, 3, message(10, 3, key=self.group, key_type=0))
+            found = await self.ask_any(10, 3, key=self.group, key_type=0)
             if found is None or int(found.error_code) != NONE:
                 return None
             self._coordinator = found.node_id
-        try:
-            request = message(key, version, **fields)
-            response = await self.call(self._coordinator, key, version, request, PATIENCE_S)
-        except FAILURES:
-            response = None
+        fields["timeout_s"] = PATIENCE_S
+        response = await self.ask(self._coordinator, key, version, **fields)
         code = NONE if response is None else int(getattr(response, "error_code", NONE))
         if response is None or code in (UNAVAILABLE, MOVED):
             self._coordinator = None
@@ -158,7 +155,7 @@ class Member(Client):
         protocols = [{"name": "any", "metadata": b""}]
         wanted = {"protocol_type": "simulated", "protocols": protocols}
         times = {"session_timeout": SESSION, "rebalance_timeout": SESSION}
-        joined = await self.ask(11, 5, member_id=self._id, **fields, **wanted, **times)
+        joined = await self.ask_coordinator(11, 5, member_id=self._id, **fields, **wanted, **times)
         if joined is not None and int(joined.error_code) == MEMBER_ID_REQUIRED:
             self._id = joined.member_id
         if not self.took(joined):
@@ -166,7 +163,7 @@ class Member(Client):
         self._id = joined.member_id
         fields |= {"member_id": self._id, "generation_id": joined.generation_id}
         given = self._assign([each.member_id for each in joined.members])
-        synced = await self.ask(14, 3, assignments=given, **fields)
+        synced = await self.ask_coordinator(14, 3, assignments=given, **fields)
         if self.took(synced):
             self.epoch = joined.generation_id
             partitions = json.loads(synced.assignment or b"[]")
@@ -184,12 +181,14 @@ class Member(Client):
     async def stay(self) -> bool:
         fields = {"group_id": self.group, "group_instance_id": None}
         return self.took(
-            await self.ask(12, 4, generation_id=self.epoch, member_id=self._id, **fields)
+            await self.ask_coordinator(
+                12, 4, generation_id=self.epoch, member_id=self._id, **fields
+            )
         )
 
     async def leave(self) -> None:
         members = [{"member_id": self._id, "group_instance_id": None}]
-        await self.ask(13, 4, group_id=self.group, members=members)
+        await self.ask_coordinator(13, 4, group_id=self.group, members=members)
 
     async def commit(self) -> None:
         """Commit what is owned; where that may or may not have happened, come again."""
@@ -210,7 +209,7 @@ class Member(Client):
         ]
         fields = {"generation_id_or_member_epoch": self.epoch, "group_instance_id": None}
         topics = [{"name": self.plan.topic, "partitions": partitions}]
-        response = await self.ask(
+        response = await self.ask_coordinator(
             8, 9, group_id=self.group, member_id=self._id, topics=topics, **fields
         )
         codes = {
@@ -236,15 +235,15 @@ class Member(Client):
         """
         known = [key for key in sorted(self.groups.tried) if key[0] == self.group]
         floors = {key: self.groups.floor[key] for key in known}
-        before = self.groups.coordinated_by(self.group)
+        led_by = self.groups.coordinated_by(self.group)
         wanted = {"name": self.plan.topic, "partition_indexes": [p.partition for _, p in known]}
         group = {"group_id": self.group, "topics": [wanted]}
         asked = self._coordinator
-        response = await self.ask(9, 8, groups=[group], require_stable=False)
+        response = await self.ask_coordinator(9, 8, groups=[group], require_stable=False)
         if response is None or int(response.groups[0].error_code) != NONE:
             self._coordinator = None
             return False
-        if before == self.groups.coordinated_by(self.group) and before and before[1] == asked:
+        if led_by == self.groups.coordinated_by(self.group) and led_by and led_by[1] == asked:
             for each in (each for topic in response.groups[0].topics for each in topic.partitions):
                 partition = TopicPartition(self.plan.topic, each.partition_index)
                 floor = floors[self.group, partition]
@@ -280,7 +279,7 @@ class ModernMember(Member):
         return await self._beat(self.epoch, topic_partitions=owned)
 
     async def leave(self) -> None:
-        await self.ask(68, 1, **self._fields(-1))
+        await self.ask_coordinator(68, 1, **self._fields(-1))
 
     def _fields(self, epoch: int, **more: Any) -> dict[str, Any]:
         names = ("instance_id", "rack_id", "subscribed_topic_names", "subscribed_topic_regex")
@@ -290,12 +289,12 @@ class ModernMember(Member):
 
     async def _beat(self, epoch: int, **more: Any) -> bool:
         until_s = self.world.now_s() + SESSION.total_seconds()
-        before = self.groups.coordinated_by(self.group)
-        answer = await self.ask(68, 1, **self._fields(epoch, **more))
+        led_by = self.groups.coordinated_by(self.group)
+        answer = await self.ask_coordinator(68, 1, **self._fields(epoch, **more))
         if not self.took(answer):
             return False
-        is_right = before is not None and before == self.groups.coordinated_by(self.group)
-        if is_right and before[1] == self._coordinator:
+        is_right = led_by is not None and led_by == self.groups.coordinated_by(self.group)
+        if is_right and led_by[1] == self._coordinator:
             self.held_until_s = until_s
         self.epoch = answer.member_epoch
         if answer.assignment is not None:
@@ -317,22 +316,17 @@ def attach(world: World) -> None:
     """Look a while after a directory failed what has become of its coordinators."""
     shards: dict[CoordinatorShard, Process] = {}
 
-    @around(CoordinatorShard, "__init__")
-    def made(inner: Any, shard: Any, *args: Any) -> None:
-        inner(shard, *args)
-        shards[shard] = PROCESS.get()
-
-    @around(LogDir, "go_offline")
-    def offline(inner: Any, log_dir: Any, cause: str) -> Any:
-        process = PROCESS.get()
-        world.later(ANSWERED_S, look, process)
-        return inner(log_dir, cause)
+    def fails(_log_dir: Any, _cause: str) -> None:
+        world.later(ANSWERED_S, look, PROCESS.get())
 
     def look(process: Process) -> None:
         if process.is_frozen:
             world.later(ANSWERED_S, look, process)
         elif process.is_alive:
             check_coordinators(world, process, [s for s, its in shards.items() if its is process])
+
+    after(CoordinatorShard, "__init__", lambda s, *_: shards.update({s: PROCESS.get()}))
+    before(LogDir, "go_offline", fails)
 
 
 def check_coordinators(world: World, process: Process, shards: list[Any]) -> None:
@@ -341,4 +335,4 @@ def check_coordinators(world: World, process: Process, shards: list[Any]) -> Non
         is_over = shard.state is ShardState.CLOSED and not shard.waiting_count
         if not shard.partition.is_online and not is_over:
             sentence = f"{shard.state.name}, {shard.waiting_count} wait, its replica is offline"
-            world.report("G3", f"{process} {text(shard.partition.topic_partition)}", sentence)
+            world.report("G3", f"{process} {shard.partition.topic_partition}", sentence)

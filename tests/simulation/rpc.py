@@ -44,7 +44,7 @@ class RpcNetwork:
         self.servers: dict[int, SimRpcServer] = {}
         self.lose_answers: Counter[str] = Counter()
         self.break_streams = self.lost = 0
-        self.on_call: Callable[[str, str], None] = lambda _node, _method: None
+        self.on_call: Callable[[str], object] = lambda _method: None
         self._calls: dict[_Call, None] = {}
         network.blackouts.append(self._held)
 
@@ -173,7 +173,7 @@ class _Call:
         message = self._kind.FromString(data)
         for _ in range(TURNS):
             await asyncio.sleep(0)
-        self.rpc.on_call(node_of(self.client), self.method)
+        self.rpc.on_call(self.method)
         try:
             result = method(message)
             if hasattr(result, "__aiter__"):

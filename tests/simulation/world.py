@@ -27,6 +27,7 @@ from jbodlab.ids import BrokerId, DirectoryId, TopicPartition
 from jbodlab.image.loader import MetadataLoader
 from jbodlab.image.metadata_image import MetadataImage
 from jbodlab.image.partition_registration import PartitionRegistration
+from jbodlab.image.topics_image import TopicImage
 from jbodlab.log import meta_properties, names
 from jbodlab.metadata_log.formatting import format_directories
 from jbodlab.outside import Outside
@@ -58,11 +59,9 @@ class Violation(Exception):  # noqa: N818 - what was found, as the history's end
         sentence: What is wrong.
     """
 
-    def __init__(self, checker: str, subject: str, sentence: str) -> None:
+    def __init__(self, checker: str, subject: object, sentence: str) -> None:
         super().__init__(f"{checker} {subject}: {sentence}")
-        self.checker = checker
-        self.subject = subject
-        self.sentence = sentence
+        self.found = checker, f"{subject}", sentence
 
 
 def partitions_of(image: MetadataImage) -> Iterator[tuple[TopicPartition, PartitionRegistration]]:
@@ -70,10 +69,6 @@ def partitions_of(image: MetadataImage) -> Iterator[tuple[TopicPartition, Partit
     for topic in image.topics.by_name.values():
         for index, state in topic.partitions.items():
             yield TopicPartition(topic.name, index), state
-
-
-def text(partition: TopicPartition) -> str:
-    return f"{partition.topic}-{partition.partition}"
 
 
 class Node:
@@ -150,6 +145,13 @@ class World:
     def image(self) -> MetadataImage:
         return self.metadata.image
 
+    def find(
+        self, partition: TopicPartition
+    ) -> tuple[TopicImage | None, PartitionRegistration | None]:
+        """Return a topic and the state of its partition, as far as there are."""
+        topic = self.image.topics.by_name.get(partition.topic)
+        return topic, None if topic is None else topic.partitions.get(partition.partition)
+
     @property
     def metadata_version(self) -> int:
         return self.image.features.metadata_version
@@ -174,7 +176,7 @@ class World:
     def note(self, what: str) -> None:
         self.notes.append((self.now_s(), PROCESS.get().name, what))
 
-    def report(self, checker: str, subject: str, sentence: str) -> None:
+    def report(self, checker: str, subject: object, sentence: str) -> None:
         """Take a violation in; the history ends with its first one."""
         self.note(f"VIOLATION {checker} {subject}: {sentence}")
         self.violations.append(Violation(checker, subject, sentence))
