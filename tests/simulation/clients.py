@@ -21,12 +21,13 @@ from jbodlab.ids import TopicPartition
 from jbodlab.protocol.api_table import request_class
 from jbodlab.protocol.record_batch import build_batch, iterate_headers, iterate_records
 from tests.simulation.plan import ProducerPlan
+from tests.simulation.taps import in_sync_have
 from tests.simulation.world import World
 
 T = TypeVar("T")
 
 FAILURES = (ConnectionError, TimeoutError, OSError, JbodlabError)
-NONE, OUT_OF_RANGE, NO_LEADER, NOT_LEADER, DUPLICATE = 0, 1, 5, 6, 46
+NONE, OUT_OF_RANGE, NO_LEADER, NOT_LEADER, TOPIC_EXISTS, DUPLICATE = 0, 1, 5, 6, 36, 46
 RETRIABLE = frozenset({3, 5, 6, 7, 8, 9, 13, 14, 15, 16, 19, 20, 56, 74, 75, 76, 87, 100})
 """Error codes after which a client tries again, with newer metadata."""
 METADATA = {"allow_auto_topic_creation": False, "include_topic_authorized_operations": False}
@@ -190,7 +191,6 @@ class Producer(Client):
         self._plan = plan
         self._id = (-1, -1)
         self._sequences: dict[TopicPartition, int] = {}
-        self.on_acknowledged: Callable[[TopicPartition, int], object] = lambda *_: None
         self.is_running = True
 
     async def run(self) -> None:
@@ -269,7 +269,7 @@ class Producer(Client):
         for index, value in enumerate(values):
             self._accounts.acknowledged[value] = offset + index if offset >= 0 else None
         if self._plan.acks == -1 and offset >= 0:
-            self.on_acknowledged(partition, offset + len(values))
+            in_sync_have(self.world, partition, offset + len(values))
 
     async def _get_id(self) -> bool:
         fields = {"transactional_id": None, "producer_id": -1, "producer_epoch": -1}
@@ -301,18 +301,14 @@ class Consumer(Client):
             await asyncio.sleep(0.1 + self.random.random() * 0.4)
         self.close()
 
-    async def read_some(self, partition: TopicPartition) -> tuple[int, int] | None:
-        """Read from one partition once.
-
-        Returns:
-            The next offset and the high watermark; None if there was no answer.
-        """
+    async def read_some(self, partition: TopicPartition) -> bool:
+        """Read from one partition once; returns whether that was all that there is."""
         offset = self._offsets.get(partition, 0)
         wanted = FETCHED | {"partition": partition.partition, "fetch_offset": offset}
         topics = [{"topic": partition.topic, "partitions": [wanted]}]
         response = await self.ask_leader(partition, 1, 12, topics=topics, **FETCH)
         if response is None:
-            return None
+            return False
         answer = response.responses[0].partitions[0]
         code = int(answer.error_code)
         if code == OUT_OF_RANGE:
@@ -320,11 +316,11 @@ class Consumer(Client):
         elif code != NONE:
             self.leaders.pop(partition, None)
         if code != NONE:
-            return None
+            return False
         for found, value in values_in(bytes(answer.records or b"")):
             if found >= offset:
                 self._take(partition, found, value, answer.high_watermark)
-        return self._offsets.get(partition, 0), answer.high_watermark
+        return self._offsets.get(partition, 0) >= answer.high_watermark
 
     def _out_of_range(self, partition: TopicPartition, answer: Any) -> None:
         if answer.high_watermark >= 0 and not self._accounts.is_void(self.world, partition):

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 from jbodlab.ids import GROUP_METADATA_TOPIC, TopicPartition
 from jbodlab.records.metadata_version import LATEST
-from tests.simulation import taps
 from tests.simulation.clients import Accounts, Admin, Producer
 from tests.simulation.disk import CHANGES, KINDS, SimDisk
 from tests.simulation.plan import Event, ProducerPlan
@@ -427,9 +426,7 @@ async def _write_much(hit: Hit, found: tuple[TopicPartition, Any]) -> None:
     if partition.topic != GROUP_METADATA_TOPIC:
         plan = ProducerPlan(topic=partition.topic, **BURST)
         name = f"burst{hit.event.choice}"
-        producer = Producer(hit.world, hit.accounts, plan, name, only=partition)
-        producer.on_acknowledged = functools.partial(taps.in_sync_have, hit.world)
-        await producer.run()
+        await Producer(hit.world, hit.accounts, plan, name, only=partition).run()
 
 
 fault("load", 2, a_partition, "burst")(_write_much)
@@ -520,7 +517,8 @@ async def configure(hit: Hit, setting: tuple[str, str]) -> None:
 async def upgrade(hit: Hit) -> None:
     """The cluster goes to the newest features."""
     hit.note(f"upgrade: {await hit.admin.upgrade(LATEST)}")
-    hit.world.seen["an upgrade"] += hit.world.options.level < hit.world.metadata_version
+    is_newer = hit.world.options.level < hit.world.image.features.metadata_version
+    hit.world.seen["an upgrade"] += is_newer
 
 
 # Troubles that meet
@@ -723,7 +721,7 @@ async def _restart(hit: Hit, node: Node) -> None:
     """Start a node again after the event's time."""
     node.is_wanted = False
     await asyncio.sleep(hit.length_s)
-    hit.world.power_on(node)
+    hit.world.network.dark.discard(node.name)
     node.is_wanted = True
     if not node.is_up:
         hit.world.boot(node)

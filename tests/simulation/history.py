@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 import logging
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any, NamedTuple
 
-from jbodlab.ids import BrokerId
 from tests.simulation import faults, members, settled, taps
-from tests.simulation.clients import Accounts, Admin, Consumer, Producer, until
+from tests.simulation.clients import NONE, TOPIC_EXISTS, Accounts, Admin, Consumer, Producer, until
 from tests.simulation.loop import SimLoop, Stuck
 from tests.simulation.members import Groups, Member, ModernMember
-from tests.simulation.plan import Event, Plan
+from tests.simulation.plan import Event, Plan, TopicPlan
 from tests.simulation.world import NotesHandler, Violation, World
 
 START_S, HEAL_S = 30.0, 60.0
@@ -56,9 +56,8 @@ def run(
     loop.set_exception_handler(lambda _, context: _unhandled(world, context))
     try:
         loop.run_until_complete(_History(world, plan).run())
-    except Violation as found:
-        if not world.violations:
-            world.violations.append(found)
+    except Violation:
+        pass  # It is the first of the world's.
     except Stuck as stuck:
         if not until_step:
             world.report("S12", "loop", str(stuck))
@@ -112,55 +111,45 @@ class _History:
         await self._wait(20.0)
         await self._as_client("client-read", self._read_all())
         await self._as_client("client-groups", self._fetch_all())
-        self._look()
+        settled.check_logs(self._world, self._accounts)
         await self._restart_all(self._stop_all)
         await self._restart_all(self._kill_all)
 
     async def _as_client(self, name: str, work: Any) -> None:
         task = self._world.run_as(name, work)
         while not task.done():
-            self._stop_at_violation()
             await asyncio.wait([task], timeout=0.1)
         task.result()
-        self._stop_at_violation()
-
-    def _stop_at_violation(self) -> None:
-        if self._world.violations:
-            raise self._world.violations[0]
 
     async def _start(self) -> None:
-        await self._must("L1", "the brokers serve", self._all_serve, START_S)
+        await self._must("the brokers serve", self._all_serve)
         for topic in self._plan.options.topics:
-            settings = {
-                "min.insync.replicas": str(topic.min_insync),
-                "internal.segment.bytes": str(topic.segment_bytes),
-            }
-            if topic.is_flushed:
-                settings["flush.messages"] = "1"
+            await self._must(f"{topic.name} is created", functools.partial(self._is_made, topic))
 
-            async def create(topic: Any = topic, settings: Any = settings) -> bool:
-                code = await self._admin.create_topic(
-                    topic.name, topic.partitions, topic.replication_factor, settings
-                )
-                return code in (0, 36)
-
-            await self._must("L1", f"{topic.name} is created", create, START_S)
+    async def _must(self, what: str, ask: Callable[[], Awaitable[bool]]) -> None:
+        if not await until(self._world, ask, START_S):
+            self._world.report("L1", "cluster", f"not within {START_S:g} s: {what}")
 
     async def _all_serve(self) -> bool:
         answers = [await self._admin.refresh(node.id) for node in self._world.brokers]
         return all(answer is not None and len(answer.brokers) == len(answers) for answer in answers)
 
-    async def _must(self, checker: str, what: str, ask: Any, timeout_s: float) -> None:
-        if not await until(self._world, ask, timeout_s):
-            self._world.report(checker, "cluster", f"not within {timeout_s:g} s: {what}")
-            self._stop_at_violation()
+    async def _is_made(self, topic: TopicPlan) -> bool:
+        settings = {
+            "min.insync.replicas": str(topic.min_insync),
+            "internal.segment.bytes": str(topic.segment_bytes),
+        }
+        if topic.is_flushed:
+            settings["flush.messages"] = "1"
+        code = await self._admin.create_topic(
+            topic.name, topic.partitions, topic.replication_factor, settings
+        )
+        return code in (NONE, TOPIC_EXISTS)
 
     def _start_clients(self) -> None:
         world, options = self._world, self._plan.options
         for number, plan in enumerate(options.producers):
-            producer = Producer(world, self._accounts, plan, f"p{number}")
-            producer.on_acknowledged = lambda *told: taps.in_sync_have(world, *told)
-            self._clients.append(producer)
+            self._clients.append(Producer(world, self._accounts, plan, f"p{number}"))
         for number in range(options.consumers):
             self._clients.append(Consumer(world, self._accounts, f"c{number}"))
         for group in options.groups:
@@ -190,7 +179,6 @@ class _History:
         """Wait for clients, or only for time."""
         end = self._world.loop.time() + seconds
         while self._world.loop.time() < end:
-            self._stop_at_violation()
             await asyncio.sleep(0.1)
             if tasks is None and all(each.done() for each in self._runs):
                 break
@@ -212,7 +200,7 @@ class _History:
             disk.heal()
             disk.medium.capacity = 1 << 40
         for node in world.nodes.values():
-            world.power_on(node)
+            world.network.dark.discard(node.name)
             node.is_wanted, node.ahead_ms = True, 0
             if node.process is not None:
                 world.loop.thaw(node.process)
@@ -247,7 +235,7 @@ class _History:
         disks = getattr(node.server, "_disks", None)
         if not node.is_up or disks is None:
             return
-        registered = self._world.image.cluster.brokers.get(BrokerId(node.id))
+        registered = self._world.registration(node)
         if registered is None or not registered.active:
             return
         for log_dir in disks.log_dirs.all:
@@ -262,11 +250,7 @@ class _History:
         for partition in sorted(reader.leaders):
             if partition in world.tainted:
                 continue
-
-            async def at_end(partition: Any = partition) -> bool:
-                found = await reader.read_some(partition)
-                return found is not None and found[0] >= found[1]
-
+            at_end = functools.partial(reader.read_some, partition)
             if not await until(world, at_end, 15.0, pause_s=0.02):
                 world.report("L2", partition, "it cannot be read to its end")
         reader.close()
@@ -285,10 +269,6 @@ class _History:
                 self._world.report("L5", group.name, "nobody tells what is committed")
             reader.close()
 
-    def _look(self) -> None:
-        settled.check_logs(self._world, self._accounts)
-        self._stop_at_violation()
-
     async def _restart_all(self, stop: Any) -> None:
         """Stop everything, start it again, and compare."""
         world = self._world
@@ -300,7 +280,7 @@ class _History:
         await self._as_client("client-recover", self._recover())
         await self._as_client("client-groups", self._fetch_all())
         settled.check_same(world, before, settled.snapshot_of(world))
-        self._look()
+        settled.check_logs(self._world, self._accounts)
 
     async def _stop_all(self) -> None:
         world = self._world
@@ -316,7 +296,6 @@ class _History:
                     world.report("L5", node.name, "it does not stop within 40 s")
                 elif node.ended:
                     world.report("S12", node.name, f"a clean stop ended by {node.ended}")
-        self._stop_at_violation()
 
     async def _kill_all(self) -> None:
         for node in self._world.nodes.values():

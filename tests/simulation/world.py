@@ -12,6 +12,7 @@ import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextvars import Context
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -24,6 +25,7 @@ from controller.config import controller_config
 from jbodlab import kafka_uuid
 from jbodlab.errors import JbodlabError
 from jbodlab.ids import BrokerId, DirectoryId, TopicPartition
+from jbodlab.image.broker_registration import BrokerRegistration
 from jbodlab.image.loader import MetadataLoader
 from jbodlab.image.metadata_image import MetadataImage
 from jbodlab.image.partition_registration import PartitionRegistration
@@ -71,27 +73,30 @@ def partitions_of(image: MetadataImage) -> Iterator[tuple[TopicPartition, Partit
             yield TopicPartition(topic.name, index), state
 
 
+@dataclass(eq=False)
 class Node:
     """One machine of the cluster."""
 
-    def __init__(self, node_id: int, log_dirs: list[Path], metadata_dir: Path) -> None:
-        self.id = node_id
-        self.name = f"node-{node_id}"
-        self.log_dirs = log_dirs
-        self.metadata_dir = metadata_dir
-        self.lives = 0
-        self.former_epoch = -1
-        """Of the registration that there was when the last process began."""
-        self.process: Process | None = None
-        self.server: Any = None
-        self.stop: asyncio.Event | None = None
-        self.stop_was_asked = False
-        self.ahead_ms = 0
-        """By which its wall clock is wrong."""
-        self.is_wanted = True
-        """Whether it is to run; not between a kill and the restart that belongs to it."""
-        self.ended = ""
-        """Why its last process ended by itself; empty if it did not."""
+    id: int
+    log_dirs: list[Path]
+    metadata_dir: Path
+    lives: int = 0
+    former_epoch: int = -1
+    """Of the registration that there was when the last process began."""
+    process: Process | None = None
+    server: Any = None
+    stop: asyncio.Event | None = None
+    stop_was_asked: bool = False
+    ahead_ms: int = 0
+    """By which its wall clock is wrong."""
+    is_wanted: bool = True
+    """Whether it is to run; not between a kill and the restart that belongs to it."""
+    ended: str = ""
+    """Why its last process ended by itself; empty if it did not."""
+
+    @property
+    def name(self) -> str:
+        return f"node-{self.id}"
 
     @property
     def is_up(self) -> bool:
@@ -153,10 +158,6 @@ class World:
         return topic, None if topic is None else topic.partitions.get(partition.partition)
 
     @property
-    def metadata_version(self) -> int:
-        return self.image.features.metadata_version
-
-    @property
     def brokers(self) -> list[Node]:
         return [node for node in self.nodes.values() if node.id != CONTROLLER]
 
@@ -180,6 +181,7 @@ class World:
         """Take a violation in; the history ends with its first one."""
         self.note(f"VIOLATION {checker} {subject}: {sentence}")
         self.violations.append(Violation(checker, subject, sentence))
+        self.loop.ending = self.violations[0]
 
     def moment(self, name: str) -> None:
         """Say that something was reached; what waits for it is told once."""
@@ -290,27 +292,24 @@ class World:
         node.lives += 1
         node.ended = ""
         node.stop_was_asked = False
-        node.former_epoch = self.broker_epoch(node)
+        registered = self.registration(node)
+        node.former_epoch = -1 if registered is None else registered.epoch
         self.hit(node, 2.0)
-        process = Process(f"{node.name}.{node.lives}")
-        node.process = process
+        node.process = Process(f"{node.name}.{node.lives}")
         context = Context()
-        context.run(PROCESS.set, process)
-        context.run(self._start, node)
+        context.run(PROCESS.set, node.process)
+        context.run(self._start, node, node.process)
         self.note(f"{node.name} starts")
 
-    def _start(self, node: Node) -> None:
+    def _start(self, node: Node, process: Process) -> None:
         outside = self._outside(node, str(node.lives))
         node.stop = asyncio.Event()
         properties = self.properties(node)
         if node.id == CONTROLLER:
-            node.server = controller.server.ControllerServer(
-                controller_config(properties)[0], outside
-            )
+            config = controller_config(properties)[0]
+            node.server = controller.server.ControllerServer(config, outside)
         else:
             node.server = broker.server.BrokerServer(from_properties(properties)[0], outside)
-        process = node.process
-        assert process is not None
         task = self.loop.create_task(node.server.run(node.stop), name="server")
         self.loop.kept.append((task, node.server))
         task.add_done_callback(lambda done: self._ended(node, process, done))
@@ -324,14 +323,12 @@ class World:
                 self.report("S12", node.name, f"it ended by {error!r}")
         self._gone(node, process)
 
-    def broker_epoch(self, node: Node) -> int:
-        """Return the epoch of a registration; -1 if there is none."""
-        found = self.image.cluster.brokers.get(BrokerId(node.id))
-        return -1 if found is None else found.epoch
+    def registration(self, node: Node) -> BrokerRegistration | None:
+        return self.image.cluster.brokers.get(BrokerId(node.id))
 
     def is_serving(self, node: Node) -> bool:
         """Return whether the controller counts on this very process."""
-        found = self.image.cluster.brokers.get(BrokerId(node.id))
+        found = self.registration(node)
         return node.is_up and found is not None and found.active and found.epoch > node.former_epoch
 
     def kill(self, node: Node) -> None:
@@ -342,32 +339,27 @@ class World:
 
     def cut_power(self, node: Node) -> None:
         """End a process with its machine; nobody is told, and what is not durable may be lost."""
-        process = node.process
         self.note(f"{node.name} loses power")
         self.network.dark.add(node.name)
-        if process is not None:
-            self.loop.kill(process)
-            self.loop.kept.append(process)
-            node.process = None
-            self.hit(node)
-            self.loop.call_later(2.0, self._power_noticed, process, context=Context())
+        if node.process is not None:
+            self._gone(node, node.process, noticed_s=2.0)
         for path in node.places:
             self.disks[path].lose_power(self.options.loss)
 
-    def _power_noticed(self, process: Process) -> None:
-        self.network.process_ended(process)
-        self.rpc.process_ended(process)
-
-    def _gone(self, node: Node, process: Process) -> None:
+    def _gone(self, node: Node, process: Process, noticed_s: float = 0.0) -> None:
+        """Let nothing of a process run any more; others notice at once, or after a while."""
         if node.process is process:
             node.process = None
         self.hit(node)
         self.loop.kill(process)
+        if noticed_s:
+            self.later(noticed_s, self._power_noticed, process)
+        else:
+            self._power_noticed(process)
+
+    def _power_noticed(self, process: Process) -> None:
         self.network.process_ended(process)
         self.rpc.process_ended(process)
-
-    def power_on(self, node: Node) -> None:
-        self.network.dark.discard(node.name)
 
     def ask_to_stop(self, node: Node) -> None:
         if node.stop is not None and node.is_up:
