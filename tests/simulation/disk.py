@@ -34,6 +34,7 @@ from greenlet import getcurrent
 from jbodlab.log.filesystem import Buffer
 from jbodlab.log.names import TMP_SUFFIX
 from tests.simulation.loop import PROCESS, Process, SimLoop, Waiters, pause
+from tests.simulation.plan import UNLIMITED
 
 N = TypeVar("N", bound="Node")
 T = TypeVar("T")
@@ -41,7 +42,6 @@ Change = tuple[int, bytes | None]
 """A write as position and bytes, or a cut as size and None."""
 
 SECTOR = 512
-UNLIMITED = 1 << 40
 KINDS = ("create", "write", "sync", "read", "name", "remove", "truncate", "list", "stat")
 CHANGES = frozenset({"create", "write", "name", "remove", "truncate"})
 LONG_SHARE, WAITING_SHARE = 0.02, 0.2

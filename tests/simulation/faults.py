@@ -19,7 +19,7 @@ from jbodlab.ids import GROUP_METADATA_TOPIC, TopicPartition
 from jbodlab.records.metadata_version import LATEST
 from tests.simulation.clients import Accounts, Admin, Producer
 from tests.simulation.disk import CHANGES, KINDS, SimDisk
-from tests.simulation.plan import Event, ProducerPlan
+from tests.simulation.plan import FAILURE, PROBE, SESSION, Event, ProducerPlan
 from tests.simulation.world import Node, World, directory_id, partitions_of
 
 FAVOUR = 0.5
@@ -326,7 +326,7 @@ async def hang_whole(hit: Hit, path: Path) -> None:
     """All calls to a directory hang."""
     hit.note(f"{path} hangs")
     hit.disk(path).hangs, hit.disk(path).cause = frozenset(KINDS), "it hangs"
-    hit.world.explained_s = 1.5 * PROBE_DEADLINE_S + hit.world.options.probe_ms / 1000 + 1
+    hit.world.explained_s = 1.5 * PROBE_DEADLINE_S + hit.world.options.seconds(PROBE) + 1
     await _repair(hit, path)
 
 
@@ -347,7 +347,7 @@ async def unreported(hit: Hit, path: Path) -> None:
     world.hit(node)
     await asyncio.sleep(0.05)
     _break(hit, path)
-    await asyncio.sleep(options.failure_timeout_ms / 1000 + STOP_S)
+    await asyncio.sleep(options.seconds(FAILURE) + STOP_S)
     check_stopped(world, node, path if leads else None)
     world.network.release_all()
     await _repair(hit, path)
@@ -366,14 +366,14 @@ async def freeze_controller(hit: Hit, node: Node) -> None:
     hit.world.explained_s = _session_s(hit)
     hit.world.loop.freeze(node.process)
     hit.note("the controller is frozen")
-    await asyncio.sleep(hit.world.options.session_timeout_ms / 1000 * 1.5)
+    await asyncio.sleep(hit.world.options.seconds(SESSION) * 1.5)
     hit.world.loop.thaw(node.process)
     hit.note("the controller goes on")
 
 
 def _session_s(hit: Hit) -> float:
     options = hit.world.options
-    return (options.session_timeout_ms * 2 + options.failure_timeout_ms) / 1000
+    return options.seconds(SESSION) * 2 + options.seconds(FAILURE)
 
 
 # Network
@@ -390,7 +390,7 @@ async def hold(hit: Hit, ends: tuple[str, str]) -> None:
 async def cut_off(hit: Hit, node: Node) -> None:
     """A broker is away from the controller for longer than its session, and serves meanwhile."""
     ends = (node.name, hit.world.controller.name)
-    length_s = hit.world.options.session_timeout_ms / 1000 + hit.length_s / 2
+    length_s = hit.world.options.seconds(SESSION) + hit.length_s / 2
     hit.world.hit(node, length_s)
     await _held(hit, [ends, ends[::-1]], length_s)
 

@@ -16,7 +16,7 @@ from tests.simulation import faults, members, settled, taps
 from tests.simulation.clients import NONE, TOPIC_EXISTS, Accounts, Admin, Consumer, Producer, until
 from tests.simulation.loop import SimLoop, Stuck
 from tests.simulation.members import Groups, Member, ModernMember
-from tests.simulation.plan import Event, Plan, TopicPlan
+from tests.simulation.plan import UNLIMITED, Event, Plan, TopicPlan
 from tests.simulation.world import NotesHandler, Violation, World
 
 START_S, HEAL_S = 30.0, 60.0
@@ -198,7 +198,7 @@ class _History:
         world.network.release_all()
         for disk in world.disks.values():
             disk.heal()
-            disk.medium.capacity = 1 << 40
+            disk.medium.capacity = UNLIMITED
         for node in world.nodes.values():
             world.network.dark.discard(node.name)
             node.is_wanted, node.ahead_ms = True, 0

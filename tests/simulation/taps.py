@@ -33,7 +33,7 @@ from jbodlab.protocol.record_batch import iterate_headers
 from jbodlab.records.topic_records import PartitionChangeRecord
 from tests.simulation.disk import File, Folder, SimDisk
 from tests.simulation.loop import PROCESS
-from tests.simulation.plan import MOMENTS
+from tests.simulation.plan import MOMENTS, SESSION
 from tests.simulation.world import Node, World, directory_id, partitions_of, topic_id_in
 
 METADATA_FOLDER = "__cluster_metadata-0"
@@ -206,7 +206,7 @@ class _Metadata:
         world = self._world
         node = world.nodes[broker.broker_id]
         heard_s = world.now_s() - world.hit_until_s.get(node.id, 0.0)
-        quiet_s = world.options.session_timeout_ms / 1000 + 2
+        quiet_s = world.options.seconds(SESSION) + 2
         is_its = node.is_up and broker.epoch > node.former_epoch
         if is_its and heard_s > quiet_s and not node.stop_was_asked:
             world.report("S18", node.name, "it is fenced, and nothing has kept it from being heard")

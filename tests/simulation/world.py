@@ -38,7 +38,7 @@ from tests.simulation.compactor import SimCompactor
 from tests.simulation.disk import DiskView, File, Folder, Medium, SimDisk
 from tests.simulation.loop import PROCESS, Process, SimLoop, SimThreads
 from tests.simulation.network import PORT_BASE, Network
-from tests.simulation.plan import Options
+from tests.simulation.plan import UNLIMITED, Options
 from tests.simulation.rpc import RpcNetwork, SimRpcServer, SimRpcTransport
 
 for _api in api_table.APIS.values():
@@ -50,6 +50,27 @@ for _api in api_table.APIS.values():
 CONTROLLER = 100
 ROOT = Path("/simulation")
 WALL_START_MS = 1_700_000_000_000
+ALWAYS = {
+    "controller.quorum.voters": f"{CONTROLLER}@127.0.0.1:{PORT_BASE + CONTROLLER}",
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "auto.create.topics.enable": "false",
+    "replica.socket.timeout.ms": "3000",
+    "replica.fetch.backoff.ms": "200",
+    "leader.imbalance.check.interval.seconds": "10",
+    "log.segment.delete.delay.ms": "2000",
+    "log.initial.task.delay.ms": "1000",
+    "log.retention.check.interval.ms": "5000",
+    "replica.high.watermark.checkpoint.interval.ms": "2000",
+    "log.flush.offset.checkpoint.interval.ms": "4000",
+    "offsets.topic.num.partitions": "2",
+    "group.initial.rebalance.delay.ms": "200",
+    "group.consumer.min.session.timeout.ms": "6000",
+    "group.consumer.session.timeout.ms": "6000",
+    "group.consumer.min.heartbeat.interval.ms": "200",
+    "group.consumer.heartbeat.interval.ms": "300",
+}
+"""Properties of all servers in all histories."""
 
 
 class Violation(Exception):  # noqa: N818 - what was found, as the history's end
@@ -223,7 +244,7 @@ class World:
         node = Node(node_id, log_dirs, home / "metadata")
         self.nodes[node_id] = node
         for path in node.places:
-            capacity = self.options.capacity if path in log_dirs else 1 << 40
+            capacity = self.options.capacity if path in log_dirs else UNLIMITED
             self.disks[path] = SimDisk(
                 self.loop, path, self.new_medium(capacity), f"{self.options.seed}:disk:{path}"
             )
@@ -376,41 +397,15 @@ class World:
         return task
 
     def properties(self, node: Node) -> Mapping[str, str]:
-        options = self.options
         is_broker = node.id != CONTROLLER
-        name = "PLAINTEXT" if is_broker else "CONTROLLER"
         return {
+            **ALWAYS,
             "process.roles": "broker" if is_broker else "controller",
             "node.id": str(node.id),
-            "controller.quorum.voters": f"{CONTROLLER}@127.0.0.1:{PORT_BASE + CONTROLLER}",
-            "controller.listener.names": "CONTROLLER",
-            "listeners": f"{name}://127.0.0.1:{node.port}",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "listeners": f"{'PLAINTEXT' if is_broker else 'CONTROLLER'}://127.0.0.1:{node.port}",
             "log.dirs": ",".join(map(str, node.log_dirs or [node.metadata_dir])),
             "metadata.log.dir": str(node.metadata_dir),
-            "auto.create.topics.enable": "false",
-            "broker.session.timeout.ms": str(options.session_timeout_ms),
-            "broker.heartbeat.interval.ms": str(options.heartbeat_ms),
-            "log.dir.failure.timeout.ms": str(options.failure_timeout_ms),
-            "replica.lag.time.max.ms": str(options.lag_ms),
-            "replica.socket.timeout.ms": "3000",
-            "replica.fetch.backoff.ms": "200",
-            "jbodlab.log.dir.probe.interval.ms": str(options.probe_ms),
-            "metadata.log.max.record.bytes.between.snapshots": str(options.snapshot_bytes),
-            "metadata.log.segment.ms": str(options.metadata_segment_ms),
-            "metadata.max.retention.bytes": str(options.metadata_retention_bytes),
-            "leader.imbalance.check.interval.seconds": "10",
-            "log.segment.delete.delay.ms": "2000",
-            "log.initial.task.delay.ms": "1000",
-            "log.retention.check.interval.ms": "5000",
-            "replica.high.watermark.checkpoint.interval.ms": "2000",
-            "log.flush.offset.checkpoint.interval.ms": "4000",
-            "offsets.topic.num.partitions": "2",
-            "group.initial.rebalance.delay.ms": "200",
-            "group.consumer.min.session.timeout.ms": "6000",
-            "group.consumer.session.timeout.ms": "6000",
-            "group.consumer.min.heartbeat.interval.ms": "200",
-            "group.consumer.heartbeat.interval.ms": "300",
+            **{name: str(value) for name, value in self.options.settings.items()},
         }
 
     def copies(self, node: Node) -> Iterator[tuple[Path, str, Folder]]:
