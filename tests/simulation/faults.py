@@ -737,10 +737,7 @@ async def _held(hit: Hit, pairs: list[tuple[str, str]], seconds: float) -> None:
 
 
 async def _restart_when_down(hit: Hit, node: Node) -> None:
-    for _ in range(150):
-        if not node.is_up:
-            break
-        await asyncio.sleep(0.1)
+    await hit.world.until_down([node], 15.0)
     await _restart(hit, node)
 
 

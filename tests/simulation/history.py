@@ -100,26 +100,21 @@ class _History:
         world.boot(world.controller)
         for node in world.brokers:
             world.boot(node)
-        await self._as_client("client-start", self._start())
+        await world.run_as("client-start", self._start())
         self._start_clients()
-        await self._chaos()
+        self._start_events()
+        await asyncio.sleep(self._plan.options.chaos_ms / 1000)
         self._heal()
-        await self._as_client("client-heal", self._recover())
+        await world.run_as("client-heal", self._recover())
         world.is_settled = True
         for each in self._clients:
             each.is_running = False
-        await self._wait(20.0)
-        await self._as_client("client-read", self._read_all())
-        await self._as_client("client-groups", self._fetch_all())
-        settled.check_logs(self._world, self._accounts)
+        await asyncio.wait(self._runs, timeout=20.0)
+        await world.run_as("client-read", self._read_all())
+        await world.run_as("client-groups", self._fetch_all())
+        settled.check_logs(world, self._accounts)
         await self._restart_all(self._stop_all)
         await self._restart_all(self._kill_all)
-
-    async def _as_client(self, name: str, work: Any) -> None:
-        task = self._world.run_as(name, work)
-        while not task.done():
-            await asyncio.wait([task], timeout=0.1)
-        task.result()
 
     async def _start(self) -> None:
         await self._must("the brokers serve", self._all_serve)
@@ -158,7 +153,7 @@ class _History:
                 self._clients.append(kind(self._groups, group, f"{group.name}-m{number}"))
         self._runs = [world.run_as(f"client-{each.name}", each.run()) for each in self._clients]
 
-    async def _chaos(self) -> None:
+    def _start_events(self) -> None:
         world = self._world
         for number, event in enumerate(self._plan.events):
             random = Random(f"{self._plan.options.seed}:{event.fault}:{event.choice}")
@@ -166,7 +161,6 @@ class _History:
                 world, event, random, Admin(world, f"client-op{number}"), self._accounts
             )
             self._operators.append(world.run_as(f"client-op{number}", self._event(event, hit)))
-        await self._wait(self._plan.options.chaos_ms / 1000, tasks=())
 
     async def _event(self, event: Event, hit: faults.Hit) -> None:
         await asyncio.sleep(event.at_ms / 1000)
@@ -174,17 +168,6 @@ class _History:
             await self._world.reached(event.after, 3.0)
             await asyncio.sleep(hit.random.random() ** 3 * 0.05)
         await faults.carry_out(hit)
-
-    async def _wait(self, seconds: float, tasks: Any = None) -> None:
-        """Wait for clients, or only for time."""
-        end = self._world.loop.time() + seconds
-        while self._world.loop.time() < end:
-            await asyncio.sleep(0.1)
-            if tasks is None and all(each.done() for each in self._runs):
-                break
-        for each in self._runs:
-            if each.done() and each.exception() is not None:
-                raise each.exception()  # type: ignore[misc]
 
     def _heal(self) -> None:
         """End what goes wrong, and start what does not run."""
@@ -277,8 +260,8 @@ class _History:
         await stop()
         for node in world.nodes.values():
             world.boot(node)
-        await self._as_client("client-recover", self._recover())
-        await self._as_client("client-groups", self._fetch_all())
+        await world.run_as("client-recover", self._recover())
+        await world.run_as("client-groups", self._fetch_all())
         settled.check_same(world, before, settled.snapshot_of(world))
         settled.check_logs(self._world, self._accounts)
 
@@ -287,10 +270,7 @@ class _History:
         for nodes in (world.brokers, [world.controller]):
             for node in nodes:
                 world.ask_to_stop(node)
-            for _ in range(400):
-                if not any(node.is_up for node in nodes):
-                    break
-                await asyncio.sleep(0.1)
+            await world.until_down(nodes, 40.0)
             for node in nodes:
                 if node.is_up:
                     world.report("L5", node.name, "it does not stop within 40 s")

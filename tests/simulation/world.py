@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
+import traceback
 from collections import Counter, defaultdict
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextvars import Context
 from dataclasses import dataclass
 from pathlib import Path
@@ -389,12 +391,23 @@ class World:
             node.stop.set()
 
     def run_as(self, name: str, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Run a client."""
+        """Run a client; nothing of it may end by an exception that nobody expects."""
         context = Context()
         context.run(PROCESS.set, Process(name))
         task: asyncio.Task[Any] = context.run(self.loop.create_task, work)
         self.loop.kept.append(task)
+        task.add_done_callback(functools.partial(self._client_ended, name))
         return task
+
+    def _client_ended(self, name: str, task: asyncio.Task[Any]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.report("S12", name, "".join(traceback.format_exception(error))[-1500:])
+
+    async def until_down(self, nodes: Iterable[Node], timeout_s: float) -> None:
+        """Wait until none of some nodes runs, but not for longer."""
+        for _ in range(int(timeout_s * 10)):
+            if any(node.is_up for node in nodes):
+                await asyncio.sleep(0.1)
 
     def properties(self, node: Node) -> Mapping[str, str]:
         is_broker = node.id != CONTROLLER
