@@ -2,15 +2,15 @@
 
 A new one is a function decorated with its family, its weight among the others, and what draws whom
 it hits. All is drawn from the event's own choice, so that it stays the same when other events are
-left out. What lasts is ended by the function itself, after `length_ms`.
+left out. What lasts is ended by the function itself, after `length_ms`: disks by `repair`, nodes by
+`restart_later`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import errno
-import functools
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -63,14 +63,14 @@ class Hit(NamedTuple):
         return self.world.disks[path]
 
 
-Fault = Callable[[Hit], Coroutine[Any, Any, None]]
-FAULTS: dict[str, Fault] = {}
+FAULTS: dict[str, Callable[[Hit], Awaitable[None]]] = {}
 WEIGHTS: dict[str, tuple[str, int]] = {}
+Function = Callable[..., Coroutine[Any, Any, None]]
 
 
 def fault(
     family: str, weight: int, subject: Callable[[Hit], Any] | None = None, name: str = ""
-) -> Callable[[Callable[..., Coroutine[Any, Any, None]]], Fault]:
+) -> Callable[[Function], Function]:
     """Make a function a fault that plans can name.
 
     Args:
@@ -80,17 +80,15 @@ def fault(
         name: In plans; the function's own by default.
     """
 
-    def enter(function: Callable[..., Coroutine[Any, Any, None]]) -> Fault:
-        @functools.wraps(function)
+    def enter(function: Function) -> Function:
         async def happen(hit: Hit) -> None:
-            if subject is None:
-                await function(hit)
-            elif (whom := subject(hit)) is not None:
-                await function(hit, whom)
+            whom = () if subject is None else (subject(hit),)
+            if None not in whom:
+                await function(hit, *whom)
 
         FAULTS[name or function.__name__] = happen
         WEIGHTS[name or function.__name__] = (family, weight)
-        return happen
+        return function
 
     return enter
 
@@ -149,14 +147,12 @@ def two_nodes(hit: Hit) -> tuple[str, str]:
 # Nodes
 
 
-async def _kill(hit: Hit, node: Node) -> None:
+@fault("node", 4, a_broker)
+@fault("node", 2, the_controller, "kill_controller")
+async def kill(hit: Hit, node: Node) -> None:
     """A process ends at once, and comes back."""
     hit.world.kill(node)
-    await _restart(hit, node)
-
-
-fault("node", 4, a_broker, "kill")(_kill)
-fault("node", 2, the_controller, "kill_controller")(_kill)
+    await restart_later(hit, node)
 
 
 @fault("node", 2, a_broker)
@@ -164,7 +160,7 @@ async def restart(hit: Hit, node: Node) -> None:
     """A broker is stopped in an orderly way, and comes back."""
     node.is_wanted = False
     hit.world.ask_to_stop(node)
-    await _restart_when_down(hit, node)
+    await restart_when_down(hit, node)
 
 
 @fault("clock", 2, lambda hit: hit.random.choice(list(hit.world.nodes.values())))
@@ -194,16 +190,16 @@ async def freeze(hit: Hit, node: Node) -> None:
 async def power_loss(hit: Hit, node: Node) -> None:
     """A broker's machine loses power."""
     if may_lose(hit, node):
-        hit.world.cut_power(node)
         hit.world.seen["power was lost"] += 1
-        await _restart(hit, node)
+        hit.world.cut_power(node)
+        await restart_later(hit, node)
 
 
 @fault("power", 2, the_controller)
 async def controller_power_loss(hit: Hit, node: Node) -> None:
-    hit.world.cut_power(node)
     hit.world.seen["the controller lost power"] += 1
-    await _restart(hit, node)
+    hit.world.cut_power(node)
+    await restart_later(hit, node)
 
 
 # Disks
@@ -214,14 +210,14 @@ async def eio(hit: Hit, path: Path) -> None:
     """Every call to a directory fails."""
     _break(hit, path)
     hit.world.seen["a disk failed"] += 1
-    await _repair(hit, path)
+    await repair(hit, path)
 
 
 @fault("disk", 2, a_disk)
 async def read_only(hit: Hit, path: Path) -> None:
     hit.note(f"{path} is read-only")
     hit.disk(path).break_(errno.EROFS, sorted(CHANGES))
-    await _repair(hit, path)
+    await repair(hit, path)
 
 
 @fault("disk", 3, a_disk)
@@ -231,7 +227,7 @@ async def one_error(hit: Hit, path: Path) -> None:
     hit.note(f"the next {kind} at {path} fails")
     hit.disk(path).fail_next[kind] = errno.EIO
     hit.disk(path).cause = f"{kind} fails once"
-    await _repair(hit, path)
+    await repair(hit, path)
 
 
 @fault("disk", 3, a_disk)
@@ -242,7 +238,7 @@ async def hang(hit: Hit, path: Path) -> None:
     disk = hit.disk(path)
     disk.hangs, disk.cause = frozenset(kinds), "it hangs"
     disk.hangs_after = hit.random.random() < 0.5
-    await _repair(hit, path)
+    await repair(hit, path)
 
 
 @fault("disk", 2, a_disk)
@@ -271,7 +267,7 @@ async def emptied(hit: Hit, node: Node) -> None:
     if not may_lose(hit, node, path):
         return
     hit.world.replace(node, path, is_formatted=hit.random.random() < 0.7)
-    await _restart(hit, node)
+    await restart_later(hit, node)
 
 
 @fault("hands", 2, a_broker)
@@ -282,7 +278,7 @@ async def replaced_while_up(hit: Hit, node: Node) -> None:
         _break(hit, path)
         await asyncio.sleep(0.3 + hit.length_s / 2)
         hit.world.insert(node, path)
-        await _repair(hit, path)
+        await repair(hit, path)
 
 
 @fault("hands", 1, a_broker)
@@ -296,7 +292,7 @@ async def swapped_disks(hit: Hit, node: Node) -> None:
     one.medium, other.medium = other.medium, one.medium
     one.cause = other.cause = "they are swapped"
     hit.note(f"{one.path} and {other.path} are swapped")
-    await _restart(hit, node)
+    await restart_later(hit, node)
 
 
 @fault("hands", 1, a_broker)
@@ -310,12 +306,12 @@ async def twin(hit: Hit, node: Node) -> None:
     hit.world.replace(node, path)
     hit.world.copy_identity(other, path)
     hit.note(f"{path} has the id of {other}")
-    await _restart(hit, node)
+    await restart_later(hit, node)
     await asyncio.sleep(1 + hit.length_s)
     if hit.world.is_serving(node):
         hit.world.report("S9", node.name, f"it runs, {path} has the id of {other}")
     hit.world.replace(node, path)
-    await _restart(hit, node)
+    await restart_later(hit, node)
 
 
 # One thing that goes wrong alone, as recovery has bounds then
@@ -327,7 +323,7 @@ async def hang_whole(hit: Hit, path: Path) -> None:
     hit.note(f"{path} hangs")
     hit.disk(path).hangs, hit.disk(path).cause = frozenset(KINDS), "it hangs"
     hit.world.explained_s = 1.5 * PROBE_DEADLINE_S + hit.world.options.seconds(PROBE) + 1
-    await _repair(hit, path)
+    await repair(hit, path)
 
 
 @fault("calm", 0, a_disk)
@@ -350,7 +346,7 @@ async def unreported(hit: Hit, path: Path) -> None:
     await asyncio.sleep(options.seconds(FAILURE) + STOP_S)
     check_stopped(world, node, path if leads else None)
     world.network.release_all()
-    await _repair(hit, path)
+    await repair(hit, path)
 
 
 def check_stopped(world: World, node: Node, led_in: Path | None) -> None:
@@ -420,16 +416,14 @@ async def break_stream(hit: Hit) -> None:
 BURST = {"acks": -1, "is_idempotent": True, "records": 80, "pause_ms": 8, "value_bytes": 60}
 
 
-async def _write_much(hit: Hit, found: tuple[TopicPartition, Any]) -> None:
+@fault("load", 2, a_partition)
+async def burst(hit: Hit, found: tuple[TopicPartition, Any]) -> None:
     """Many batches go to one partition, one soon after the other."""
     partition, _ = found
     if partition.topic != GROUP_METADATA_TOPIC:
         plan = ProducerPlan(topic=partition.topic, **BURST)
         name = f"burst{hit.event.choice}"
         await Producer(hit.world, hit.accounts, plan, name, only=partition).run()
-
-
-fault("load", 2, a_partition, "burst")(_write_much)
 
 
 # Operators
@@ -530,8 +524,8 @@ async def unheard(hit: Hit, path: Path) -> None:
     controller = hit.world.controller
     steps = [lambda: _break(hit, path), lambda: hit.world.kill(controller)]
     await _closely(hit, steps)
-    await _restart(hit, controller)
-    await _repair(hit, path)
+    await restart_later(hit, controller)
+    await repair(hit, path)
 
 
 @fault("combined", 2, a_broker)
@@ -540,8 +534,8 @@ async def sick_stop(hit: Hit, node: Node) -> None:
     path = hit.random.choice(node.log_dirs)
     node.is_wanted = False
     await _closely(hit, [lambda: _break(hit, path), lambda: hit.world.ask_to_stop(node)])
-    await _restart_when_down(hit, node)
-    await _repair(hit, path)
+    await restart_when_down(hit, node)
+    await repair(hit, path)
 
 
 @fault("combined", 3, a_broker)
@@ -549,8 +543,8 @@ async def changed_while_away(hit: Hit, node: Node) -> None:
     """A topic is deleted or made, or replicas are moved, while a broker is away."""
     hit.world.kill(node)
     node.is_wanted = False
-    await hit.random.choice((recreate, recreate, reassign, new_topic))(hit)
-    await _restart(hit, node)
+    await FAULTS[hit.random.choice(("recreate", "recreate", "reassign", "new_topic"))](hit)
+    await restart_later(hit, node)
 
 
 @fault("combined", 2, a_disk)
@@ -559,7 +553,7 @@ async def creation_at_a_dead_disk(hit: Hit, path: Path) -> None:
     hit.disk(path).break_(errno.EIO, ("create", "name"))
     hit.note(f"nothing new can be made in {path}")
     await new_topic(hit)
-    await _repair(hit, path)
+    await repair(hit, path)
 
 
 @fault("combined", 3, a_broker)
@@ -569,9 +563,9 @@ async def sick_restart(hit: Hit, node: Node) -> None:
     _break(hit, path)
     await asyncio.sleep(hit.random.random() * 2)
     if node.is_up and node.is_wanted:
-        await _kill(hit, node)
+        await kill(hit, node)
         await asyncio.sleep(hit.random.random() * 8)
-    await _repair(hit, path)
+    await repair(hit, path)
 
 
 @fault("combined", 4, a_partition)
@@ -580,7 +574,7 @@ async def troubled_move(hit: Hit, found: tuple[TopicPartition, Any]) -> None:
     troubles = ("target", "source", "kill", "again", "back", "flip", "power", "slow", "slow")
     trouble, moment = hit.random.choice(troubles), hit.random.choice(("", "moving", "swapped"))
     await asyncio.gather(
-        _write_much(hit, found), _move_in_trouble(hit, found, trouble=trouble, moment=moment)
+        burst(hit, found), _move_in_trouble(hit, found, trouble=trouble, moment=moment)
     )
 
 
@@ -629,7 +623,7 @@ async def _move_in_trouble(
         others = [path for path in node.log_dirs if path not in targets] or [target]
         path = target if trouble == "target" else others[0]
         _break(hit, path)
-        await _repair(hit, path)
+        await repair(hit, path)
     elif trouble in ("again", "back"):
         await hit.admin.move(node.id, str(hit.random.choice(node.log_dirs)), found[0])
     elif trouble == "flip":
@@ -639,11 +633,7 @@ async def _move_in_trouble(
             await hit.admin.move(node.id, str(path), found[0])
         link.slowness_s = 0.0
     elif node.is_up and node.is_wanted:
-        if trouble == "kill":
-            await _kill(hit, node)
-        elif may_lose(hit, node):
-            hit.world.cut_power(node)
-            await _restart(hit, node)
+        await (kill if trouble == "kill" else power_loss)(hit, node)
 
 
 @fault("combined", 2, a_disk)
@@ -651,8 +641,8 @@ async def recreate_beside_a_dead_disk(hit: Hit, path: Path) -> None:
     """A topic is deleted and made again while a directory with its replicas is dead."""
     _break(hit, path)
     await asyncio.sleep(0.5 + hit.random.random())
-    await recreate(hit)
-    await _repair(hit, path)
+    await FAULTS["recreate"](hit)
+    await repair(hit, path)
 
 
 # Whether, and how it ends
@@ -717,7 +707,7 @@ def _break(hit: Hit, path: Path) -> None:
     hit.note(f"{path} fails")
 
 
-async def _restart(hit: Hit, node: Node) -> None:
+async def restart_later(hit: Hit, node: Node) -> None:
     """Start a node again after the event's time."""
     node.is_wanted = False
     await asyncio.sleep(hit.length_s)
@@ -736,9 +726,9 @@ async def _held(hit: Hit, pairs: list[tuple[str, str]], seconds: float) -> None:
         hit.world.network.link(*pair).release()
 
 
-async def _restart_when_down(hit: Hit, node: Node) -> None:
+async def restart_when_down(hit: Hit, node: Node) -> None:
     await hit.world.until_down([node], 15.0)
-    await _restart(hit, node)
+    await restart_later(hit, node)
 
 
 async def _closely(hit: Hit, steps: list[Callable[[], object]]) -> None:
@@ -749,7 +739,7 @@ async def _closely(hit: Hit, steps: list[Callable[[], object]]) -> None:
     steps[1]()
 
 
-async def _repair(hit: Hit, path: Path) -> None:
+async def repair(hit: Hit, path: Path) -> None:
     """Heal a disk after the event's time; often somebody revives the directory then."""
     await asyncio.sleep(hit.length_s)
     hit.disk(path).heal()

@@ -295,7 +295,8 @@ class Waiters:
 
     def wake_one(self) -> None:
         if self._waiting:
-            self._switch_to(self._waiting.popleft())
+            waiter, context = self._waiting.popleft()
+            self._loop.call_soon(waiter.switch, context=context)
 
     def wake_all(self) -> None:
         while self._waiting:
@@ -306,9 +307,6 @@ class Waiters:
             self._waiting.remove(who)
             who[0].switch()
 
-    def _switch_to(self, who: tuple[greenlet, Context]) -> None:
-        self._loop.call_soon(who[0].switch, context=who[1])
-
 
 def pause(loop: SimLoop, seconds: float) -> None:
     """Let others run while this greenlet is in a call that takes time."""
@@ -318,20 +316,20 @@ def pause(loop: SimLoop, seconds: float) -> None:
     loop.hub.switch()
 
 
-class SimQueue:
+class SimQueue(Waiters):
     """`jbodlab.threads.CallQueue`."""
 
     def __init__(self, loop: SimLoop) -> None:
+        super().__init__(loop)
         self._items: deque[Any] = deque()
-        self._waiters = Waiters(loop)
 
     def put(self, item: Any, /) -> None:
         self._items.append(item)
-        self._waiters.wake_one()
+        self.wake_one()
 
     def get(self) -> Any:
         while not self._items:
-            self._waiters.wait()
+            self.wait()
         return self._items.popleft()
 
 
