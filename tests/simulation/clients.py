@@ -425,23 +425,26 @@ class Admin(Client):
 
 def message(key: int, version: int, /, **fields: Any) -> Any:
     """Return a request, from its fields by name; lists of dicts are its inner messages."""
-    return _built(request_class(key, version), fields)
+    return _built(_request_class(key, version), fields)
 
 
 def _built(kind: Any, fields: dict[str, Any]) -> Any:
-    hints = _hints(kind)
-
-    def value(name: str, found: Any) -> Any:
-        if not isinstance(found, list):
-            return found
-        inner = next(a for a in (hints[name], *get_args(hints[name])) if get_origin(a) is tuple)
-        item = get_args(inner)[0]
-        return tuple(_built(item, each) if isinstance(each, dict) else each for each in found)
-
-    return kind(**{name: value(name, found) for name, found in fields.items()})
+    items = _item_classes(kind)
+    for name, found in fields.items():
+        if isinstance(found, list):
+            made = (_built(items[name], each) if isinstance(each, dict) else each for each in found)
+            fields = fields | {name: tuple(made)}
+    return kind(**fields)
 
 
-_hints = functools.cache(get_type_hints)
+@functools.cache
+def _item_classes(kind: Any) -> dict[str, Any]:
+    hints = get_type_hints(kind).items()
+    choices = [(name, each) for name, hint in hints for each in (hint, *get_args(hint))]
+    return {name: get_args(each)[0] for name, each in choices if get_origin(each) is tuple}
+
+
+_request_class = functools.cache(request_class)
 
 
 async def until(
