@@ -60,6 +60,7 @@ class Client:
         self.name = name
         self.random = Random(f"{world.options.seed}:{name}")
         self.leaders: dict[TopicPartition, int] = {}
+        self.is_running = True
         self._connections: dict[int, KafkaConnection] = {}
 
     async def call(
@@ -139,29 +140,6 @@ class Client:
         return response
 
 
-class Accounts:
-    """What all producers sent and were told, and what consumers saw.
-
-    Attributes:
-        sent: Partition and acks of every value.
-        acknowledged: Offset of a value, where one was told; None where only the success was.
-        read: What consumers have seen at each offset.
-    """
-
-    def __init__(self) -> None:
-        self.sent: dict[bytes, tuple[TopicPartition, int]] = {}
-        self.acknowledged: dict[bytes, int | None] = {}
-        self.once: set[bytes] = set()
-        """Values that may be there once at most."""
-        self.read: dict[TopicPartition, dict[int, bytes]] = {}
-        self.gone_topics: set[str] = set()
-        """Topics that were deleted at some time: what was in them proves nothing."""
-
-    def is_void(self, world: World, partition: TopicPartition) -> bool:
-        """Return whether nothing follows from what a partition has."""
-        return partition in world.tainted or partition.topic in self.gone_topics
-
-
 def value_of(producer: str, number: int, size: int) -> bytes:
     """Return a record's value: who sent it, which one it is, filling, and a checksum."""
     head = f"{producer}:{number}:".encode()
@@ -178,20 +156,13 @@ class Producer(Client):
     """Writes to one topic, or to one partition of it only, one batch at a time."""
 
     def __init__(
-        self,
-        world: World,
-        accounts: Accounts,
-        plan: ProducerPlan,
-        name: str,
-        only: TopicPartition | None = None,
+        self, world: World, plan: ProducerPlan, name: str, only: TopicPartition | None = None
     ) -> None:
         super().__init__(world, name)
         self._only = only
-        self._accounts = accounts
         self._plan = plan
         self._id = (-1, -1)
         self._sequences: dict[TopicPartition, int] = {}
-        self.is_running = True
 
     async def run(self) -> None:
         number = 0
@@ -221,9 +192,9 @@ class Producer(Client):
             return
         sequence = self._sequences.get(partition, 0) if is_idempotent else -1
         for value in values:
-            self._accounts.sent[value] = (partition, self._plan.acks)
+            self.world.accounts.sent[value] = (partition, self._plan.acks)
             if is_idempotent:
-                self._accounts.once.add(value)
+                self.world.accounts.once.add(value)
         batch = build_batch(
             [(None, value) for value in values],
             timestamp_ms=1_700_000_000_000 + int(self.world.now_s() * 1000),
@@ -267,7 +238,7 @@ class Producer(Client):
     def _acknowledged(self, partition: TopicPartition, values: list[bytes], offset: int) -> None:
         self.world.seen["acknowledged"] += len(values)
         for index, value in enumerate(values):
-            self._accounts.acknowledged[value] = offset + index if offset >= 0 else None
+            self.world.accounts.acknowledged[value] = offset + index if offset >= 0 else None
         if self._plan.acks == -1 and offset >= 0:
             in_sync_have(self.world, partition, offset + len(values))
 
@@ -285,11 +256,9 @@ class Producer(Client):
 class Consumer(Client):
     """Reads all partitions from their beginnings, each from its leader."""
 
-    def __init__(self, world: World, accounts: Accounts, name: str) -> None:
+    def __init__(self, world: World, name: str) -> None:
         super().__init__(world, name)
-        self._accounts = accounts
         self._offsets: dict[TopicPartition, int] = {}
-        self.is_running = True
 
     async def run(self) -> None:
         """Read on and on."""
@@ -323,7 +292,7 @@ class Consumer(Client):
         return self._offsets.get(partition, 0) >= answer.high_watermark
 
     def _out_of_range(self, partition: TopicPartition, answer: Any) -> None:
-        if answer.high_watermark >= 0 and not self._accounts.is_void(self.world, partition):
+        if answer.high_watermark >= 0 and not self.world.is_void(partition):
             self.world.report(
                 "S15",
                 partition,
@@ -338,8 +307,8 @@ class Consumer(Client):
             report(f"the record at {offset} is damaged: {value!r:.60}")
         if offset >= watermark:
             report(f"record {offset} is shown above {watermark}")
-        if not self._accounts.is_void(self.world, partition):
-            known = self._accounts.read.setdefault(partition, {}).setdefault(offset, value)
+        if not self.world.is_void(partition):
+            known = self.world.accounts.read.setdefault(partition, {}).setdefault(offset, value)
             if known != value:
                 report(f"at {offset} was {known!r:.40} and now is {value!r:.40}")
         self._offsets[partition] = offset + 1

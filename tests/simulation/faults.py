@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from jbodlab.ids import GROUP_METADATA_TOPIC, TopicPartition
 from jbodlab.records.metadata_version import LATEST
-from tests.simulation.clients import Accounts, Admin, Producer
+from tests.simulation.clients import Admin, Producer
 from tests.simulation.disk import CHANGES, KINDS, SimDisk
 from tests.simulation.plan import FAILURE, PROBE, SESSION, Event, ProducerPlan
 from tests.simulation.world import Node, World, directory_id, partitions_of
@@ -50,7 +50,6 @@ class Hit(NamedTuple):
     event: Event
     random: Random
     admin: Admin
-    accounts: Accounts
 
     @property
     def length_s(self) -> float:
@@ -423,7 +422,7 @@ async def burst(hit: Hit, found: tuple[TopicPartition, Any]) -> None:
     if partition.topic != GROUP_METADATA_TOPIC:
         plan = ProducerPlan(topic=partition.topic, **BURST)
         name = f"burst{hit.event.choice}"
-        await Producer(hit.world, hit.accounts, plan, name, only=partition).run()
+        await Producer(hit.world, plan, name, only=partition).run()
 
 
 # Operators
@@ -461,7 +460,7 @@ async def recreate(hit: Hit, name: str) -> None:
     """A topic is deleted, and often made again under its name."""
     partitions = hit.world.image.topics.by_name[name].partitions
     factor = len(next(iter(partitions.values())).replicas)
-    hit.accounts.gone_topics.add(name)
+    hit.world.gone_topics.add(name)
     hit.note(f"{name} is deleted: {await hit.admin.delete_topic(name)}")
     if hit.random.random() < 0.7:
         await asyncio.sleep(hit.length_s / 4)
@@ -580,11 +579,11 @@ async def troubled_move(hit: Hit, found: tuple[TopicPartition, Any]) -> None:
 
 def a_flushed_one(hit: Hit) -> tuple[TopicPartition, Any] | None:
     """Draw a partition with one replica, whose batches are durable before they are acknowledged."""
-    flushed = {each.name for each in hit.world.options.topics if each.is_flushed}
+    flushed = hit.world.flushed_topics()
     found = [
         (partition, state)
         for partition, state in partitions_of(hit.world.image)
-        if partition.topic in flushed - hit.accounts.gone_topics and len(state.replicas) == 1
+        if partition.topic in flushed and len(state.replicas) == 1
     ]
     return hit.random.choice(found) if found else None
 
@@ -666,8 +665,7 @@ def may_lose(hit: Hit, node: Node, replaced: Path | None = None) -> bool:
             return False
         if len(state.replicas) == 1 or node.id in state.isr or not state.isr:
             alone.append(partition)
-    flushed = {each.name for each in world.options.topics if each.is_flushed}
-    flushed -= hit.accounts.gone_topics
+    flushed = world.flushed_topics()
     world.tainted.update(each for each in alone if replaced or each.topic not in flushed)
     world.fragile.add(node.id)
     return True

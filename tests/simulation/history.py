@@ -13,7 +13,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from tests.simulation import faults, members, settled, taps
-from tests.simulation.clients import NONE, TOPIC_EXISTS, Accounts, Admin, Consumer, Producer, until
+from tests.simulation.clients import NONE, TOPIC_EXISTS, Admin, Consumer, Producer, until
 from tests.simulation.loop import SimLoop, Stuck
 from tests.simulation.members import Groups, Member, ModernMember
 from tests.simulation.plan import UNLIMITED, Event, Plan, TopicPlan
@@ -85,11 +85,10 @@ class _History:
     def __init__(self, world: World, plan: Plan) -> None:
         self._world = world
         self._plan = plan
-        self._accounts = Accounts()
         self._admin = Admin(world, "client-admin")
         self._operators: list[asyncio.Task[Any]] = []
         self._clients: list[Producer | Consumer | Member] = []
-        self._groups = Groups(world, self._accounts)
+        self._groups = Groups(world)
         self._runs: list[asyncio.Task[Any]] = []
 
     async def run(self) -> None:
@@ -112,7 +111,7 @@ class _History:
         await asyncio.wait(self._runs, timeout=20.0)
         await world.run_as("client-read", self._read_all())
         await world.run_as("client-groups", self._fetch_all())
-        settled.check_logs(world, self._accounts)
+        settled.check_logs(world)
         await self._restart_all(self._stop_all)
         await self._restart_all(self._kill_all)
 
@@ -144,9 +143,9 @@ class _History:
     def _start_clients(self) -> None:
         world, options = self._world, self._plan.options
         for number, plan in enumerate(options.producers):
-            self._clients.append(Producer(world, self._accounts, plan, f"p{number}"))
+            self._clients.append(Producer(world, plan, f"p{number}"))
         for number in range(options.consumers):
-            self._clients.append(Consumer(world, self._accounts, f"c{number}"))
+            self._clients.append(Consumer(world, f"c{number}"))
         for group in options.groups:
             kind = ModernMember if group.is_modern else Member
             for number in range(group.members):
@@ -157,10 +156,8 @@ class _History:
         world = self._world
         for number, event in enumerate(self._plan.events):
             random = Random(f"{self._plan.options.seed}:{event.fault}:{event.choice}")
-            hit = faults.Hit(
-                world, event, random, Admin(world, f"client-op{number}"), self._accounts
-            )
-            self._operators.append(world.run_as(f"client-op{number}", self._event(event, hit)))
+            hit = faults.Hit(world, event, random, Admin(world, f"client-op{number}"))
+            self._operators.append(world.run_as(hit.admin.name, self._event(event, hit)))
 
     async def _event(self, event: Event, hit: faults.Hit) -> None:
         await asyncio.sleep(event.at_ms / 1000)
@@ -195,14 +192,12 @@ class _History:
         """Do what operators do, until everything is as it should be."""
         world = self._world
         end = world.loop.time() + HEAL_S
-        was_restarted: dict[int, float] = {}
         for node in world.brokers:
             await self._admin.configure(4, str(node.id), "cordoned.log.dirs", None)
         while True:
             for node in world.nodes.values():
                 if not node.is_up:
                     world.boot(node)
-                    was_restarted[node.id] = world.loop.time()
             for node in world.brokers:
                 await self._revive(node)
             wrong = settled.unsettled(world)
@@ -215,11 +210,8 @@ class _History:
 
     async def _revive(self, node: Any) -> None:
         """Bring directories back that are offline."""
-        disks = getattr(node.server, "_disks", None)
-        if not node.is_up or disks is None:
-            return
-        registered = self._world.registration(node)
-        if registered is None or not registered.active:
+        disks, registered = getattr(node.server, "_disks", None), self._world.registration(node)
+        if not node.is_up or disks is None or registered is None or not registered.active:
             return
         for log_dir in disks.log_dirs.all:
             if not log_dir.is_online:
@@ -228,7 +220,7 @@ class _History:
     async def _read_all(self) -> None:
         """Read every partition to its end, as a new consumer."""
         world = self._world
-        reader = Consumer(world, self._accounts, "reader")
+        reader = Consumer(world, "reader")
         await until(world, reader.refresh, 10.0)
         for partition in sorted(reader.leaders):
             if partition in world.tainted:
@@ -263,7 +255,7 @@ class _History:
         await world.run_as("client-recover", self._recover())
         await world.run_as("client-groups", self._fetch_all())
         settled.check_same(world, before, settled.snapshot_of(world))
-        settled.check_logs(self._world, self._accounts)
+        settled.check_logs(world)
 
     async def _stop_all(self) -> None:
         world = self._world

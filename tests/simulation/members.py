@@ -19,7 +19,7 @@ from broker.disk.log_dir import LogDir
 from jbodlab import kafka_uuid
 from jbodlab.group_records.partitions import coordinator_partition
 from jbodlab.ids import GROUP_METADATA_TOPIC, TopicPartition
-from tests.simulation.clients import NONE, Accounts, Client
+from tests.simulation.clients import NONE, Client
 from tests.simulation.loop import PROCESS, Process
 from tests.simulation.plan import GroupPlan
 from tests.simulation.taps import after, before
@@ -43,9 +43,8 @@ class Groups:
         owners: Who owns what, by group and generation or member epoch.
     """
 
-    def __init__(self, world: World, accounts: Accounts) -> None:
+    def __init__(self, world: World) -> None:
         self.world = world
-        self.accounts = accounts
         self.tried: dict[tuple[str, TopicPartition], int] = defaultdict(int)
         self.floor: dict[tuple[str, TopicPartition], int] = defaultdict(int)
         self.modern: list[ModernMember] = []
@@ -89,7 +88,7 @@ class Groups:
     def _is_void(self, group: str, partition: TopicPartition) -> bool:
         coordinated = self.coordinated_by(group)
         is_lost = coordinated is None or coordinated[0] in self.world.tainted
-        return is_lost or partition.topic in self.accounts.gone_topics
+        return is_lost or partition.topic in self.world.gone_topics
 
 
 class Member(Client):
@@ -100,12 +99,15 @@ class Member(Client):
         self.groups = groups
         self.plan = plan
         self.group = plan.name
-        self.is_running = True
         self.epoch = -1
         self.owned: list[TopicPartition] = []
         self._coordinator: int | None = None
         self._id = ""
         self.come_again()
+
+    @property
+    def me(self) -> dict[str, Any]:
+        return {"group_id": self.group, "member_id": self._id, "group_instance_id": None}
 
     def come_again(self) -> None:
         """Be somebody else from now on."""
@@ -151,17 +153,16 @@ class Member(Client):
         return code == NONE
 
     async def join(self) -> None:
-        fields = {"group_id": self.group, "group_instance_id": None}
         protocols = [{"name": "any", "metadata": b""}]
         wanted = {"protocol_type": "simulated", "protocols": protocols}
         times = {"session_timeout": SESSION, "rebalance_timeout": SESSION}
-        joined = await self.ask_coordinator(11, 5, member_id=self._id, **fields, **wanted, **times)
+        joined = await self.ask_coordinator(11, 5, **self.me, **wanted, **times)
         if joined is not None and int(joined.error_code) == MEMBER_ID_REQUIRED:
             self._id = joined.member_id
         if not self.took(joined):
             return
         self._id = joined.member_id
-        fields |= {"member_id": self._id, "generation_id": joined.generation_id}
+        fields = {"generation_id": joined.generation_id, **self.me}
         given = self._assign([each.member_id for each in joined.members])
         synced = await self.ask_coordinator(14, 3, assignments=given, **fields)
         if self.took(synced):
@@ -179,12 +180,7 @@ class Member(Client):
         ]
 
     async def stay(self) -> bool:
-        fields = {"group_id": self.group, "group_instance_id": None}
-        return self.took(
-            await self.ask_coordinator(
-                12, 4, generation_id=self.epoch, member_id=self._id, **fields
-            )
-        )
+        return self.took(await self.ask_coordinator(12, 4, generation_id=self.epoch, **self.me))
 
     async def leave(self) -> None:
         members = [{"member_id": self._id, "group_instance_id": None}]
@@ -192,37 +188,31 @@ class Member(Client):
 
     async def commit(self) -> None:
         """Commit what is owned; where that may or may not have happened, come again."""
-        offsets = []
+        offsets = {}
         for partition in self.owned:
             self.groups.tried[self.group, partition] += 1
-            offsets.append((partition, self.groups.tried[self.group, partition]))
+            offsets[partition] = self.groups.tried[self.group, partition]
         if not offsets:
             return
+        always = {"committed_leader_epoch": -1, "committed_metadata": ""}
         partitions = [
-            {
-                "partition_index": partition.partition,
-                "committed_offset": offset,
-                "committed_leader_epoch": -1,
-                "committed_metadata": "",
-            }
-            for partition, offset in offsets
+            {"partition_index": partition.partition, "committed_offset": offset, **always}
+            for partition, offset in offsets.items()
         ]
-        fields = {"generation_id_or_member_epoch": self.epoch, "group_instance_id": None}
         topics = [{"name": self.plan.topic, "partitions": partitions}]
-        response = await self.ask_coordinator(
-            8, 9, group_id=self.group, member_id=self._id, topics=topics, **fields
-        )
-        codes = {
-            TopicPartition(self.plan.topic, each.partition_index): int(each.error_code)
+        fields = {"generation_id_or_member_epoch": self.epoch, **self.me}
+        response = await self.ask_coordinator(8, 9, topics=topics, **fields)
+        committed = {
+            TopicPartition(self.plan.topic, each.partition_index)
             for topic in (() if response is None else response.topics)
             for each in topic.partitions
+            if int(each.error_code) == NONE
         }
-        for partition, offset in offsets:
-            if codes.get(partition) == NONE:
-                key = (self.group, partition)
-                self.groups.floor[key] = max(offset, self.groups.floor[key])
-                self.world.seen["committed an offset"] += 1
-        if any(codes.get(partition) != NONE for partition, _ in offsets):
+        for partition in committed:
+            key = (self.group, partition)
+            self.groups.floor[key] = max(offsets[partition], self.groups.floor[key])
+            self.world.seen["committed an offset"] += 1
+        if committed != {*offsets}:
             self._coordinator, self.owned = None, []
             await self.leave()
             self.come_again()

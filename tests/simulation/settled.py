@@ -19,7 +19,7 @@ from jbodlab.image.partition_registration import PartitionRegistration
 from jbodlab.log import names
 from jbodlab.log.names import DirKind
 from jbodlab.protocol.record_batch import BatchHeader, iterate_headers, iterate_records
-from tests.simulation.clients import JBOD_LEVEL, Accounts, is_whole
+from tests.simulation.clients import JBOD_LEVEL, is_whole
 from tests.simulation.disk import File, Folder
 from tests.simulation.taps import replica_states
 from tests.simulation.world import Node, World, directory_id, partitions_of
@@ -143,7 +143,7 @@ def lagging(world: World) -> list[TopicPartition]:
     return sorted(partition for partition, found in ends.items() if len(found) > 1)
 
 
-def check_logs(world: World, accounts: Accounts) -> None:
+def check_logs(world: World) -> None:
     """S0, S3, S5, S6, D1: replicas are the same, and what was acknowledged is in them, once."""
     found: dict[TopicPartition, list[tuple[Copy, list[Batch]]]] = defaultdict(list)
     for copy in current_copies(world):
@@ -153,7 +153,7 @@ def check_logs(world: World, accounts: Accounts) -> None:
             _check_one(world, *log)
         for log in logs[1:]:
             _check_same(world, *logs[0], *log)
-    _check_accounts(world, accounts, {p: logs[0][1] for p, logs in found.items()})
+    _check_accounts(world, {p: logs[0][1] for p, logs in found.items()})
 
 
 def _check_one(world: World, copy: Copy, batches: list[Batch]) -> None:
@@ -195,9 +195,8 @@ def _check_same(
         world.report("S3", partition, f"{copy.node} lacks {missing[-1]} of {first.node}")
 
 
-def _check_accounts(
-    world: World, accounts: Accounts, logs: dict[TopicPartition, list[Batch]]
-) -> None:
+def _check_accounts(world: World, logs: dict[TopicPartition, list[Batch]]) -> None:
+    accounts = world.accounts
     places: dict[bytes, list[tuple[TopicPartition, int]]] = defaultdict(list)
     for partition, batches in logs.items():
         for batch in batches:
@@ -205,7 +204,7 @@ def _check_accounts(
                 places[value].append((partition, batch.header.base_offset + index))
     for value, offset in accounts.acknowledged.items():
         partition, acks = accounts.sent[value]
-        if acks != -1 or accounts.is_void(world, partition):
+        if acks != -1 or world.is_void(partition):
             continue
         there = [where for where in places.get(value, ()) if where[0] == partition]
         label = value[:24].decode()
@@ -217,10 +216,10 @@ def _check_accounts(
             world.report("S5", partition, f"{label} is at {there}, it was told {offset}")
     for value in accounts.once:
         partition, _ = accounts.sent[value]
-        if not accounts.is_void(world, partition) and len(places.get(value, ())) > 1:
+        if not world.is_void(partition) and len(places.get(value, ())) > 1:
             world.report("S6", partition, f"{value[:24]!r} is there {places[value]}")
     for partition, seen in accounts.read.items():
-        for offset, value in () if accounts.is_void(world, partition) else seen.items():
+        for offset, value in () if world.is_void(partition) else seen.items():
             if (partition, offset) not in places.get(value, ()):
                 world.report("S15", partition, f"{offset} was read, and is another now")
 

@@ -21,7 +21,7 @@ from jbodlab.image.topics_image import TopicImage, TopicsImage
 from jbodlab.protocol.record_batch import build_batch
 from tests.builders import named_uuid, partition
 from tests.simulation import faults, history, settled, taps
-from tests.simulation.clients import Accounts, Client, check_recovery, value_of
+from tests.simulation.clients import Client, check_recovery, value_of
 from tests.simulation.disk import File, Folder
 from tests.simulation.loop import Process, SimLoop
 from tests.simulation.members import Groups, ModernMember, check_coordinators
@@ -40,8 +40,7 @@ class History(World):
     def __init__(self) -> None:
         super().__init__(SimLoop("1"), Options(seed=1, brokers=2, is_calm=True))
         self.build()
-        self.accounts = Accounts()
-        self.groups = Groups(self, self.accounts)
+        self.groups = Groups(self)
         self.topics("t0", GROUP_METADATA_TOPIC)
 
     def image_has(self, **parts: Any) -> History:
@@ -75,7 +74,7 @@ class History(World):
         return self
 
     def logs(self) -> None:
-        settled.check_logs(self, self.accounts)
+        settled.check_logs(self)
 
     def look(self) -> None:
         self.wrong(settled._of_disks(self))

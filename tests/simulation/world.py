@@ -14,7 +14,7 @@ import traceback
 from collections import Counter, defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextvars import Context
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -134,6 +134,20 @@ class Node:
         return [*self.log_dirs, self.metadata_dir]
 
 
+@dataclass
+class Accounts:
+    """What producers sent and were told, and what consumers saw."""
+
+    sent: dict[bytes, tuple[TopicPartition, int]] = field(default_factory=dict)
+    """Partition and acks of every value."""
+    acknowledged: dict[bytes, int | None] = field(default_factory=dict)
+    """Offset of a value, where one was told; None where only the success was."""
+    once: set[bytes] = field(default_factory=set)
+    """Values that may be there once at most."""
+    read: dict[TopicPartition, dict[int, bytes]] = field(default_factory=dict)
+    """What consumers have seen at each offset."""
+
+
 class World:
     """One history's state.
 
@@ -142,6 +156,7 @@ class World:
         seen: How often something interesting was reached.
         notes: What happened, with time and node, for people.
         tainted: Partitions that the plan itself has taken records from.
+        gone_topics: Topics that were deleted at some time.
     """
 
     def __init__(self, loop: SimLoop, options: Options) -> None:
@@ -155,7 +170,9 @@ class World:
         self.seen: Counter[str] = Counter()
         self.notes: list[tuple[float, str, str]] = []
         self.violations: list[Violation] = []
+        self.accounts = Accounts()
         self.tainted: set[TopicPartition] = set()
+        self.gone_topics: set[str] = set()
         self.fragile: set[int] = set()
         """Brokers that have lost something, and may not have it again."""
         self.is_settled = False
@@ -224,6 +241,14 @@ class World:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await reached.wait()
+
+    def is_void(self, partition: TopicPartition) -> bool:
+        """Return whether nothing follows from what a partition has."""
+        return partition in self.tainted or partition.topic in self.gone_topics
+
+    def flushed_topics(self) -> set[str]:
+        """Return the topics whose batches are durable before they are acknowledged."""
+        return {each.name for each in self.options.topics if each.is_flushed} - self.gone_topics
 
     def node_with(self, path: Path) -> Node:
         return next(node for node in self.nodes.values() if path in node.places)
