@@ -23,12 +23,7 @@ START_S, HEAL_S = 30.0, 60.0
 
 
 class Outcome(NamedTuple):
-    """What came of a history.
-
-    Attributes:
-        violation: The first one; None if there was none.
-        notes: What happened, for people.
-    """
+    """What came of a history; the first violation, if there was one, and notes for people."""
 
     violation: tuple[str, str, str] | None
     trace: str

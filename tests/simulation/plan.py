@@ -37,11 +37,7 @@ SETTINGS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicPlan:
-    """A topic that there is from the beginning.
-
-    Attributes:
-        is_flushed: Whether each batch is on the disk before it is acknowledged.
-    """
+    """A topic that there is from the beginning."""
 
     name: str
     partitions: int
@@ -49,17 +45,12 @@ class TopicPlan:
     min_insync: int
     segment_bytes: int
     is_flushed: bool = False
+    """Whether each batch is on the disk before it is acknowledged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerPlan:
-    """A client that writes to one topic.
-
-    Attributes:
-        acks: -1, 1 or 0.
-        records: Batches that it sends at most.
-        pause_ms: Longest time between two of them.
-    """
+    """A client that writes at most so many batches to one topic, at most `pause_ms` apart."""
 
     topic: str
     acks: int

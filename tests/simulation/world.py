@@ -76,13 +76,7 @@ ALWAYS = {
 
 
 class Violation(Exception):  # noqa: N818 - what was found, as the history's end
-    """A checker has found something.
-
-    Args:
-        checker: Its name, such as S1.
-        subject: What it is about: a partition, a node.
-        sentence: What is wrong.
-    """
+    """A checker, such as S1, has found something wrong about a subject: a partition, a node."""
 
     def __init__(self, checker: str, subject: object, sentence: str) -> None:
         super().__init__(f"{checker} {subject}: {sentence}")
