@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,12 +29,23 @@ Wrong = tuple[str, object, str]
 
 
 class Copy(NamedTuple):
-    """A current replica on a disk."""
+    """A replica on a disk; or what waits to be one, or to be removed."""
 
     node: int
     directory: Path
-    partition: TopicPartition
+    name: str
+    parsed: names.ParsedDir
     folder: Folder
+
+    @property
+    def partition(self) -> TopicPartition:
+        return self.parsed.topic_partition
+
+    @property
+    def is_current(self) -> bool:
+        """Others may have folders of such names: only one with a log is a replica's."""
+        has_a_log = any(name.endswith(names.LOG_SUFFIX) for name in self.folder.names)
+        return has_a_log and self.parsed.kind is DirKind.CURRENT
 
 
 class Batch(NamedTuple):
@@ -43,16 +54,17 @@ class Batch(NamedTuple):
     values: tuple[bytes, ...]
 
 
-def current_copies(world: World) -> list[Copy]:
-    found = []
+def copies(world: World) -> Iterator[Copy]:
+    """Yield every partition folder on the brokers' disks."""
     for node in world.brokers:
-        for path, name, folder in world.copies(node):
-            parsed = names.parse_partition_dir(name)
-            # Others may have folders of such names: only one with a log is a replica's.
-            has_a_log = any(each.endswith(names.LOG_SUFFIX) for each in folder.names)
-            if parsed.kind is DirKind.CURRENT and has_a_log:
-                found.append(Copy(node.id, path, parsed.topic_partition, folder))
-    return found
+        for path in node.log_dirs:
+            for name, folder in sorted(world.disks[path].medium.root.names.items()):
+                try:
+                    parsed = names.parse_partition_dir(name)
+                except ValueError:
+                    continue
+                if isinstance(folder, Folder) and name != names.METADATA_DIR_NAME:
+                    yield Copy(node.id, path, name, parsed, folder)
 
 
 def batches_of(folder: Folder) -> list[Batch]:
@@ -101,25 +113,24 @@ def _of_partition(
 def _of_disks(world: World) -> Iterable[Wrong]:
     """L3, L4 and S9: copies are where the metadata says, once, and nothing else is left."""
     image = world.image
-    copies: dict[tuple[int, TopicPartition], list[Copy]] = defaultdict(list)
-    for copy in current_copies(world):
-        copies[copy.node, copy.partition].append(copy)
-    for node in world.brokers:
-        for path, name, _ in world.copies(node):
-            if names.parse_partition_dir(name).kind in (DirKind.FUTURE, DirKind.DELETE):
-                yield "L4", path, f"{name} is left"
+    current: dict[tuple[int, TopicPartition], list[Copy]] = defaultdict(list)
+    for copy in copies(world):
+        if copy.is_current:
+            current[copy.node, copy.partition].append(copy)
+        elif copy.parsed.kind in (DirKind.FUTURE, DirKind.DELETE):
+            yield "L4", copy.directory, f"{copy.name} is left"
     has_directories = image.features.metadata_version >= JBOD_LEVEL
     ids = {path: directory_id(world, path) for node in world.brokers for path in node.log_dirs}
     for partition, state in partitions_of(image):
         for broker, directory in zip(state.replicas, state.directories, strict=True):
-            found = copies.pop((broker, partition), [])
+            found = current.pop((broker, partition), [])
             here = [ids[copy.directory] for copy in found]
             name = f"{partition} on {broker}"
             if len(found) > 1:
                 yield "S9", name, f"it is there {len(found)} times"
             elif has_directories and here != [directory] and partition not in world.tainted:
                 yield "L3", name, f"it is in {here}, the metadata say {directory}"
-    for broker, partition in copies:
+    for broker, partition in current:
         yield "L3", f"{partition} on {broker}", "it belongs to nobody"
 
 
@@ -146,8 +157,9 @@ def lagging(world: World) -> list[TopicPartition]:
 def check_logs(world: World) -> None:
     """S0, S3, S5, S6, D1: replicas are the same, and what was acknowledged is in them, once."""
     found: dict[TopicPartition, list[tuple[Copy, list[Batch]]]] = defaultdict(list)
-    for copy in current_copies(world):
-        found[copy.partition].append((copy, batches_of(copy.folder)))
+    for copy in copies(world):
+        if copy.is_current:
+            found[copy.partition].append((copy, batches_of(copy.folder)))
     for _, logs in sorted(found.items()):
         for log in logs:
             _check_one(world, *log)
@@ -231,9 +243,9 @@ def snapshot_of(world: World) -> dict[str, Any]:
             (copy.node, str(copy.directory), copy.partition): [
                 (batch.header.base_offset, batch.crc) for batch in batches_of(copy.folder)
             ]
-            for copy in current_copies(world)
+            for copy in copies(world)
             # Who coordinates may write at any time: that a member is gone.
-            if copy.partition.topic != GROUP_METADATA_TOPIC
+            if copy.is_current and copy.partition.topic != GROUP_METADATA_TOPIC
         },
         "topics": {
             partition: (state.replicas, state.directories)

@@ -440,15 +440,6 @@ class World:
             **{name: str(value) for name, value in self.options.settings.items()},
         }
 
-    def copies(self, node: Node) -> Iterator[tuple[Path, str, Folder]]:
-        """Yield directory, name and content of every partition folder on a broker's disks."""
-        for path in node.log_dirs:
-            for name, folder in sorted(self.disks[path].medium.root.names.items()):
-                if isinstance(folder, Folder) and name != names.METADATA_DIR_NAME:
-                    with contextlib.suppress(ValueError):
-                        names.parse_partition_dir(name)
-                        yield path, name, folder
-
 
 def directory_id(world: World, path: Path) -> DirectoryId | None:
     """Return the id that a directory has on its disk."""
