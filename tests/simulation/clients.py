@@ -38,7 +38,6 @@ FETCHED = {"current_leader_epoch": -1, "last_fetched_epoch": -1, "log_start_offs
 FETCHED |= {"partition_max_bytes": 1 << 20}
 """What is always the same of a Metadata and a Fetch request, and of each partition in that."""
 REQUEST_S = 4.0
-JBOD_LEVEL = 17
 BROKER = 4
 WAIT = timedelta(seconds=3)
 RECOVERY_S = 2.5

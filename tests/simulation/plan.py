@@ -13,6 +13,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from jbodlab.records.metadata_version import JBOD_LEVEL, LATEST
+
 CHOICES = 1 << 30
 CALM_SHARE = 0.12
 NEVER = UNLIMITED = 1 << 40
@@ -99,7 +101,7 @@ class Options:
     is_ordered: bool = True
     loss: str = "none"
     capacity: int = UNLIMITED
-    level: int = 30
+    level: int = LATEST
     settings: Mapping[str, int] = field(
         default_factory=lambda: {name: choices[0] for name, choices in SETTINGS.items()}
     )
@@ -197,7 +199,7 @@ def _calm(options: Options, random: Random) -> Plan:
         brokers=3,
         directories=max(2, options.directories),
         # Before this level a controller cannot lead a broker with several away from one of them.
-        level=max(17, options.level),
+        level=max(JBOD_LEVEL, options.level),
         chaos_ms=15_000,
         topics=(topic,),
         producers=producers,
@@ -215,8 +217,10 @@ def _options(seed: int, random: Random, *, is_strict: bool) -> Options:
     brokers = random.choice((1, 2, 3, 3, 3, 4, 5))
     topics = tuple(_topic(f"t{n}", brokers, random) for n in range(random.choice((1, 1, 2, 3))))
     directories = random.choice((1, 2, 2, 3, 4))
-    # Before level 17 the controller knows of no directories.
-    levels = (30, 30, 30, 29, 17, 14) if directories == 1 else (30, 30, 30, 29, 17, 17)
+    # Before JBOD_LEVEL the controller knows of no directories.
+    levels = [
+        level if directories == 1 else max(level, JBOD_LEVEL) for level in (30, 30, 30, 29, 17, 14)
+    ]
     return Options(
         seed=seed,
         is_strict=is_strict,

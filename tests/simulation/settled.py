@@ -19,7 +19,8 @@ from jbodlab.image.partition_registration import PartitionRegistration
 from jbodlab.log import names
 from jbodlab.log.names import DirKind
 from jbodlab.protocol.record_batch import BatchHeader, iterate_headers, iterate_records
-from tests.simulation.clients import JBOD_LEVEL, is_whole
+from jbodlab.records.metadata_version import JBOD_LEVEL
+from tests.simulation.clients import is_whole
 from tests.simulation.disk import File, Folder
 from tests.simulation.taps import replica_states
 from tests.simulation.world import Node, World, directory_id, partitions_of
