@@ -110,13 +110,7 @@ def the_controller(hit: Hit) -> Node | None:
 
 def a_disk(hit: Hit) -> Path:
     """Draw a directory; half the time one that holds a leader."""
-    world = hit.world
-    leading: list[Path] = []
-    for _, state in partitions_of(world.image):
-        node = world.nodes.get(state.leader)
-        if node is not None and node.server is not None and node.is_up:
-            held_in = state.directory(state.leader)
-            leading += [path for path in node.log_dirs if directory_id(world, path) == held_in]
+    world, leading = hit.world, _led_in(hit.world)
     if leading and hit.random.random() < FAVOUR:
         return hit.random.choice(leading)
     if hit.random.random() < FAVOUR:
@@ -124,6 +118,17 @@ def a_disk(hit: Hit) -> Path:
     if hit.random.random() < 0.95:
         return hit.random.choice([path for node in world.brokers for path in node.log_dirs])
     return hit.random.choice([hit.random.choice(world.brokers).metadata_dir])
+
+
+def _led_in(world: World) -> list[Path]:
+    """Return the directories in which brokers that run lead, once for each partition."""
+    return [
+        path
+        for _, state in partitions_of(world.image)
+        if state.leader >= 0 and (node := world.nodes[state.leader]).is_up
+        for path in node.log_dirs
+        if directory_id(world, path) == state.directory(state.leader)
+    ]
 
 
 def a_partition(hit: Hit) -> tuple[TopicPartition, Any] | None:
@@ -332,10 +337,7 @@ async def unreported(hit: Hit, path: Path) -> None:
     node = world.node_with(path)
     if path not in node.log_dirs:
         return
-    leads = any(
-        state.leader == node.id and state.directory(state.leader) == directory_id(world, path)
-        for _, state in partitions_of(world.image)
-    )
+    leads = path in _led_in(world)
     world.explained_s = _session_s(hit)
     world.network.hold(node.name, world.controller.name)
     world.network.hold(world.controller.name, node.name)
