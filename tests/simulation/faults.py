@@ -151,8 +151,8 @@ def two_nodes(hit: Hit) -> tuple[str, str]:
 # Nodes
 
 
-@fault("node", 4, a_broker)
 @fault("node", 2, the_controller, "kill_controller")
+@fault("node", 4, a_broker)
 async def kill(hit: Hit, node: Node) -> None:
     """A process ends at once, and comes back."""
     hit.world.kill(node)
