@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import errno
 import functools
+import itertools
 import os
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -107,13 +108,9 @@ class Medium:
         self.capacity = capacity
         self.is_ordered = is_ordered
         self.is_shuffled = False
-        self._number = 1
-        self.root = Folder(1)
+        self.numbers = itertools.count(1)
+        self.root = Folder(next(self.numbers))
         self._journal: list[Transaction] = []
-
-    def next_number(self) -> int:
-        self._number += 1
-        return self._number
 
     def used(self) -> int:
         return sum(len(file.data) for file in files_below(self.root))
@@ -332,7 +329,7 @@ class DiskView:
         if parents and self.find(path.parent) is None:
             self.mkdir(path.parent, parents=True, exist_ok=True)
         medium = self.disk.medium
-        made = Folder(medium.next_number())
+        made = Folder(next(medium.numbers))
         medium.change((self._need(path.parent, Folder), path.name, made))
         self.disk.on_folder(path)
 
@@ -442,7 +439,7 @@ class DiskView:
     def _open(self, path: Path) -> SimFile:
         folder = self._need(path.parent, Folder)
         if path.name not in folder.names:
-            file = File(self.disk.medium.next_number())
+            file = File(next(self.disk.medium.numbers))
             self.disk.medium.change((folder, path.name, file))
         return SimFile(self.disk, path, self._need(path, File))
 

@@ -7,6 +7,7 @@ given what the method is called with, before or after that.
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
@@ -128,13 +129,15 @@ class _Metadata:
 
     def _decided(self, _active: Any, result: Any) -> None:
         """S14: one decision changes the ISR of a partition once."""
-        changes = [
-            f"{record.partition_id} of {record.topic_id}"
+        changes = Counter(
+            (record.partition_id, record.topic_id)
             for record, _ in result.records
             if isinstance(record, PartitionChangeRecord) and record.isr is not None
-        ]
-        for name in sorted({name for name in changes if changes.count(name) > 1}):
-            self._world.report("S14", name, "one result changes its ISR twice")
+        )
+        for (index, topic_id), count in changes.items():
+            if count > 1:
+                name = f"{index} of {topic_id}"
+                self._world.report("S14", name, "one result changes its ISR twice")
 
     def _begun(self, _stream: Any, log: Any, _log_thread: Any, end_offset: int) -> None:
         """S7: the log of metadata only grows."""
@@ -292,18 +295,17 @@ class _Appends:
 
     def _appends(self, partition: Any, *_: Any) -> None:
         """S1: one leader in each epoch, and it is the one that the metadata names."""
-        world, leader, me = self._world, partition.leader, partition.broker_id
-        if leader is not None:
-            name, index = partition.topic_partition, partition.topic_partition.partition
-            key = (partition.topic_id, index, leader.leader_epoch)
-            if (other := self._leaders.setdefault(key, me)) != me:
-                sentence = f"{me} appends in epoch {leader.leader_epoch}, as {other} did"
-                world.report("S1", name, sentence)
-            state = world.image.topics.partition(partition.topic_id, index)
-            is_known = state is not None and state.leader_epoch == leader.leader_epoch
-            if is_known and state.leader != me:
-                world.report("S1", name, f"{me} appends, {state.leader} leads")
+        world, me, name = self._world, partition.broker_id, partition.topic_partition
         world.moment("appended")
+        if partition.leader is None:
+            return
+        epoch = partition.leader.leader_epoch
+        other = self._leaders.setdefault((partition.topic_id, name.partition, epoch), me)
+        if other != me:
+            world.report("S1", name, f"{me} appends in epoch {epoch}, as {other} did")
+        state = world.image.topics.partition(partition.topic_id, name.partition)
+        if state is not None and state.leader_epoch == epoch and state.leader != me:
+            world.report("S1", name, f"{me} appends, {state.leader} leads")
 
     def _advance(self, inner: Any, partition: Any) -> None:
         """S2: the high watermark never falls, and is never beyond what is written."""

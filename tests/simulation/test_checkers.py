@@ -19,6 +19,7 @@ from jbodlab.ids import GROUP_METADATA_TOPIC, TopicId, TopicPartition
 from jbodlab.image.metadata_image import EMPTY
 from jbodlab.image.topics_image import TopicImage, TopicsImage
 from jbodlab.protocol.record_batch import build_batch
+from jbodlab.records.topic_records import PartitionChangeRecord
 from tests.builders import named_uuid, partition
 from tests.simulation import faults, history, settled, taps
 from tests.simulation.clients import Client, check_recovery, value_of
@@ -28,8 +29,8 @@ from tests.simulation.members import Groups, ModernMember, check_coordinators
 from tests.simulation.plan import GroupPlan, Options
 from tests.simulation.world import NotesHandler, Violation, World, directory_id
 
-A, B, C = (value_of("p0", number, 30) for number in range(3))
-T0, T1, OFFSETS = (TopicPartition(name, 0) for name in ("t0", "t1", GROUP_METADATA_TOPIC))
+A, B = (value_of("p0", number, 30) for number in range(2))
+T0, OFFSETS = (TopicPartition(name, 0) for name in ("t0", GROUP_METADATA_TOPIC))
 T0_ID = TopicId(named_uuid("t0"))
 GROUP = GroupPlan(name="g", topic="t0", members=2, is_modern=True)
 
@@ -169,6 +170,7 @@ SHARD = Values(
     partition=Values(is_online=False, topic_partition=OFFSETS),
 )
 ANOTHER = Values(**dict.fromkeys(type(EMPTY).__dataclass_fields__) | {"offset": 3})
+ISR_CHANGE = PartitionChangeRecord(partition_id=0, topic_id=T0_ID, isr=())
 ERROR = logging.makeLogRecord(
     {"levelno": logging.ERROR, "msg": "oh", "exc_info": (KeyError, KeyError("k"), None)}
 )
@@ -197,6 +199,7 @@ CASES: list[tuple[str, Callable[[History], Any]]] = [
     ("S12", lambda h: history._unhandled(h, {"message": "oh", "exception": KeyError()})),
     ("S12", lambda h: NotesHandler(h).emit(ERROR)),
     ("S13", lambda h: h.made("t0-0")),
+    ("S14", lambda h: h.commits("_decided", None, Values(records=[(ISR_CHANGE, 0)] * 2))),
     ("S14", lambda h: h.changes(partition_epoch=5)),
     ("S14", lambda h: h.changes(partition_epoch=6, leader=2)),
     ("S14", lambda h: h.changes(partition_epoch=6, isr=(), leader=1)),
