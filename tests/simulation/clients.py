@@ -7,6 +7,7 @@ operation whose answer did not come may have been carried out or not.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import zlib
 from collections.abc import Awaitable, Callable, Sequence
@@ -20,17 +21,23 @@ from jbodlab.ids import TopicPartition
 from jbodlab.protocol.api_table import request_class
 from jbodlab.protocol.record_batch import build_batch, iterate_headers, iterate_records
 from tests.simulation.plan import ProducerPlan
-from tests.simulation.world import World, text
+from tests.simulation.taps import in_sync_have
+from tests.simulation.world import World
 
 T = TypeVar("T")
 
 FAILURES = (ConnectionError, TimeoutError, OSError, JbodlabError)
-NONE, OUT_OF_RANGE, NOT_LEADER = 0, 1, 6
-OUT_OF_ORDER, DUPLICATE, BAD_EPOCH, UNKNOWN_PRODUCER = 45, 46, 47, 59
+NONE, OUT_OF_RANGE, NO_LEADER, NOT_LEADER, TOPIC_EXISTS, DUPLICATE = 0, 1, 5, 6, 36, 46
 RETRIABLE = frozenset({3, 5, 6, 7, 8, 9, 13, 14, 15, 16, 19, 20, 56, 74, 75, 76, 87, 100})
 """Error codes after which a client tries again, with newer metadata."""
+METADATA = {"allow_auto_topic_creation": False, "include_topic_authorized_operations": False}
+FETCH = {"replica_id": -1, "max_wait": timedelta(milliseconds=10), "min_bytes": 1}
+FETCH |= {"max_bytes": 1 << 20, "isolation_level": 0, "session_id": 0, "session_epoch": -1}
+FETCH |= {"forgotten_topics_data": [], "rack_id": ""}
+FETCHED = {"current_leader_epoch": -1, "last_fetched_epoch": -1, "log_start_offset": -1}
+FETCHED |= {"partition_max_bytes": 1 << 20}
+"""What is always the same of a Metadata and a Fetch request, and of each partition in that."""
 REQUEST_S = 4.0
-JBOD_LEVEL = 17
 BROKER = 4
 WAIT = timedelta(seconds=3)
 RECOVERY_S = 2.5
@@ -41,7 +48,7 @@ def check_recovery(world: World, partition: TopicPartition, waited_s: float) -> 
     """L7: a single failure is overcome within the time that the timeouts give."""
     if world.options.is_calm and waited_s > RECOVERY_S + world.explained_s:
         sentence = f"it took {waited_s:.1f} s until a record was acknowledged"
-        world.report("L7", text(partition), sentence)
+        world.report("L7", partition, sentence)
 
 
 class Client:
@@ -52,6 +59,7 @@ class Client:
         self.name = name
         self.random = Random(f"{world.options.seed}:{name}")
         self.leaders: dict[TopicPartition, int] = {}
+        self.is_running = True
         self._connections: dict[int, KafkaConnection] = {}
 
     async def call(
@@ -81,63 +89,54 @@ class Client:
             connection.close()
         self._connections.clear()
 
-    async def refresh(self, broker: int | None = None) -> Any:
-        """Ask a broker, or any, who leads what; returns its answer, or None."""
-        if broker is None:
-            broker = self.random.choice(self.world.brokers).id
-        fields = {"topics": None, "include_topic_authorized_operations": False}
-        request = message(3, 12, allow_auto_topic_creation=False, **fields)
-        try:
-            response = await self.call(broker, 3, 12, request)
-        except FAILURES:
-            return None
-        for topic in response.topics:
-            for each in () if topic.is_internal else topic.partitions:
-                self.leaders[TopicPartition(topic.name, each.partition_index)] = each.leader_id
-        return response
+    async def ask(
+        self,
+        broker: int,
+        key: int,
+        version: int,
+        /,
+        *,
+        timeout_s: float = REQUEST_S,
+        within_s: float | None = None,
+        **fields: Any,
+    ) -> Any:
+        """Ask one broker; None where there is no answer, or none within so many seconds."""
+        request = message(key, version, **fields)
+        with contextlib.suppress(*FAILURES):
+            async with asyncio.timeout(within_s):
+                return await self.call(broker, key, version, request, timeout_s)
+        return None
 
-    async def leader_of(self, partition: TopicPartition) -> int:
-        """Return a broker that is said to lead; raises ConnectionError if none is."""
-        if self.leaders.get(partition, -1) < 0:
-            await self.refresh()
-        leader = self.leaders.get(partition, -1)
-        if leader < 0:
-            raise ConnectionError("no leader")
-        return leader
-
-    async def anybody(self, key: int, version: int, entity: Any) -> Any:
+    async def ask_any(self, key: int, version: int, /, **fields: Any) -> Any:
         """Ask brokers one after the other until one answers; None if none does."""
         brokers = [node.id for node in self.world.brokers]
         self.random.shuffle(brokers)
         for broker in brokers:
-            try:
-                return await self.call(broker, key, version, entity)
-            except FAILURES:
-                continue
+            if (answer := await self.ask(broker, key, version, **fields)) is not None:
+                return answer
         return None
 
+    async def ask_leader(
+        self, partition: TopicPartition, key: int, version: int, /, **fields: Any
+    ) -> Any:
+        """Ask who is said to lead a partition; who does not answer is not asked again."""
+        if self.leaders.get(partition, -1) < 0:
+            await self.refresh()
+        leader = self.leaders.get(partition, -1)
+        answer = None if leader < 0 else await self.ask(leader, key, version, **fields)
+        if answer is None:
+            self.leaders.pop(partition, None)
+        return answer
 
-class Accounts:
-    """What all producers sent and were told, and what consumers saw.
-
-    Attributes:
-        sent: Partition and acks of every value.
-        acknowledged: Offset of a value, where one was told; None where only the success was.
-        read: What consumers have seen at each offset.
-    """
-
-    def __init__(self) -> None:
-        self.sent: dict[bytes, tuple[TopicPartition, int]] = {}
-        self.acknowledged: dict[bytes, int | None] = {}
-        self.once: set[bytes] = set()
-        """Values that may be there once at most."""
-        self.read: dict[TopicPartition, dict[int, bytes]] = {}
-        self.gone_topics: set[str] = set()
-        """Topics that were deleted at some time: what was in them proves nothing."""
-
-    def is_void(self, world: World, partition: TopicPartition) -> bool:
-        """Return whether nothing follows from what a partition has."""
-        return partition in world.tainted or partition.topic in self.gone_topics
+    async def refresh(self, broker: int | None = None) -> Any:
+        """Ask a broker, or any, who leads what; returns its answer, or None."""
+        if broker is None:
+            broker = self.random.choice(self.world.brokers).id
+        response = await self.ask(broker, 3, 12, topics=None, **METADATA)
+        for topic in () if response is None else response.topics:
+            for each in () if topic.is_internal else topic.partitions:
+                self.leaders[TopicPartition(topic.name, each.partition_index)] = each.leader_id
+        return response
 
 
 def value_of(producer: str, number: int, size: int) -> bytes:
@@ -156,21 +155,13 @@ class Producer(Client):
     """Writes to one topic, or to one partition of it only, one batch at a time."""
 
     def __init__(
-        self,
-        world: World,
-        accounts: Accounts,
-        plan: ProducerPlan,
-        name: str,
-        only: TopicPartition | None = None,
+        self, world: World, plan: ProducerPlan, name: str, only: TopicPartition | None = None
     ) -> None:
         super().__init__(world, name)
         self._only = only
-        self._accounts = accounts
         self._plan = plan
         self._id = (-1, -1)
         self._sequences: dict[TopicPartition, int] = {}
-        self.on_acknowledged: Callable[[TopicPartition, int], object] = lambda *_: None
-        self.is_running = True
 
     async def run(self) -> None:
         number = 0
@@ -200,9 +191,9 @@ class Producer(Client):
             return
         sequence = self._sequences.get(partition, 0) if is_idempotent else -1
         for value in values:
-            self._accounts.sent[value] = (partition, self._plan.acks)
+            self.world.accounts.sent[value] = (partition, self._plan.acks)
             if is_idempotent:
-                self._accounts.once.add(value)
+                self.world.accounts.once.add(value)
         batch = build_batch(
             [(None, value) for value in values],
             timestamp_ms=1_700_000_000_000 + int(self.world.now_s() * 1000),
@@ -230,40 +221,29 @@ class Producer(Client):
         self._id = (-1, -1)
 
     async def _attempt(self, partition: TopicPartition, batch: bytes) -> tuple[int | None, int]:
-        topic = {
-            "name": partition.topic,
-            "partition_data": [{"index": partition.partition, "records": batch}],
-        }
-        acks = self._plan.acks
-        fields = {"transactional_id": None, "acks": acks, "timeout": WAIT, "topic_data": [topic]}
-        request = message(0, 9, **fields)
-        try:
-            leader = await self.leader_of(partition)
-            if self._plan.acks == 0:
-                call = self.call(leader, 0, 9, request)
-                async with asyncio.timeout(0.05):
-                    await call
-                return None, -1
-            response = await self.call(leader, 0, 9, request)
-        except FAILURES:
-            self.leaders.pop(partition, None)
+        data = [{"index": partition.partition, "records": batch}]
+        fields = {"transactional_id": None, "acks": self._plan.acks, "timeout": WAIT}
+        # Without acks there is no answer to wait for.
+        fields["within_s"] = None if self._plan.acks else 0.05
+        topic = {"name": partition.topic, "partition_data": data}
+        response = await self.ask_leader(partition, 0, 9, topic_data=[topic], **fields)
+        if response is None:
             return None, -1
         answer = response.responses[0].partition_responses[0]
-        if int(answer.error_code) in (NOT_LEADER, 5):
+        if int(answer.error_code) in (NO_LEADER, NOT_LEADER):
             self.leaders.pop(partition, None)
         return int(answer.error_code), answer.base_offset
 
     def _acknowledged(self, partition: TopicPartition, values: list[bytes], offset: int) -> None:
         self.world.seen["acknowledged"] += len(values)
         for index, value in enumerate(values):
-            self._accounts.acknowledged[value] = offset + index if offset >= 0 else None
+            self.world.accounts.acknowledged[value] = offset + index if offset >= 0 else None
         if self._plan.acks == -1 and offset >= 0:
-            self.on_acknowledged(partition, offset + len(values))
+            in_sync_have(self.world, partition, offset + len(values))
 
     async def _get_id(self) -> bool:
         fields = {"transactional_id": None, "producer_id": -1, "producer_epoch": -1}
-        request = message(22, 4, transaction_timeout=timedelta(seconds=60), **fields)
-        response = await self.anybody(22, 4, request)
+        response = await self.ask_any(22, 4, transaction_timeout=timedelta(seconds=60), **fields)
         if response is None or int(response.error_code) != NONE:
             await asyncio.sleep(0.2)
             return False
@@ -275,12 +255,9 @@ class Producer(Client):
 class Consumer(Client):
     """Reads all partitions from their beginnings, each from its leader."""
 
-    def __init__(self, world: World, accounts: Accounts, name: str) -> None:
+    def __init__(self, world: World, name: str) -> None:
         super().__init__(world, name)
-        self._accounts = accounts
         self._offsets: dict[TopicPartition, int] = {}
-        self._seen: dict[TopicPartition, int] = {}
-        self.is_running = True
 
     async def run(self) -> None:
         """Read on and on."""
@@ -292,81 +269,49 @@ class Consumer(Client):
             await asyncio.sleep(0.1 + self.random.random() * 0.4)
         self.close()
 
-    async def read_some(self, partition: TopicPartition) -> tuple[int, int] | None:
-        """Read from one partition once.
-
-        Returns:
-            The next offset and the high watermark; None if there was no answer.
-        """
+    async def read_some(self, partition: TopicPartition) -> bool:
+        """Read from one partition once; returns whether that was all that there is."""
         offset = self._offsets.get(partition, 0)
-        try:
-            leader = await self.leader_of(partition)
-            response = await self.call(leader, 1, 12, fetch_request(partition, offset))
-        except FAILURES:
-            self.leaders.pop(partition, None)
-            return None
+        wanted = FETCHED | {"partition": partition.partition, "fetch_offset": offset}
+        topics = [{"topic": partition.topic, "partitions": [wanted]}]
+        response = await self.ask_leader(partition, 1, 12, topics=topics, **FETCH)
+        if response is None:
+            return False
         answer = response.responses[0].partitions[0]
         code = int(answer.error_code)
         if code == OUT_OF_RANGE:
-            await self._out_of_range(partition, answer)
-            return None
-        if code != NONE:
+            self._out_of_range(partition, answer)
+        elif code != NONE:
             self.leaders.pop(partition, None)
-            return None
+        if code != NONE:
+            return False
         for found, value in values_in(bytes(answer.records or b"")):
             if found >= offset:
                 self._take(partition, found, value, answer.high_watermark)
-        return self._offsets.get(partition, 0), answer.high_watermark
+        return self._offsets.get(partition, 0) >= answer.high_watermark
 
-    async def _out_of_range(self, partition: TopicPartition, answer: Any) -> None:
-        if answer.high_watermark >= 0 and not self._accounts.is_void(self.world, partition):
+    def _out_of_range(self, partition: TopicPartition, answer: Any) -> None:
+        if answer.high_watermark >= 0 and not self.world.is_void(partition):
             self.world.report(
                 "S15",
-                text(partition),
+                partition,
                 f"{self.name} has read up to {self._offsets.get(partition, 0)}, now the log is "
                 f"from {answer.log_start_offset} to {answer.high_watermark}",
             )
         self._offsets[partition] = 0
 
     def _take(self, partition: TopicPartition, offset: int, value: bytes, watermark: int) -> None:
-        name = text(partition)
+        report = functools.partial(self.world.report, "S15", partition)
         if not is_whole(value):
-            self.world.report("S15", name, f"the record at {offset} is damaged: {value!r:.60}")
+            report(f"the record at {offset} is damaged: {value!r:.60}")
         if offset >= watermark:
-            self.world.report("S15", name, f"record {offset} is shown above {watermark}")
-        if not self._accounts.is_void(self.world, partition):
-            known = self._accounts.read.setdefault(partition, {}).setdefault(offset, value)
+            report(f"record {offset} is shown above {watermark}")
+        if not self.world.is_void(partition):
+            known = self.world.accounts.read.setdefault(partition, {}).setdefault(offset, value)
             if known != value:
-                self.world.report(
-                    "S15", name, f"at {offset} was {known!r:.40} and now is {value!r:.40}"
-                )
+                report(f"at {offset} was {known!r:.40} and now is {value!r:.40}")
         self._offsets[partition] = offset + 1
         self.world.seen["consumed"] += 1
-
-
-def fetch_request(partition: TopicPartition, offset: int) -> Any:
-    wanted = {
-        "partition": partition.partition,
-        "current_leader_epoch": -1,
-        "fetch_offset": offset,
-        "last_fetched_epoch": -1,
-        "log_start_offset": -1,
-        "partition_max_bytes": 1 << 20,
-    }
-    return message(
-        1,
-        12,
-        replica_id=-1,
-        max_wait=timedelta(milliseconds=10),
-        min_bytes=1,
-        max_bytes=1 << 20,
-        isolation_level=0,
-        session_id=0,
-        session_epoch=-1,
-        topics=[{"topic": partition.topic, "partitions": [wanted]}],
-        forgotten_topics_data=[],
-        rack_id="",
-    )
 
 
 def values_in(data: bytes) -> list[tuple[int, bytes]]:
@@ -436,14 +381,10 @@ class Admin(Client):
         self, key: int, version: int, *results: str, broker: int | None = None, **fields: Any
     ) -> int | None:
         """Ask one broker, or any; returns the error code of the first result on a way to it."""
-        request = message(key, version, **fields)
         if broker is None:
-            found = await self.anybody(key, version, request)
+            found = await self.ask_any(key, version, **fields)
         else:
-            try:
-                found = await self.call(broker, key, version, request)
-            except FAILURES:
-                return None
+            found = await self.ask(broker, key, version, **fields)
         for name in results:
             if found is not None and getattr(found, name):
                 found = getattr(found, name)[0]
@@ -452,23 +393,26 @@ class Admin(Client):
 
 def message(key: int, version: int, /, **fields: Any) -> Any:
     """Return a request, from its fields by name; lists of dicts are its inner messages."""
-    return _built(request_class(key, version), fields)
+    return _built(_request_class(key, version), fields)
 
 
 def _built(kind: Any, fields: dict[str, Any]) -> Any:
-    hints = _hints(kind)
-
-    def value(name: str, found: Any) -> Any:
-        if not isinstance(found, list):
-            return found
-        inner = next(a for a in (hints[name], *get_args(hints[name])) if get_origin(a) is tuple)
-        item = get_args(inner)[0]
-        return tuple(_built(item, each) if isinstance(each, dict) else each for each in found)
-
-    return kind(**{name: value(name, found) for name, found in fields.items()})
+    items = _item_classes(kind)
+    for name, found in fields.items():
+        if isinstance(found, list):
+            made = (_built(items[name], each) if isinstance(each, dict) else each for each in found)
+            fields = fields | {name: tuple(made)}
+    return kind(**fields)
 
 
-_hints = functools.cache(get_type_hints)
+@functools.cache
+def _item_classes(kind: Any) -> dict[str, Any]:
+    hints = get_type_hints(kind).items()
+    choices = [(name, each) for name, hint in hints for each in (hint, *get_args(hint))]
+    return {name: get_args(each)[0] for name, each in choices if get_origin(each) is tuple}
+
+
+_request_class = functools.cache(request_class)
 
 
 async def until(

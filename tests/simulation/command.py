@@ -40,19 +40,12 @@ def main(arguments: list[str] | None = None) -> int:
         os.execv(sys.executable, [sys.executable, "-m", "tests.simulation", *sys.argv[1:]])
     if options.plan is not None or options.seed is not None:
         return _one(options)
-    return _many(
-        _seeds(options.seeds),
-        is_strict=not options.wild,
-        jobs=options.jobs,
-        traces=options.traces,
-        wanted=tuple(options.first),
-        only=frozenset(options.only),
-    )
+    return _many(options)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
-    parser.add_argument("--seeds", default="1..100", help="FIRST..LAST")
+    parser.add_argument("--seeds", type=_seeds, default="1..100", help="FIRST..LAST")
     parser.add_argument("--seed", type=int, help="one history, with what happened in it")
     parser.add_argument("--plan", type=Path, help="one history from a plan file")
     parser.add_argument("--jobs", type=int, default=1, help="histories at the same time")
@@ -77,11 +70,8 @@ def plan_of(seed: int, *, is_strict: bool = True) -> Plan:
 
 
 def _one(options: argparse.Namespace) -> int:
-    plan = (
-        read_plan(options.plan)
-        if options.plan
-        else plan_of(options.seed, is_strict=not options.wild)
-    )
+    is_strict = not options.wild
+    plan = read_plan(options.plan) if options.plan else plan_of(options.seed, is_strict=is_strict)
     if options.save:
         options.save.write_text(plan.to_text())
 
@@ -108,40 +98,32 @@ def _failure(outcome: Outcome) -> tuple[str, str] | None:
     return None if outcome.violation is None else outcome.violation[:2]
 
 
-def _many(
-    seeds: Iterable[int],
-    *,
-    is_strict: bool,
-    jobs: int = 1,
-    traces: bool = False,
-    wanted: tuple[str, ...] = (),
-    only: frozenset[str] = frozenset(),
-) -> int:
+def _many(options: argparse.Namespace) -> int:
     seen: Counter[str] = Counter()
-    reached: Counter[str] = Counter()
+    histories: Counter[str] = Counter()
     failed: list[int] = []
     begun, count = time.monotonic(), 0
-    plans = (plan_of(seed, is_strict=is_strict) for seed in seeds)
-    if only:
-        plans = (plan for plan in plans if only & {event.fault for event in plan.events})
-    for plan, outcome in _outcomes(plans, jobs):
+    plans = (plan_of(seed, is_strict=not options.wild) for seed in options.seeds)
+    if options.only:
+        plans = (p for p in plans if {*options.only} & {event.fault for event in p.events})
+    for plan, outcome in _outcomes(plans, options.jobs):
         seed = plan.options.seed
         count += 1
         seen += outcome.seen
-        reached.update(name for name, times in outcome.seen.items() if times)
-        if traces:
+        histories.update({*+outcome.seen})
+        if options.traces:
             print("trace", seed, outcome.trace, outcome.steps)
         if outcome.violation is not None:
             failed.append(seed)
-            if outcome.violation[0] in wanted:
+            if outcome.violation[0] in options.first:
                 print(f"found seed {seed}: {' '.join(outcome.violation)[:200]}")
                 return 1
             print(f"seed {seed}: {' '.join(outcome.violation)[:400]}", flush=True)
     spent, cpu = time.monotonic() - begun, os.times()
-    if not traces:
-        for name, number in sorted(reached.items()):
-            print(f"in {number:6d} histories, {seen[name]:8d} times: {name}")
-        for name in taps.never_reached(reached):
+    if not options.traces:
+        for name, number in sorted(seen.items()):
+            print(f"in {histories[name]:6d} histories, {number:8d} times: {name}")
+        for name in taps.never_reached(seen):
             print(f"never reached: {name}")
     speed = f"{count / spent:.2f} a second, {count / (cpu[2] + cpu[3]):.2f} a second of one core"
     print(f"{count} histories, {len(failed)} failed, {speed}: {failed}")

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import errno
 import functools
+import itertools
 import os
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -34,6 +35,7 @@ from greenlet import getcurrent
 from jbodlab.log.filesystem import Buffer
 from jbodlab.log.names import TMP_SUFFIX
 from tests.simulation.loop import PROCESS, Process, SimLoop, Waiters, pause
+from tests.simulation.plan import UNLIMITED
 
 N = TypeVar("N", bound="Node")
 T = TypeVar("T")
@@ -69,15 +71,21 @@ class File(Node):
     durable: bytearray = field(default_factory=bytearray)
     unsynced: list[Change] = field(default_factory=list)
 
+    def change(self, position: int, data: bytes | None) -> None:
+        """Write at a position, or cut there."""
+        self.unsynced.append((position, data))
+        _apply(self.data, (position, data))
+
     def sync(self) -> None:
-        for change in self.unsynced:
-            _apply(self.durable, change)
-        self.unsynced.clear()
+        self._settle(self.unsynced)
 
     def lose_power(self, random: Random, loss: str) -> None:
-        for change in _survivors(random, loss, self.unsynced):
-            _apply(self.durable, change)
+        self._settle(_survivors(random, loss, self.unsynced))
         self.data = bytearray(self.durable)
+
+    def _settle(self, changes: list[Change]) -> None:
+        for change in changes:
+            _apply(self.durable, change)
         self.unsynced.clear()
 
 
@@ -93,26 +101,16 @@ Transaction = tuple[tuple[Folder, str, "File | Folder | None"], ...]
 
 
 class Medium:
-    """What is mounted somewhere.
-
-    Args:
-        device: Its number; no two are alike.
-        capacity: In bytes.
-        is_ordered: Whether its journal keeps the order of names.
-    """
+    """What is mounted somewhere: a device, as no other one, with room for so many bytes."""
 
     def __init__(self, device: int, capacity: int, *, is_ordered: bool) -> None:
         self.device = device
         self.capacity = capacity
         self.is_ordered = is_ordered
         self.is_shuffled = False
-        self._number = 1
-        self.root = Folder(1)
+        self.numbers = itertools.count(1)
+        self.root = Folder(next(self.numbers))
         self._journal: list[Transaction] = []
-
-    def next_number(self) -> int:
-        self._number += 1
-        return self._number
 
     def used(self) -> int:
         return sum(len(file.data) for file in files_below(self.root))
@@ -125,13 +123,12 @@ class Medium:
 
     def sync_names(self, folder: Folder | None = None) -> None:
         """Make names durable: those of one folder, or all if the disk is ordered anyway."""
-        left: list[Transaction] = []
-        for entries in self._journal:
+        journal, self._journal = self._journal, []
+        for entries in journal:
             if self.is_ordered or any(each is folder for each, _, _ in entries):
                 _commit(entries)
             else:
-                left.append(entries)
-        self._journal = left
+                self._journal.append(entries)
 
     def sync_file(self, file: File) -> None:
         file.sync()
@@ -174,13 +171,7 @@ def files_below(folder: Folder) -> Iterator[File]:
 
 
 class SimDisk:
-    """A place where a medium is mounted.
-
-    Args:
-        loop: Whose time its calls take.
-        path: Where it is.
-        medium: What is there.
-        seed: Of its latencies and losses.
+    """A place where a medium is mounted; latencies and losses are drawn from its seed.
 
     Attributes:
         errors: What each kind of call fails with; `KINDS`.
@@ -280,12 +271,13 @@ class SimDisk:
 
 
 def call(kind: str) -> Callable[[Callable[..., Any]], Any]:
-    """Make a method of a view a call of a kind to its disk, as the disk's state lets it."""
+    """Make a method a call of a kind to its disk, about a path, as the disk's state lets it."""
 
     def enter(effect: Callable[..., Any]) -> Any:
         @functools.wraps(effect)
-        def run(view: DiskView, path: Path, *args: Any, **kwargs: Any) -> Any:
-            return view.disk.run(kind, path, lambda: effect(view, path, *args, **kwargs))
+        def run(me: DiskView | SimFile, *args: Any, **kwargs: Any) -> Any:
+            path = me.path if isinstance(me, SimFile) else args[0]
+            return me.disk.run(kind, path, lambda: effect(me, *args, **kwargs))
 
         return run
 
@@ -337,7 +329,7 @@ class DiskView:
         if parents and self.find(path.parent) is None:
             self.mkdir(path.parent, parents=True, exist_ok=True)
         medium = self.disk.medium
-        made = Folder(medium.next_number())
+        made = Folder(next(medium.numbers))
         medium.change((self._need(path.parent, Folder), path.name, made))
         self.disk.on_folder(path)
 
@@ -421,7 +413,7 @@ class DiskView:
     def lock(self, path: Path) -> SimLock:
         file = self._open(path).file
         self.disk.lock(file.number)
-        return SimLock(self, path, file)
+        return SimLock(self.disk, path, file)
 
     def find(self, path: Path) -> File | Folder | None:
         """Return what is at a path, now and whatever the disk does."""
@@ -447,7 +439,7 @@ class DiskView:
     def _open(self, path: Path) -> SimFile:
         folder = self._need(path.parent, Folder)
         if path.name not in folder.names:
-            file = File(self.disk.medium.next_number())
+            file = File(next(self.disk.medium.numbers))
             self.disk.medium.change((folder, path.name, file))
         return SimFile(self.disk, path, self._need(path, File))
 
@@ -458,7 +450,7 @@ class DiskView:
     def _write(self, path: Path, data: bytes) -> SimFile:
         opened = self._open(path)
         if opened.file.data:
-            _change(opened.file, (0, None))
+            opened.file.change(0, None)
         opened.put(0, data)
         return opened
 
@@ -479,11 +471,9 @@ class DiskView:
 class SimFile:
     """An open file: `AppendFile`, `CopySource` and `CopyTarget`."""
 
-    __slots__ = ("_disk", "_path", "file")
-
     def __init__(self, disk: SimDisk, path: Path, file: File) -> None:
-        self._disk = disk
-        self._path = path
+        self.disk = disk
+        self.path = path
         self.file = file
 
     def write(self, data: Buffer) -> int:
@@ -491,22 +481,24 @@ class SimFile:
 
     def writev(self, buffers: Sequence[Buffer]) -> int:
         data = b"".join(buffers)
-        self._run("write", lambda: self.put(len(self.file.data), data))
+        self._write(data, None)
         return len(data)
 
+    @call("read")
     def pread(self, size: int, position: int) -> bytes:
-        return self._run("read", lambda: bytes(self.file.data[position : position + size]))
+        return bytes(self.file.data[position : position + size])
 
     def fsync(self) -> None:
         """Make it durable; where that fails what was to be synced never will be."""
         try:
-            self._run("sync", lambda: self._disk.medium.sync_file(self.file))
+            self._sync()
         except OSError:
             self.file.unsynced.clear()
             raise
 
+    @call("truncate")
     def truncate(self, size: int) -> None:
-        self._run("truncate", lambda: _change(self.file, (size, None)))
+        self.file.change(size, None)
 
     def size(self) -> int:
         return len(self.file.data)
@@ -516,7 +508,7 @@ class SimFile:
 
     def copy_from(self, source: SimFile, position: int, size: int) -> int:
         data = source.pread(size, position)
-        self._run("write", lambda: self.put(position, data))
+        self._write(data, position)
         return len(data)
 
     def close(self) -> None:
@@ -524,48 +516,47 @@ class SimFile:
 
     def put(self, position: int, data: bytes) -> None:
         """Write as much as there is room for."""
-        medium, file = self._disk.medium, self.file
+        medium, file = self.disk.medium, self.file
         grows = position + len(data) - len(file.data)
         room = len(data)
-        if grows > 0 and medium.capacity < (1 << 40):
+        if grows > 0 and medium.capacity < UNLIMITED:
             room = max(0, min(room, room - (grows - (medium.capacity - medium.used()))))
         taken = bytes(data[:room])
         if taken:
-            _change(file, (position, taken))
-            self._disk.loop.note(zlib.crc32(taken).to_bytes(4, "big"))
+            file.change(position, taken)
+            self.disk.loop.note(zlib.crc32(taken).to_bytes(4, "big"))
         if room < len(data):
-            raise _error(errno.ENOSPC, self._path)
+            raise _error(errno.ENOSPC, self.path)
 
-    def _run(self, kind: str, effect: Callable[[], T]) -> T:
-        return self._disk.run(kind, self._path, effect)
+    @call("write")
+    def _write(self, data: bytes, position: int | None) -> None:
+        self.put(len(self.file.data) if position is None else position, data)
+
+    @call("sync")
+    def _sync(self) -> None:
+        self.disk.medium.sync_file(self.file)
 
 
-@dataclass
-class SimLock:
+class SimLock(SimFile):
     """A `jbodlab.log.filesystem.FileLock`."""
 
-    view: DiskView
-    path: Path
-    file: File
-    is_open: bool = True
+    is_open = True
 
     def is_at_its_path(self) -> bool:
-        find = functools.partial(self.view.find, self.path)
-        return self.is_open and self.view.disk.run("stat", self.path, find) is self.file
+        return self.is_open and self._found() is self.file
+
+    @call("stat")
+    def _found(self) -> File | Folder | None:
+        return DiskView(self.disk).find(self.path)
 
     def close(self) -> None:
         if self.is_open:
             self.is_open = False
-            self.view.disk.unlock(self.file.number)
+            self.disk.unlock(self.file.number)
 
 
 def _error(code: int, path: Path) -> OSError:
     return OSError(code, os.strerror(code), str(path))
-
-
-def _change(file: File, change: Change) -> None:
-    _apply(file.data, change)
-    file.unsynced.append(change)
 
 
 def _apply(content: bytearray, change: Change) -> None:

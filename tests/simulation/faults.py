@@ -2,25 +2,24 @@
 
 A new one is a function decorated with its family, its weight among the others, and what draws whom
 it hits. All is drawn from the event's own choice, so that it stays the same when other events are
-left out. What lasts is ended by the function itself, after `length_ms`.
+left out. What lasts is ended by the function itself, after `length_ms`: disks by `repair`, nodes by
+`restart_later`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import errno
-import functools
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
 from jbodlab.ids import GROUP_METADATA_TOPIC, TopicPartition
 from jbodlab.records.metadata_version import LATEST
-from tests.simulation import taps
-from tests.simulation.clients import Accounts, Admin, Producer
+from tests.simulation.clients import Admin, Producer
 from tests.simulation.disk import CHANGES, KINDS, SimDisk
-from tests.simulation.plan import Event, ProducerPlan
+from tests.simulation.plan import FAILURE, PROBE, SESSION, Event, ProducerPlan
 from tests.simulation.world import Node, World, directory_id, partitions_of
 
 FAVOUR = 0.5
@@ -51,7 +50,6 @@ class Hit(NamedTuple):
     event: Event
     random: Random
     admin: Admin
-    accounts: Accounts
 
     @property
     def length_s(self) -> float:
@@ -64,14 +62,14 @@ class Hit(NamedTuple):
         return self.world.disks[path]
 
 
-Fault = Callable[[Hit], Coroutine[Any, Any, None]]
-FAULTS: dict[str, Fault] = {}
+FAULTS: dict[str, Callable[[Hit], Awaitable[None]]] = {}
 WEIGHTS: dict[str, tuple[str, int]] = {}
+Function = Callable[..., Coroutine[Any, Any, None]]
 
 
 def fault(
     family: str, weight: int, subject: Callable[[Hit], Any] | None = None, name: str = ""
-) -> Callable[[Callable[..., Coroutine[Any, Any, None]]], Fault]:
+) -> Callable[[Function], Function]:
     """Make a function a fault that plans can name.
 
     Args:
@@ -81,17 +79,15 @@ def fault(
         name: In plans; the function's own by default.
     """
 
-    def enter(function: Callable[..., Coroutine[Any, Any, None]]) -> Fault:
-        @functools.wraps(function)
+    def enter(function: Function) -> Function:
         async def happen(hit: Hit) -> None:
-            if subject is None:
-                await function(hit)
-            elif (whom := subject(hit)) is not None:
-                await function(hit, whom)
+            whom = () if subject is None else (subject(hit),)
+            if None not in whom:
+                await function(hit, *whom)
 
         FAULTS[name or function.__name__] = happen
         WEIGHTS[name or function.__name__] = (family, weight)
-        return happen
+        return function
 
     return enter
 
@@ -114,13 +110,7 @@ def the_controller(hit: Hit) -> Node | None:
 
 def a_disk(hit: Hit) -> Path:
     """Draw a directory; half the time one that holds a leader."""
-    world = hit.world
-    leading: list[Path] = []
-    for _, state in partitions_of(world.image):
-        node = world.nodes.get(state.leader)
-        if node is not None and node.server is not None and node.is_up:
-            held_in = state.directory(state.leader)
-            leading += [path for path in node.log_dirs if directory_id(world, path) == held_in]
+    world, leading = hit.world, _led_in(hit.world)
     if leading and hit.random.random() < FAVOUR:
         return hit.random.choice(leading)
     if hit.random.random() < FAVOUR:
@@ -128,6 +118,17 @@ def a_disk(hit: Hit) -> Path:
     if hit.random.random() < 0.95:
         return hit.random.choice([path for node in world.brokers for path in node.log_dirs])
     return hit.random.choice([hit.random.choice(world.brokers).metadata_dir])
+
+
+def _led_in(world: World) -> list[Path]:
+    """Return the directories in which brokers that run lead, once for each partition."""
+    return [
+        path
+        for _, state in partitions_of(world.image)
+        if state.leader >= 0 and (node := world.nodes[state.leader]).is_up
+        for path in node.log_dirs
+        if directory_id(world, path) == state.directory(state.leader)
+    ]
 
 
 def a_partition(hit: Hit) -> tuple[TopicPartition, Any] | None:
@@ -150,14 +151,12 @@ def two_nodes(hit: Hit) -> tuple[str, str]:
 # Nodes
 
 
-async def _kill(hit: Hit, node: Node) -> None:
+@fault("node", 2, the_controller, "kill_controller")
+@fault("node", 4, a_broker)
+async def kill(hit: Hit, node: Node) -> None:
     """A process ends at once, and comes back."""
     hit.world.kill(node)
-    await _restart(hit, node)
-
-
-fault("node", 4, a_broker, "kill")(_kill)
-fault("node", 2, the_controller, "kill_controller")(_kill)
+    await restart_later(hit, node)
 
 
 @fault("node", 2, a_broker)
@@ -165,7 +164,7 @@ async def restart(hit: Hit, node: Node) -> None:
     """A broker is stopped in an orderly way, and comes back."""
     node.is_wanted = False
     hit.world.ask_to_stop(node)
-    await _restart_when_down(hit, node)
+    await restart_when_down(hit, node)
 
 
 @fault("clock", 2, lambda hit: hit.random.choice(list(hit.world.nodes.values())))
@@ -195,16 +194,16 @@ async def freeze(hit: Hit, node: Node) -> None:
 async def power_loss(hit: Hit, node: Node) -> None:
     """A broker's machine loses power."""
     if may_lose(hit, node):
-        hit.world.cut_power(node)
         hit.world.seen["power was lost"] += 1
-        await _restart(hit, node)
+        hit.world.cut_power(node)
+        await restart_later(hit, node)
 
 
 @fault("power", 2, the_controller)
 async def controller_power_loss(hit: Hit, node: Node) -> None:
-    hit.world.cut_power(node)
     hit.world.seen["the controller lost power"] += 1
-    await _restart(hit, node)
+    hit.world.cut_power(node)
+    await restart_later(hit, node)
 
 
 # Disks
@@ -215,14 +214,14 @@ async def eio(hit: Hit, path: Path) -> None:
     """Every call to a directory fails."""
     _break(hit, path)
     hit.world.seen["a disk failed"] += 1
-    await _repair(hit, path)
+    await repair(hit, path)
 
 
 @fault("disk", 2, a_disk)
 async def read_only(hit: Hit, path: Path) -> None:
     hit.note(f"{path} is read-only")
     hit.disk(path).break_(errno.EROFS, sorted(CHANGES))
-    await _repair(hit, path)
+    await repair(hit, path)
 
 
 @fault("disk", 3, a_disk)
@@ -232,7 +231,7 @@ async def one_error(hit: Hit, path: Path) -> None:
     hit.note(f"the next {kind} at {path} fails")
     hit.disk(path).fail_next[kind] = errno.EIO
     hit.disk(path).cause = f"{kind} fails once"
-    await _repair(hit, path)
+    await repair(hit, path)
 
 
 @fault("disk", 3, a_disk)
@@ -243,7 +242,7 @@ async def hang(hit: Hit, path: Path) -> None:
     disk = hit.disk(path)
     disk.hangs, disk.cause = frozenset(kinds), "it hangs"
     disk.hangs_after = hit.random.random() < 0.5
-    await _repair(hit, path)
+    await repair(hit, path)
 
 
 @fault("disk", 2, a_disk)
@@ -272,7 +271,7 @@ async def emptied(hit: Hit, node: Node) -> None:
     if not may_lose(hit, node, path):
         return
     hit.world.replace(node, path, is_formatted=hit.random.random() < 0.7)
-    await _restart(hit, node)
+    await restart_later(hit, node)
 
 
 @fault("hands", 2, a_broker)
@@ -283,7 +282,7 @@ async def replaced_while_up(hit: Hit, node: Node) -> None:
         _break(hit, path)
         await asyncio.sleep(0.3 + hit.length_s / 2)
         hit.world.insert(node, path)
-        await _repair(hit, path)
+        await repair(hit, path)
 
 
 @fault("hands", 1, a_broker)
@@ -297,7 +296,7 @@ async def swapped_disks(hit: Hit, node: Node) -> None:
     one.medium, other.medium = other.medium, one.medium
     one.cause = other.cause = "they are swapped"
     hit.note(f"{one.path} and {other.path} are swapped")
-    await _restart(hit, node)
+    await restart_later(hit, node)
 
 
 @fault("hands", 1, a_broker)
@@ -311,12 +310,12 @@ async def twin(hit: Hit, node: Node) -> None:
     hit.world.replace(node, path)
     hit.world.copy_identity(other, path)
     hit.note(f"{path} has the id of {other}")
-    await _restart(hit, node)
+    await restart_later(hit, node)
     await asyncio.sleep(1 + hit.length_s)
     if hit.world.is_serving(node):
         hit.world.report("S9", node.name, f"it runs, {path} has the id of {other}")
     hit.world.replace(node, path)
-    await _restart(hit, node)
+    await restart_later(hit, node)
 
 
 # One thing that goes wrong alone, as recovery has bounds then
@@ -327,8 +326,8 @@ async def hang_whole(hit: Hit, path: Path) -> None:
     """All calls to a directory hang."""
     hit.note(f"{path} hangs")
     hit.disk(path).hangs, hit.disk(path).cause = frozenset(KINDS), "it hangs"
-    hit.world.explained_s = 1.5 * PROBE_DEADLINE_S + hit.world.options.probe_ms / 1000 + 1
-    await _repair(hit, path)
+    hit.world.explained_s = 1.5 * PROBE_DEADLINE_S + hit.world.options.seconds(PROBE) + 1
+    await repair(hit, path)
 
 
 @fault("calm", 0, a_disk)
@@ -338,20 +337,17 @@ async def unreported(hit: Hit, path: Path) -> None:
     node = world.node_with(path)
     if path not in node.log_dirs:
         return
-    leads = any(
-        state.leader == node.id and state.directory(state.leader) == directory_id(world, path)
-        for _, state in partitions_of(world.image)
-    )
+    leads = path in _led_in(world)
     world.explained_s = _session_s(hit)
     world.network.hold(node.name, world.controller.name)
     world.network.hold(world.controller.name, node.name)
     world.hit(node)
     await asyncio.sleep(0.05)
     _break(hit, path)
-    await asyncio.sleep(options.failure_timeout_ms / 1000 + STOP_S)
+    await asyncio.sleep(options.seconds(FAILURE) + STOP_S)
     check_stopped(world, node, path if leads else None)
     world.network.release_all()
-    await _repair(hit, path)
+    await repair(hit, path)
 
 
 def check_stopped(world: World, node: Node, led_in: Path | None) -> None:
@@ -367,14 +363,14 @@ async def freeze_controller(hit: Hit, node: Node) -> None:
     hit.world.explained_s = _session_s(hit)
     hit.world.loop.freeze(node.process)
     hit.note("the controller is frozen")
-    await asyncio.sleep(hit.world.options.session_timeout_ms / 1000 * 1.5)
+    await asyncio.sleep(hit.world.options.seconds(SESSION) * 1.5)
     hit.world.loop.thaw(node.process)
     hit.note("the controller goes on")
 
 
 def _session_s(hit: Hit) -> float:
     options = hit.world.options
-    return (options.session_timeout_ms * 2 + options.failure_timeout_ms) / 1000
+    return options.seconds(SESSION) * 2 + options.seconds(FAILURE)
 
 
 # Network
@@ -391,7 +387,7 @@ async def hold(hit: Hit, ends: tuple[str, str]) -> None:
 async def cut_off(hit: Hit, node: Node) -> None:
     """A broker is away from the controller for longer than its session, and serves meanwhile."""
     ends = (node.name, hit.world.controller.name)
-    length_s = hit.world.options.session_timeout_ms / 1000 + hit.length_s / 2
+    length_s = hit.world.options.seconds(SESSION) + hit.length_s / 2
     hit.world.hit(node, length_s)
     await _held(hit, [ends, ends[::-1]], length_s)
 
@@ -421,18 +417,14 @@ async def break_stream(hit: Hit) -> None:
 BURST = {"acks": -1, "is_idempotent": True, "records": 80, "pause_ms": 8, "value_bytes": 60}
 
 
-async def _write_much(hit: Hit, found: tuple[TopicPartition, Any]) -> None:
+@fault("load", 2, a_partition)
+async def burst(hit: Hit, found: tuple[TopicPartition, Any]) -> None:
     """Many batches go to one partition, one soon after the other."""
     partition, _ = found
     if partition.topic != GROUP_METADATA_TOPIC:
         plan = ProducerPlan(topic=partition.topic, **BURST)
         name = f"burst{hit.event.choice}"
-        producer = Producer(hit.world, hit.accounts, plan, name, only=partition)
-        producer.on_acknowledged = functools.partial(taps.in_sync_have, hit.world)
-        await producer.run()
-
-
-fault("load", 2, a_partition, "burst")(_write_much)
+        await Producer(hit.world, plan, name, only=partition).run()
 
 
 # Operators
@@ -470,7 +462,7 @@ async def recreate(hit: Hit, name: str) -> None:
     """A topic is deleted, and often made again under its name."""
     partitions = hit.world.image.topics.by_name[name].partitions
     factor = len(next(iter(partitions.values())).replicas)
-    hit.accounts.gone_topics.add(name)
+    hit.world.gone_topics.add(name)
     hit.note(f"{name} is deleted: {await hit.admin.delete_topic(name)}")
     if hit.random.random() < 0.7:
         await asyncio.sleep(hit.length_s / 4)
@@ -520,7 +512,8 @@ async def configure(hit: Hit, setting: tuple[str, str]) -> None:
 async def upgrade(hit: Hit) -> None:
     """The cluster goes to the newest features."""
     hit.note(f"upgrade: {await hit.admin.upgrade(LATEST)}")
-    hit.world.seen["an upgrade"] += hit.world.options.level < hit.world.metadata_version
+    is_newer = hit.world.options.level < hit.world.image.features.metadata_version
+    hit.world.seen["an upgrade"] += is_newer
 
 
 # Troubles that meet
@@ -532,8 +525,8 @@ async def unheard(hit: Hit, path: Path) -> None:
     controller = hit.world.controller
     steps = [lambda: _break(hit, path), lambda: hit.world.kill(controller)]
     await _closely(hit, steps)
-    await _restart(hit, controller)
-    await _repair(hit, path)
+    await restart_later(hit, controller)
+    await repair(hit, path)
 
 
 @fault("combined", 2, a_broker)
@@ -542,8 +535,8 @@ async def sick_stop(hit: Hit, node: Node) -> None:
     path = hit.random.choice(node.log_dirs)
     node.is_wanted = False
     await _closely(hit, [lambda: _break(hit, path), lambda: hit.world.ask_to_stop(node)])
-    await _restart_when_down(hit, node)
-    await _repair(hit, path)
+    await restart_when_down(hit, node)
+    await repair(hit, path)
 
 
 @fault("combined", 3, a_broker)
@@ -551,8 +544,8 @@ async def changed_while_away(hit: Hit, node: Node) -> None:
     """A topic is deleted or made, or replicas are moved, while a broker is away."""
     hit.world.kill(node)
     node.is_wanted = False
-    await hit.random.choice((recreate, recreate, reassign, new_topic))(hit)
-    await _restart(hit, node)
+    await FAULTS[hit.random.choice(("recreate", "recreate", "reassign", "new_topic"))](hit)
+    await restart_later(hit, node)
 
 
 @fault("combined", 2, a_disk)
@@ -561,7 +554,7 @@ async def creation_at_a_dead_disk(hit: Hit, path: Path) -> None:
     hit.disk(path).break_(errno.EIO, ("create", "name"))
     hit.note(f"nothing new can be made in {path}")
     await new_topic(hit)
-    await _repair(hit, path)
+    await repair(hit, path)
 
 
 @fault("combined", 3, a_broker)
@@ -571,9 +564,9 @@ async def sick_restart(hit: Hit, node: Node) -> None:
     _break(hit, path)
     await asyncio.sleep(hit.random.random() * 2)
     if node.is_up and node.is_wanted:
-        await _kill(hit, node)
+        await kill(hit, node)
         await asyncio.sleep(hit.random.random() * 8)
-    await _repair(hit, path)
+    await repair(hit, path)
 
 
 @fault("combined", 4, a_partition)
@@ -582,17 +575,17 @@ async def troubled_move(hit: Hit, found: tuple[TopicPartition, Any]) -> None:
     troubles = ("target", "source", "kill", "again", "back", "flip", "power", "slow", "slow")
     trouble, moment = hit.random.choice(troubles), hit.random.choice(("", "moving", "swapped"))
     await asyncio.gather(
-        _write_much(hit, found), _move_in_trouble(hit, found, trouble=trouble, moment=moment)
+        burst(hit, found), _move_in_trouble(hit, found, trouble=trouble, moment=moment)
     )
 
 
 def a_flushed_one(hit: Hit) -> tuple[TopicPartition, Any] | None:
     """Draw a partition with one replica, whose batches are durable before they are acknowledged."""
-    flushed = {each.name for each in hit.world.options.topics if each.is_flushed}
+    flushed = hit.world.flushed_topics()
     found = [
         (partition, state)
         for partition, state in partitions_of(hit.world.image)
-        if partition.topic in flushed - hit.accounts.gone_topics and len(state.replicas) == 1
+        if partition.topic in flushed and len(state.replicas) == 1
     ]
     return hit.random.choice(found) if found else None
 
@@ -631,7 +624,7 @@ async def _move_in_trouble(
         others = [path for path in node.log_dirs if path not in targets] or [target]
         path = target if trouble == "target" else others[0]
         _break(hit, path)
-        await _repair(hit, path)
+        await repair(hit, path)
     elif trouble in ("again", "back"):
         await hit.admin.move(node.id, str(hit.random.choice(node.log_dirs)), found[0])
     elif trouble == "flip":
@@ -641,11 +634,7 @@ async def _move_in_trouble(
             await hit.admin.move(node.id, str(path), found[0])
         link.slowness_s = 0.0
     elif node.is_up and node.is_wanted:
-        if trouble == "kill":
-            await _kill(hit, node)
-        elif may_lose(hit, node):
-            hit.world.cut_power(node)
-            await _restart(hit, node)
+        await (kill if trouble == "kill" else power_loss)(hit, node)
 
 
 @fault("combined", 2, a_disk)
@@ -653,8 +642,8 @@ async def recreate_beside_a_dead_disk(hit: Hit, path: Path) -> None:
     """A topic is deleted and made again while a directory with its replicas is dead."""
     _break(hit, path)
     await asyncio.sleep(0.5 + hit.random.random())
-    await recreate(hit)
-    await _repair(hit, path)
+    await FAULTS["recreate"](hit)
+    await repair(hit, path)
 
 
 # Whether, and how it ends
@@ -678,8 +667,7 @@ def may_lose(hit: Hit, node: Node, replaced: Path | None = None) -> bool:
             return False
         if len(state.replicas) == 1 or node.id in state.isr or not state.isr:
             alone.append(partition)
-    flushed = {each.name for each in world.options.topics if each.is_flushed}
-    flushed -= hit.accounts.gone_topics
+    flushed = world.flushed_topics()
     world.tainted.update(each for each in alone if replaced or each.topic not in flushed)
     world.fragile.add(node.id)
     return True
@@ -719,11 +707,11 @@ def _break(hit: Hit, path: Path) -> None:
     hit.note(f"{path} fails")
 
 
-async def _restart(hit: Hit, node: Node) -> None:
+async def restart_later(hit: Hit, node: Node) -> None:
     """Start a node again after the event's time."""
     node.is_wanted = False
     await asyncio.sleep(hit.length_s)
-    hit.world.power_on(node)
+    hit.world.network.dark.discard(node.name)
     node.is_wanted = True
     if not node.is_up:
         hit.world.boot(node)
@@ -738,12 +726,9 @@ async def _held(hit: Hit, pairs: list[tuple[str, str]], seconds: float) -> None:
         hit.world.network.link(*pair).release()
 
 
-async def _restart_when_down(hit: Hit, node: Node) -> None:
-    for _ in range(150):
-        if not node.is_up:
-            break
-        await asyncio.sleep(0.1)
-    await _restart(hit, node)
+async def restart_when_down(hit: Hit, node: Node) -> None:
+    await hit.world.until_down([node], 15.0)
+    await restart_later(hit, node)
 
 
 async def _closely(hit: Hit, steps: list[Callable[[], object]]) -> None:
@@ -754,7 +739,7 @@ async def _closely(hit: Hit, steps: list[Callable[[], object]]) -> None:
     steps[1]()
 
 
-async def _repair(hit: Hit, path: Path) -> None:
+async def repair(hit: Hit, path: Path) -> None:
     """Heal a disk after the event's time; often somebody revives the directory then."""
     await asyncio.sleep(hit.length_s)
     hit.disk(path).heal()

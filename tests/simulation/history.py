@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 import logging
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any, NamedTuple
 
-from jbodlab.ids import BrokerId
 from tests.simulation import faults, members, settled, taps
-from tests.simulation.clients import Accounts, Admin, Consumer, Producer, until
+from tests.simulation.clients import NONE, TOPIC_EXISTS, Admin, Consumer, Producer, until
 from tests.simulation.loop import SimLoop, Stuck
 from tests.simulation.members import Groups, Member, ModernMember
-from tests.simulation.plan import Event, Plan
-from tests.simulation.world import NotesHandler, Violation, World, text
+from tests.simulation.plan import UNLIMITED, Event, Plan, TopicPlan
+from tests.simulation.world import NotesHandler, Violation, World
 
 START_S, HEAL_S = 30.0, 60.0
 
 
 class Outcome(NamedTuple):
-    """What came of a history.
-
-    Attributes:
-        violation: The first one; None if there was none.
-        notes: What happened, for people.
-    """
+    """What came of a history; the first violation, if there was one, and notes for people."""
 
     violation: tuple[str, str, str] | None
     trace: str
@@ -56,9 +51,8 @@ def run(
     loop.set_exception_handler(lambda _, context: _unhandled(world, context))
     try:
         loop.run_until_complete(_History(world, plan).run())
-    except Violation as found:
-        if not world.violations:
-            world.violations.append(found)
+    except Violation:
+        pass  # It is the first of the world's.
     except Stuck as stuck:
         if not until_step:
             world.report("S12", "loop", str(stuck))
@@ -68,7 +62,7 @@ def run(
     root.handlers[:] = []
     first = world.violations[0] if world.violations else None
     return Outcome(
-        violation=None if first is None else (first.checker, first.subject, first.sentence),
+        violation=None if first is None else first.found,
         trace=loop.trace(),
         steps=loop.steps,
         virtual_s=world.now_s(),
@@ -86,11 +80,10 @@ class _History:
     def __init__(self, world: World, plan: Plan) -> None:
         self._world = world
         self._plan = plan
-        self._accounts = Accounts()
         self._admin = Admin(world, "client-admin")
         self._operators: list[asyncio.Task[Any]] = []
         self._clients: list[Producer | Consumer | Member] = []
-        self._groups = Groups(world, self._accounts)
+        self._groups = Groups(world)
         self._runs: list[asyncio.Task[Any]] = []
 
     async def run(self) -> None:
@@ -101,83 +94,65 @@ class _History:
         world.boot(world.controller)
         for node in world.brokers:
             world.boot(node)
-        await self._as_client("client-start", self._start())
+        await world.run_as("client-start", self._start())
         self._start_clients()
-        await self._chaos()
+        self._start_events()
+        await asyncio.sleep(self._plan.options.chaos_ms / 1000)
         self._heal()
-        await self._as_client("client-heal", self._recover())
+        await world.run_as("client-heal", self._recover())
         world.is_settled = True
         for each in self._clients:
             each.is_running = False
-        await self._wait(20.0)
-        await self._as_client("client-read", self._read_all())
-        await self._as_client("client-groups", self._fetch_all())
-        self._look()
+        await asyncio.wait(self._runs, timeout=20.0)
+        await world.run_as("client-read", self._read_all())
+        await world.run_as("client-groups", self._fetch_all())
+        settled.check_logs(world)
         await self._restart_all(self._stop_all)
         await self._restart_all(self._kill_all)
 
-    async def _as_client(self, name: str, work: Any) -> None:
-        task = self._world.run_as(name, work)
-        while not task.done():
-            self._stop_at_violation()
-            await asyncio.wait([task], timeout=0.1)
-        task.result()
-        self._stop_at_violation()
-
-    def _stop_at_violation(self) -> None:
-        if self._world.violations:
-            raise self._world.violations[0]
-
     async def _start(self) -> None:
-        await self._must("L1", "the brokers serve", self._all_serve, START_S)
+        await self._must("the brokers serve", self._all_serve)
         for topic in self._plan.options.topics:
-            settings = {
-                "min.insync.replicas": str(topic.min_insync),
-                "internal.segment.bytes": str(topic.segment_bytes),
-            }
-            if topic.is_flushed:
-                settings["flush.messages"] = "1"
+            await self._must(f"{topic.name} is created", functools.partial(self._is_made, topic))
 
-            async def create(topic: Any = topic, settings: Any = settings) -> bool:
-                code = await self._admin.create_topic(
-                    topic.name, topic.partitions, topic.replication_factor, settings
-                )
-                return code in (0, 36)
-
-            await self._must("L1", f"{topic.name} is created", create, START_S)
+    async def _must(self, what: str, ask: Callable[[], Awaitable[bool]]) -> None:
+        if not await until(self._world, ask, START_S):
+            self._world.report("L1", "cluster", f"not within {START_S:g} s: {what}")
 
     async def _all_serve(self) -> bool:
         answers = [await self._admin.refresh(node.id) for node in self._world.brokers]
         return all(answer is not None and len(answer.brokers) == len(answers) for answer in answers)
 
-    async def _must(self, checker: str, what: str, ask: Any, timeout_s: float) -> None:
-        if not await until(self._world, ask, timeout_s):
-            self._world.report(checker, "cluster", f"not within {timeout_s:g} s: {what}")
-            self._stop_at_violation()
+    async def _is_made(self, topic: TopicPlan) -> bool:
+        settings = {
+            "min.insync.replicas": str(topic.min_insync),
+            "internal.segment.bytes": str(topic.segment_bytes),
+        }
+        if topic.is_flushed:
+            settings["flush.messages"] = "1"
+        code = await self._admin.create_topic(
+            topic.name, topic.partitions, topic.replication_factor, settings
+        )
+        return code in (NONE, TOPIC_EXISTS)
 
     def _start_clients(self) -> None:
         world, options = self._world, self._plan.options
         for number, plan in enumerate(options.producers):
-            producer = Producer(world, self._accounts, plan, f"p{number}")
-            producer.on_acknowledged = lambda *told: taps.in_sync_have(world, *told)
-            self._clients.append(producer)
+            self._clients.append(Producer(world, plan, f"p{number}"))
         for number in range(options.consumers):
-            self._clients.append(Consumer(world, self._accounts, f"c{number}"))
+            self._clients.append(Consumer(world, f"c{number}"))
         for group in options.groups:
             kind = ModernMember if group.is_modern else Member
             for number in range(group.members):
                 self._clients.append(kind(self._groups, group, f"{group.name}-m{number}"))
         self._runs = [world.run_as(f"client-{each.name}", each.run()) for each in self._clients]
 
-    async def _chaos(self) -> None:
+    def _start_events(self) -> None:
         world = self._world
         for number, event in enumerate(self._plan.events):
             random = Random(f"{self._plan.options.seed}:{event.fault}:{event.choice}")
-            hit = faults.Hit(
-                world, event, random, Admin(world, f"client-op{number}"), self._accounts
-            )
-            self._operators.append(world.run_as(f"client-op{number}", self._event(event, hit)))
-        await self._wait(self._plan.options.chaos_ms / 1000, tasks=())
+            hit = faults.Hit(world, event, random, Admin(world, f"client-op{number}"))
+            self._operators.append(world.run_as(hit.admin.name, self._event(event, hit)))
 
     async def _event(self, event: Event, hit: faults.Hit) -> None:
         await asyncio.sleep(event.at_ms / 1000)
@@ -185,18 +160,6 @@ class _History:
             await self._world.reached(event.after, 3.0)
             await asyncio.sleep(hit.random.random() ** 3 * 0.05)
         await faults.carry_out(hit)
-
-    async def _wait(self, seconds: float, tasks: Any = None) -> None:
-        """Wait for clients, or only for time."""
-        end = self._world.loop.time() + seconds
-        while self._world.loop.time() < end:
-            self._stop_at_violation()
-            await asyncio.sleep(0.1)
-            if tasks is None and all(each.done() for each in self._runs):
-                break
-        for each in self._runs:
-            if each.done() and each.exception() is not None:
-                raise each.exception()  # type: ignore[misc]
 
     def _heal(self) -> None:
         """End what goes wrong, and start what does not run."""
@@ -210,9 +173,9 @@ class _History:
         world.network.release_all()
         for disk in world.disks.values():
             disk.heal()
-            disk.medium.capacity = 1 << 40
+            disk.medium.capacity = UNLIMITED
         for node in world.nodes.values():
-            world.power_on(node)
+            world.network.dark.discard(node.name)
             node.is_wanted, node.ahead_ms = True, 0
             if node.process is not None:
                 world.loop.thaw(node.process)
@@ -224,14 +187,12 @@ class _History:
         """Do what operators do, until everything is as it should be."""
         world = self._world
         end = world.loop.time() + HEAL_S
-        was_restarted: dict[int, float] = {}
         for node in world.brokers:
             await self._admin.configure(4, str(node.id), "cordoned.log.dirs", None)
         while True:
             for node in world.nodes.values():
                 if not node.is_up:
                     world.boot(node)
-                    was_restarted[node.id] = world.loop.time()
             for node in world.brokers:
                 await self._revive(node)
             wrong = settled.unsettled(world)
@@ -244,11 +205,8 @@ class _History:
 
     async def _revive(self, node: Any) -> None:
         """Bring directories back that are offline."""
-        disks = getattr(node.server, "_disks", None)
-        if not node.is_up or disks is None:
-            return
-        registered = self._world.image.cluster.brokers.get(BrokerId(node.id))
-        if registered is None or not registered.active:
+        disks, registered = getattr(node.server, "_disks", None), self._world.registration(node)
+        if not node.is_up or disks is None or registered is None or not registered.active:
             return
         for log_dir in disks.log_dirs.all:
             if not log_dir.is_online:
@@ -257,18 +215,14 @@ class _History:
     async def _read_all(self) -> None:
         """Read every partition to its end, as a new consumer."""
         world = self._world
-        reader = Consumer(world, self._accounts, "reader")
+        reader = Consumer(world, "reader")
         await until(world, reader.refresh, 10.0)
         for partition in sorted(reader.leaders):
             if partition in world.tainted:
                 continue
-
-            async def at_end(partition: Any = partition) -> bool:
-                found = await reader.read_some(partition)
-                return found is not None and found[0] >= found[1]
-
+            at_end = functools.partial(reader.read_some, partition)
             if not await until(world, at_end, 15.0, pause_s=0.02):
-                world.report("L2", text(partition), "it cannot be read to its end")
+                world.report("L2", partition, "it cannot be read to its end")
         reader.close()
 
         async def all_equal() -> bool:
@@ -285,10 +239,6 @@ class _History:
                 self._world.report("L5", group.name, "nobody tells what is committed")
             reader.close()
 
-    def _look(self) -> None:
-        settled.check_logs(self._world, self._accounts)
-        self._stop_at_violation()
-
     async def _restart_all(self, stop: Any) -> None:
         """Stop everything, start it again, and compare."""
         world = self._world
@@ -297,26 +247,22 @@ class _History:
         await stop()
         for node in world.nodes.values():
             world.boot(node)
-        await self._as_client("client-recover", self._recover())
-        await self._as_client("client-groups", self._fetch_all())
+        await world.run_as("client-recover", self._recover())
+        await world.run_as("client-groups", self._fetch_all())
         settled.check_same(world, before, settled.snapshot_of(world))
-        self._look()
+        settled.check_logs(world)
 
     async def _stop_all(self) -> None:
         world = self._world
         for nodes in (world.brokers, [world.controller]):
             for node in nodes:
                 world.ask_to_stop(node)
-            for _ in range(400):
-                if not any(node.is_up for node in nodes):
-                    break
-                await asyncio.sleep(0.1)
+            await world.until_down(nodes, 40.0)
             for node in nodes:
                 if node.is_up:
                     world.report("L5", node.name, "it does not stop within 40 s")
                 elif node.ended:
                     world.report("S12", node.name, f"a clean stop ended by {node.ended}")
-        self._stop_at_violation()
 
     async def _kill_all(self) -> None:
         for node in self._world.nodes.values():

@@ -90,6 +90,7 @@ class SimLoop(asyncio.BaseEventLoop):
     Attributes:
         steps: Callbacks run so far.
         stop_at_step: Where the history ends at the latest; 0 for nowhere.
+        ending: What ends the history at the next step, if there is something.
         on_step: Told of each callback before it runs, for a trace that is kept.
         kept: What must not be collected, since its `finally` blocks would run in dead processes.
     """
@@ -108,6 +109,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self.hub = getcurrent()
         self.steps = 0
         self.stop_at_step = 0
+        self.ending: Exception | None = None
         self.on_step: Callable[[int, float, str, str], None] | None = None
         self.kept: list[object] = []
 
@@ -141,7 +143,7 @@ class SimLoop(asyncio.BaseEventLoop):
     def kill(self, process: Process) -> None:
         """End a process; what it was about to do is kept, and never done."""
         process.is_alive = False
-        self.kept.append(process.queue)
+        self.kept.append((process, process.queue))
         process.queue = deque()
         if process in self._active:
             self._active.remove(process)
@@ -231,6 +233,8 @@ class SimLoop(asyncio.BaseEventLoop):
         self._untraced += (process.name, name)
         if self.on_step is not None:
             self.on_step(self.steps, self._now, process.name, name)
+        if self.ending is not None:
+            raise self.ending
         if self.steps == self.stop_at_step:
             raise Stuck(f"step {self.steps} was reached")
         if self.steps - self._moved_at_step > STEPS_PER_INSTANT_MAX:
@@ -291,7 +295,8 @@ class Waiters:
 
     def wake_one(self) -> None:
         if self._waiting:
-            self._switch_to(self._waiting.popleft())
+            waiter, context = self._waiting.popleft()
+            self._loop.call_soon(waiter.switch, context=context)
 
     def wake_all(self) -> None:
         while self._waiting:
@@ -302,9 +307,6 @@ class Waiters:
             self._waiting.remove(who)
             who[0].switch()
 
-    def _switch_to(self, who: tuple[greenlet, Context]) -> None:
-        self._loop.call_soon(who[0].switch, context=who[1])
-
 
 def pause(loop: SimLoop, seconds: float) -> None:
     """Let others run while this greenlet is in a call that takes time."""
@@ -314,20 +316,20 @@ def pause(loop: SimLoop, seconds: float) -> None:
     loop.hub.switch()
 
 
-class SimQueue:
+class SimQueue(Waiters):
     """`jbodlab.threads.CallQueue`."""
 
     def __init__(self, loop: SimLoop) -> None:
+        super().__init__(loop)
         self._items: deque[Any] = deque()
-        self._waiters = Waiters(loop)
 
     def put(self, item: Any, /) -> None:
         self._items.append(item)
-        self._waiters.wake_one()
+        self.wake_one()
 
     def get(self) -> Any:
         while not self._items:
-            self._waiters.wait()
+            self.wait()
         return self._items.popleft()
 
 

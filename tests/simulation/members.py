@@ -19,11 +19,11 @@ from broker.disk.log_dir import LogDir
 from jbodlab import kafka_uuid
 from jbodlab.group_records.partitions import coordinator_partition
 from jbodlab.ids import GROUP_METADATA_TOPIC, TopicPartition
-from tests.simulation.clients import FAILURES, NONE, Accounts, Client, message
+from tests.simulation.clients import NONE, Client
 from tests.simulation.loop import PROCESS, Process
 from tests.simulation.plan import GroupPlan
-from tests.simulation.taps import around
-from tests.simulation.world import World, text
+from tests.simulation.taps import after, before
+from tests.simulation.world import World
 
 LOADING, UNAVAILABLE, MOVED, REBALANCE = 14, 15, 16, 27
 MEMBER_ID_REQUIRED = 79
@@ -43,9 +43,8 @@ class Groups:
         owners: Who owns what, by group and generation or member epoch.
     """
 
-    def __init__(self, world: World, accounts: Accounts) -> None:
+    def __init__(self, world: World) -> None:
         self.world = world
-        self.accounts = accounts
         self.tried: dict[tuple[str, TopicPartition], int] = defaultdict(int)
         self.floor: dict[tuple[str, TopicPartition], int] = defaultdict(int)
         self.modern: list[ModernMember] = []
@@ -65,7 +64,7 @@ class Groups:
         for partition in partitions:
             owner = self.owners[group, epoch].setdefault(partition, member)
             if owner != member and not self._is_void(group, partition):
-                sentence = f"{owner} and {member} own {text(partition)} in epoch {epoch}"
+                sentence = f"{owner} and {member} own {partition} in epoch {epoch}"
                 self.world.report("G2", group, sentence)
 
     def holds(self, member: ModernMember) -> None:
@@ -74,7 +73,7 @@ class Groups:
             both = sorted({*member.owned} & {*other.owned})
             is_held = other.group == member.group and other.held_until_s > self.world.now_s()
             if both and is_held and other is not member and not self._is_void(other.group, both[0]):
-                sentence = f"{member.name} gets {text(both[0])}, {other.name} has it still"
+                sentence = f"{member.name} gets {both[0]}, {other.name} has it still"
                 self.world.report("G2", member.group, sentence)
 
     def fetched(self, group: str, partition: TopicPartition, floor: int, offset: int) -> None:
@@ -83,13 +82,13 @@ class Groups:
             if not floor <= max(offset, 0) <= self.tried[group, partition]:
                 tried = self.tried[group, partition]
                 sentence = f"{offset} is committed, {floor} was, at most {tried} was tried"
-                self.world.report("G1", f"{group} {text(partition)}", sentence)
+                self.world.report("G1", f"{group} {partition}", sentence)
             self.floor[group, partition] = max(offset, self.floor[group, partition])
 
     def _is_void(self, group: str, partition: TopicPartition) -> bool:
         coordinated = self.coordinated_by(group)
         is_lost = coordinated is None or coordinated[0] in self.world.tainted
-        return is_lost or partition.topic in self.accounts.gone_topics
+        return is_lost or partition.topic in self.world.gone_topics
 
 
 class Member(Client):
@@ -100,12 +99,15 @@ class Member(Client):
         self.groups = groups
         self.plan = plan
         self.group = plan.name
-        self.is_running = True
         self.epoch = -1
         self.owned: list[TopicPartition] = []
         self._coordinator: int | None = None
         self._id = ""
         self.come_again()
+
+    @property
+    def me(self) -> dict[str, Any]:
+        return {"group_id": self.group, "member_id": self._id, "group_instance_id": None}
 
     def come_again(self) -> None:
         """Be somebody else from now on."""
@@ -126,18 +128,15 @@ class Member(Client):
         await self.leave()
         self.close()
 
-    async def ask(self, key: int, version: int, **fields: Any) -> Any:
+    async def ask_coordinator(self, key: int, version: int, **fields: Any) -> Any:
         """Ask the coordinator; None where there is no answer."""
         if self._coordinator is None:
-            found = await self.anybody(10, 3, message(10, 3, key=self.group, key_type=0))
+            found = await self.ask_any(10, 3, key=self.group, key_type=0)
             if found is None or int(found.error_code) != NONE:
                 return None
             self._coordinator = found.node_id
-        try:
-            request = message(key, version, **fields)
-            response = await self.call(self._coordinator, key, version, request, PATIENCE_S)
-        except FAILURES:
-            response = None
+        fields["timeout_s"] = PATIENCE_S
+        response = await self.ask(self._coordinator, key, version, **fields)
         code = NONE if response is None else int(getattr(response, "error_code", NONE))
         if response is None or code in (UNAVAILABLE, MOVED):
             self._coordinator = None
@@ -154,19 +153,18 @@ class Member(Client):
         return code == NONE
 
     async def join(self) -> None:
-        fields = {"group_id": self.group, "group_instance_id": None}
         protocols = [{"name": "any", "metadata": b""}]
         wanted = {"protocol_type": "simulated", "protocols": protocols}
         times = {"session_timeout": SESSION, "rebalance_timeout": SESSION}
-        joined = await self.ask(11, 5, member_id=self._id, **fields, **wanted, **times)
+        joined = await self.ask_coordinator(11, 5, **self.me, **wanted, **times)
         if joined is not None and int(joined.error_code) == MEMBER_ID_REQUIRED:
             self._id = joined.member_id
         if not self.took(joined):
             return
         self._id = joined.member_id
-        fields |= {"member_id": self._id, "generation_id": joined.generation_id}
+        fields = {"generation_id": joined.generation_id, **self.me}
         given = self._assign([each.member_id for each in joined.members])
-        synced = await self.ask(14, 3, assignments=given, **fields)
+        synced = await self.ask_coordinator(14, 3, assignments=given, **fields)
         if self.took(synced):
             self.epoch = joined.generation_id
             partitions = json.loads(synced.assignment or b"[]")
@@ -182,48 +180,39 @@ class Member(Client):
         ]
 
     async def stay(self) -> bool:
-        fields = {"group_id": self.group, "group_instance_id": None}
-        return self.took(
-            await self.ask(12, 4, generation_id=self.epoch, member_id=self._id, **fields)
-        )
+        return self.took(await self.ask_coordinator(12, 4, generation_id=self.epoch, **self.me))
 
     async def leave(self) -> None:
         members = [{"member_id": self._id, "group_instance_id": None}]
-        await self.ask(13, 4, group_id=self.group, members=members)
+        await self.ask_coordinator(13, 4, group_id=self.group, members=members)
 
     async def commit(self) -> None:
         """Commit what is owned; where that may or may not have happened, come again."""
-        offsets = []
+        offsets = {}
         for partition in self.owned:
             self.groups.tried[self.group, partition] += 1
-            offsets.append((partition, self.groups.tried[self.group, partition]))
+            offsets[partition] = self.groups.tried[self.group, partition]
         if not offsets:
             return
+        always = {"committed_leader_epoch": -1, "committed_metadata": ""}
         partitions = [
-            {
-                "partition_index": partition.partition,
-                "committed_offset": offset,
-                "committed_leader_epoch": -1,
-                "committed_metadata": "",
-            }
-            for partition, offset in offsets
+            {"partition_index": partition.partition, "committed_offset": offset, **always}
+            for partition, offset in offsets.items()
         ]
-        fields = {"generation_id_or_member_epoch": self.epoch, "group_instance_id": None}
         topics = [{"name": self.plan.topic, "partitions": partitions}]
-        response = await self.ask(
-            8, 9, group_id=self.group, member_id=self._id, topics=topics, **fields
-        )
-        codes = {
-            TopicPartition(self.plan.topic, each.partition_index): int(each.error_code)
+        fields = {"generation_id_or_member_epoch": self.epoch, **self.me}
+        response = await self.ask_coordinator(8, 9, topics=topics, **fields)
+        committed = {
+            TopicPartition(self.plan.topic, each.partition_index)
             for topic in (() if response is None else response.topics)
             for each in topic.partitions
+            if int(each.error_code) == NONE
         }
-        for partition, offset in offsets:
-            if codes.get(partition) == NONE:
-                key = (self.group, partition)
-                self.groups.floor[key] = max(offset, self.groups.floor[key])
-                self.world.seen["committed an offset"] += 1
-        if any(codes.get(partition) != NONE for partition, _ in offsets):
+        for partition in committed:
+            key = (self.group, partition)
+            self.groups.floor[key] = max(offsets[partition], self.groups.floor[key])
+            self.world.seen["committed an offset"] += 1
+        if committed != {*offsets}:
             self._coordinator, self.owned = None, []
             await self.leave()
             self.come_again()
@@ -236,15 +225,15 @@ class Member(Client):
         """
         known = [key for key in sorted(self.groups.tried) if key[0] == self.group]
         floors = {key: self.groups.floor[key] for key in known}
-        before = self.groups.coordinated_by(self.group)
+        led_by = self.groups.coordinated_by(self.group)
         wanted = {"name": self.plan.topic, "partition_indexes": [p.partition for _, p in known]}
         group = {"group_id": self.group, "topics": [wanted]}
         asked = self._coordinator
-        response = await self.ask(9, 8, groups=[group], require_stable=False)
+        response = await self.ask_coordinator(9, 8, groups=[group], require_stable=False)
         if response is None or int(response.groups[0].error_code) != NONE:
             self._coordinator = None
             return False
-        if before == self.groups.coordinated_by(self.group) and before and before[1] == asked:
+        if led_by == self.groups.coordinated_by(self.group) and led_by and led_by[1] == asked:
             for each in (each for topic in response.groups[0].topics for each in topic.partitions):
                 partition = TopicPartition(self.plan.topic, each.partition_index)
                 floor = floors[self.group, partition]
@@ -280,7 +269,7 @@ class ModernMember(Member):
         return await self._beat(self.epoch, topic_partitions=owned)
 
     async def leave(self) -> None:
-        await self.ask(68, 1, **self._fields(-1))
+        await self.ask_coordinator(68, 1, **self._fields(-1))
 
     def _fields(self, epoch: int, **more: Any) -> dict[str, Any]:
         names = ("instance_id", "rack_id", "subscribed_topic_names", "subscribed_topic_regex")
@@ -290,12 +279,12 @@ class ModernMember(Member):
 
     async def _beat(self, epoch: int, **more: Any) -> bool:
         until_s = self.world.now_s() + SESSION.total_seconds()
-        before = self.groups.coordinated_by(self.group)
-        answer = await self.ask(68, 1, **self._fields(epoch, **more))
+        led_by = self.groups.coordinated_by(self.group)
+        answer = await self.ask_coordinator(68, 1, **self._fields(epoch, **more))
         if not self.took(answer):
             return False
-        is_right = before is not None and before == self.groups.coordinated_by(self.group)
-        if is_right and before[1] == self._coordinator:
+        is_right = led_by is not None and led_by == self.groups.coordinated_by(self.group)
+        if is_right and led_by[1] == self._coordinator:
             self.held_until_s = until_s
         self.epoch = answer.member_epoch
         if answer.assignment is not None:
@@ -317,22 +306,17 @@ def attach(world: World) -> None:
     """Look a while after a directory failed what has become of its coordinators."""
     shards: dict[CoordinatorShard, Process] = {}
 
-    @around(CoordinatorShard, "__init__")
-    def made(inner: Any, shard: Any, *args: Any) -> None:
-        inner(shard, *args)
-        shards[shard] = PROCESS.get()
-
-    @around(LogDir, "go_offline")
-    def offline(inner: Any, log_dir: Any, cause: str) -> Any:
-        process = PROCESS.get()
-        world.later(ANSWERED_S, look, process)
-        return inner(log_dir, cause)
+    def fails(_log_dir: Any, _cause: str) -> None:
+        world.later(ANSWERED_S, look, PROCESS.get())
 
     def look(process: Process) -> None:
         if process.is_frozen:
             world.later(ANSWERED_S, look, process)
         elif process.is_alive:
             check_coordinators(world, process, [s for s, its in shards.items() if its is process])
+
+    after(CoordinatorShard, "__init__", lambda s, *_: shards.update({s: PROCESS.get()}))
+    before(LogDir, "go_offline", fails)
 
 
 def check_coordinators(world: World, process: Process, shards: list[Any]) -> None:
@@ -341,4 +325,4 @@ def check_coordinators(world: World, process: Process, shards: list[Any]) -> Non
         is_over = shard.state is ShardState.CLOSED and not shard.waiting_count
         if not shard.partition.is_online and not is_over:
             sentence = f"{shard.state.name}, {shard.waiting_count} wait, its replica is offline"
-            world.report("G3", f"{process} {text(shard.partition.topic_partition)}", sentence)
+            world.report("G3", f"{process} {shard.partition.topic_partition}", sentence)

@@ -38,10 +38,9 @@ def _head(patch: Path, label: str) -> list[str]:
 
 
 def hunt(patch: Path, seeds: str, jobs: int) -> tuple[int, str]:
-    """Run histories over a bug until one of its checkers finds it.
+    """Run histories over a bug until one of its checkers finds it; returns seed and what was said.
 
-    Returns:
-        The seed and what was said; 0 and the last lines if nothing was found.
+    If nothing was found that is 0, and the last lines.
     """
     with tempfile.TemporaryDirectory() as folder:
         for name in COPIED:

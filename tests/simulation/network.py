@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable
 from contextvars import Context, copy_context
 from random import Random
-from typing import Any, Protocol
+from typing import Any
 
 from tests.simulation.loop import PROCESS, Process, SimLoop
 
@@ -23,13 +23,6 @@ PORT_BASE = 9000
 SPLIT_SHARE = 0.05
 """Of the pieces that arrive as two."""
 HIGH_WATER_BYTES, LOW_WATER_BYTES = 64 << 10, 16 << 10
-
-
-class Ending(Protocol):
-    """What ends when a process does."""
-
-    def process_ended(self) -> None:
-        """Tell the other side."""
 
 
 class Link:
@@ -65,14 +58,14 @@ class Lane:
 
     def __init__(self, loop: SimLoop, link: Link) -> None:
         self._loop = loop
-        self._link = link
+        self.link = link
         self._next = 0.0
 
     def send(self, callback: Callable[..., object], *args: Any, context: Context) -> None:
-        at = max(self._next, self._loop.time() + self._link.latency_s())
+        at = max(self._next, self._loop.time() + self.link.latency_s())
         self._next = at + 1e-9
         # In no process: what is on its way arrives also from one that has ended.
-        self._loop.happen_at(at, self._link.deliver, context, callback, args)
+        self._loop.happen_at(at, self.link.deliver, context, callback, args)
 
 
 class Network:
@@ -83,8 +76,8 @@ class Network:
         loop.create_server, loop.create_connection = self.create_server, self.create_connection
         self._seed = seed
         self._links: dict[tuple[str, str], Link] = {}
-        self._listening: dict[int, Server] = {}
-        self._open: dict[Process, dict[Ending, None]] = {}
+        self.listening: dict[int, Server] = {}
+        self.open: dict[Process, dict[SimTransport, None]] = defaultdict(dict)
         self.dark: set[str] = set()
         """Nodes without power: they refuse nothing, they say nothing."""
         self.blackouts: list[Callable[[str, str], None]] = []
@@ -113,33 +106,21 @@ class Network:
         """Return whether something is held on the way to a node, or from it."""
         return any(link.is_held for ends, link in self._links.items() if node in ends)
 
-    def opened(self, process: Process, what: Ending) -> None:
-        self._open.setdefault(process, {})[what] = None
-
-    def closed(self, process: Process, what: Ending) -> None:
-        self._open.get(process, {}).pop(what, None)
-
     def process_ended(self, process: Process) -> None:
         """Reset every connection of a process, as its system does."""
-        self._listening = {
-            port: server for port, server in self._listening.items() if server.process != process
-        }
-        for each in self._open.pop(process, {}):
-            each.process_ended()
+        listening = self.listening.items()
+        self.listening = {port: server for port, server in listening if server.process != process}
+        for each in list(self.open.pop(process, {})):
+            each.abort()
 
     async def create_server(
         self, factory: Callable[[], Any], host: Any, port: int, **_: Any
     ) -> Server:
         """Listen, in place of the event loop's own method."""
-        if port in self._listening:
+        if port in self.listening:
             raise OSError(errno.EADDRINUSE, "address in use")
-        server = Server(self, port, factory)
-        self._listening[port] = server
+        self.listening[port] = server = Server(self, port, factory)
         return server
-
-    def close(self, server: Server) -> None:
-        if self._listening.get(server.port) is server:
-            del self._listening[server.port]
 
     async def create_connection(
         self, factory: Callable[[], Any], host: Any, port: int, **_: Any
@@ -154,7 +135,7 @@ class Network:
         def knock() -> None:
             if node in self.dark:
                 return
-            server = self._listening.get(port)
+            server = self.listening.get(port)
             if server is None:
                 back.send(answer, None, context=context)
                 return
@@ -199,7 +180,8 @@ class Server:
         return ("127.0.0.1", self.port)
 
     def close(self) -> None:
-        self._network.close(self)
+        if self._network.listening.get(self.port) is self:
+            del self._network.listening[self.port]
 
     async def wait_closed(self) -> None:
         """Nothing is left of it."""
@@ -209,7 +191,7 @@ class SimTransport(asyncio.Transport):
     """One end of a connection."""
 
     def __init__(self, network: Network, context: Context, lane: Lane) -> None:
-        super().__init__()
+        super().__init__({"peername": ("127.0.0.1", 1)})
         self._network = network
         self._context = context
         self._lane = lane
@@ -224,13 +206,10 @@ class SimTransport(asyncio.Transport):
         self.protocol: Any = None
 
     def begin(self, factory: Callable[[], Any]) -> None:
-        self._network.opened(self._process, self)
+        self._network.open[self._process][self] = None
         self.protocol = factory()
         self.protocol.connection_made(self)
         self._feed()
-
-    def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return ("127.0.0.1", 1) if name == "peername" else default
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         """They stay as they are."""
@@ -248,9 +227,6 @@ class SimTransport(asyncio.Transport):
         self._is_paused = False
         asyncio.get_running_loop().call_soon(self._feed, context=self._context)
 
-    def writelines(self, list_of_data: Any) -> None:
-        self.write(b"".join(list_of_data))
-
     def write(self, data: Any) -> None:
         if self._is_closing or not data:
             return
@@ -258,37 +234,27 @@ class SimTransport(asyncio.Transport):
         loop: Any = asyncio.get_running_loop()
         loop.note(data)
         self._in_flight_bytes += len(data)
-        random = self._network.link(node_of(self._process), node_of(self.peer._process)).random
-        if len(data) > 1 and random.random() < SPLIT_SHARE:
-            cut = random.randrange(1, len(data))
-            pieces = [data[:cut], data[cut:]]
-        else:
-            pieces = [data]
-        for piece in pieces:
+        random = self._lane.link.random
+        is_split = len(data) > 1 and random.random() < SPLIT_SHARE
+        cut = random.randrange(1, len(data)) if is_split else len(data)
+        for piece in filter(None, (data[:cut], data[cut:])):
             self._lane.send(self.peer._receive, piece, context=self.peer._context)
         if self._in_flight_bytes > HIGH_WATER_BYTES and not self._is_writing_paused:
             self._is_writing_paused = True
             loop.call_soon(self._pause_writing, context=self._context)
 
-    def close(self) -> None:
+    def close(self, error: Exception | None = None) -> None:
+        """End it; the other side is told of the error, if there is one."""
         if not self._is_closing:
-            self._lane.send(self.peer._peer_closed, None, context=self.peer._context)
+            self._lane.send(self.peer._peer_closed, error, context=self.peer._context)
             self._end(None)
 
     def abort(self) -> None:
-        if not self._is_closing:
-            reset = ConnectionResetError(errno.ECONNRESET, "reset by peer")
-            self._lane.send(self.peer._peer_closed, reset, context=self.peer._context)
-            self._end(None)
-
-    def process_ended(self) -> None:
-        self._is_closing = True
-        reset = ConnectionResetError(errno.ECONNRESET, "reset by peer")
-        self._lane.send(self.peer._peer_closed, reset, context=self.peer._context)
+        self.close(ConnectionResetError(errno.ECONNRESET, "reset by peer"))
 
     def _end(self, error: Exception | None) -> None:
         self._is_closing = True
-        self._network.closed(self._process, self)
+        self._network.open[self._process].pop(self, None)
         asyncio.get_running_loop().call_soon(self._lose, error, context=self._context)
 
     def _lose(self, error: Exception | None) -> None:

@@ -13,17 +13,33 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from jbodlab.records.metadata_version import JBOD_LEVEL, LATEST
+
 CHOICES = 1 << 30
 CALM_SHARE = 0.12
+NEVER = UNLIMITED = 1 << 40
+SESSION, FAILURE, PROBE, LAG = (
+    "broker.session.timeout.ms",
+    "log.dir.failure.timeout.ms",
+    "jbodlab.log.dir.probe.interval.ms",
+    "replica.lag.time.max.ms",
+)
+SETTINGS = {
+    "metadata.log.segment.ms": (NEVER, 1_000, 4_000),
+    "metadata.max.retention.bytes": (UNLIMITED, 20_000),
+    SESSION: (3_000, 4_000, 9_000),
+    "broker.heartbeat.interval.ms": (300, 500, 1_000),
+    FAILURE: (5_000, 10_000),
+    LAG: (3_000, 10_000),
+    PROBE: (500, 2_000),
+    "metadata.log.max.record.bytes.between.snapshots": (1_000, 5_000, 20_000_000),
+}
+"""Properties of all servers, and what each is drawn from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicPlan:
-    """A topic that there is from the beginning.
-
-    Attributes:
-        is_flushed: Whether each batch is on the disk before it is acknowledged.
-    """
+    """A topic that there is from the beginning."""
 
     name: str
     partitions: int
@@ -31,17 +47,12 @@ class TopicPlan:
     min_insync: int
     segment_bytes: int
     is_flushed: bool = False
+    """Whether each batch is on the disk before it is acknowledged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerPlan:
-    """A client that writes to one topic.
-
-    Attributes:
-        acks: -1, 1 or 0.
-        records: Batches that it sends at most.
-        pause_ms: Longest time between two of them.
-    """
+    """A client that writes at most so many batches to one topic, at most `pause_ms` apart."""
 
     topic: str
     acks: int
@@ -67,14 +78,13 @@ class Options:
 
     Attributes:
         is_strict: Whether events that could lose what was acknowledged are left out.
-        is_calm: Whether so little goes wrong that everything has to go on soon; see `bounds`.
+        is_calm: Whether so little goes wrong that everything has to go on soon.
         is_ordered: Whether names reach the disks in order; see `disk`.
         loss: What a loss of power leaves; see `disk.LOSSES`.
         is_fifo: See `SimLoop`.
         level: `metadata.version` at the start.
-        metadata_segment_ms: Age at which a segment of the metadata log ends.
-        metadata_retention_bytes: Of log and snapshots; what is beyond goes.
         capacity: Bytes of each disk.
+        settings: As of `SETTINGS`.
     """
 
     seed: int
@@ -90,16 +100,15 @@ class Options:
     groups: tuple[GroupPlan, ...] = ()
     is_ordered: bool = True
     loss: str = "none"
-    capacity: int = 1 << 40
-    level: int = 30
-    metadata_segment_ms: int = 1 << 40
-    metadata_retention_bytes: int = 1 << 40
-    session_timeout_ms: int = 4_000
-    heartbeat_ms: int = 500
-    failure_timeout_ms: int = 10_000
-    lag_ms: int = 10_000
-    probe_ms: int = 1_000
-    snapshot_bytes: int = 20_000
+    capacity: int = UNLIMITED
+    level: int = LATEST
+    settings: Mapping[str, int] = field(
+        default_factory=lambda: {name: choices[0] for name, choices in SETTINGS.items()}
+    )
+
+    def seconds(self, name: str) -> float:
+        """Return a setting that is a time."""
+        return self.settings[name] / 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,9 +146,8 @@ def read_plan(path: Path) -> Plan:
     """Read what `Plan.to_text` has written."""
     found = json.loads(path.read_text())
     options: dict[str, Any] = found["options"]
-    options["topics"] = tuple(TopicPlan(**each) for each in options["topics"])
-    options["producers"] = tuple(ProducerPlan(**each) for each in options["producers"])
-    options["groups"] = tuple(GroupPlan(**each) for each in options.get("groups", ()))
+    for name, kind in {"topics": TopicPlan, "producers": ProducerPlan, "groups": GroupPlan}.items():
+        options[name] = tuple(kind(**each) for each in options[name])
     return Plan(options=Options(**options), events=tuple(Event(**each) for each in found["events"]))
 
 
@@ -148,13 +156,7 @@ MOMENTS = ("assigned", "heartbeat", "isr", "moving", "swapped", "elected", "regi
 
 
 def draw(seed: int, weights: Mapping[str, tuple[str, int]], *, is_strict: bool = True) -> Plan:
-    """Draw a history.
-
-    Args:
-        seed: What it is drawn from.
-        weights: Family and weight of each fault.
-        is_strict: See `Options`.
-    """
+    """Draw a history from its seed, with faults as their families and weights say."""
     random = Random(f"{seed}:plan")
     options = _options(seed, random, is_strict=is_strict)
     if random.random() < CALM_SHARE:
@@ -172,12 +174,10 @@ def draw(seed: int, weights: Mapping[str, tuple[str, int]], *, is_strict: bool =
         )
         for _ in range(random.choice((1, 3, 4, 6, 8, 10, 12)))
     ]
-    events = [
-        replace(each, after=random.choice(MOMENTS), at_ms=each.at_ms // 2)
-        if random.random() < 0.33
-        else each
-        for each in events
-    ]
+    for number, event in enumerate(events):
+        if random.random() < 0.33:
+            after = random.choice(MOMENTS)
+            events[number] = replace(event, after=after, at_ms=event.at_ms // 2)
     return Plan(options=options, events=tuple(sorted(events, key=lambda each: each.at_ms)))
 
 
@@ -199,14 +199,13 @@ def _calm(options: Options, random: Random) -> Plan:
         brokers=3,
         directories=max(2, options.directories),
         # Before this level a controller cannot lead a broker with several away from one of them.
-        level=max(17, options.level),
+        level=max(JBOD_LEVEL, options.level),
         chaos_ms=15_000,
         topics=(topic,),
         producers=producers,
         groups=(),
-        capacity=1 << 40,
-        lag_ms=30_000,
-        failure_timeout_ms=5_000,
+        capacity=UNLIMITED,
+        settings={**options.settings, LAG: 30_000, FAILURE: 5_000},
     )
     choice = random.randrange(CHOICES)
     at_ms, after = random.randrange(1_000, 4_000), random.choice(("", "heartbeat", "heartbeat"))
@@ -218,8 +217,10 @@ def _options(seed: int, random: Random, *, is_strict: bool) -> Options:
     brokers = random.choice((1, 2, 3, 3, 3, 4, 5))
     topics = tuple(_topic(f"t{n}", brokers, random) for n in range(random.choice((1, 1, 2, 3))))
     directories = random.choice((1, 2, 2, 3, 4))
-    # Before level 17 the controller knows of no directories.
-    levels = (30, 30, 30, 29, 17, 14) if directories == 1 else (30, 30, 30, 29, 17, 17)
+    # Before JBOD_LEVEL the controller knows of no directories.
+    levels = [
+        level if directories == 1 else max(level, JBOD_LEVEL) for level in (30, 30, 30, 29, 17, 14)
+    ]
     return Options(
         seed=seed,
         is_strict=is_strict,
@@ -233,16 +234,9 @@ def _options(seed: int, random: Random, *, is_strict: bool) -> Options:
         groups=_groups(topics, Random(f"{seed}:groups")),
         is_ordered=random.random() < 0.6,
         loss=random.choice(("none", "all", "first", "torn", "any")),
-        capacity=random.choice((1 << 40, 1 << 40, 1 << 40, 300_000)),
+        capacity=random.choice((UNLIMITED, UNLIMITED, UNLIMITED, 300_000)),
         level=random.choice(levels),
-        metadata_segment_ms=random.choice((1 << 40, 1_000, 4_000)),
-        metadata_retention_bytes=random.choice((1 << 40, 20_000)),
-        session_timeout_ms=random.choice((3_000, 4_000, 9_000)),
-        heartbeat_ms=random.choice((300, 500, 1_000)),
-        failure_timeout_ms=random.choice((5_000, 10_000)),
-        lag_ms=random.choice((3_000, 10_000)),
-        probe_ms=random.choice((500, 2_000)),
-        snapshot_bytes=random.choice((1_000, 5_000, 20_000_000)),
+        settings={name: random.choice(choices) for name, choices in SETTINGS.items()},
     )
 
 

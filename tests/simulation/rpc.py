@@ -8,8 +8,9 @@ the call was carried out or after it, a stream that ends in the middle or goes s
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextvars import Context, copy_context
 from typing import Any
 
@@ -17,7 +18,7 @@ from jbodlab.errors import ControllerUnavailableError
 from jbodlab.requests import Listener
 from jbodlab.rpc.transport import RpcRefusedError
 from tests.simulation.loop import PROCESS, Process, SimLoop
-from tests.simulation.network import PORT_BASE, Lane, Network, node_of
+from tests.simulation.network import PORT_BASE, Network, node_of
 
 KEEP_ALIVE_S = 8.0
 """Of silence after which a connection counts as broken."""
@@ -44,27 +45,20 @@ class RpcNetwork:
         self.servers: dict[int, SimRpcServer] = {}
         self.lose_answers: Counter[str] = Counter()
         self.break_streams = self.lost = 0
-        self.on_call: Callable[[str, str], None] = lambda _node, _method: None
-        self._calls: dict[_Call, None] = {}
+        self.on_call: Callable[[str], object] = lambda _method: None
+        self.calls: dict[_Call, None] = {}
         network.blackouts.append(self._held)
 
     def is_asking(self, client: Process, method: str) -> bool:
         """Return whether a call of a process is on its way, or its answer."""
-        return any(call.client is client and call.method == method for call in self._calls)
-
-    def begin(self, call: _Call) -> None:
-        self._calls[call] = None
-
-    def end(self, call: _Call) -> None:
-        self._calls.pop(call, None)
+        return any(call.client is client and call.method == method for call in self.calls)
 
     def process_ended(self, process: Process) -> None:
         """Break the calls of a process, and those that it answers."""
         self.servers = {p: s for p, s in self.servers.items() if s.process is not process}
-        for call in list(self._calls):
+        for call in list(self.calls):
             if call.client is process:
-                call.cancel_server()
-                self.end(call)
+                call.over()
             elif call.server is process:
                 call.broken("connection reset")
 
@@ -72,7 +66,7 @@ class RpcNetwork:
         def look() -> None:
             if not self.network.link(source, target).is_held:
                 return
-            for call in list(self._calls):
+            for call in list(self.calls):
                 ends = {node_of(call.client), call.server_node}
                 if ends == {source, target}:
                     call.broken("keepalive watchdog timeout")
@@ -109,34 +103,38 @@ class SimRpcServer:
 
 
 class _Call:
-    """One call, as both sides see it; `events` are what the client has to take in."""
+    """One call, as both sides see it.
 
-    def __init__(self, rpc: RpcNetwork, port: int, method: str, message: Any) -> None:
-        network = rpc.network
-        self.rpc = rpc
+    Attributes:
+        arrived: What the client has to take in: bytes of an answer, None for the end of a stream,
+            or why the connection is gone.
+    """
+
+    def __init__(self, transport: SimRpcTransport, method: str, message: Any) -> None:
+        self.rpc = rpc = transport.rpc
+        self.transport = transport
         self.method = method
         self.client = PROCESS.get()
         self.server: Process | None = None
-        self.server_node = f"node-{port - PORT_BASE}"
-        self.arrived: asyncio.Queue[tuple[str, bytes | str]] = asyncio.Queue()
-        self._port = port
-        self._message = message
+        self.server_node = f"node-{transport.port - PORT_BASE}"
+        self.arrived: asyncio.Queue[bytes | str | None] = asyncio.Queue()
         self._context = copy_context()
         self._kind: type[Any] = type(message)
-        self._there: Lane = network.lane(node_of(self.client), self.server_node)
-        self._back: Lane = network.lane(self.server_node, node_of(self.client))
+        self._there = rpc.network.lane(node_of(self.client), self.server_node)
+        self._back = rpc.network.lane(self.server_node, node_of(self.client))
         self._room = asyncio.Semaphore(STREAM_WINDOW)
         self._task: asyncio.Task[None] | None = None
         self._server_context = Context()
         self._reply_kind: type[Any] = type(message)
         self._is_over = False
-        rpc.begin(self)
+        rpc.calls[self] = None
         data = message.SerializeToString(deterministic=True)
         rpc.loop.note(data)
         self._there.send(self._arrive, data, context=Context())
 
-    def cancel_server(self) -> None:
+    def over(self) -> None:
         """The client is gone, or waits no longer."""
+        self.rpc.calls.pop(self, None)
         self._is_over = True
         if self._task is not None and not self._task.done():
             self._there.send(self._task.cancel, context=self._server_context)
@@ -144,15 +142,19 @@ class _Call:
     def broken(self, why: str) -> None:
         """The connection is gone; whatever was executed stays so."""
         if not self._is_over:
-            self.rpc.end(self)
-            self._back.send(self.arrived.put_nowait, ("broken", why), context=self._context)
+            self.rpc.calls.pop(self, None)
+            self._tell(why)
 
-    def taken(self) -> None:
-        """The client has taken a response of a stream in."""
+    async def answer(self) -> Any:
+        """Return the next answer, None at the end of a stream."""
+        found = await self.arrived.get()
+        if isinstance(found, str):
+            raise ControllerUnavailableError(f"{self.method}: {found}")
         self._room.release()
+        return None if found is None else self._reply_kind.FromString(found)
 
     def _arrive(self, data: bytes) -> None:
-        server = self.rpc.servers.get(self._port)
+        server = self.rpc.servers.get(self.transport.port)
         if self._is_over or self.server_node in self.rpc.network.dark:
             return
         if server is None:
@@ -173,7 +175,7 @@ class _Call:
         message = self._kind.FromString(data)
         for _ in range(TURNS):
             await asyncio.sleep(0)
-        self.rpc.on_call(node_of(self.client), self.method)
+        self.rpc.on_call(self.method)
         try:
             result = method(message)
             if hasattr(result, "__aiter__"):
@@ -184,7 +186,7 @@ class _Call:
                         self.broken("stream broke")
                         return
                     self._send(response)
-                self._back.send(self.arrived.put_nowait, ("end", ""), context=self._context)
+                self._tell(None)
             else:
                 response = await result
                 if self.rpc.lose_answers[self.method] > 0:
@@ -203,57 +205,41 @@ class _Call:
         data = response.SerializeToString(deterministic=True)
         self.rpc.loop.note(data)
         self._reply_kind = type(response)
-        self._back.send(self.arrived.put_nowait, ("answer", data), context=self._context)
+        self._tell(data)
 
-    def read(self, data: Any) -> Any:
-        return self._reply_kind.FromString(data)
+    def _tell(self, what: bytes | str | None) -> None:
+        self._back.send(self.arrived.put_nowait, what, context=self._context)
 
 
 class SimRpcTransport:
     """`jbodlab.rpc.transport.RpcTransport` of one process."""
 
     def __init__(self, rpc: RpcNetwork, address: str) -> None:
-        self._rpc = rpc
-        self._port = int(address.rsplit(":", 1)[1])
-        self._open: dict[_Call, None] = {}
+        self.rpc = rpc
+        self.port = int(address.rsplit(":", 1)[1])
 
     async def unary(self, method: str, message: Any, timeout_s: float) -> Any:
-        call = self._begin(method, message)
-        try:
-            async with asyncio.timeout(timeout_s):
-                kind, data = await call.arrived.get()
-        except TimeoutError as error:
-            raise ControllerUnavailableError(f"{method}: DEADLINE_EXCEEDED") from error
-        finally:
-            self._end(call)
-        if kind != "answer":
-            raise ControllerUnavailableError(f"{method}: {data!s}")
-        return call.read(data)
+        with self._call(method, message) as call:
+            try:
+                async with asyncio.timeout(timeout_s):
+                    return await call.answer()
+            except TimeoutError as error:
+                raise ControllerUnavailableError(f"{method}: DEADLINE_EXCEEDED") from error
 
     async def stream(self, method: str, message: Any) -> AsyncGenerator[Any, None]:
-        call = self._begin(method, message)
-        try:
-            while True:
-                kind, data = await call.arrived.get()
-                if kind == "end":
-                    return
-                if kind != "answer":
-                    raise ControllerUnavailableError(f"{method}: {data!s}")
-                call.taken()
-                yield call.read(data)
-        finally:
-            self._end(call)
+        with self._call(method, message) as call:
+            while (answer := await call.answer()) is not None:
+                yield answer
 
     async def close(self) -> None:
-        for call in list(self._open):
-            call.broken("the channel was closed")
+        for call in list(self.rpc.calls):
+            if call.transport is self:
+                call.broken("the channel was closed")
 
-    def _begin(self, method: str, message: Any) -> _Call:
-        call = _Call(self._rpc, self._port, method, message)
-        self._open[call] = None
-        return call
-
-    def _end(self, call: _Call) -> None:
-        self._open.pop(call, None)
-        self._rpc.end(call)
-        call.cancel_server()
+    @contextlib.contextmanager
+    def _call(self, method: str, message: Any) -> Iterator[_Call]:
+        call = _Call(self, method, message)
+        try:
+            yield call
+        finally:
+            call.over()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,19 +19,34 @@ from jbodlab.image.partition_registration import PartitionRegistration
 from jbodlab.log import names
 from jbodlab.log.names import DirKind
 from jbodlab.protocol.record_batch import BatchHeader, iterate_headers, iterate_records
-from tests.simulation.clients import JBOD_LEVEL, Accounts, is_whole
+from jbodlab.records.metadata_version import JBOD_LEVEL
+from tests.simulation.clients import is_whole
 from tests.simulation.disk import File, Folder
 from tests.simulation.taps import replica_states
-from tests.simulation.world import Node, World, directory_id, partitions_of, text
+from tests.simulation.world import Node, World, directory_id, partitions_of
+
+Wrong = tuple[str, object, str]
+"""Checker, subject and sentence of what is not as it must be."""
 
 
 class Copy(NamedTuple):
-    """A current replica on a disk."""
+    """A replica on a disk; or what waits to be one, or to be removed."""
 
     node: int
     directory: Path
-    partition: TopicPartition
+    name: str
+    parsed: names.ParsedDir
     folder: Folder
+
+    @property
+    def partition(self) -> TopicPartition:
+        return self.parsed.topic_partition
+
+    @property
+    def is_current(self) -> bool:
+        """Others may have folders of such names: only one with a log is a replica's."""
+        has_a_log = any(name.endswith(names.LOG_SUFFIX) for name in self.folder.names)
+        return has_a_log and self.parsed.kind is DirKind.CURRENT
 
 
 class Batch(NamedTuple):
@@ -40,26 +55,23 @@ class Batch(NamedTuple):
     values: tuple[bytes, ...]
 
 
-def current_copies(world: World) -> list[Copy]:
-    found = []
+def copies(world: World) -> Iterator[Copy]:
+    """Yield every partition folder on the brokers' disks."""
     for node in world.brokers:
-        for path, name, folder in world.copies(node):
-            parsed = names.parse_partition_dir(name)
-            # Others may have folders of such names: only one with a log is a replica's.
-            has_a_log = any(each.endswith(names.LOG_SUFFIX) for each in folder.names)
-            if parsed.kind is DirKind.CURRENT and has_a_log:
-                found.append(Copy(node.id, path, parsed.topic_partition, folder))
-    return found
+        for path in node.log_dirs:
+            for name, folder in sorted(world.disks[path].medium.root.names.items()):
+                try:
+                    parsed = names.parse_partition_dir(name)
+                except ValueError:
+                    continue
+                if isinstance(folder, Folder) and name != names.METADATA_DIR_NAME:
+                    yield Copy(node.id, path, name, parsed, folder)
 
 
 def batches_of(folder: Folder) -> list[Batch]:
     """Return what is in the segments of a replica."""
-    found = []
-    for name in sorted(each for each in folder.names if each.endswith(names.LOG_SUFFIX)):
-        file = folder.names[name]
-        assert isinstance(file, File)
-        found += _batches_in(bytes(file.data))
-    return found
+    files = [folder.names[each] for each in sorted(folder.names) if each.endswith(names.LOG_SUFFIX)]
+    return [b for file in files if isinstance(file, File) for b in _batches_in(bytes(file.data))]
 
 
 @functools.cache
@@ -74,96 +86,91 @@ def _batches_in(data: bytes) -> list[Batch]:
     return found
 
 
-def unsettled(world: World) -> list[tuple[str, str, str]]:
-    """Return what is not yet as it must be: checker, subject, sentence."""
-    image = world.image
-    found = [
-        ("L1", node.name, f"it does not run: {node.ended}")
-        for node in world.nodes.values()
-        if not node.is_up
-    ]
-    found += [
-        ("L1", node.name, "it is not unfenced")
-        for node in world.brokers
-        if not world.is_serving(node)
-    ]
-    if found:
-        return found
-    for partition, state in partitions_of(image):
-        if partition not in world.tainted:
-            found += _of_partition(text(partition), state)
-    return found or [*_of_disks(world), *_of_brokers(world)]
+def unsettled(world: World) -> list[Wrong]:
+    """Return what is not yet as it must be."""
+    down = [node for node in world.nodes.values() if not node.is_up]
+    fenced = [node for node in world.brokers if not world.is_serving(node)]
+    return (
+        [("L1", node.name, f"it does not run: {node.ended}") for node in down]
+        or [("L1", node.name, "it is not unfenced") for node in fenced]
+        or [wrong for found in partitions_of(world.image) for wrong in _of_partition(world, *found)]
+        or [*_of_disks(world), *_of_brokers(world)]
+    )
 
 
-def _of_partition(name: str, state: PartitionRegistration) -> Iterable[tuple[str, str, str]]:
+def _of_partition(
+    world: World, partition: TopicPartition, state: PartitionRegistration
+) -> Iterable[Wrong]:
+    if partition in world.tainted:
+        return
     if state.leader < 0:
-        yield "L2", name, f"it has no leader, its ISR is {state.isr}"
+        yield "L2", partition, f"it has no leader, its ISR is {state.isr}"
     elif set(state.isr) != set(state.replicas):
-        yield "L2", name, f"its ISR is {state.isr}, its replicas {state.replicas}"
+        yield "L2", partition, f"its ISR is {state.isr}, its replicas {state.replicas}"
     if state.adding_replicas or state.removing_replicas:
-        yield "L3", name, "it is still being reassigned"
+        yield "L3", partition, "it is still being reassigned"
 
 
-def _of_disks(world: World) -> Iterable[tuple[str, str, str]]:
+def _of_disks(world: World) -> Iterable[Wrong]:
     """L3, L4 and S9: copies are where the metadata says, once, and nothing else is left."""
     image = world.image
-    copies: dict[tuple[int, TopicPartition], list[Copy]] = defaultdict(list)
-    for copy in current_copies(world):
-        copies[copy.node, copy.partition].append(copy)
-    for node in world.brokers:
-        for path, name, _ in world.copies(node):
-            if names.parse_partition_dir(name).kind in (DirKind.FUTURE, DirKind.DELETE):
-                yield "L4", f"{path}", f"{name} is left"
+    current: dict[tuple[int, TopicPartition], list[Copy]] = defaultdict(list)
+    for copy in copies(world):
+        if copy.is_current:
+            current[copy.node, copy.partition].append(copy)
+        elif copy.parsed.kind in (DirKind.FUTURE, DirKind.DELETE):
+            yield "L4", copy.directory, f"{copy.name} is left"
     has_directories = image.features.metadata_version >= JBOD_LEVEL
     ids = {path: directory_id(world, path) for node in world.brokers for path in node.log_dirs}
     for partition, state in partitions_of(image):
         for broker, directory in zip(state.replicas, state.directories, strict=True):
-            found = copies.pop((broker, partition), [])
+            found = current.pop((broker, partition), [])
             here = [ids[copy.directory] for copy in found]
-            name = f"{text(partition)} on {broker}"
+            name = f"{partition} on {broker}"
             if len(found) > 1:
                 yield "S9", name, f"it is there {len(found)} times"
             elif has_directories and here != [directory] and partition not in world.tainted:
                 yield "L3", name, f"it is in {here}, the metadata say {directory}"
-    for broker, partition in copies:
-        yield "L3", f"{text(partition)} on {broker}", "it belongs to nobody"
+    for broker, partition in current:
+        yield "L3", f"{partition} on {broker}", "it belongs to nobody"
 
 
-def _of_brokers(world: World) -> Iterable[tuple[str, str, str]]:
-    for broker, partition in replica_states(world):
-        if partition.topic_partition in world.tainted:
+def _of_brokers(world: World) -> Iterable[Wrong]:
+    for broker, replica in replica_states(world):
+        name = f"{replica.topic_partition} on {broker}"
+        if replica.topic_partition in world.tainted:
             continue
-        if partition.log is None or partition.log.failed:
-            yield "L3", f"{text(partition.topic_partition)} on {broker}", "it is not online"
-        elif partition.log.end_offset != partition.log.written_end:
-            yield "L3", f"{text(partition.topic_partition)} on {broker}", "it is still writing"
+        if replica.log is None or replica.log.failed:
+            yield "L3", name, "it is not online"
+        elif replica.log.end_offset != replica.log.written_end:
+            yield "L3", name, "it is still writing"
 
 
-def lagging(world: World) -> list[str]:
+def lagging(world: World) -> list[TopicPartition]:
     """Return the partitions whose replicas do not end at the same offset."""
     ends: dict[TopicPartition, set[int]] = defaultdict(set)
     for _, partition in replica_states(world):
         if partition.log is not None and partition.topic_partition not in world.tainted:
             ends[partition.topic_partition].add(partition.log.written_end)
-    return [text(partition) for partition, found in sorted(ends.items()) if len(found) > 1]
+    return sorted(partition for partition, found in ends.items() if len(found) > 1)
 
 
-def check_logs(world: World, accounts: Accounts) -> None:
+def check_logs(world: World) -> None:
     """S0, S3, S5, S6, D1: replicas are the same, and what was acknowledged is in them, once."""
     found: dict[TopicPartition, list[tuple[Copy, list[Batch]]]] = defaultdict(list)
-    for copy in current_copies(world):
-        found[copy.partition].append((copy, batches_of(copy.folder)))
-    for partition, logs in sorted(found.items()):
-        for copy, batches in logs:
-            _check_one(world, copy, batches)
-        first = {batch.header.base_offset: batch for batch in logs[0][1]}
-        for copy, batches in logs[1:]:
-            _check_same(world, partition, logs[0][0], first, copy, batches)
-    _check_accounts(world, accounts, {p: logs[0][1] for p, logs in found.items()})
+    for copy in copies(world):
+        if copy.is_current:
+            found[copy.partition].append((copy, batches_of(copy.folder)))
+    for _, logs in sorted(found.items()):
+        for log in logs:
+            _check_one(world, *log)
+        for log in logs[1:]:
+            _check_same(world, *logs[0], *log)
+    _check_accounts(world, {p: logs[0][1] for p, logs in found.items()})
 
 
 def _check_one(world: World, copy: Copy, batches: list[Batch]) -> None:
-    name = f"{text(copy.partition)} on {copy.node}"
+    name = f"{copy.partition} on {copy.node}"
     end, epoch = 0, -1
     sequences: dict[tuple[int, int, int], int] = {}
     for batch in batches:
@@ -184,33 +191,25 @@ def _check_one(world: World, copy: Copy, batches: list[Batch]) -> None:
 
 
 def _check_same(
-    world: World,
-    partition: TopicPartition,
-    first: Copy,
-    known: dict[int, Batch],
-    copy: Copy,
-    batches: list[Batch],
+    world: World, first: Copy, first_batches: list[Batch], copy: Copy, batches: list[Batch]
 ) -> None:
+    partition = copy.partition
     if partition in world.tainted:
         return
+    known = {batch.header.base_offset: batch for batch in first_batches}
     starts = {batch.header.base_offset for batch in batches}
     for batch in batches:
-        other = known.get(batch.header.base_offset)
-        if other is None or other.crc != batch.crc or other.header != batch.header:
-            world.report(
-                "S3",
-                text(partition),
-                f"{copy.node} and {first.node} differ at {batch.header.base_offset}",
-            )
+        offset = batch.header.base_offset
+        if offset not in known or known[offset][:2] != batch[:2]:
+            world.report("S3", partition, f"{copy.node} and {first.node} differ at {offset}")
             return
     missing = sorted(set(known) - starts)
     if missing and missing[-1] > min(starts, default=0):
-        world.report("S3", text(partition), f"{copy.node} lacks {missing[-1]} of {first.node}")
+        world.report("S3", partition, f"{copy.node} lacks {missing[-1]} of {first.node}")
 
 
-def _check_accounts(
-    world: World, accounts: Accounts, logs: dict[TopicPartition, list[Batch]]
-) -> None:
+def _check_accounts(world: World, logs: dict[TopicPartition, list[Batch]]) -> None:
+    accounts = world.accounts
     places: dict[bytes, list[tuple[TopicPartition, int]]] = defaultdict(list)
     for partition, batches in logs.items():
         for batch in batches:
@@ -218,44 +217,36 @@ def _check_accounts(
                 places[value].append((partition, batch.header.base_offset + index))
     for value, offset in accounts.acknowledged.items():
         partition, acks = accounts.sent[value]
-        if acks != -1 or accounts.is_void(world, partition):
+        if acks != -1 or world.is_void(partition):
             continue
         there = [where for where in places.get(value, ()) if where[0] == partition]
         label = value[:24].decode()
         if not there:
-            checker = "D1" if _is_single(world, partition) else "S0"
-            world.report(checker, text(partition), f"{label} was acknowledged at {offset}, is lost")
+            _, state = world.find(partition)
+            checker = "D1" if state is not None and len(state.replicas) == 1 else "S0"
+            world.report(checker, partition, f"{label} was acknowledged at {offset}, is lost")
         elif offset is not None and (partition, offset) not in there:
-            world.report("S5", text(partition), f"{label} is at {there}, it was told {offset}")
+            world.report("S5", partition, f"{label} is at {there}, it was told {offset}")
     for value in accounts.once:
         partition, _ = accounts.sent[value]
-        if accounts.is_void(world, partition):
-            continue
-        if len(places.get(value, ())) > 1:
-            world.report("S6", text(partition), f"{value[:24]!r} is there {places[value]}")
+        if not world.is_void(partition) and len(places.get(value, ())) > 1:
+            world.report("S6", partition, f"{value[:24]!r} is there {places[value]}")
     for partition, seen in accounts.read.items():
-        if accounts.is_void(world, partition):
-            continue
-        for offset, value in seen.items():
+        for offset, value in () if world.is_void(partition) else seen.items():
             if (partition, offset) not in places.get(value, ()):
-                world.report("S15", text(partition), f"{offset} was read, and is another now")
-
-
-def _is_single(world: World, partition: TopicPartition) -> bool:
-    topic = world.image.topics.by_name.get(partition.topic)
-    return topic is not None and len(topic.partitions[partition.partition].replicas) == 1
+                world.report("S15", partition, f"{offset} was read, and is another now")
 
 
 def snapshot_of(world: World) -> dict[str, Any]:
     """Return what a restart must not change."""
     return {
         "logs": {
-            (copy.node, str(copy.directory), text(copy.partition)): [
+            (copy.node, str(copy.directory), copy.partition): [
                 (batch.header.base_offset, batch.crc) for batch in batches_of(copy.folder)
             ]
-            for copy in current_copies(world)
+            for copy in copies(world)
             # Who coordinates may write at any time: that a member is gone.
-            if copy.partition.topic != GROUP_METADATA_TOPIC
+            if copy.is_current and copy.partition.topic != GROUP_METADATA_TOPIC
         },
         "topics": {
             partition: (state.replicas, state.directories)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
-from tests.simulation.plan import Event, Options, Plan
+from tests.simulation.plan import Event, Plan
 
 RUNS_MAX = 200
 SECONDS_MAX = 120.0
@@ -20,18 +21,10 @@ Failure = tuple[str, str] | None
 
 
 class Shrinker:
-    """Tries smaller plans.
+    """Tries smaller plans; `run` runs one, and returns its failure."""
 
-    Args:
-        run: Runs a plan; returns its failure.
-        tell: Told of each smaller plan that still fails.
-    """
-
-    def __init__(
-        self, run: Callable[[Plan], Failure], tell: Callable[[Plan], object] = lambda _plan: None
-    ) -> None:
+    def __init__(self, run: Callable[[Plan], Failure]) -> None:
         self._run = run
-        self._tell = tell
         self._runs = 0
         self._end_s = time.monotonic() + SECONDS_MAX
 
@@ -42,7 +35,7 @@ class Shrinker:
             return plan
         plan = self._without_events(plan, wanted)
         for smaller in (_fewer_options, _rounder_events):
-            while (found := self._first(smaller(plan), wanted)) is not None:
+            while found := next((p for p in smaller(plan) if self._fails(p, wanted)), None):
                 plan = found
         return plan
 
@@ -60,43 +53,37 @@ class Shrinker:
             size //= 2
         return plan
 
-    def _first(self, plans: Iterator[Plan], wanted: Failure) -> Plan | None:
-        return next((plan for plan in plans if self._fails(plan, wanted)), None)
-
     def _fails(self, plan: Plan, wanted: Failure) -> bool:
         if self._runs >= RUNS_MAX or time.monotonic() > self._end_s:
             return False
         self._runs += 1
-        if self._run(plan) != wanted:
-            return False
-        self._tell(plan)
-        return True
+        return self._run(plan) == wanted
 
 
 def _fewer_options(plan: Plan) -> Iterator[Plan]:
     options = plan.options
+    smaller: list[dict[str, Any]] = []
     for number in range(len(options.producers)):
         left = options.producers[:number] + options.producers[number + 1 :]
-        yield _with(plan, replace(options, producers=left))
+        smaller.append({"producers": left})
     for number, topic in enumerate(options.topics):
-        if len(options.topics) > 1:
-            topics = options.topics[:number] + options.topics[number + 1 :]
-            producers = tuple(each for each in options.producers if each.topic != topic.name)
-            yield _with(plan, replace(options, topics=topics, producers=producers))
+        topics = [*options.topics]
         if topic.partitions > 1:
-            less = replace(topic, partitions=topic.partitions // 2)
-            topics = (*options.topics[:number], less, *options.topics[number + 1 :])
-            yield _with(plan, replace(options, topics=topics))
+            topics[number] = replace(topic, partitions=topic.partitions // 2)
+            smaller.append({"topics": tuple(topics)})
+        if len(topics) > 1:
+            others = (*topics[:number], *topics[number + 1 :])
+            producers = tuple(each for each in options.producers if each.topic != topic.name)
+            smaller.append({"topics": others, "producers": producers})
     most = max((topic.replication_factor for topic in options.topics), default=1)
-    if options.brokers > most:
-        yield _with(plan, replace(options, brokers=options.brokers - 1))
-    if options.directories > 1:
-        yield _with(plan, replace(options, directories=options.directories - 1))
-    if options.consumers > 1:
-        yield _with(plan, replace(options, consumers=1))
-    for plain in ({"is_fifo": True}, {"loss": "none"}, {"is_ordered": True}):
-        if any(getattr(options, name) != value for name, value in plain.items()):
-            yield _with(plan, replace(options, **plain))
+    for name, least in {"brokers": most, "directories": 1, "consumers": 1}.items():
+        if getattr(options, name) > least:
+            smaller.append({name: getattr(options, name) - 1})
+    for name, plain in {"is_fifo": True, "loss": "none", "is_ordered": True}.items():
+        if getattr(options, name) != plain:
+            smaller.append({name: plain})
+    for fields in smaller:
+        yield replace(plan, options=replace(options, **fields))
 
 
 def _rounder_events(plan: Plan) -> Iterator[Plan]:
@@ -114,7 +101,3 @@ def _rounder(event: Event) -> Iterator[Event]:
             value = getattr(event, name)
             if value % step:
                 yield replace(event, **{name: value - value % step})
-
-
-def _with(plan: Plan, options: Options) -> Plan:
-    return replace(plan, options=options)

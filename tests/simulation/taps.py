@@ -1,12 +1,13 @@
 """Checkers that look in the step in which something happens, and announce the moments of a history.
 
-They are attached from outside, around methods of the product, which knows nothing of them. A tap
-is entered by its class and method, and is given what the method was called with, before and after.
+They are attached from outside, to methods of the product, which knows nothing of them. A tap is
+given what the method is called with, before or after that.
 """
 
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,35 +23,52 @@ from broker.replica.partition import Partition
 from controller.active_controller import ActiveController
 from controller.metadata_stream import MetadataStream
 from jbodlab.directory_id import UNASSIGNED
-from jbodlab.ids import BrokerId, TopicPartition
+from jbodlab.ids import TopicPartition
 from jbodlab.image.broker_registration import BrokerRegistration
 from jbodlab.image.loader import MetadataLoader
-from jbodlab.image.metadata_image import EMPTY, MetadataImage
+from jbodlab.image.metadata_image import MetadataImage
 from jbodlab.image.partition_registration import PartitionRegistration
 from jbodlab.log.names import DirKind, parse_partition_dir
 from jbodlab.metadata_log.batches import read_batches
 from jbodlab.protocol.record_batch import iterate_headers
 from jbodlab.records.topic_records import PartitionChangeRecord
-from tests.simulation.disk import File, Folder
+from tests.simulation.disk import File, Folder, SimDisk
 from tests.simulation.loop import PROCESS
-from tests.simulation.plan import MOMENTS
-from tests.simulation.world import World, directory_id, partitions_of, text, topic_id_in
+from tests.simulation.plan import MOMENTS, SESSION
+from tests.simulation.world import Node, World, directory_id, partitions_of, topic_id_in
 
 METADATA_FOLDER = "__cluster_metadata-0"
 
 
-def around(owner: Any, name: str) -> Callable[[Callable[..., Any]], None]:
+def around(owner: Any, name: str, outer: Callable[..., Any]) -> None:
     """Put a function around a method; it gets the method as its first argument."""
     inner = getattr(owner, name)
 
-    def enter(outer: Callable[..., Any]) -> None:
-        @functools.wraps(inner)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            return outer(inner, *args, **kwargs)
+    @functools.wraps(inner)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return outer(inner, *args, **kwargs)
 
-        setattr(owner, name, call)
+    setattr(owner, name, call)
 
-    return enter
+
+def before(owner: Any, name: str, tell: Callable[..., object]) -> None:
+    """Tell somebody what a method is called with, each time before it is."""
+
+    def outer(inner: Any, *args: Any, **kwargs: Any) -> Any:
+        tell(*args)
+        return inner(*args, **kwargs)
+
+    around(owner, name, outer)
+
+
+def after(owner: Any, name: str, tell: Callable[..., object]) -> None:
+    """Tell somebody what a method was called with, each time when it has returned."""
+
+    def outer(inner: Any, *args: Any) -> None:
+        inner(*args)
+        tell(*args)
+
+    around(owner, name, outer)
 
 
 def attach(world: World) -> None:
@@ -59,13 +77,15 @@ def attach(world: World) -> None:
     _Appends(world)
     _moments(world)
     for disk in world.disks.values():
-        disk.on_folder = lambda path: _folder_made(world, path)
-        disk.on_loop = lambda disk, kind: _called_on_loop(world, disk.path.name, kind)
+        disk.on_folder = functools.partial(_folder_made, world)
+        disk.on_loop = functools.partial(_called_on_loop, world)
 
 
-def _called_on_loop(world: World, name: str, kind: str) -> None:
-    if name != "metadata" and kind not in ("stat",):
-        world.report("S19", PROCESS.get().name, f"{kind} at {name} holds the event loop up")
+def _called_on_loop(world: World, disk: SimDisk, kind: str) -> None:
+    """S19: no call to a data disk holds the event loop up."""
+    if disk.path.name != "metadata" and kind != "stat":
+        sentence = f"{kind} at {disk.path.name} holds the event loop up"
+        world.report("S19", PROCESS.get(), sentence)
 
 
 def _folder_made(world: World, path: Path) -> None:
@@ -75,14 +95,11 @@ def _folder_made(world: World, path: Path) -> None:
         parsed = parse_partition_dir(path.name)
     except ValueError:
         return
-    topic = world.image.topics.by_name.get(parsed.topic_partition.topic)
-    state = None if topic is None else topic.partitions.get(parsed.topic_partition.partition)
+    topic, state = world.find(parsed.topic_partition)
     if parsed.kind is not DirKind.CURRENT or state is None or node.id not in state.replicas:
         return
     for other in node.log_dirs:
-        if other != path.parent and state.directory(BrokerId(node.id)) == directory_id(
-            world, other
-        ):
+        if other != path.parent and directory_id(world, other) == state.directory(node.id):
             folder = world.disks[other].medium.root.names.get(path.name)
             if isinstance(folder, Folder) and topic_id_in(folder) == topic.topic_id:
                 world.report("S13", path.name, f"it is made anew in {path.parent}, {other} has it")
@@ -96,54 +113,38 @@ class _Metadata:
         self._images: dict[int, MetadataImage] = {}
         self._known: set[int] = set()
         """Epochs of registrations that were unfenced before."""
-        self._last: MetadataImage = EMPTY
+        self._misplaced: set[tuple[TopicPartition, str]] = set()
+        """What the last commit left wrong."""
+        after(MetadataStream, "__init__", self._begun)
+        before(ActiveController, "_replayed", self._decided)
+        before(MetadataStream, "committed", self._committed)
+        before(MetadataCache, "publish", self._published)
 
-        @around(MetadataStream, "__init__")
-        def begun(inner: Any, stream: Any, log: Any, log_thread: Any, end_offset: int) -> None:
-            inner(stream, log, log_thread, end_offset)
-            self._catch_up(log, end_offset)
-
-        @around(ActiveController, "_replayed")
-        def decided(inner: Any, active: Any, result: Any) -> Any:
-            self._check_result(result)
-            return inner(active, result)
-
-        @around(MetadataStream, "committed")
-        def committed(inner: Any, stream: Any, batches: Any, end_offset: int) -> None:
-            self._check_durable(end_offset)
-            for _, data in batches:
-                self._load(data)
-            inner(stream, batches, end_offset)
-
-        @around(MetadataCache, "publish")
-        def published(inner: Any, cache: Any, image: MetadataImage, *rest: Any) -> Any:
-            self._published(image)
-            return inner(cache, image, *rest)
-
-    def _published(self, image: MetadataImage) -> None:
+    def _published(self, _cache: Any, image: MetadataImage, *_: Any) -> None:
         """S7: an image at an offset is the same one everywhere."""
         known = self._images.get(image.offset)
         if known is not None and (others := difference(known, image)):
             sentence = f"its image at {image.offset} is another: {others}"
-            self._world.report("S7", PROCESS.get().name, sentence)
+            self._world.report("S7", PROCESS.get(), sentence)
 
-    def _check_result(self, result: Any) -> None:
+    def _decided(self, _active: Any, result: Any) -> None:
         """S14: one decision changes the ISR of a partition once."""
-        changed: set[Any] = set()
-        for record, _ in result.records:
-            if isinstance(record, PartitionChangeRecord) and record.isr is not None:
-                key = (record.topic_id, record.partition_id)
-                if key in changed:
-                    name = f"{record.partition_id} of {record.topic_id}"
-                    self._world.report("S14", name, "one result changes its ISR twice")
-                changed.add(key)
+        changes = Counter(
+            (record.partition_id, record.topic_id)
+            for record, _ in result.records
+            if isinstance(record, PartitionChangeRecord) and record.isr is not None
+        )
+        for (index, topic_id), count in changes.items():
+            if count > 1:
+                name = f"{index} of {topic_id}"
+                self._world.report("S14", name, "one result changes its ISR twice")
 
-    def _catch_up(self, log: Any, end_offset: int) -> None:
+    def _begun(self, _stream: Any, log: Any, _log_thread: Any, end_offset: int) -> None:
+        """S7: the log of metadata only grows."""
         loader = self._world.metadata
         if end_offset < loader.next_offset:
-            self._world.report(
-                "S7", "controller", f"its log ends at {end_offset}, it was {loader.next_offset}"
-            )
+            sentence = f"its log ends at {end_offset}, it was {loader.next_offset}"
+            self._world.report("S7", "controller", sentence)
         self._check_durable(end_offset)
         while loader.next_offset < end_offset:
             data = log.read(max(loader.next_offset, log.start_offset))
@@ -151,13 +152,18 @@ class _Metadata:
                 break
             self._load(data)
 
+    def _committed(self, _stream: Any, batches: Any, end_offset: int) -> None:
+        self._check_durable(end_offset)
+        for _, data in batches:
+            self._load(data)
+
     def _load(self, data: bytes) -> None:
         world = self._world
         for batch in read_batches(data):
-            before = world.metadata.image
+            former = world.image
             world.metadata.load(batch)
             self._images[world.image.offset] = world.image
-            self._changed(before, world.image)
+            self._changed(former, world.image)
 
     def _check_durable(self, end_offset: int) -> None:
         """S8: what is answered and streamed is on the controller's disk."""
@@ -166,51 +172,44 @@ class _Metadata:
         if not isinstance(folder, Folder):
             self._world.report("S8", "controller", "the folder of its log is not durable")
             return
-        logs = {n: f for n, f in folder.durable.items() if n.endswith(".log")}
-        if not any(isinstance(f, File) and f.unsynced for f in logs.values()) and len(logs) == sum(
-            name.endswith(".log") for name in folder.names
-        ):
+        logs = [file for name, file in folder.durable.items() if name.endswith(".log")]
+        count = sum(name.endswith(".log") for name in folder.names)
+        if len(logs) == count and not any(isinstance(f, File) and f.unsynced for f in logs):
             return
-        durable = 0
-        for file in logs.values():
-            assert isinstance(file, File)
-            for _, header in iterate_headers(bytes(file.durable)):
-                durable = max(durable, header.next_offset)
-        if durable < end_offset:
-            self._world.report(
-                "S8", "controller", f"{end_offset} is committed, {durable} is on the disk"
-            )
+        ends = [
+            header.next_offset
+            for file in logs
+            if isinstance(file, File)
+            for _, header in iterate_headers(bytes(file.durable))
+        ]
+        if (durable := max(ends, default=0)) < end_offset:
+            sentence = f"{end_offset} is committed, {durable} is on the disk"
+            self._world.report("S8", "controller", sentence)
 
-    def _changed(self, before: MetadataImage, after: MetadataImage) -> None:
-        world = self._world
-        for name, topic in (
-            after.topics.by_name.items() if before.topics is not after.topics else ()
-        ):
-            old = before.topics.by_name.get(name)
-            if old is topic or old is None or old.topic_id != topic.topic_id:
-                continue
-            for index, state in topic.partitions.items():
-                former = old.partitions.get(index)
-                if former is not None and former is not state:
-                    self._changed_partition(f"{name}-{index}", former, state)
-        if before.cluster is not after.cluster:
-            for broker_id, broker in after.cluster.brokers.items():
-                former_broker = before.cluster.brokers.get(broker_id)
-                if former_broker is not None and former_broker.fenced != broker.fenced:
-                    self._fenced(broker) if broker.fenced else self._unfenced(broker, after)
+    def _changed(self, former: MetadataImage, image: MetadataImage) -> None:
+        if former.topics is not image.topics:
+            for topic_id, topic in image.topics.by_id.items():
+                old = former.topics.by_id.get(topic_id, topic)
+                for index, state in () if old is topic else topic.partitions.items():
+                    was = old.partitions.get(index, state)
+                    if was is not state:
+                        self._changed_partition(TopicPartition(topic.name, index), was, state)
+        if former.cluster is not image.cluster:
+            for broker_id, broker in image.cluster.brokers.items():
+                if former.cluster.brokers.get(broker_id, broker).fenced != broker.fenced:
+                    self._fenced(broker) if broker.fenced else self._unfenced(broker, image)
         # One commit later: what the last one left wrong must be right now.
-        if self._last.offset >= 0:
-            for name, wrong in sorted(misplaced(self._last)):
-                if (name, wrong) in misplaced(after):
-                    world.report("S10", name, wrong)
-        self._last = after
+        wrong = misplaced(image)
+        for partition, what in sorted(self._misplaced & wrong):
+            self._world.report("S10", partition, what)
+        self._misplaced = wrong
 
     def _fenced(self, broker: BrokerRegistration) -> None:
         """S18: whoever can be heard is not fenced, also after the controller stood still."""
         world = self._world
         node = world.nodes[broker.broker_id]
         heard_s = world.now_s() - world.hit_until_s.get(node.id, 0.0)
-        quiet_s = world.options.session_timeout_ms / 1000 + 2
+        quiet_s = world.options.seconds(SESSION) + 2
         is_its = node.is_up and broker.epoch > node.former_epoch
         if is_its and heard_s > quiet_s and not node.stop_was_asked:
             world.report("S18", node.name, "it is fenced, and nothing has kept it from being heard")
@@ -223,56 +222,56 @@ class _Metadata:
         me = broker.broker_id
         for partition, state in partitions_of(image):
             if me in state.replicas and state.directory(me) == UNASSIGNED:
-                sentence = f"it is unfenced, {text(partition)} has no directory"
+                sentence = f"it is unfenced, {partition} has no directory"
                 self._world.report("S17", f"node-{me}", sentence)
 
     def _changed_partition(
-        self, name: str, former: PartitionRegistration, state: PartitionRegistration
+        self,
+        partition: TopicPartition,
+        former: PartitionRegistration,
+        state: PartitionRegistration,
     ) -> None:
         """S14: epochs rise as they should, and directories are real ones."""
         world = self._world
+        report = functools.partial(world.report, "S14", partition)
         if state.partition_epoch <= former.partition_epoch:
-            world.report(
-                "S14", name, f"partition epoch {former.partition_epoch} -> {state.partition_epoch}"
-            )
+            report(f"partition epoch {former.partition_epoch} -> {state.partition_epoch}")
         if state.leader != former.leader and state.leader_epoch <= former.leader_epoch:
-            world.report("S14", name, f"leader {state.leader} in epoch {state.leader_epoch} again")
+            report(f"leader {state.leader} in epoch {state.leader_epoch} again")
         if state.leader_epoch < former.leader_epoch:
-            world.report("S14", name, f"leader epoch falls to {state.leader_epoch}")
+            report(f"leader epoch falls to {state.leader_epoch}")
         if not state.isr and former.isr:
-            world.report("S14", name, "its ISR is empty")
+            report("its ISR is empty")
         if state.leader != former.leader:
             world.moment("elected")
         if set(state.isr) - set(former.isr) and state.leader in state.isr:
-            topic, _, index = name.rpartition("-")
-            leading = replica_of(world, state.leader, TopicPartition(topic, int(index)))
+            leading = replica_of(world, state.leader, partition)
             role = None if leading is None else leading.leader
             if role is not None and role.leader_epoch == state.leader_epoch:
-                in_sync_have(world, leading.topic_partition, leading.high_watermark, state)
+                in_sync_have(world, partition, leading.high_watermark, state)
         if len(state.isr) < len(former.isr):
             world.moment("isr")
-            if len(state.isr) == 1:
-                world.seen["ISR shrunk to one"] += 1
+            world.seen["ISR shrunk to one"] += len(state.isr) == 1
         if state.directories != former.directories:
             world.moment("assigned")
 
 
-def misplaced(image: MetadataImage) -> set[tuple[str, str]]:
+def misplaced(image: MetadataImage) -> set[tuple[TopicPartition, str]]:
     """S10: leaders and members of an ISR in directories that their brokers have not."""
     found = set()
     for partition, state in partitions_of(image):
-        name = text(partition)
-        if state.leader >= 0 and state.leader not in state.isr:
-            found.add((name, f"leader {state.leader} is not in its ISR {state.isr}"))
-        for member in state.isr if state.leader >= 0 else ():
-            broker = image.cluster.brokers.get(BrokerId(member))
-            directory = state.directory(BrokerId(member))
+        if state.leader < 0:
+            continue
+        if state.leader not in state.isr:
+            found.add((partition, f"leader {state.leader} is not in its ISR {state.isr}"))
+        for member in state.isr:
+            broker, directory = image.cluster.brokers.get(member), state.directory(member)
             if broker is None:
-                found.add((name, f"{member} in its ISR is not registered"))
+                found.add((partition, f"{member} in its ISR is not registered"))
             elif not broker.directory_is_online(directory):
-                found.add((name, f"{member} in its ISR is in the offline {directory}"))
+                found.add((partition, f"{member} in its ISR is in the offline {directory}"))
             elif member == state.leader and broker.fenced:
-                found.add((name, f"leader {member} is fenced"))
+                found.add((partition, f"leader {member} is fenced"))
     return found
 
 
@@ -290,56 +289,43 @@ class _Appends:
         self._leaders: dict[tuple[Any, int, int], int] = {}
         self.high: dict[tuple[Any, int], int] = {}
 
-        @around(leader_appends, "check_append")
-        def append(inner: Any, partition: Any, acks: int, header: Any) -> Any:
-            self._appends(partition)
-            world.moment("appended")
-            return inner(partition, acks, header)
+        before(leader_appends, "check_append", self._appends)
+        around(Partition, "advance_high_watermark", self._advance)
+        before(Partition, "_begin_to_lead", self._begins)
 
-        @around(Partition, "advance_high_watermark")
-        def advanced(inner: Any, partition: Any) -> None:
-            before = partition.high_watermark
-            inner(partition)
-            self._watermark(partition, before)
-
-        @around(Partition, "_begin_to_lead")
-        def leads(inner: Any, partition: Any, event: Any, log: Any) -> None:
-            self._begins(partition, log)
-            inner(partition, event, log)
-
-    def _appends(self, partition: Any) -> None:
+    def _appends(self, partition: Any, *_: Any) -> None:
         """S1: one leader in each epoch, and it is the one that the metadata names."""
-        leader = partition.leader
-        if leader is None:
+        world, me, name = self._world, partition.broker_id, partition.topic_partition
+        world.moment("appended")
+        if partition.leader is None:
             return
-        me = partition.broker_id
-        key = (partition.topic_id, partition.topic_partition.partition, leader.leader_epoch)
-        name = text(partition.topic_partition)
-        if (other := self._leaders.setdefault(key, me)) != me:
-            sentence = f"{me} appends in epoch {leader.leader_epoch}, as {other} did"
-            self._world.report("S1", name, sentence)
-        topic = self._world.image.topics.by_id.get(partition.topic_id)
-        state = None if topic is None else topic.partitions.get(key[1])
-        if state is not None and state.leader_epoch == leader.leader_epoch and state.leader != me:
-            self._world.report("S1", name, f"{me} appends, {state.leader} leads")
+        epoch = partition.leader.leader_epoch
+        other = self._leaders.setdefault((partition.topic_id, name.partition, epoch), me)
+        if other != me:
+            world.report("S1", name, f"{me} appends in epoch {epoch}, as {other} did")
+        state = world.image.topics.partition(partition.topic_id, name.partition)
+        if state is not None and state.leader_epoch == epoch and state.leader != me:
+            world.report("S1", name, f"{me} appends, {state.leader} leads")
 
-    def _watermark(self, partition: Any, before: int) -> None:
-        """S2: it never falls while a broker leads, and is never beyond what is written."""
+    def _advance(self, inner: Any, partition: Any) -> None:
+        """S2: the high watermark never falls, and is never beyond what is written."""
+        was = partition.high_watermark
+        inner(partition)
         log, now = partition.log, partition.high_watermark
         if log is None or partition.leader is None:
             return
-        name = text(partition.topic_partition)
-        if now < before:
-            self._world.report("S2", name, f"high watermark falls from {before} to {now}")
+        name = partition.topic_partition
+        if now < was:
+            self._world.report("S2", name, f"high watermark falls from {was} to {now}")
         if now > log.written_end:
             sentence = f"high watermark {now} beyond the end {log.written_end}"
             self._world.report("S2", name, sentence)
-        key = (partition.topic_id, partition.topic_partition.partition)
+        key = (partition.topic_id, name.partition)
         self.high[key] = max(self.high.get(key, 0), now)
-        if now > before:
-            in_sync_have(self._world, partition.topic_partition, now)
+        if now > was:
+            in_sync_have(self._world, name, now)
 
-    def _begins(self, partition: Any, log: Any) -> None:
+    def _begins(self, partition: Any, _event: Any, log: Any) -> None:
         """S2: who begins to lead has all that was ever shown."""
         key = (partition.topic_id, partition.topic_partition.partition)
         shown = self.high.get(key, 0)
@@ -347,7 +333,7 @@ class _Appends:
             self.high[key] = min(shown, log.end_offset)
         elif log.end_offset < shown:
             sentence = f"{partition.broker_id} leads from {log.end_offset} on, {shown} was shown"
-            self._world.report("S2", text(partition.topic_partition), sentence)
+            self._world.report("S2", partition.topic_partition, sentence)
 
 
 SOMETIMES: dict[str, tuple[Any, str, Callable[..., object]]] = {
@@ -381,42 +367,32 @@ def never_reached(seen: Collection[str]) -> list[str]:
     return sorted({*wanted, *MOMENTS} - {*seen})
 
 
+CALLS = {
+    "BrokerHeartbeat": "heartbeat",
+    "AssignReplicasToDirs": "moving",
+    "BrokerRegistration": "registered",
+}
+"""Moments that are reached as a controller begins to carry out a call."""
+
+
 def _moments(world: World) -> None:
     """Say when something is reached that events may follow, and count what happens sometimes."""
-    methods = {
-        "BrokerHeartbeat": "heartbeat",
-        "AssignReplicasToDirs": "moving",
-        "BrokerRegistration": "registered",
-    }
-
-    def called(_node: str, method: str) -> None:
-        if method in methods:
-            world.moment(methods[method])
-
-    world.rpc.on_call = called
-
-    @around(DirectorySwap, "_swap")
-    def swapped(inner: Any, swap: Any, move: Any) -> None:
-        world.moment("swapped")
-        inner(swap, move)
-
-    @around(LogDir, "go_offline")
-    def offline(inner: Any, log_dir: Any, cause: str) -> Any:
-        if log_dir.is_online:
-            _goes_offline(world, log_dir.path, cause)
-        return inner(log_dir, cause)
-
+    world.rpc.on_call = lambda method: world.moment(CALLS[method]) if method in CALLS else None
+    before(DirectorySwap, "_swap", lambda *_: world.moment("swapped"))
+    before(LogDir, "go_offline", functools.partial(_goes_offline, world))
     for name, (owner, method, counts) in SOMETIMES.items():
-        around(owner, method)(functools.partial(_counted, world, name, counts))
+        before(owner, method, functools.partial(_count, world, name, counts))
 
 
-def _counted(world: World, name: str, counts: Any, inner: Any, *args: Any) -> Any:
+def _count(world: World, name: str, counts: Any, *args: Any) -> None:
     world.seen[name] += bool(counts(*args))
-    return inner(*args)
 
 
-def _goes_offline(world: World, path: Path, cause: str) -> None:
+def _goes_offline(world: World, log_dir: Any, cause: str) -> None:
     """S11: a directory goes offline only for a reason."""
+    if not log_dir.is_online:
+        return
+    path = log_dir.path
     world.seen["directory offline"] += 1
     is_asking = world.rpc.is_asking(PROCESS.get(), "BrokerHeartbeat")
     world.seen["a directory failed with a heartbeat on its way"] += is_asking
@@ -424,24 +400,27 @@ def _goes_offline(world: World, path: Path, cause: str) -> None:
     # Who loses the last one stops, and asks to be fenced.
     world.hit(world.node_with(path), 2.0)
     if not world.disks[path].cause:
-        world.report("S11", f"{path}", f"it goes offline, nothing was done to it: {cause}")
+        world.report("S11", path, f"it goes offline, nothing was done to it: {cause}")
+
+
+def replicas_on(node: Node) -> Any:
+    """Return all replicas of a broker that runs, or None."""
+    replicas = getattr(node.server, "_replicas", None) if node.is_up else None
+    return None if replicas is None else replicas.registry
 
 
 def replica_states(world: World) -> Iterator[tuple[int, Any]]:
     """Yield node and `Partition` of every replica of brokers that run."""
     for node in world.brokers:
-        if node.is_up and node.server is not None:
-            replicas = getattr(node.server, "_replicas", None)
-            if replicas is not None:
-                for partition in replicas.registry.partitions():
-                    yield node.id, partition
+        if (registry := replicas_on(node)) is not None:
+            for partition in registry.partitions():
+                yield node.id, partition
 
 
 def replica_of(world: World, node_id: int, partition: TopicPartition) -> Any:
     """Return the `Partition` of a broker that runs, or None."""
-    node = world.nodes[node_id]
-    replicas = getattr(node.server, "_replicas", None) if node.is_up else None
-    return None if replicas is None else replicas.registry.partition(partition)
+    registry = replicas_on(world.nodes[node_id])
+    return None if registry is None else registry.partition(partition)
 
 
 def in_sync_have(
@@ -451,19 +430,14 @@ def in_sync_have(
     state: PartitionRegistration | None = None,
 ) -> None:
     """S4: every member of the committed ISR has what is acknowledged and shown."""
-    topic = world.image.topics.by_name.get(partition.topic)
-    if topic is None or partition in world.tainted:
+    topic, found = world.find(partition)
+    state = state or found
+    if topic is None or state is None or partition in world.tainted:
         return
-    state = state or topic.partitions.get(partition.partition)
-    for member in () if state is None else state.isr:
+    for member in state.isr:
         replica = replica_of(world, member, partition)
-        if (
-            replica is not None
-            and member not in world.fragile
-            and replica.topic_id == topic.topic_id
-            and replica.log is not None
-            and not replica.log.failed
-            and replica.log.written_end < end
-        ):
-            sentence = f"{member} in the ISR has {replica.log.written_end}, {end} is acknowledged"
-            world.report("S4", text(partition), sentence)
+        is_its = replica is not None and replica.topic_id == topic.topic_id
+        log = replica.log if is_its and member not in world.fragile else None
+        if log is not None and not log.failed and log.written_end < end:
+            sentence = f"{member} in the ISR has {log.written_end}, {end} is acknowledged"
+            world.report("S4", partition, sentence)

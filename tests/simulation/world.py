@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
+import traceback
 from collections import Counter, defaultdict
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextvars import Context
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -24,9 +27,11 @@ from controller.config import controller_config
 from jbodlab import kafka_uuid
 from jbodlab.errors import JbodlabError
 from jbodlab.ids import BrokerId, DirectoryId, TopicPartition
+from jbodlab.image.broker_registration import BrokerRegistration
 from jbodlab.image.loader import MetadataLoader
 from jbodlab.image.metadata_image import MetadataImage
 from jbodlab.image.partition_registration import PartitionRegistration
+from jbodlab.image.topics_image import TopicImage
 from jbodlab.log import meta_properties, names
 from jbodlab.metadata_log.formatting import format_directories
 from jbodlab.outside import Outside
@@ -35,7 +40,7 @@ from tests.simulation.compactor import SimCompactor
 from tests.simulation.disk import DiskView, File, Folder, Medium, SimDisk
 from tests.simulation.loop import PROCESS, Process, SimLoop, SimThreads
 from tests.simulation.network import PORT_BASE, Network
-from tests.simulation.plan import Options
+from tests.simulation.plan import UNLIMITED, Options
 from tests.simulation.rpc import RpcNetwork, SimRpcServer, SimRpcTransport
 
 for _api in api_table.APIS.values():
@@ -47,22 +52,35 @@ for _api in api_table.APIS.values():
 CONTROLLER = 100
 ROOT = Path("/simulation")
 WALL_START_MS = 1_700_000_000_000
+ALWAYS = {
+    "controller.quorum.voters": f"{CONTROLLER}@127.0.0.1:{PORT_BASE + CONTROLLER}",
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "auto.create.topics.enable": "false",
+    "replica.socket.timeout.ms": "3000",
+    "replica.fetch.backoff.ms": "200",
+    "leader.imbalance.check.interval.seconds": "10",
+    "log.segment.delete.delay.ms": "2000",
+    "log.initial.task.delay.ms": "1000",
+    "log.retention.check.interval.ms": "5000",
+    "replica.high.watermark.checkpoint.interval.ms": "2000",
+    "log.flush.offset.checkpoint.interval.ms": "4000",
+    "offsets.topic.num.partitions": "2",
+    "group.initial.rebalance.delay.ms": "200",
+    "group.consumer.min.session.timeout.ms": "6000",
+    "group.consumer.session.timeout.ms": "6000",
+    "group.consumer.min.heartbeat.interval.ms": "200",
+    "group.consumer.heartbeat.interval.ms": "300",
+}
+"""Properties of all servers in all histories."""
 
 
 class Violation(Exception):  # noqa: N818 - what was found, as the history's end
-    """A checker has found something.
+    """A checker, such as S1, has found something wrong about a subject: a partition, a node."""
 
-    Args:
-        checker: Its name, such as S1.
-        subject: What it is about: a partition, a node.
-        sentence: What is wrong.
-    """
-
-    def __init__(self, checker: str, subject: str, sentence: str) -> None:
+    def __init__(self, checker: str, subject: object, sentence: str) -> None:
         super().__init__(f"{checker} {subject}: {sentence}")
-        self.checker = checker
-        self.subject = subject
-        self.sentence = sentence
+        self.found = checker, f"{subject}", sentence
 
 
 def partitions_of(image: MetadataImage) -> Iterator[tuple[TopicPartition, PartitionRegistration]]:
@@ -72,31 +90,30 @@ def partitions_of(image: MetadataImage) -> Iterator[tuple[TopicPartition, Partit
             yield TopicPartition(topic.name, index), state
 
 
-def text(partition: TopicPartition) -> str:
-    return f"{partition.topic}-{partition.partition}"
-
-
+@dataclass(eq=False)
 class Node:
     """One machine of the cluster."""
 
-    def __init__(self, node_id: int, log_dirs: list[Path], metadata_dir: Path) -> None:
-        self.id = node_id
-        self.name = f"node-{node_id}"
-        self.log_dirs = log_dirs
-        self.metadata_dir = metadata_dir
-        self.lives = 0
-        self.former_epoch = -1
-        """Of the registration that there was when the last process began."""
-        self.process: Process | None = None
-        self.server: Any = None
-        self.stop: asyncio.Event | None = None
-        self.stop_was_asked = False
-        self.ahead_ms = 0
-        """By which its wall clock is wrong."""
-        self.is_wanted = True
-        """Whether it is to run; not between a kill and the restart that belongs to it."""
-        self.ended = ""
-        """Why its last process ended by itself; empty if it did not."""
+    id: int
+    log_dirs: list[Path]
+    metadata_dir: Path
+    lives: int = 0
+    former_epoch: int = -1
+    """Of the registration that there was when the last process began."""
+    process: Process | None = None
+    server: Any = None
+    stop: asyncio.Event | None = None
+    stop_was_asked: bool = False
+    ahead_ms: int = 0
+    """By which its wall clock is wrong."""
+    is_wanted: bool = True
+    """Whether it is to run; not between a kill and the restart that belongs to it."""
+    ended: str = ""
+    """Why its last process ended by itself; empty if it did not."""
+
+    @property
+    def name(self) -> str:
+        return f"node-{self.id}"
 
     @property
     def is_up(self) -> bool:
@@ -111,6 +128,20 @@ class Node:
         return [*self.log_dirs, self.metadata_dir]
 
 
+@dataclass
+class Accounts:
+    """What producers sent and were told, and what consumers saw."""
+
+    sent: dict[bytes, tuple[TopicPartition, int]] = field(default_factory=dict)
+    """Partition and acks of every value."""
+    acknowledged: dict[bytes, int | None] = field(default_factory=dict)
+    """Offset of a value, where one was told; None where only the success was."""
+    once: set[bytes] = field(default_factory=set)
+    """Values that may be there once at most."""
+    read: dict[TopicPartition, dict[int, bytes]] = field(default_factory=dict)
+    """What consumers have seen at each offset."""
+
+
 class World:
     """One history's state.
 
@@ -119,6 +150,7 @@ class World:
         seen: How often something interesting was reached.
         notes: What happened, with time and node, for people.
         tainted: Partitions that the plan itself has taken records from.
+        gone_topics: Topics that were deleted at some time.
     """
 
     def __init__(self, loop: SimLoop, options: Options) -> None:
@@ -132,7 +164,9 @@ class World:
         self.seen: Counter[str] = Counter()
         self.notes: list[tuple[float, str, str]] = []
         self.violations: list[Violation] = []
+        self.accounts = Accounts()
         self.tainted: set[TopicPartition] = set()
+        self.gone_topics: set[str] = set()
         self.fragile: set[int] = set()
         """Brokers that have lost something, and may not have it again."""
         self.is_settled = False
@@ -150,9 +184,12 @@ class World:
     def image(self) -> MetadataImage:
         return self.metadata.image
 
-    @property
-    def metadata_version(self) -> int:
-        return self.image.features.metadata_version
+    def find(
+        self, partition: TopicPartition
+    ) -> tuple[TopicImage | None, PartitionRegistration | None]:
+        """Return a topic and the state of its partition, as far as there are."""
+        topic = self.image.topics.by_name.get(partition.topic)
+        return topic, None if topic is None else topic.partitions.get(partition.partition)
 
     @property
     def brokers(self) -> list[Node]:
@@ -174,10 +211,11 @@ class World:
     def note(self, what: str) -> None:
         self.notes.append((self.now_s(), PROCESS.get().name, what))
 
-    def report(self, checker: str, subject: str, sentence: str) -> None:
+    def report(self, checker: str, subject: object, sentence: str) -> None:
         """Take a violation in; the history ends with its first one."""
         self.note(f"VIOLATION {checker} {subject}: {sentence}")
         self.violations.append(Violation(checker, subject, sentence))
+        self.loop.ending = self.violations[0]
 
     def moment(self, name: str) -> None:
         """Say that something was reached; what waits for it is told once."""
@@ -197,6 +235,14 @@ class World:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await reached.wait()
+
+    def is_void(self, partition: TopicPartition) -> bool:
+        """Return whether nothing follows from what a partition has."""
+        return partition in self.tainted or partition.topic in self.gone_topics
+
+    def flushed_topics(self) -> set[str]:
+        """Return the topics whose batches are durable before they are acknowledged."""
+        return {each.name for each in self.options.topics if each.is_flushed} - self.gone_topics
 
     def node_with(self, path: Path) -> Node:
         return next(node for node in self.nodes.values() if path in node.places)
@@ -219,7 +265,7 @@ class World:
         node = Node(node_id, log_dirs, home / "metadata")
         self.nodes[node_id] = node
         for path in node.places:
-            capacity = self.options.capacity if path in log_dirs else 1 << 40
+            capacity = self.options.capacity if path in log_dirs else UNLIMITED
             self.disks[path] = SimDisk(
                 self.loop, path, self.new_medium(capacity), f"{self.options.seed}:disk:{path}"
             )
@@ -288,27 +334,24 @@ class World:
         node.lives += 1
         node.ended = ""
         node.stop_was_asked = False
-        node.former_epoch = self.broker_epoch(node)
+        registered = self.registration(node)
+        node.former_epoch = -1 if registered is None else registered.epoch
         self.hit(node, 2.0)
-        process = Process(f"{node.name}.{node.lives}")
-        node.process = process
+        node.process = Process(f"{node.name}.{node.lives}")
         context = Context()
-        context.run(PROCESS.set, process)
-        context.run(self._start, node)
+        context.run(PROCESS.set, node.process)
+        context.run(self._start, node, node.process)
         self.note(f"{node.name} starts")
 
-    def _start(self, node: Node) -> None:
+    def _start(self, node: Node, process: Process) -> None:
         outside = self._outside(node, str(node.lives))
         node.stop = asyncio.Event()
         properties = self.properties(node)
         if node.id == CONTROLLER:
-            node.server = controller.server.ControllerServer(
-                controller_config(properties)[0], outside
-            )
+            config = controller_config(properties)[0]
+            node.server = controller.server.ControllerServer(config, outside)
         else:
             node.server = broker.server.BrokerServer(from_properties(properties)[0], outside)
-        process = node.process
-        assert process is not None
         task = self.loop.create_task(node.server.run(node.stop), name="server")
         self.loop.kept.append((task, node.server))
         task.add_done_callback(lambda done: self._ended(node, process, done))
@@ -322,14 +365,12 @@ class World:
                 self.report("S12", node.name, f"it ended by {error!r}")
         self._gone(node, process)
 
-    def broker_epoch(self, node: Node) -> int:
-        """Return the epoch of a registration; -1 if there is none."""
-        found = self.image.cluster.brokers.get(BrokerId(node.id))
-        return -1 if found is None else found.epoch
+    def registration(self, node: Node) -> BrokerRegistration | None:
+        return self.image.cluster.brokers.get(BrokerId(node.id))
 
     def is_serving(self, node: Node) -> bool:
         """Return whether the controller counts on this very process."""
-        found = self.image.cluster.brokers.get(BrokerId(node.id))
+        found = self.registration(node)
         return node.is_up and found is not None and found.active and found.epoch > node.former_epoch
 
     def kill(self, node: Node) -> None:
@@ -340,32 +381,27 @@ class World:
 
     def cut_power(self, node: Node) -> None:
         """End a process with its machine; nobody is told, and what is not durable may be lost."""
-        process = node.process
         self.note(f"{node.name} loses power")
         self.network.dark.add(node.name)
-        if process is not None:
-            self.loop.kill(process)
-            self.loop.kept.append(process)
-            node.process = None
-            self.hit(node)
-            self.loop.call_later(2.0, self._power_noticed, process, context=Context())
+        if node.process is not None:
+            self._gone(node, node.process, noticed_s=2.0)
         for path in node.places:
             self.disks[path].lose_power(self.options.loss)
 
-    def _power_noticed(self, process: Process) -> None:
-        self.network.process_ended(process)
-        self.rpc.process_ended(process)
-
-    def _gone(self, node: Node, process: Process) -> None:
+    def _gone(self, node: Node, process: Process, noticed_s: float = 0.0) -> None:
+        """Let nothing of a process run any more; others notice at once, or after a while."""
         if node.process is process:
             node.process = None
         self.hit(node)
         self.loop.kill(process)
+        if noticed_s:
+            self.later(noticed_s, self._power_noticed, process)
+        else:
+            self._power_noticed(process)
+
+    def _power_noticed(self, process: Process) -> None:
         self.network.process_ended(process)
         self.rpc.process_ended(process)
-
-    def power_on(self, node: Node) -> None:
-        self.network.dark.discard(node.name)
 
     def ask_to_stop(self, node: Node) -> None:
         if node.stop is not None and node.is_up:
@@ -374,59 +410,35 @@ class World:
             node.stop.set()
 
     def run_as(self, name: str, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Run a client."""
+        """Run a client; nothing of it may end by an exception that nobody expects."""
         context = Context()
         context.run(PROCESS.set, Process(name))
         task: asyncio.Task[Any] = context.run(self.loop.create_task, work)
         self.loop.kept.append(task)
+        task.add_done_callback(functools.partial(self._client_ended, name))
         return task
 
+    def _client_ended(self, name: str, task: asyncio.Task[Any]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.report("S12", name, "".join(traceback.format_exception(error))[-1500:])
+
+    async def until_down(self, nodes: Iterable[Node], timeout_s: float) -> None:
+        """Wait until none of some nodes runs, but not for longer."""
+        for _ in range(int(timeout_s * 10)):
+            if any(node.is_up for node in nodes):
+                await asyncio.sleep(0.1)
+
     def properties(self, node: Node) -> Mapping[str, str]:
-        options = self.options
         is_broker = node.id != CONTROLLER
-        name = "PLAINTEXT" if is_broker else "CONTROLLER"
         return {
+            **ALWAYS,
             "process.roles": "broker" if is_broker else "controller",
             "node.id": str(node.id),
-            "controller.quorum.voters": f"{CONTROLLER}@127.0.0.1:{PORT_BASE + CONTROLLER}",
-            "controller.listener.names": "CONTROLLER",
-            "listeners": f"{name}://127.0.0.1:{node.port}",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "listeners": f"{'PLAINTEXT' if is_broker else 'CONTROLLER'}://127.0.0.1:{node.port}",
             "log.dirs": ",".join(map(str, node.log_dirs or [node.metadata_dir])),
             "metadata.log.dir": str(node.metadata_dir),
-            "auto.create.topics.enable": "false",
-            "broker.session.timeout.ms": str(options.session_timeout_ms),
-            "broker.heartbeat.interval.ms": str(options.heartbeat_ms),
-            "log.dir.failure.timeout.ms": str(options.failure_timeout_ms),
-            "replica.lag.time.max.ms": str(options.lag_ms),
-            "replica.socket.timeout.ms": "3000",
-            "replica.fetch.backoff.ms": "200",
-            "jbodlab.log.dir.probe.interval.ms": str(options.probe_ms),
-            "metadata.log.max.record.bytes.between.snapshots": str(options.snapshot_bytes),
-            "metadata.log.segment.ms": str(options.metadata_segment_ms),
-            "metadata.max.retention.bytes": str(options.metadata_retention_bytes),
-            "leader.imbalance.check.interval.seconds": "10",
-            "log.segment.delete.delay.ms": "2000",
-            "log.initial.task.delay.ms": "1000",
-            "log.retention.check.interval.ms": "5000",
-            "replica.high.watermark.checkpoint.interval.ms": "2000",
-            "log.flush.offset.checkpoint.interval.ms": "4000",
-            "offsets.topic.num.partitions": "2",
-            "group.initial.rebalance.delay.ms": "200",
-            "group.consumer.min.session.timeout.ms": "6000",
-            "group.consumer.session.timeout.ms": "6000",
-            "group.consumer.min.heartbeat.interval.ms": "200",
-            "group.consumer.heartbeat.interval.ms": "300",
+            **{name: str(value) for name, value in self.options.settings.items()},
         }
-
-    def copies(self, node: Node) -> Iterator[tuple[Path, str, Folder]]:
-        """Yield directory, name and content of every partition folder on a broker's disks."""
-        for path in node.log_dirs:
-            for name, folder in sorted(self.disks[path].medium.root.names.items()):
-                if isinstance(folder, Folder) and name != names.METADATA_DIR_NAME:
-                    with contextlib.suppress(ValueError):
-                        names.parse_partition_dir(name)
-                        yield path, name, folder
 
 
 def directory_id(world: World, path: Path) -> DirectoryId | None:
