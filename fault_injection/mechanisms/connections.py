@@ -17,9 +17,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from fault_injection import process_control, sockets
 from fault_injection.check import DEADLINE_S
@@ -101,7 +102,7 @@ class Connections:
             "address": f"{patient.host}:{patient.port}",
             "controller_port": patient.controller_port,
             "peers": [[peer.name, peer.port, peer.pid] for peer in patient.peers],
-            "process": asdict(patient.process),
+            "process": msgspec.structs.asdict(patient.process),
             "dropped": 0,
         }
 

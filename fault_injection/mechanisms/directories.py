@@ -14,9 +14,10 @@ import os
 import stat
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from fault_injection import check, mounts, process_control
 from fault_injection.check import User
@@ -77,7 +78,7 @@ class Directories:
             undo["by_mount"] = _must_mount(path, Path(other))
             undo["aside"] = _aside(path, fault_id, mounted=undo["by_mount"])
         if patient.process is not None:
-            undo["process"] = asdict(patient.process)
+            undo["process"] = msgspec.structs.asdict(patient.process)
             undo[process_control.RECIPE] = process_control.recipe(patient.process)
         return undo
 

@@ -19,9 +19,10 @@ import shutil
 import struct
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from fault_injection import check, mounts, process_control
 from fault_injection.call_proof import HANGS_AFTER_S, PREFIX
@@ -76,7 +77,7 @@ class LoopDisk:
         if spec.kind == "power-loss":
             assert target.patient is not None
             assert target.patient.process is not None
-            undo["process"] = asdict(target.patient.process)
+            undo["process"] = msgspec.structs.asdict(target.patient.process)
             undo[process_control.RECIPE] = process_control.recipe(target.patient.process)
             undo["proofs"] = [str(path / f"{PREFIX}{fault_id}") for path in directories]
         return undo

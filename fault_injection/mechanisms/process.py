@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
+
+import msgspec
 
 from fault_injection import process_control
 from fault_injection.journal import Fault
@@ -24,7 +25,7 @@ class ProcessFaults:
         assert target.patient is not None
         assert target.patient.process is not None
         return {
-            "process": asdict(target.patient.process),
+            "process": msgspec.structs.asdict(target.patient.process),
             process_control.RECIPE: process_control.recipe(target.patient.process),
         }
 

@@ -9,10 +9,10 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from fault_injection import check
 from jbodlab import lab_state
