@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import errno
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, NoReturn, TypeVar
@@ -252,7 +252,7 @@ def with_directory_id(
     """
     if meta.directory_id is not None:
         return meta
-    meta = dataclasses.replace(meta, directory_id=directory_id.random_directory_id(random_bytes))
+    meta = replace(meta, directory_id=directory_id.random_directory_id(random_bytes))
     try:
         meta_properties.write(fs, path, meta)
     except OSError as error:

@@ -138,10 +138,9 @@ class _Writer:
         self, kind: type, descriptor: Descriptor, where: str, given: Given, prefix: Path
     ) -> dict[Path, FieldCodec]:
         """Return the codecs of the fields of a struct."""
-        hints = typing.get_type_hints(kind)
         parts: dict[Path, FieldCodec] = {}
         for field in msgspec.structs.fields(kind):
-            path, place, hint = f"{prefix}.{field.name}", (kind, field.name), hints[field.name]
+            path, place, hint = f"{prefix}.{field.name}", (kind, field.name), field.type
             if path in given:
                 parts[path] = codecs.known_from(given[path])
             elif place in wire_table.WITHOUT_ROWS:

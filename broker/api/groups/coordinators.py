@@ -67,6 +67,4 @@ def client_host(connection: ConnectionInfo) -> str:
 
 def as_response(response: type[R], found: Any) -> R:
     """Return what a coordinator says as a response with the same fields."""
-    return response(
-        **{field.name: getattr(found, field.name) for field in msgspec.structs.fields(found)}
-    )
+    return response(**msgspec.structs.asdict(found))

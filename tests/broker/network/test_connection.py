@@ -6,6 +6,7 @@ import asyncio
 import gc
 import struct
 import weakref
+from asyncio.selector_events import _SelectorSocketTransport
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
@@ -254,7 +255,7 @@ def test_client_that_reads_nothing_stops_being_served_until_it_does() -> None:
             size = 1 << 20
             big = PRODUCE + b"!" + b"x" * size
             client.writer.transport.set_write_buffer_limits(high=1 << 30)
-            client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            client.writer.transport.pause_reading()
             client.send(*(framed(big) for _ in range(40)))
             await handler.until(lambda: len(handler.started) >= 1)
             for _ in range(20):
@@ -264,7 +265,7 @@ def test_client_that_reads_nothing_stops_being_served_until_it_does() -> None:
                     break
             assert len(handler.started) < 40
 
-            client.writer.transport.resume_reading()  # type: ignore[attr-defined]
+            client.writer.transport.resume_reading()
             received = 0
             async with asyncio.timeout(DEADLINE_S):
                 while received < 40 * size:
@@ -475,6 +476,30 @@ def test_answers_that_come_all_at_once_are_sent_in_order() -> None:
                 assert [await client.receive() for _ in range(4)] == [*mine, f"!{number}"]
 
     run(scenario)
+
+
+def test_answers_that_come_in_one_turn_leave_in_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    writes: list[int] = []
+    inner = _SelectorSocketTransport.writelines
+
+    def writelines(self: Any, pieces: Any) -> None:
+        writes.append(len(list(pieces)))
+        inner(self, pieces)
+
+    monkeypatch.setattr(_SelectorSocketTransport, "writelines", writelines)
+
+    async def scenario() -> None:
+        async with AsyncExitStack() as stack:
+            listener, handler = await stack.enter_async_context(serving())
+            client = await stack.enter_async_context(connected(listener))
+            client.send(*(request(PRODUCE, name) for name in "abc"))
+            await handler.until(lambda: len(handler.waiting) == 3)
+            handler.answer(*"abc")
+
+            assert [await client.receive() for _ in range(3)] == ["a", "b", "c"]
+            assert writes == [3]
+
+    asyncio.run(scenario())
 
 
 def test_connections_that_end_all_at_once_are_closed() -> None:
