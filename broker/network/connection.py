@@ -83,7 +83,6 @@ class Connection(asyncio.BufferedProtocol):
         "_reading_paused",
         "_transport",
         "_unmute",
-        "_will_send",
         "_write_blocked",
         "ip",
     )
@@ -118,8 +117,6 @@ class Connection(asyncio.BufferedProtocol):
         self._held_bytes = 0
         """What counts in the memory of all requests: received, and not answered yet."""
         self._out: list[bytes | bytearray | memoryview] = []
-        self._will_send = False
-        """Whether what is answered is sent in the next turn of the loop."""
         self._write_blocked = False
         self._has_turn = False
         """Whether it is served: where there are too many connections, not from the beginning."""
@@ -336,17 +333,11 @@ class Connection(asyncio.BufferedProtocol):
         self._in_progress_bytes += size_bytes
 
     def _answered(self, future: asyncio.Future[object]) -> None:
-        """Send what is next in line, together with what else is answered in this turn."""
+        """Send the responses that are next in line; called as each one comes."""
         waiting = self._in_progress
-        if len(waiting) == 1:
-            self._send_answered()
-        elif waiting and not self._will_send and waiting[0].pending.future.done():
-            # One write carries them all, and what may start behind them goes to the disk together.
-            self._will_send = True
-            asyncio.get_running_loop().call_soon(self._send_answered)
-
-    def _send_answered(self) -> None:
-        self._will_send = False
+        if not (waiting and waiting[0].pending.future.done()):
+            # It has left already, with one before it, or has to wait for that.
+            return
         if not self._is_open():
             return
         try:
