@@ -33,6 +33,12 @@ _ARROW_OPTIONS = (
 )
 """Without checks of each single access: the rows of a log come as Arrow batches, whole columns."""
 
+SMALL_PAGE_BYTES = 1 << 20
+"""Every join, sort and aggregation takes a page at least; by itself Spark takes 16 MiB each."""
+
+FINISHED_KEPT = 2
+"""Of the jobs and queries that are over; Spark keeps a thousand of each for a page nobody opens."""
+
 BYTES_PER_SHUFFLE_PARTITION = 32 << 20
 MIN_SHUFFLE_PARTITIONS = 2
 
@@ -44,6 +50,12 @@ _FEW_ROWS = {
     # Each query is written out for the user interface, which nobody looks at: a tenth of its time.
     "spark.sql.ui.explainMode": "simple",
 }
+
+_FINISHED = (
+    "spark.ui.retainedJobs",
+    "spark.ui.retainedStages",
+    "spark.sql.ui.retainedExecutions",
+)
 
 _JAVA_HOMES = ("/usr/lib/jvm", "/opt/java", "/Library/Java/JavaVirtualMachines")
 
@@ -185,7 +197,10 @@ def _local_settings(
     ]
     if small or not compile_well:
         options += ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=256m")
+    pages = {"spark.buffer.pageSize": str(SMALL_PAGE_BYTES)} if small else {}
     return {
+        **pages,
+        **dict.fromkeys(_FINISHED, str(FINISHED_KEPT)),
         "spark.driver.memory": "1g" if small else "2g",
         "spark.driver.extraJavaOptions": " ".join(options),
         "spark.driver.host": "127.0.0.1",
