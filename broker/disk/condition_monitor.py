@@ -147,7 +147,7 @@ class ConditionMonitor:
     def latencies_ms(self, log_dir: LogDir) -> dict[str, float]:
         """Return the medians by which a directory is judged, by the kind of work."""
         watched = self._watched.get(log_dir)
-        medians = {} if watched is None else watched.window.medians_ms()
+        medians = {} if watched is None else watched.window.medians_ms
         return {work.value: median_ms for work, median_ms in medians.items()}
 
     def start(self) -> None:
@@ -186,10 +186,8 @@ class ConditionMonitor:
         now_s = self._monotonic_s()
         self._note_stall(now_s)
         watched.window.add(log_dir.io_samples.take(), self._stalls, now_s)
-        peers = [
-            other.window.medians_ms() for d, other in self._watched.items() if d is not log_dir
-        ]
-        watched.slow.looked(watched.window.medians_ms(), peers)
+        peers = [other.window.medians_ms for d, other in self._watched.items() if d is not log_dir]
+        watched.slow.looked(watched.window.medians_ms, peers)
         self._refresh(log_dir)
 
     def log_dir_failed(self, log_dir: LogDir, error: LogDirError) -> None:

@@ -19,6 +19,7 @@ Times are seconds of one clock that never goes back, limits are ms as they are c
 from __future__ import annotations
 
 import statistics
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
@@ -99,13 +100,20 @@ class IoSamples:
         }
 
 
-def without_stalls(sample: Sample, stalls: Iterable[Stall]) -> float:
-    """Return how many seconds a call took, without the time in which this process stood still."""
-    lost_s = sum(
-        max(0.0, min(sample.ended_s, stall.ended_s) - max(sample.begun_s, stall.begun_s))
-        for stall in stalls
-    )
-    return max(0.0, sample.ended_s - sample.begun_s - lost_s)
+def without_stalls(sample: Sample, stalls: Sequence[Stall]) -> float:
+    """Return how many seconds a call took, without the time in which this process stood still.
+
+    Args:
+        sample: The call.
+        stalls: In the order of time; there may be many more of them than concern this call.
+    """
+    taken_s = sample.ended_s - sample.begun_s
+    first = bisect_right(stalls, sample.begun_s, key=lambda stall: stall.ended_s)
+    for stall in map(stalls.__getitem__, range(first, len(stalls))):
+        if stall.begun_s >= sample.ended_s:
+            break
+        taken_s -= min(sample.ended_s, stall.ended_s) - max(sample.begun_s, stall.begun_s)
+    return max(0.0, taken_s)
 
 
 class LatencyWindow:
@@ -114,22 +122,22 @@ class LatencyWindow:
     def __init__(self, window_ms: int) -> None:
         self._window_s = window_ms / 1000
         self._values: dict[Work, deque[tuple[float, float]]] = {work: deque() for work in Work}
+        self.medians_ms: dict[Work, float] = {}
+        """The median of each kind of work that was seen often enough."""
 
     def add(
-        self, samples: Mapping[Work, Sequence[Sample]], stalls: Sequence[Stall], now_s: float
+        self, samples: Mapping[Work, Sequence[Sample]], stalls: Iterable[Stall], now_s: float
     ) -> None:
-        """Take in the calls since the last look."""
+        """Take in the calls since the last look, and the stalls in the order of time."""
+        in_order = list(stalls)
         for work, values in self._values.items():
             found = samples.get(work, ())
             if found:
-                value = statistics.median(without_stalls(sample, stalls) for sample in found)
+                value = statistics.median(without_stalls(sample, in_order) for sample in found)
                 values.append((now_s, value))
             while values and values[0][0] <= now_s - self._window_s:
                 values.popleft()
-
-    def medians_ms(self) -> dict[Work, float]:
-        """Return the median of each kind of work that was seen often enough."""
-        return {
+        self.medians_ms = {
             work: statistics.median(value for _, value in values) * 1000
             for work, values in self._values.items()
             if len(values) >= VALUES_MIN

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from broker.disk.slowness import (
@@ -41,19 +43,19 @@ def watch(*looks: tuple[float, list[float]]) -> list[bool]:
 
 
 def test_half_of_all_calls_must_be_slow() -> None:
-    assert window(0.01, 0.01, 3.0, 0.01, 0.01).medians_ms() == {PROBE: pytest.approx(10)}
-    assert window(0.01, 0.3, 0.3, 0.3, 0.01).medians_ms() == {PROBE: pytest.approx(300)}
+    assert window(0.01, 0.01, 3.0, 0.01, 0.01).medians_ms == {PROBE: pytest.approx(10)}
+    assert window(0.01, 0.3, 0.3, 0.3, 0.01).medians_ms == {PROBE: pytest.approx(300)}
 
 
 def test_too_few_values_say_nothing() -> None:
-    assert window(*[1.0] * (VALUES_MIN - 1)).medians_ms() == {}
-    assert window(*[1.0] * VALUES_MIN).medians_ms() == {PROBE: pytest.approx(1_000)}
+    assert window(*[1.0] * (VALUES_MIN - 1)).medians_ms == {}
+    assert window(*[1.0] * VALUES_MIN).medians_ms == {PROBE: pytest.approx(1_000)}
 
 
 def test_what_left_the_window_does_not_count() -> None:
     slow_then_fast = [1.0] * 6 + [0.01] * 4
 
-    assert window(*slow_then_fast, window_ms=2_000).medians_ms() == {PROBE: pytest.approx(10)}
+    assert window(*slow_then_fast, window_ms=2_000).medians_ms == {PROBE: pytest.approx(10)}
 
 
 def test_many_appends_of_one_look_count_as_one_value() -> None:
@@ -63,7 +65,7 @@ def test_many_appends_of_one_look_count_as_one_value() -> None:
         calls = [Sample(0, took_s)] * (1 if number else 200)
         made.add({APPEND: calls}, (), float(number))
 
-    assert made.medians_ms() == {APPEND: pytest.approx(500)}
+    assert made.medians_ms == {APPEND: pytest.approx(500)}
 
 
 def test_time_in_which_the_process_stood_still_is_not_the_disks() -> None:
@@ -74,6 +76,22 @@ def test_time_in_which_the_process_stood_still_is_not_the_disks() -> None:
     assert without_stalls(call, [Stall(11.0, 12.0), Stall(12.5, 20.0)]) == pytest.approx(1.5)
     assert without_stalls(call, [Stall(1.0, 2.0), Stall(14.0, 15.0)]) == pytest.approx(3.0)
     assert without_stalls(call, [Stall(0.0, 20.0)]) == 0
+    long_ago = [Stall(number / 100, number / 100 + 0.005) for number in range(900)]
+    assert without_stalls(call, [*long_ago, Stall(9.5, 12.0)]) == pytest.approx(1.0)
+
+
+def test_stalls_that_do_not_concern_a_call_are_not_looked_through() -> None:
+    class Counted(list[Stall]):
+        looks = 0
+
+        def __getitem__(self, index: Any) -> Any:
+            self.looks += 1
+            return super().__getitem__(index)
+
+    stalls = Counted(Stall(number, number + 0.5) for number in range(256))
+
+    assert without_stalls(Sample(100.25, 101.0), stalls) == pytest.approx(0.5)
+    assert 0 < stalls.looks <= 10
 
 
 def test_the_threshold_counts_whatever_the_peers_do() -> None:
