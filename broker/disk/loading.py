@@ -92,18 +92,13 @@ async def load_logs(
         log_dir.run(partial(_load_directory, log_dir, is_stray, log_config_of, is_ours))
         for log_dir in loading
     ]
-    watches = [
-        asyncio.create_task(
-            watch_steps(log_dirs, log_dir, int(hang_deadline_s * 1000)),
-            name=f"watch loading of {log_dir.path}",
-        )
-        for log_dir in loading
-    ]
+    watch = asyncio.create_task(
+        watch_steps(log_dirs, lambda: loading, int(hang_deadline_s * 1000)), name="watch loading"
+    )
     try:
         results = await asyncio.gather(*calls, return_exceptions=True)
     finally:
-        for watch in watches:
-            watch.cancel()
+        watch.cancel()
     found = {
         log_dir: _loaded(log_dirs, log_dir, result)
         for log_dir, result in zip(loading, results, strict=True)
@@ -167,7 +162,7 @@ async def load_revived(
     assert log_dir.state is LogDirState.RECOVERING
     call = log_dir.run(partial(_load_directory, log_dir, is_stray, log_config_of, is_ours, in_use))
     watch = asyncio.create_task(
-        watch_steps(log_dirs, log_dir, int(hang_deadline_s * 1000)),
+        watch_steps(log_dirs, lambda: [log_dir], int(hang_deadline_s * 1000)),
         name=f"watch loading of {log_dir.path}",
     )
     try:

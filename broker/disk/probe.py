@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from broker.disk.condition import hung
 from broker.disk.condition_monitor import Look, look
@@ -73,6 +73,10 @@ class LogDirProbe:
         self._is_probing = True
         for log_dir in self._log_dirs.watched:
             self._begin(log_dir)
+        watch = partial(
+            watch_steps, self._log_dirs, lambda: self._log_dirs.watched, self._deadline_ms
+        )
+        self._keep(supervised(watch, name="watch the steps on the disks"))
 
     def log_dir_returned(self, former: LogDir, log_dir: LogDir, logs: Sequence[FoundLog]) -> None:
         """Probe a revived directory as any other; the tasks of what failed end by themselves."""
@@ -89,15 +93,11 @@ class LogDirProbe:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _begin(self, log_dir: LogDir) -> None:
-        for task in (
-            supervised(partial(self._probe, log_dir), name=f"probe {log_dir.path}"),
-            supervised(
-                partial(watch_steps, self._log_dirs, log_dir, self._deadline_ms),
-                name=f"watch {log_dir.path}",
-            ),
-        ):
-            self._tasks[task] = None
-            task.add_done_callback(self._tasks.pop)
+        self._keep(supervised(partial(self._probe, log_dir), name=f"probe {log_dir.path}"))
+
+    def _keep(self, task: asyncio.Task[None]) -> None:
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
 
     async def _probe(self, log_dir: LogDir) -> None:
         loop = asyncio.get_running_loop()
@@ -143,8 +143,10 @@ def _timed_probe(log_dir: LogDir, fs: FileSystem) -> Look | None:
     return look(log_dir, fs)
 
 
-async def watch_steps(log_dirs: LogDirs, log_dir: LogDir, deadline_ms: int) -> None:
-    """Take a directory offline when a step of one of its threads does not come back.
+async def watch_steps(
+    log_dirs: LogDirs, watched: Callable[[], Iterable[LogDir]], deadline_ms: int
+) -> NoReturn:
+    """Take each directory offline in which a step of one of the threads does not come back.
 
     The time between two looks counts at most twice as long as planned: a loop that was stopped or
     starved in between cannot tell how long the step really took.
@@ -153,16 +155,16 @@ async def watch_steps(log_dirs: LogDirs, log_dir: LogDir, deadline_ms: int) -> N
     pause_s = deadline_ms / 1000 / LOOKS_PER_DEADLINE
     seen: dict[Fence, tuple[int, float]] = {}
     last_look = loop.time()
-    while log_dir.is_online:
+    while True:
         await asyncio.sleep(pause_s)
         now = loop.time()
         elapsed_s, last_look = min(now - last_look, 2 * pause_s), now
         stuck: dict[Fence, tuple[int, float]] = {}
-        for fence, step in log_dir.running_steps().items():
-            before, stuck_s = seen.get(fence, (0, 0.0))
-            stuck_s = stuck_s + elapsed_s if before == step else 0.0
-            if stuck_s >= deadline_ms / 1000:
-                log_dirs.fail(log_dir, hung(f"{deadline_ms} ms"))
-                return
-            stuck[fence] = step, stuck_s
+        for log_dir in [each for each in watched() if each.is_online]:
+            for fence, step in log_dir.running_steps().items():
+                before, stuck_s = seen.get(fence, (0, 0.0))
+                stuck[fence] = step, stuck_s + elapsed_s if before == step else 0.0
+                if stuck[fence][1] >= deadline_ms / 1000:
+                    log_dirs.fail(log_dir, hung(f"{deadline_ms} ms"))
+                    break
         seen = stuck
