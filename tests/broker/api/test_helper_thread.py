@@ -17,13 +17,15 @@ def test_functions_run_one_after_the_other_on_one_thread() -> None:
         thread, ran = HelperThread(real().threads, "helper"), []
 
         def work(number: int) -> int:
-            ran.append((number, threading.current_thread().name))
+            ran.append((number, threading.get_ident()))
             return number * 2
 
         results = await asyncio.gather(*(thread.run(partial(work, n)) for n in range(5)))
 
         assert results == [0, 2, 4, 6, 8]
-        assert ran == [(n, "helper") for n in range(5)]
+        assert [number for number, _ in ran] == list(range(5))
+        (on,) = {ident for _, ident in ran}
+        assert on != threading.get_ident()
         thread.close()
 
     asyncio.run(asyncio.wait_for(test(), DEADLINE_S))
