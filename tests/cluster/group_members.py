@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable
@@ -15,6 +16,9 @@ from lab.cluster.waiting import wait_for
 
 POLL_S = 0.2
 REJOIN_S = 5.0
+
+# What it did is printed with a test that fails.
+logging.getLogger("kafka.coordinator").setLevel(logging.DEBUG)
 SESSION_TIMEOUT_MS = 45_000
 """Longer than anything here may take: who goes on before that did not wait for it."""
 
