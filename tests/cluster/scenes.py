@@ -37,7 +37,7 @@ from tests.cluster.invariants import (
 SETTINGS = {
     # A dead broker is noticed soon, and whatever works in the background works all the time.
     "broker.session.timeout.ms": "2500",
-    "broker.heartbeat.interval.ms": "250",
+    "broker.heartbeat.interval.ms": "500",
     # Whoever had to wait for a follower's time to run out would wait longer than any test does.
     "replica.lag.time.max.ms": "600000",
     "auto.create.topics.enable": "false",
