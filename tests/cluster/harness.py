@@ -234,6 +234,8 @@ def read_all(
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
             "enable.partition.eof": True,
+            # The end of a partition is known from an answer without records.
+            "fetch.wait.max.ms": 10,
             "log_level": 0,
         }
     )

@@ -96,8 +96,9 @@ class Scene:
     ) -> Ledger:
         """A new topic whose replicas are where the metadata say, with some records."""
         name = f"scene-{next(_numbers)}"
-        self.create(name, partitions, factor, **{"min_insync_replicas": "1", **config})
+        # First: it takes librdkafka half a second to get a producer id.
         ledger = Ledger(self.cluster, name, partitions)
+        self.create(name, partitions, factor, **{"min_insync_replicas": "1", **config})
         if records:
             ledger.produce(records)
         return ledger
