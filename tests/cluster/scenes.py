@@ -11,6 +11,7 @@ import itertools
 import os
 import re
 import urllib.request
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,7 +38,7 @@ from tests.cluster.invariants import (
 SETTINGS = {
     # A dead broker is noticed soon, and whatever works in the background works all the time.
     "broker.session.timeout.ms": "2500",
-    "broker.heartbeat.interval.ms": "500",
+    "broker.heartbeat.interval.ms": "250",
     # Whoever had to wait for a follower's time to run out would wait longer than any test does.
     "replica.lag.time.max.ms": "600000",
     "auto.create.topics.enable": "false",
@@ -61,7 +62,7 @@ MOMENTS = {
 OUTPUT_CHARS = 3_000
 REVIVAL_TIMEOUT_S = 60.0
 METRICS_PORT = "jbodlab.metrics.port"
-PROBES = "jbodlab_log_dir_call_seconds_count"
+CALLS = "jbodlab_log_dir_call_seconds_count"
 
 _numbers = itertools.count(1)
 _SAMPLE = re.compile(r"(?P<name>\w+)(?:\{(?P<labels>.*)\})? (?P<value>\S+)")
@@ -227,7 +228,7 @@ class Scene:
         self.create(name, len(self.cluster.broker_ids), len(self.cluster.broker_ids))
         self.delete(name)
 
-    def let_probe(self, broker: int, rounds: int = 3) -> None:
+    def let_work(self, broker: int, rounds: int = 3) -> None:
         """Wait until a broker has worked so many more times on each of its online directories."""
         online = {
             str(path)
@@ -245,13 +246,12 @@ class Scene:
             last_seen=lambda: self.calls(broker),
         )
 
-    def calls(self, broker: int) -> dict[str, float]:
-        """Short calls, such as probes, that a broker has made so far, by the directory's path."""
-        return {
-            labels["logDirectory"]: value
-            for labels, value in self.metric(broker, PROBES)
-            if labels["call"] == "serving"
-        }
+    def calls(self, broker: int) -> Counter[str]:
+        """Calls to its disks that a broker has made so far, by the directory's path."""
+        made: Counter[str] = Counter()
+        for labels, value in self.metric(broker, CALLS):
+            made[labels["logDirectory"]] += int(value)
+        return made
 
     def metric(self, broker: int, name: str) -> list[tuple[dict[str, str], float]]:
         """Labels and value of each sample that a broker shows of a metric."""

@@ -173,7 +173,7 @@ def test_a_healed_directory_stays_as_it_is_until_the_restart(stage: Stage) -> No
         ledger.produce()
         scene.let_all_act()
         # Everything that works in the background has had its turn in the others.
-        scene.let_probe(leader)
+        scene.let_work(leader)
         wait_for(
             "a checkpoint in each of the others",
             lambda: all(file.stat().st_mtime_ns != was.st_mtime_ns for file, was in checkpoints),

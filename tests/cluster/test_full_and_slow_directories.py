@@ -281,7 +281,7 @@ def test_leaders_leave_a_slow_directory_where_the_policy_says_so(
                     lambda: all(cluster.leaders(topic)[p] not in (broker, -1) for p in there),
                 )
             else:
-                scene.let_probe(broker)
+                scene.let_work(broker)
                 assert cluster.leaders(topic)[0] == broker, "the leader stays"
             assert all(isr == {1, 2} for isr in cluster.isr(topic).values()), "slow is in sync"
 

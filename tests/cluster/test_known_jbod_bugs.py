@@ -309,7 +309,7 @@ def test_leader_in_a_dead_directory_does_not_shrink_the_isr_kafka_7837(stage: St
         others = {broker for broker in scene.cluster.broker_ids if broker != leader}
         ledger.produce()
         # Whatever the old leader may still have asked for has been decided by then.
-        scene.let_probe(leader)
+        scene.let_work(leader)
         scene.let_all_act()
         isr = scene.cluster.isr(ledger.topic)
         assert {p: isr[p] for p in lost} == dict.fromkeys(lost, others)
