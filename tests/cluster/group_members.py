@@ -18,7 +18,7 @@ POLL_S = 0.2
 REJOIN_S = 5.0
 
 # What it did is printed with a test that fails.
-logging.getLogger("kafka.coordinator").setLevel(logging.DEBUG)
+logging.getLogger("kafka.coordinator").setLevel(logging.INFO)
 SESSION_TIMEOUT_MS = 45_000
 """Longer than anything here may take: who goes on before that did not wait for it."""
 
@@ -113,10 +113,11 @@ class KafkaPython:
             enable_auto_commit=False,
             session_timeout_ms=SESSION_TIMEOUT_MS,
         )
-        # A leader that does not know the topic yet assigns nothing, and joins again when it does;
-        # a poll that ends meanwhile makes kafka-python 3.0.12 forget what it is given then.
-        wait_for(f"{topic} is known", lambda: self._consumer.partitions_for_topic(topic))
         self._consumer.subscribe([topic])
+        # In this order: kafka-python 3.0.12 counts the partitions of what it is subscribed to when
+        # metadata come. A leader that has counted none joins again when it has; if a poll ends
+        # meanwhile the consumer takes no notice of what it is given then, and is stuck for good.
+        wait_for(f"{topic} is known", lambda: self._consumer.partitions_for_topic(topic))
         self._polled: dict[Any, Any] = {}
 
     def poll(self, poll_s: float = POLL_S) -> list[Position]:
