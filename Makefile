@@ -18,8 +18,8 @@ SHELL := /bin/bash
 BIN := .venv/bin
 DEMO_EXTRAS := analytics
 TEST_EXTRAS := analytics,delta,dev,iceberg,webhdfs
-# Tests wait more than they compute: twice as many processes as cores.
-TEST_WORKERS := 4
+# Tests wait as much as they compute: some more processes than cores.
+TEST_WORKERS := 3
 
 SEEDS := 1..1000
 NIGHT_HISTORIES := 40000
