@@ -13,7 +13,7 @@ from bench.measure import MAKE, fresh, median, percentile
 from bench.moves import OTHERS, QUIET_S, Latency
 from jbodlab.log import names
 from jbodlab.log.checkpoints import read_offsets
-from jbodlab.log.filesystem import PosixFileSystem
+from jbodlab.log.posix_filesystem import PosixFileSystem
 from tests.cluster.configs import TOPIC, alter, client
 from tests.cluster.harness import Cluster, wait_for
 

@@ -23,7 +23,8 @@ import msgspec
 
 from jbodlab import kafka_uuid
 from jbodlab.log.compaction_plan import Compactor
-from jbodlab.log.filesystem import Disk, PosixFileSystem
+from jbodlab.log.filesystem import Disk
+from jbodlab.log.posix_filesystem import PosixFileSystem
 from jbodlab.requests import Listener
 from jbodlab.rpc.transport import RpcServer, RpcTransport
 from jbodlab.threads import Threads

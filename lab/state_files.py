@@ -15,7 +15,7 @@ from pathlib import Path
 from jbodlab import lab_state
 from jbodlab.errors import DecodeError
 from jbodlab.lab_state import ClusterState
-from jbodlab.log.filesystem import PosixFileSystem
+from jbodlab.log.posix_filesystem import PosixFileSystem
 from lab.errors import LabError
 
 

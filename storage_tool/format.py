@@ -15,8 +15,8 @@ from jbodlab.config import node_config
 from jbodlab.config.node_config import NodeConfig
 from jbodlab.errors import FormatError
 from jbodlab.log import meta_properties
-from jbodlab.log.filesystem import PosixFileSystem
 from jbodlab.log.meta_properties import Ensemble
+from jbodlab.log.posix_filesystem import PosixFileSystem
 from storage_tool import features, node_file
 from storage_tool.features import InitialLevels
 from storage_tool.node_file import NodeFile

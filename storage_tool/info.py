@@ -6,8 +6,8 @@ from pathlib import Path
 
 from jbodlab.errors import FormatError
 from jbodlab.log import meta_properties
-from jbodlab.log.filesystem import PosixFileSystem
 from jbodlab.log.meta_properties import MetaProperties
+from jbodlab.log.posix_filesystem import PosixFileSystem
 from storage_tool import node_file
 
 

@@ -35,8 +35,9 @@ from jbodlab.ids import TopicPartition
 from jbodlab.log import meta_properties, names
 from jbodlab.log.checkpoints import read_offsets
 from jbodlab.log.directory_lock import DirectoryLock
-from jbodlab.log.filesystem import CopySource, Disk, FileSystem, PosixFileSystem
+from jbodlab.log.filesystem import CopySource, Disk, FileSystem
 from jbodlab.log.names import DirKind
+from jbodlab.log.posix_filesystem import PosixFileSystem
 from jbodlab.log.verification import Circumstances, Damage, VerifiedReplica, verify_replica
 
 RATE_MB_S = 50

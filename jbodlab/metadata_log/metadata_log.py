@@ -24,9 +24,10 @@ from jbodlab.error_code import ErrorCode
 from jbodlab.errors import CorruptRecordError, KafkaError
 from jbodlab.ids import METADATA_TOPIC_ID
 from jbodlab.log import names
-from jbodlab.log.filesystem import FileSystem, PosixFileSystem
+from jbodlab.log.filesystem import FileSystem
 from jbodlab.log.leader_epochs import LeaderEpochs, read_leader_epochs, write_leader_epochs
 from jbodlab.log.partition_metadata import write_topic_id
+from jbodlab.log.posix_filesystem import PosixFileSystem
 from jbodlab.metadata_log.opening import open_segments
 from jbodlab.metadata_log.segment import MetadataSegment
 from jbodlab.metadata_log.snapshots import (

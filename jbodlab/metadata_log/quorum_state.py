@@ -16,7 +16,8 @@ from pathlib import Path
 import msgspec
 
 from jbodlab.errors import CorruptRecordError
-from jbodlab.log.filesystem import FileSystem, PosixFileSystem
+from jbodlab.log.filesystem import FileSystem
+from jbodlab.log.posix_filesystem import PosixFileSystem
 
 FILE_NAME = "quorum-state"
 DATA_VERSION = 0

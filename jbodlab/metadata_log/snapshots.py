@@ -20,7 +20,8 @@ from pathlib import Path
 import msgspec
 
 from jbodlab.errors import CorruptRecordError, DecodeError
-from jbodlab.log.filesystem import FileSystem, PosixFileSystem
+from jbodlab.log.filesystem import FileSystem
+from jbodlab.log.posix_filesystem import PosixFileSystem
 from jbodlab.metadata_log.batches import (
     MAX_BATCH_BYTES,
     MetadataBatch,

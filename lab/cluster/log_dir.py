@@ -12,8 +12,8 @@ from fault_injection.mechanism import Patient, Target
 from fault_injection.preload import CallClass, Rule
 from jbodlab.ids import DirectoryId, TopicPartition
 from jbodlab.log import meta_properties, names
-from jbodlab.log.filesystem import PosixFileSystem
 from jbodlab.log.names import DirKind
+from jbodlab.log.posix_filesystem import PosixFileSystem
 from lab.cluster.faults import Fault, Faults
 from lab.cluster.preload import CallFault, Preload
 from lab.errors import LabError

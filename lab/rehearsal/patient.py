@@ -18,7 +18,7 @@ from jbodlab.errors import DecodeError, JbodlabError
 from jbodlab.ids import METADATA_TOPIC, DirectoryId
 from jbodlab.lab_state import ClusterState, NodeState
 from jbodlab.log import meta_properties
-from jbodlab.log.filesystem import PosixFileSystem
+from jbodlab.log.posix_filesystem import PosixFileSystem
 from lab.cluster import Cluster, layout, limits, processes, questions
 from lab.cluster.node import Servers
 from lab.errors import LabError

@@ -15,8 +15,8 @@ from jbodlab.directory_id import LOST
 from jbodlab.kafka_uuid import random_uuid
 from jbodlab.log import meta_properties, names
 from jbodlab.log.directory_lock import DirectoryLock
-from jbodlab.log.filesystem import PosixFileSystem
 from jbodlab.log.meta_properties import MetaProperties
+from jbodlab.log.posix_filesystem import PosixFileSystem
 from jbodlab.protocol.record_batch import build_batch
 
 

@@ -15,7 +15,8 @@ from broker.disk.lifecycle import LogDirEvent
 from broker.disk.log_dir import LogDir
 from broker.disk.log_dirs import LogDirs
 from jbodlab.ids import DirectoryId
-from jbodlab.log.filesystem import Buffer, PosixAppendFile, PosixFileSystem
+from jbodlab.log.filesystem import Buffer
+from jbodlab.log.posix_filesystem import PosixAppendFile, PosixFileSystem
 from tests.waiting import run_adjustable
 
 

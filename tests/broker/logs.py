@@ -11,9 +11,9 @@ from broker.disk.log_dir import LogDir
 from broker.disk.logs_in_use import LogInUse, OwnedLog
 from broker.replica.partition_log import PartitionLog
 from jbodlab.ids import TopicPartition
-from jbodlab.log.filesystem import PosixFileSystem
 from jbodlab.log.instructions import Instructions, SyncRequest
 from jbodlab.log.log_config import LogConfig
+from jbodlab.log.posix_filesystem import PosixFileSystem
 from jbodlab.protocol.record_batch import build_batch, read_header
 from tests.jbodlab.log.direct_log import DirectLog
 

@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from jbodlab.ids import BrokerId, DirectoryId
 from jbodlab.log import meta_properties
-from jbodlab.log.filesystem import PosixFileSystem
+from jbodlab.log.posix_filesystem import PosixFileSystem
 from lab.cluster import Cluster, processes, programs, wait_for
 from lab.cluster.cluster import Disk
 from lab.cluster.layout import CONTROLLER_ID

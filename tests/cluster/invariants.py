@@ -30,9 +30,9 @@ from jbodlab.image.broker_registration import BrokerRegistration
 from jbodlab.image.metadata_image import MetadataImage
 from jbodlab.image.partition_registration import PartitionRegistration
 from jbodlab.log import meta_properties, names
-from jbodlab.log.filesystem import PosixFileSystem
 from jbodlab.log.names import DirKind
 from jbodlab.log.partition_metadata import read_topic_id
+from jbodlab.log.posix_filesystem import PosixFileSystem
 from tests.cluster.harness import (
     Cluster,
     directory_id,

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from jbodlab.log import names
 from jbodlab.log.checkpoints import read_offsets
-from jbodlab.log.filesystem import PosixFileSystem
+from jbodlab.log.posix_filesystem import PosixFileSystem
 from tests.cluster.configs import all_brokers
 from tests.cluster.harness import Cluster, wait_for
 from tests.cluster.scenes import Scene, Stage

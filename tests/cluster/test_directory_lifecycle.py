@@ -14,7 +14,7 @@ from confluent_kafka import ElectionType, TopicPartition
 from jbodlab.directory_id import LOST
 from jbodlab.ids import BrokerId
 from jbodlab.log import meta_properties
-from jbodlab.log.filesystem import PosixFileSystem
+from jbodlab.log.posix_filesystem import PosixFileSystem
 from tests.cluster.harness import (
     CONTROLLER_ID,
     Cluster,

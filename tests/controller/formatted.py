@@ -7,8 +7,8 @@ from pathlib import Path
 from controller.config import ControllerConfig, controller_config
 from jbodlab.ids import DirectoryId
 from jbodlab.log import meta_properties
-from jbodlab.log.filesystem import PosixFileSystem
 from jbodlab.log.meta_properties import MetaProperties
+from jbodlab.log.posix_filesystem import PosixFileSystem
 from jbodlab.metadata_log.snapshots import write_bootstrap
 from jbodlab.records.config_records import FeatureLevelRecord
 from jbodlab.records.frame import VersionedRecord

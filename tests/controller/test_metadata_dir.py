@@ -12,7 +12,7 @@ import pytest
 from controller.metadata_dir import OpenedDir, open_metadata_dir
 from jbodlab.errors import CorruptRecordError, FormatError
 from jbodlab.log.directory_lock import DirectoryLock
-from jbodlab.log.filesystem import PosixFileSystem
+from jbodlab.log.posix_filesystem import PosixFileSystem
 from jbodlab.metadata_log.batches import MetadataBatch, data_batch, read_batches
 from jbodlab.metadata_log.metadata_log import MetadataLog
 from jbodlab.metadata_log.quorum_state import QuorumState, read_quorum_state

@@ -12,7 +12,7 @@ import pytest
 from controller.log_thread import LogThread
 from controller.metadata_dir_watch import watch_metadata_dir
 from jbodlab.errors import LogDirError
-from jbodlab.log.filesystem import PosixFileSystem
+from jbodlab.log.posix_filesystem import PosixFileSystem
 from jbodlab.outside import real
 
 T = TypeVar("T")

@@ -21,7 +21,7 @@ from broker.server import BrokerServer
 from controller.server import ControllerServer
 from jbodlab import requests
 from jbodlab.errors import ControllerUnavailableError
-from jbodlab.log.filesystem import PosixFileSystem
+from jbodlab.log.posix_filesystem import PosixFileSystem
 from jbodlab.metadata_log.formatting import format_directories
 from jbodlab.outside import Outside, real
 from jbodlab.rpc.translate import to_proto

@@ -12,8 +12,8 @@ import pytest
 
 from jbodlab import directory_id
 from jbodlab.log import meta_properties
-from jbodlab.log.filesystem import PosixFileSystem
 from jbodlab.log.meta_properties import MetaProperties
+from jbodlab.log.posix_filesystem import PosixFileSystem
 from jbodlab.metadata_log import snapshots
 from jbodlab.records.config_records import FeatureLevelRecord
 

@@ -27,7 +27,8 @@ from jbodlab.log import names
 from jbodlab.log.checkpoints import read_offsets
 from jbodlab.log.compaction_plan import CleanedGroup, Look, Mapped, Rate, RoundPlan
 from jbodlab.log.compaction_round import CompactionRound
-from jbodlab.log.filesystem import FileSystem, PosixFileSystem
+from jbodlab.log.filesystem import FileSystem
+from jbodlab.log.posix_filesystem import PosixFileSystem
 from jbodlab.outside import real
 from jbodlab.protocol.record_batch import build_batch, iterate_headers, iterate_records
 from tests.broker.logs import read_direct

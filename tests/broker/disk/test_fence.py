@@ -8,7 +8,7 @@ import pytest
 from broker.disk.fence import Fence, FencedDisk
 from jbodlab.errors import LogDirError
 from jbodlab.log.directory_probe import probe
-from jbodlab.log.filesystem import PosixFileSystem
+from jbodlab.log.posix_filesystem import PosixFileSystem
 from tests.broker.disks import DeadDisk, make_log_dirs, run
 
 

@@ -17,8 +17,8 @@ from broker.disk.log_dirs import LogDirs
 from jbodlab.errors import FormatError
 from jbodlab.ids import BrokerEpoch, TopicPartition
 from jbodlab.log.checkpoints import read_offsets, write_offsets
-from jbodlab.log.filesystem import PosixFileSystem
 from jbodlab.log.log_config import LogConfig
+from jbodlab.log.posix_filesystem import PosixFileSystem
 from tests.broker.disks import DeadDisk, directory_id, make_log_dir, run
 from tests.broker.logs import FS, TOPIC_ID, Hosted, append, make_log, topic_partition
 from tests.jbodlab.log.direct_log import DirectLog

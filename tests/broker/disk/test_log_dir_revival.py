@@ -27,9 +27,10 @@ from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
 from jbodlab.ids import BrokerId, TopicPartition
 from jbodlab.log import meta_properties
-from jbodlab.log.filesystem import FileSystem, PosixFileSystem
+from jbodlab.log.filesystem import FileSystem
 from jbodlab.log.log_config import LogConfig
 from jbodlab.log.meta_properties import MetaProperties
+from jbodlab.log.posix_filesystem import PosixFileSystem
 from jbodlab.outside import real
 from tests.broker.disks import DeadDisk, directory_id, eventually, run
 from tests.broker.logs import append, make_log, topic_partition

@@ -16,7 +16,7 @@ from broker.disk.log_dir import LogDir
 from broker.disk.log_dirs import LogDirs
 from broker.disk.probe import PROBE_FILE, LogDirProbe, probe
 from broker.disk.slowness import Work
-from jbodlab.log.filesystem import PosixFileSystem
+from jbodlab.log.posix_filesystem import PosixFileSystem
 from tests.broker.disks import (
     FaultyFileSystem,
     bring_back,

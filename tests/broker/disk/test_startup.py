@@ -20,8 +20,8 @@ from jbodlab.directory_id import LOST
 from jbodlab.errors import ConfigError, FormatError, LogDirError
 from jbodlab.ids import BrokerEpoch, BrokerId
 from jbodlab.log import meta_properties
-from jbodlab.log.filesystem import PosixFileSystem
 from jbodlab.log.meta_properties import MetaProperties
+from jbodlab.log.posix_filesystem import PosixFileSystem
 from jbodlab.outside import real
 from tests.broker.disks import DeadDisk, directory_id, run
 from tests.waiting import run_adjustable

@@ -12,7 +12,8 @@ from broker.moves.future_copy import FutureCopy
 from broker.moves.future_throttle import MoveThrottle
 from broker.moves.replica_move import MoveState
 from jbodlab.error_code import ErrorCode
-from jbodlab.log.filesystem import CopySource, FileSystem, PosixCopyTarget, PosixFileSystem
+from jbodlab.log.filesystem import CopySource, FileSystem
+from jbodlab.log.posix_filesystem import PosixCopyTarget, PosixFileSystem
 from jbodlab.outside import real
 from jbodlab.records.topic_records import RemoveTopicRecord
 from tests.broker.moves.test_running_moves import Moving, run

@@ -21,8 +21,8 @@ from jbodlab.config.topic_keys import SEGMENT_BYTES
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import LogDirError
 from jbodlab.image.metadata_image import MetadataImage
-from jbodlab.log.filesystem import PosixFileSystem
 from jbodlab.log.log_config import LogConfig
+from jbodlab.log.posix_filesystem import PosixFileSystem
 from jbodlab.protocol.record_batch import iterate_headers
 from tests.broker.replicas import (
     ME,

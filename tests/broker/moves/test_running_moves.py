@@ -17,8 +17,9 @@ from broker.replica.replica_state import Leading, Offline
 from jbodlab.config.topic_keys import SEGMENT_BYTES
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import TopicPartition
-from jbodlab.log.filesystem import FileSystem, PosixFileSystem
+from jbodlab.log.filesystem import FileSystem
 from jbodlab.log.leader_epochs import read_leader_epochs
+from jbodlab.log.posix_filesystem import PosixFileSystem
 from jbodlab.protocol.record_batch import iterate_headers
 from jbodlab.records.topic_records import RemoveTopicRecord
 from tests.broker.logs import read_direct

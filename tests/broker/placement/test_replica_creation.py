@@ -15,8 +15,8 @@ from broker.placement.replica_placement import ReplicaPlacement
 from broker.replica.replica_state import Absent
 from jbodlab.directory_id import UNASSIGNED
 from jbodlab.ids import TopicId
-from jbodlab.log.filesystem import PosixFileSystem
 from jbodlab.log.log_config import LogConfig
+from jbodlab.log.posix_filesystem import PosixFileSystem
 from jbodlab.records.topic_records import RemoveTopicRecord
 from tests.broker.disks import DeadDisk, FaultyFileSystem, directory_id, make_log_dirs
 from tests.broker.logs import TOPIC_ID as LOGS_TOPIC_ID

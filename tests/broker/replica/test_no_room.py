@@ -23,9 +23,9 @@ from broker.replica.tail_cache import EMPTY_SLICE, Slice, TailCacheBudget
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import LogDirError
 from jbodlab.ids import BrokerEpoch
-from jbodlab.log.filesystem import PosixFileSystem
 from jbodlab.log.loaded_log import create_log
 from jbodlab.log.log_config import LogConfig
+from jbodlab.log.posix_filesystem import PosixFileSystem
 from jbodlab.log.transactions import read_marker
 from jbodlab.protocol.record_batch import build_batch, iterate_headers, read_header
 from tests.broker.disks import CrampedDisk, make_log_dir, run

@@ -15,11 +15,11 @@ from broker.replica.directory_writer import DirectoryWriter
 from broker.replica.partition_log import PartitionLog
 from broker.replica.tail_cache import TailCacheBudget
 from jbodlab.log import checkpointed
-from jbodlab.log.filesystem import PosixFileSystem
 from jbodlab.log.instructions import WriteEpochs
 from jbodlab.log.leader_epochs import read_leader_epochs
 from jbodlab.log.loaded_log import LoadedLog, create_log
 from jbodlab.log.log_config import LogConfig
+from jbodlab.log.posix_filesystem import PosixFileSystem
 from jbodlab.protocol.record_batch import build_batch, iterate_headers, read_header
 from tests.broker.disks import eventually, make_log_dir, run
 from tests.broker.logs import TOPIC_ID, read_direct, topic_partition

@@ -13,8 +13,9 @@ from jbodlab.log import checkpointed
 from jbodlab.log.compaction import dirty_range
 from jbodlab.log.compaction_plan import Mapped, RoundPlan
 from jbodlab.log.compaction_round import CompactionRound
-from jbodlab.log.filesystem import FileSystem, PosixFileSystem
+from jbodlab.log.filesystem import FileSystem
 from jbodlab.log.log_config import LogConfig
+from jbodlab.log.posix_filesystem import PosixFileSystem
 from jbodlab.log.segment_swap import prepare_swap
 from jbodlab.log.transactions import ABORT, COMMIT, Marker
 from jbodlab.protocol.record_batch import (

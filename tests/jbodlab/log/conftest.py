@@ -8,8 +8,8 @@ from uuid import UUID
 import pytest
 
 from jbodlab.ids import TopicPartition
-from jbodlab.log.filesystem import PosixFileSystem
 from jbodlab.log.log_config import LogConfig
+from jbodlab.log.posix_filesystem import PosixFileSystem
 from jbodlab.protocol.record_batch import build_batch, read_header
 from tests.jbodlab.log.direct_log import DirectLog
 

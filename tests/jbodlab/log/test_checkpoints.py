@@ -6,8 +6,8 @@ from jbodlab import kafka_uuid
 from jbodlab.errors import CorruptRecordError
 from jbodlab.ids import TopicPartition
 from jbodlab.log.checkpoints import read_offsets, write_offsets
-from jbodlab.log.filesystem import PosixFileSystem
 from jbodlab.log.partition_metadata import read_topic_id, write_topic_id
+from jbodlab.log.posix_filesystem import PosixFileSystem
 
 FS = PosixFileSystem()
 

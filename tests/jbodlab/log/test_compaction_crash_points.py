@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from jbodlab.log.compaction import dirty_range
-from jbodlab.log.filesystem import PosixFileSystem
+from jbodlab.log.posix_filesystem import PosixFileSystem
 from tests.jbodlab.log.cleaning import CompactedLog
 from tests.jbodlab.log.test_crash_points import DeadError, DyingFileSystem
 
@@ -63,7 +63,7 @@ def filled(folder: Path, fs: PosixFileSystem) -> CompactedLog:
 @pytest.fixture(autouse=True)
 def _nothing_is_synced(monkeypatch):
     """The power of this machine stays on."""
-    monkeypatch.setattr("jbodlab.log.filesystem._fsync", lambda path, flags: None)
+    monkeypatch.setattr("jbodlab.log.posix_filesystem._fsync", lambda path, flags: None)
 
 
 @pytest.mark.parametrize("rest", range(STEPS_PER_TEST))

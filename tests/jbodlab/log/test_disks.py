@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from jbodlab.log.filesystem import PosixFileSystem
+from jbodlab.log.posix_filesystem import PosixFileSystem
 from tests.simulation.disk import LOSSES, DiskView, Medium, SimDisk
 from tests.simulation.loop import SimLoop, SimThreads
 

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from jbodlab.log import disk_errors
-from jbodlab.log.filesystem import BUFFERS_PER_WRITE_MAX, PosixFileSystem
+from jbodlab.log.posix_filesystem import BUFFERS_PER_WRITE_MAX, PosixFileSystem
 
 FS = PosixFileSystem()
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from jbodlab.errors import CorruptRecordError
-from jbodlab.log.filesystem import PosixFileSystem
 from jbodlab.log.leader_epochs import LeaderEpochs, read_leader_epochs, write_leader_epochs
+from jbodlab.log.posix_filesystem import PosixFileSystem
 
 FS = PosixFileSystem()
 

@@ -9,8 +9,8 @@ from jbodlab import kafka_uuid
 from jbodlab.errors import FormatError
 from jbodlab.ids import DirectoryId
 from jbodlab.log import meta_properties
-from jbodlab.log.filesystem import PosixFileSystem
 from jbodlab.log.meta_properties import MetaProperties, read_ensemble, verify_ensemble
+from jbodlab.log.posix_filesystem import PosixFileSystem
 
 FS = PosixFileSystem()
 CLUSTER = "41QSStLtR3qOekbX4ZlbHA"

@@ -8,7 +8,7 @@ import pytest
 
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
-from jbodlab.log.filesystem import PosixAppendFile
+from jbodlab.log.posix_filesystem import PosixAppendFile
 from jbodlab.protocol.record_batch import read_header
 
 

@@ -8,8 +8,8 @@ import pytest
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import CorruptRecordError, KafkaError
 from jbodlab.ids import TopicPartition
-from jbodlab.log.filesystem import PosixAppendFile, PosixFileSystem
 from jbodlab.log.log_config import LogConfig
+from jbodlab.log.posix_filesystem import PosixAppendFile, PosixFileSystem
 from jbodlab.protocol.record_batch import build_batch, iterate_headers, read_header
 from tests.jbodlab.log.direct_log import DirectLog
 

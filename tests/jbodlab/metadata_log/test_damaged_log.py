@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from jbodlab.errors import CorruptRecordError
-from jbodlab.log.filesystem import Buffer, PosixAppendFile, PosixFileSystem
+from jbodlab.log.filesystem import Buffer
+from jbodlab.log.posix_filesystem import PosixAppendFile, PosixFileSystem
 from jbodlab.metadata_log.batches import data_batch, read_batches
 from jbodlab.metadata_log.metadata_log import MetadataLog
 from jbodlab.records.config_records import ConfigRecord

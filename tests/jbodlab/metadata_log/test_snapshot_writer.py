@@ -12,7 +12,7 @@ from jbodlab.ids import LeaderEpoch, Offset, TopicId
 from jbodlab.image.loader import MetadataLoader
 from jbodlab.image.metadata_delta import MetadataDelta
 from jbodlab.image.metadata_image import EMPTY, MetadataImage
-from jbodlab.log.filesystem import PosixFileSystem
+from jbodlab.log.posix_filesystem import PosixFileSystem
 from jbodlab.metadata_log.batches import data_batch, read_batches
 from jbodlab.metadata_log.metadata_log import MetadataLog
 from jbodlab.metadata_log.snapshot_writer import SnapshotWriter

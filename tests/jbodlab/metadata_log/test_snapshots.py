@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from jbodlab.errors import CorruptRecordError
-from jbodlab.log.filesystem import PosixFileSystem
+from jbodlab.log.posix_filesystem import PosixFileSystem
 from jbodlab.metadata_log.batches import read_batches
 from jbodlab.metadata_log.snapshots import (
     MAX_RECORDS_PER_BATCH,

@@ -18,7 +18,7 @@ from jbodlab.errors import KafkaError
 from jbodlab.ids import LeaderEpoch, Offset, TopicId
 from jbodlab.image.metadata_delta import MetadataDelta
 from jbodlab.image.metadata_image import EMPTY, MetadataImage
-from jbodlab.log.filesystem import PosixAppendFile, PosixFileSystem
+from jbodlab.log.posix_filesystem import PosixAppendFile, PosixFileSystem
 from jbodlab.metadata_log.settings import MetadataLogSettings
 from jbodlab.metadata_log.snapshot_writer import SnapshotWriter
 from jbodlab.metadata_log.snapshots import MAX_RECORDS_PER_BATCH, snapshot_paths
