@@ -40,7 +40,7 @@ OF_PATHS_ALONE = frozenset({"exists", "is_dir", "unlink", "read_bytes", "rmdir",
 
 EXCEPTIONS = {
     "jbodlab/outside.py",
-    "jbodlab/log/filesystem.py",
+    "jbodlab/log/posix_filesystem.py",
     # Programs in the command line, not servers: a property file, where the lab keeps its own, and
     # where our packages are.
     "jbodlab/command_line.py",
@@ -50,7 +50,7 @@ EXCEPTIONS = {
 
 DEFAULTS = {
     "PosixFileSystem": {
-        "jbodlab/log/filesystem.py",
+        "jbodlab/log/posix_filesystem.py",
         "jbodlab/outside.py",
         # What tools read as well.
         "jbodlab/metadata_log/metadata_log.py",

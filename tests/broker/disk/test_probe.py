@@ -86,7 +86,7 @@ def test_a_directory_without_permission_is_found_by_an_ordinary_user(
     script = (
         "import sys; from pathlib import Path\n"
         "from broker.disk.probe import probe\n"
-        "from jbodlab.log.filesystem import PosixFileSystem\n"
+        "from jbodlab.log.posix_filesystem import PosixFileSystem\n"
         "path = Path(sys.argv[1]); fs = PosixFileSystem(); identity = fs.identity(path)\n"
         "probe(fs, path, identity)\n"
         "path.chmod(int(sys.argv[2], 8))\n"

@@ -279,7 +279,7 @@ def test_a_directory_in_use_by_another_process_is_fatal(tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path\n"
         "from jbodlab.log.directory_lock import DirectoryLock\n"
-        "from jbodlab.log.filesystem import PosixFileSystem\n"
+        "from jbodlab.log.posix_filesystem import PosixFileSystem\n"
         "lock = DirectoryLock(PosixFileSystem(), Path(sys.argv[1]))\n"
         "print('locked', flush=True); sys.stdin.read()\n"
     )
