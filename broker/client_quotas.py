@@ -42,6 +42,11 @@ class ClientQuotas:
         self._of_client: dict[tuple[str, str], _Account | None] = {}
         self._buckets: dict[_Account, TokenBucket] = {}
 
+    @property
+    def are_set(self) -> bool:
+        """Whether there is any quota at all."""
+        return bool(self._quotas_now())
+
     def throttle(
         self, key: str, client_id: str | None, connection: ConnectionInfo, amount: float
     ) -> int:

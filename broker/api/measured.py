@@ -55,7 +55,7 @@ class MeasuredApi:
             answer = replace(answer, finish=partial(self._finish, begun_s, answer.finish))
         else:
             self._traffic.answered(self._key, begun_s)
-        if asking_replica(request) >= 0:
+        if not self._quotas.are_set or asking_replica(request) >= 0:
             return answer
         throttle_ms = self._quotas.throttle(
             REQUEST_PERCENTAGE,

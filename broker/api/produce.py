@@ -66,20 +66,19 @@ class ProduceApi:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, NO_TRANSACTIONS)
         if context.version < ZSTD_FROM:
             _check_no_zstd(request, context.version)
-        entries = [
-            AppendEntry(
-                topic_partition=TopicPartition(topic.name, data.index), records=data.records
-            )
-            for topic in request.topic_data
-            if not _is_refused(topic.name, context)
-            for data in topic.partition_data
-        ]
+        entries: list[AppendEntry] = []
+        size = 0
+        for topic in request.topic_data:
+            name = topic.name
+            if _is_refused(name, context):
+                continue
+            for data in topic.partition_data:
+                records = data.records
+                entries.append(AppendEntry(TopicPartition(name, data.index), records))
+                size += len(records or b"")
         future = self._replicas.append(entries, acks, milliseconds(request.timeout))
         throttle_ms = self._quotas.throttle(
-            PRODUCER_RATE,
-            context.header.client_id,
-            context.connection,
-            sum(len(entry.records or b"") for entry in entries),
+            PRODUCER_RATE, context.header.client_id, context.connection, size
         )
         finish = partial(self._finish, request, context, throttle_ms)
         # The next request must find all of this one appended, and here only the first batches are.
@@ -109,15 +108,19 @@ class ProduceApi:
         throttle_ms: int,
         results: list[AppendResult],
     ) -> Encoded:
-        if any(_is_refused(topic.name, context) for topic in request.topic_data):
-            results = _with_refused(request, context, results)
-        batches = (data.records for topic in request.topic_data for data in topic.partition_data)
-        for records, result in zip(batches, results, strict=True):
-            topic = result.topic_partition.topic
-            if result.error_code == ErrorCode.NONE and records is not None:
-                self._traffic.produced(topic, len(records), records_count(records))
-            else:
-                self._traffic.produce_failed(topic, result.error_code)
+        remaining = iter(results)
+        results = []
+        for topic in request.topic_data:
+            name = topic.name
+            is_refused = _is_refused(name, context)
+            for data in topic.partition_data:
+                result = _refused(name, data.index) if is_refused else next(remaining)
+                results.append(result)
+                records = data.records
+                if result.error_code is ErrorCode.NONE and records is not None:
+                    self._traffic.produced(name, len(records), records_count(records))
+                else:
+                    self._traffic.produce_failed(name, result.error_code)
         if request.acks == NONE:
             return _no_response(results)
         return self._response(request, context, results, throttle_ms)
@@ -167,22 +170,13 @@ def _is_refused(topic: str, context: RequestContext) -> bool:
     return topic in INTERNAL_TOPICS and context.header.client_id != ADMIN_CLIENT
 
 
-def _with_refused(
-    request: ProduceRequest, context: RequestContext, results: list[AppendResult]
-) -> list[AppendResult]:
-    """Return the results of all batches; those for the brokers' own topics were not appended."""
-    appended = iter(results)
-    return [
-        AppendResult(
-            topic_partition=TopicPartition(topic.name, data.index),
-            error_code=ErrorCode.INVALID_TOPIC_EXCEPTION,
-            error_message=f"{topic.name} is written by brokers only",
-        )
-        if _is_refused(topic.name, context)
-        else next(appended)
-        for topic in request.topic_data
-        for data in topic.partition_data
-    ]
+def _refused(topic: str, index: int) -> AppendResult:
+    """Return the result of a batch for a topic of the brokers' own, which was not appended."""
+    return AppendResult(
+        topic_partition=TopicPartition(topic, index),
+        error_code=ErrorCode.INVALID_TOPIC_EXCEPTION,
+        error_message=f"{topic} is written by brokers only",
+    )
 
 
 def _produced(result: AppendResult, hints: LeaderHints) -> ProducedPartition:

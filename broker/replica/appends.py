@@ -24,7 +24,8 @@ from broker.replica.client_requests import AppendEntry, AppendResult
 from broker.replica.leader_appends import append_of_client
 from broker.replica.partition import Partition
 from broker.replica.registry import ReplicaRegistry
-from broker.replica.waiting import AppendRequest
+from broker.replica.replica_state import Leading
+from broker.replica.waiting import AppendRequest, TimeLimits
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
 from jbodlab.ids import TopicPartition
@@ -63,6 +64,7 @@ class AppendService:
         self._loop = loop
         self._wall_ms = outside.wall_ms
         self._checks = CheckThreads(loop, outside.threads)
+        self._time_limits = TimeLimits(loop)
         self._deferred: deque[tuple[AppendRequest, int, int]] = deque()
         """Requests, from which entry on they are left, and their acks; first what goes on first."""
         self._deferred_for: set[TopicPartition] = set()
@@ -84,7 +86,7 @@ class AppendService:
             self._deferred_for.update(entry.topic_partition for entry in entries)
         else:
             self._append_from(request, 0, acks)
-        request.time_out_after(self._loop, timeout_ms)
+        self._time_limits.time_out_after(request, timeout_ms)
         return request.future
 
     def _append_from(self, request: AppendRequest, start: int, acks: int) -> None:
@@ -129,9 +131,9 @@ class AppendService:
             return
         records, limits = request.entries[index].records, partition.settings.limits
         try:
-            partition.leader_log()
+            leader, log = partition.leader_log()
             header = check_header(records, limits)
-            leader, log = leader_appends.check_append(partition, acks, header)
+            leader_appends.check_append(partition, leader, acks, header)
             assert records is not None
             if line is None and not takes_long(header):
                 checked = check_body(records, header, limits, self._wall_ms())
@@ -166,7 +168,8 @@ class AppendService:
             return
         try:
             batch = check.result()
-            leader, log = leader_appends.check_append(partition, acks, batch.header)
+            leader, log = partition.leader_log()
+            leader_appends.check_append(partition, leader, acks, batch.header)
             append_of_client(partition, leader, log, request, index, acks, batch)
         except Exception as error:  # noqa: BLE001 - somebody waits for it; it is logged
             _refuse(request, index, partition, error)
@@ -183,6 +186,8 @@ class AppendService:
 
 def _must_wait(partition: Partition) -> bool:
     """Return whether nothing can be appended now."""
+    if isinstance(partition.state, Leading):
+        return partition.is_held
     return partition.is_held or partition.is_awaited or partition.succession.is_awaited
 
 

@@ -12,6 +12,7 @@ where the directory fails or the log is given up.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
@@ -23,6 +24,9 @@ from jbodlab.log.log_files import LogFiles
 from jbodlab.supervised import call_each
 
 T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
 WriteCheckpoints = Callable[[LogDir], Awaitable[None]]
 
 MAX_CALL_BYTES = 16 << 20
@@ -157,12 +161,11 @@ class DirectoryWriter:
             # Before the callbacks: the thread shall not idle while they run.
             self._send()
         blocked = [change for files, change in self._blocked.items() if files not in before]
-        call_each(
-            [
-                *(partial(change.done, failure) for change, failure in finished),
-                # Once for each log: who waits for one of its batches often waits for the next.
-                *{change.files: change.told for change, _ in finished}.values(),
-                *(change.blocked for change in blocked),
-            ],
-            "a change of a log",
-        )
+        for change, failure in finished:
+            try:
+                change.done(failure)
+            except Exception:
+                logger.exception("a change of %s was not taken in", change.files.topic_partition)
+        # Once for each log: who waits for one of its batches often waits for the next.
+        told = {change.files: change.told for change, _ in finished}
+        call_each((*told.values(), *(change.blocked for change in blocked)), "a change of a log")

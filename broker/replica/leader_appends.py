@@ -23,11 +23,8 @@ ALL_REPLICAS = -1
 """acks=all"""
 
 
-def check_append(
-    partition: Partition, acks: int, header: BatchHeader
-) -> tuple[LeaderState, PartitionLog]:
-    """Return what a leader has; raises KafkaError if this batch may not be appended now."""
-    leader, log = partition.leader_log()
+def check_append(partition: Partition, leader: LeaderState, acks: int, header: BatchHeader) -> None:
+    """Raise KafkaError if a leader may not append this batch now."""
     leader.refused.check(header)
     if acks == ALL_REPLICAS:
         try:
@@ -35,7 +32,6 @@ def check_append(
         except KafkaError as error:
             leader.refused.refused(header, error)
             raise
-    return leader, log
 
 
 def append_of_client(
@@ -51,8 +47,8 @@ def append_of_client(
 
     Args:
         partition: Where it belongs.
-        leader: From `check_append`, in the same step.
-        log: From there as well.
+        leader: Which `check_append` was asked about, in the same step.
+        log: Its log.
         request: The client's.
         index: Which of its batches.
         acks: As the client has it.
@@ -102,7 +98,8 @@ def append_own(partition: Partition, data: bytes) -> BatchHeader:
     """
     assert not partition.is_held
     header, limits = read_header(data), partition.settings.limits
-    leader, log = check_append(partition, ALL_REPLICAS, header)
+    leader, log = partition.leader_log()
+    check_append(partition, leader, ALL_REPLICAS, header)
     if header.size > limits.max_message_bytes:
         raise KafkaError(
             ErrorCode.MESSAGE_TOO_LARGE,

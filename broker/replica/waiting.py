@@ -17,6 +17,8 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
+from itertools import takewhile
 from typing import Any
 
 import msgspec
@@ -40,14 +42,15 @@ def or_error(answer: asyncio.Future[Any]) -> Iterator[None]:
 class AppendRequest:
     """One produce request; its future is done when each of its entries is settled."""
 
-    __slots__ = ("_open_count", "_queues", "_results", "_timer", "entries", "future")
+    __slots__ = ("_open_count", "_queues", "_results", "entries", "future", "limit")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, entries: Sequence[AppendEntry]) -> None:
         self.entries = entries
         self.future: asyncio.Future[list[AppendResult]] = loop.create_future()
         self._results: list[AppendResult | None] = [None] * len(entries)
         self._open_count = len(entries)
-        self._timer: asyncio.TimerHandle | None = None
+        self.limit: _TimeLimit | None = None
+        """Who times it out, see `TimeLimits`."""
         self._queues: dict[AppendQueue, None] = {}
         if not entries:
             self.future.set_result([])
@@ -88,12 +91,8 @@ class AppendRequest:
         """Remember where an entry waits, to leave no trace there after a time-out."""
         self._queues[queue] = None
 
-    def time_out_after(self, loop: asyncio.AbstractEventLoop, timeout_ms: int) -> None:
-        """Settle what is still open with REQUEST_TIMED_OUT after this time."""
-        if self._open_count:
-            self._timer = loop.call_later(max(timeout_ms, 0) / 1000, self._time_out)
-
-    def _time_out(self) -> None:
+    def time_out(self) -> None:
+        """Settle what is still open with REQUEST_TIMED_OUT."""
         for index in range(len(self.entries)):
             if self._results[index] is None:
                 self.refuse(index, ErrorCode.REQUEST_TIMED_OUT)
@@ -101,10 +100,73 @@ class AppendRequest:
             queue.drop_settled()
 
     def _finish(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        if self.limit is not None:
+            self.limit.settled(self)
         if not self.future.done():
             self.future.set_result([result for result in self._results if result is not None])
+
+
+class TimeLimits:
+    """The time-outs of append requests: one timer for all that have the same, as nearly all do.
+
+    A timer for each would be made and cancelled with every request.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._limits: dict[int, _TimeLimit] = {}
+
+    def __len__(self) -> int:
+        return len(self._limits)
+
+    def time_out_after(self, request: AppendRequest, timeout_ms: int) -> None:
+        """Settle what is then still open of a request with REQUEST_TIMED_OUT."""
+        if request.future.done():
+            return
+        timeout_ms = max(timeout_ms, 0)
+        limit = self._limits.get(timeout_ms)
+        if limit is None:
+            forget = partial(self._limits.pop, timeout_ms)
+            limit = self._limits[timeout_ms] = _TimeLimit(self._loop, timeout_ms, forget)
+        limit.add(request)
+
+
+class _TimeLimit:
+    """The requests with one time-out that are not settled, by the order of their ends."""
+
+    __slots__ = ("_ends_ms", "_loop", "_on_empty", "_timeout_ms", "_timer")
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, timeout_ms: int, on_empty: Callable[[], object]
+    ) -> None:
+        self._loop = loop
+        self._timeout_ms = timeout_ms
+        self._on_empty = on_empty
+        self._ends_ms: dict[AppendRequest, int] = {}
+        self._timer = loop.call_later(timeout_ms / 1000, self._look)
+
+    def add(self, request: AppendRequest) -> None:
+        request.limit = self
+        self._ends_ms[request] = self._now_ms() + self._timeout_ms
+
+    def settled(self, request: AppendRequest) -> None:
+        del self._ends_ms[request]
+        if not self._ends_ms:
+            self._timer.cancel()
+            self._on_empty()
+
+    def _look(self) -> None:
+        now_ms = self._now_ms()
+        is_over = takewhile(lambda item: item[1] <= now_ms, self._ends_ms.items())
+        for request, _ in list(is_over):
+            request.time_out()
+        if self._ends_ms:
+            left_ms = next(iter(self._ends_ms.values())) - now_ms
+            self._timer = self._loop.call_later(left_ms / 1000, self._look)
+
+    def _now_ms(self) -> int:
+        # The loop's timers count in whole ms: one that fires must find something over.
+        return round(self._loop.time() * 1000)
 
 
 class WaitingAppend(msgspec.Struct, frozen=True):

@@ -159,15 +159,17 @@ class ActiveSegment:
             size: Bytes of all of it.
             config: Settings of the log.
         """
-        if headers[-1].last_offset - self.base_offset > RELATIVE_OFFSET_MAX:
+        last = headers[-1]
+        if last.base_offset + last.last_offset_delta - self.base_offset > RELATIVE_OFFSET_MAX:
             return False
-        if self.size + size > min(config.segment_bytes, POSITION_MAX):
+        end = self.size + size
+        if end > config.segment_bytes or end > POSITION_MAX:
             return self.size == 0 and len(headers) == 1
         if self.size == 0:
             return True
         first = self.first_timestamp
         return not (
-            (first >= 0 and headers[-1].max_timestamp - first > config.segment_ms)
+            (first >= 0 and last.max_timestamp - first > config.segment_ms)
             or self.index.is_full(config.segment_index_bytes)
             or self.time_index.is_full(config.segment_index_bytes)
         )

@@ -28,7 +28,7 @@ import struct
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from jbodlab.protocol.api_table import ApiKey, is_flexible
+from jbodlab.protocol.api_table import APIS, ApiKey
 from jbodlab.protocol.encoder import uvarint
 from jbodlab.protocol.leader_hints import (
     CurrentLeader,
@@ -38,6 +38,7 @@ from jbodlab.protocol.leader_hints import (
     endpoint_tags,
 )
 
+FLEXIBLE_FROM = APIS[ApiKey.PRODUCE].flexible_from
 LEADER_HINTS_FROM = 10
 CURRENT_LEADER_TAG = 0
 
@@ -72,7 +73,7 @@ def produce_response(
 
     Leader hints are left out of versions that have none.
     """
-    flexible = is_flexible(ApiKey.PRODUCE, version)
+    flexible = version >= FLEXIBLE_FROM
     build = _flexible if flexible else _plain
     hints = endpoints if version >= LEADER_HINTS_FROM else ()
     body = build(version, topics, hints, _INT32.pack(throttle_ms))

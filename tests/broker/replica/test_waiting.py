@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 
 import pytest
 
-from broker.replica.waiting import FetchQueue, WaitingFetch
+from broker.replica.client_requests import AppendEntry
+from broker.replica.waiting import AppendRequest, FetchQueue, TimeLimits, WaitingFetch
+from jbodlab.error_code import ErrorCode
+from jbodlab.ids import TopicPartition
 from tests.waiting import run_adjustable, set_forward, turns
 
 REST_S = 0.01
@@ -89,5 +93,58 @@ def test_fetch_of_many_partitions_is_answered_at_once_where_it_must() -> None:
         await turns()
 
         assert (fetch.asked, fetch.finished) == (0, [True])
+
+    run_adjustable(test())
+
+
+def waits(limits: TimeLimits, timeout_ms: int) -> AppendRequest:
+    """Return a request that only its time-out will settle."""
+    request = AppendRequest(
+        asyncio.get_running_loop(), [AppendEntry(TopicPartition("t", 0), b"batch")]
+    )
+    limits.time_out_after(request, timeout_ms)
+    return request
+
+
+def test_requests_with_one_time_out_end_each_at_its_own_time() -> None:
+    async def test() -> None:
+        limits = TimeLimits(asyncio.get_running_loop())
+        requests = []
+        for _ in range(3):
+            requests.append(waits(limits, 1000))
+            set_forward(0.4)
+        requests.append(waits(limits, 100))
+        await turns()
+        assert [each.future.done() for each in requests] == [True, False, False, False]
+        (result,) = requests[0].future.result()
+        assert result.error_code is ErrorCode.REQUEST_TIMED_OUT
+
+        set_forward(0.1)
+        await turns()
+        assert [each.future.done() for each in requests] == [True, False, False, True]
+        set_forward(0.3)
+        await turns()
+        assert [each.future.done() for each in requests] == [True, True, False, True]
+        set_forward(0.4)
+        await turns()
+        assert all(each.future.done() for each in requests)
+
+    run_adjustable(test())
+
+
+def test_nothing_is_kept_of_requests_that_are_settled() -> None:
+    async def test() -> None:
+        limits = TimeLimits(asyncio.get_running_loop())
+        kept = []
+        for timeout_ms in (30_000, 30_000, 7, 0):
+            request = waits(limits, timeout_ms)
+            kept.append(weakref.ref(request.future))
+            request.refuse(0, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            del request
+        settled = AppendRequest(asyncio.get_running_loop(), [])
+        limits.time_out_after(settled, 30_000)
+        await turns()
+        assert [each() for each in kept] == [None] * 4
+        assert len(limits) == 0
 
     run_adjustable(test())
