@@ -369,13 +369,14 @@ class BrokerMetrics:
     def _topics(self) -> Iterator[Metric]:
         traffic = self._traffic
         traffic.keep(self._feed.image.topics.by_name)
+        total = traffic.total
         for count, meaning in TOPIC_COUNTS.items():
             yield Metric(
                 f"{TOPICS}_{count.value}_total",
                 "counter",
                 meaning,
                 [
-                    ("", {}, traffic.total[count]),
+                    ("", {}, total[count]),
                     *(("", {"topic": topic}, found[count]) for topic, found in traffic.topics()),
                 ],
             )

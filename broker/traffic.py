@@ -40,7 +40,6 @@ class Traffic:
 
     Attributes:
         now_s: The clock by which requests are timed.
-        total: Of all topics together.
         requests: Requests by API.
         errors: Requests that failed as a whole, by API and error.
         times_ms: How long each took until its answer was there, waits included, by API.
@@ -53,11 +52,20 @@ class Traffic:
             now_s: Clock that never goes back.
         """
         self.now_s = now_s
-        self.total: Counter[TopicCount] = Counter()
         self.requests: Counter[ApiKey] = Counter()
         self.errors: Counter[tuple[ApiKey, ErrorCode]] = Counter()
         self.times_ms: dict[ApiKey, Histogram] = {}
         self._topics: dict[str, Counter[TopicCount]] = {}
+        self._others: Counter[TopicCount] = Counter()
+        """Of topics that are not counted one by one, and of those that are gone."""
+
+    @property
+    def total(self) -> Counter[TopicCount]:
+        """What is counted of all topics together."""
+        total = Counter(self._others)
+        for counts in self._topics.values():
+            total.update(counts)
+        return total
 
     def topics(self) -> Iterator[tuple[str, Counter[TopicCount]]]:
         """Yield the topics that are counted one by one."""
@@ -66,39 +74,38 @@ class Traffic:
     def keep(self, topics: Container[str]) -> None:
         """Count no more what is not among the topics that there are."""
         for topic in [topic for topic in self._topics if topic not in topics]:
-            del self._topics[topic]
+            self._others.update(self._topics.pop(topic))
 
     def produced(self, topic: str, size_bytes: int, messages: int) -> None:
         """A batch was appended."""
-        for counts in self._counts(topic):
-            counts[TopicCount.TOTAL_PRODUCE_REQUESTS] += 1
-            counts[TopicCount.BYTES_IN] += size_bytes
-            counts[TopicCount.MESSAGES_IN] += messages
+        counts = self._counts(topic)
+        counts[TopicCount.TOTAL_PRODUCE_REQUESTS] += 1
+        counts[TopicCount.BYTES_IN] += size_bytes
+        counts[TopicCount.MESSAGES_IN] += messages
 
     def produce_failed(self, topic: str, error: ErrorCode) -> None:
         """A batch was refused."""
-        for counts in self._counts(topic, error):
-            counts[TopicCount.TOTAL_PRODUCE_REQUESTS] += 1
-            counts[TopicCount.FAILED_PRODUCE_REQUESTS] += 1
+        counts = self._counts(topic, error)
+        counts[TopicCount.TOTAL_PRODUCE_REQUESTS] += 1
+        counts[TopicCount.FAILED_PRODUCE_REQUESTS] += 1
 
     def replicated(self, topic: str, size_bytes: int) -> None:
         """A follower has appended what its leader sent."""
         if size_bytes:
-            for counts in self._counts(topic):
-                counts[TopicCount.REPLICATION_BYTES_IN] += size_bytes
+            self._counts(topic)[TopicCount.REPLICATION_BYTES_IN] += size_bytes
 
     def fetched(self, topic: str, size_bytes: int, *, by_follower: bool) -> None:
         """A partition was read."""
         out = TopicCount.REPLICATION_BYTES_OUT if by_follower else TopicCount.BYTES_OUT
-        for counts in self._counts(topic):
-            counts[TopicCount.TOTAL_FETCH_REQUESTS] += 1
-            counts[out] += size_bytes
+        counts = self._counts(topic)
+        counts[TopicCount.TOTAL_FETCH_REQUESTS] += 1
+        counts[out] += size_bytes
 
     def fetch_failed(self, topic: str, error: ErrorCode) -> None:
         """A partition could not be read."""
-        for counts in self._counts(topic, error):
-            counts[TopicCount.TOTAL_FETCH_REQUESTS] += 1
-            counts[TopicCount.FAILED_FETCH_REQUESTS] += 1
+        counts = self._counts(topic, error)
+        counts[TopicCount.TOTAL_FETCH_REQUESTS] += 1
+        counts[TopicCount.FAILED_FETCH_REQUESTS] += 1
 
     def answered(self, api: ApiKey, begun_s: float) -> None:
         """A request has its answer that began at this time of the clock."""
@@ -107,13 +114,11 @@ class Traffic:
             times = self.times_ms[api] = Histogram(BOUNDS_MS)
         times.observe((self.now_s() - begun_s) * 1_000)
 
-    def _counts(
-        self, topic: str, error: ErrorCode = ErrorCode.NONE
-    ) -> tuple[Counter[TopicCount], ...]:
+    def _counts(self, topic: str, error: ErrorCode = ErrorCode.NONE) -> Counter[TopicCount]:
         """Return where something of a topic is counted; no client's word makes one up."""
         counts = self._topics.get(topic)
         if counts is None:
             if error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or len(self._topics) >= TOPICS_MAX:
-                return (self.total,)
+                return self._others
             counts = self._topics[topic] = Counter()
-        return self.total, counts
+        return counts

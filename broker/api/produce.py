@@ -64,13 +64,15 @@ class ProduceApi:
             raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks is {acks}, not -1, 0 or 1")
         if request.transactional_id is not None:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, NO_TRANSACTIONS)
-        if context.version < ZSTD_FROM:
-            _check_no_zstd(request, context.version)
+        version = context.version
+        if version < ZSTD_FROM:
+            _check_no_zstd(request, version)
         entries: list[AppendEntry] = []
         size = 0
+        may_write_all = context.header.client_id == ADMIN_CLIENT
         for topic in request.topic_data:
             name = topic.name
-            if _is_refused(name, context):
+            if name in INTERNAL_TOPICS and not may_write_all:
                 continue
             for data in topic.partition_data:
                 records = data.records
@@ -110,9 +112,10 @@ class ProduceApi:
     ) -> Encoded:
         remaining = iter(results)
         results = []
+        may_write_all = context.header.client_id == ADMIN_CLIENT
         for topic in request.topic_data:
             name = topic.name
-            is_refused = _is_refused(name, context)
+            is_refused = name in INTERNAL_TOPICS and not may_write_all
             for data in topic.partition_data:
                 result = _refused(name, data.index) if is_refused else next(remaining)
                 results.append(result)
@@ -164,10 +167,6 @@ def _check_no_zstd(request: ProduceRequest, version: int) -> None:
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
             f"produce requests of version {version} must not use zstd",
         )
-
-
-def _is_refused(topic: str, context: RequestContext) -> bool:
-    return topic in INTERNAL_TOPICS and context.header.client_id != ADMIN_CLIENT
 
 
 def _refused(topic: str, index: int) -> AppendResult:

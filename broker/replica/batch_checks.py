@@ -78,16 +78,17 @@ def check_header(records: bytes | memoryview | None, limits: BatchLimits) -> Bat
     """
     header = _header_of(records)
     assert records is not None
-    if header.size > limits.max_message_bytes:
+    size = header.size
+    if size > limits.max_message_bytes:
         raise KafkaError(
             ErrorCode.MESSAGE_TOO_LARGE,
-            f"the record batch size is {header.size} bytes which exceeds the maximum configured "
+            f"the record batch size is {size} bytes which exceeds the maximum configured "
             f"value of {limits.max_message_bytes}",
         )
-    if header.size > limits.segment_bytes:
+    if size > limits.segment_bytes:
         raise KafkaError(
             ErrorCode.RECORD_LIST_TOO_LARGE,
-            f"message batch size is {header.size} bytes which exceeds the maximum configured "
+            f"message batch size is {size} bytes which exceeds the maximum configured "
             f"segment size of {limits.segment_bytes}",
         )
     if not record_batch.crc_is_valid(records, 0, header):
@@ -143,12 +144,13 @@ def _header_of(records: bytes | memoryview | None) -> BatchHeader:
         header = record_batch.read_header(records)
     except (BufferUnderflowError, DecodeError) as error:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
-    if header.size > len(records):
+    size = header.size
+    if size > len(records):
         raise KafkaError(
             ErrorCode.CORRUPT_MESSAGE,
-            f"record batch of {header.size} bytes in {len(records)} bytes of records",
+            f"record batch of {size} bytes in {len(records)} bytes of records",
         )
-    if header.size < len(records):
+    if size < len(records):
         raise _invalid("more than one record batch for a partition")
     return header
 

@@ -140,7 +140,8 @@ class LogState:
                 end of the log, or behind it where the leader's log has a gap.
             markers: What the control batches among them say, by base offset.
         """
-        end_offset = self.active.next_offset
+        active = self.segments.active
+        end_offset = active.next_offset
         size = 0
         before: Instructions = ()
         latest_epoch = self.epochs.latest_epoch
@@ -156,7 +157,7 @@ class LogState:
                 latest_epoch = header.partition_leader_epoch
                 before = self._assign(latest_epoch, header.base_offset)
         assert size == sum(map(len, buffers))
-        if not self.active.has_room(headers, size, self.config):
+        if not active.has_room(headers, size, self.config):
             return before + self._append_rolling(buffers, headers, markers)
         return before + self._append_to_active(buffers, headers, markers)
 

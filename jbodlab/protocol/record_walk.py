@@ -7,7 +7,7 @@ range of the timestamps is found, and whether every record has a key. Not looked
 of a record, which mean nothing, and the contents of keys, values and headers.
 
 A step of the interpreter for each byte would cost more than all the rest of a produce request, so
-there are three ways to go on, each as strict as the others:
+there are four ways to go on, each as strict as the others:
 
 * `_step` checks one record of any kind.
 * `_stride` takes the records behind it to be of its size and shape, and compares them column by
@@ -15,8 +15,9 @@ there are three ways to go on, each as strict as the others:
   those of the record before, columns of offset deltas those of the numbers that follow, columns of
   timestamp deltas numbers of the same width. A dozen slices do for any number of records.
 * `_hurry` checks records of varying size, without headers, with one call for all small fields.
+* `_alone` checks the only record of a batch, without headers, as senders in a hurry send it.
 
-What the latter two do not recognise is left to `_step`, which also says what is wrong.
+What the latter three do not recognise is left to `_step`, which also says what is wrong.
 
 Source: `org.apache.kafka.common.record.DefaultRecord.readFrom`,
 `org.apache.kafka.storage.internals.log.LogValidator`.
@@ -104,6 +105,8 @@ def check_records(data: bytes | memoryview, start: int, count: int) -> WalkedRec
     size = len(data) - start
     if count * RECORD_BYTES_MIN > size:
         raise DecodeError(f"{count} records in {size} bytes")
+    if count == 1 and (found := _alone(data, start)) is not None:
+        return found
     walk = _Walk(data if isinstance(data, bytes) else bytes(data), start, count)
     try:
         walk.to_the_end()
@@ -113,6 +116,41 @@ def check_records(data: bytes | memoryview, start: int, count: int) -> WalkedRec
         raise DecodeError(f"{count} records do not fill {size} bytes")
     deltas = [(delta >> 1) ^ -(delta & 1) for delta in walk.deltas]
     return WalkedRecords(min(deltas), max(deltas), walk.all_have_keys)
+
+
+def _alone(body: bytes | memoryview, start: int) -> WalkedRecords | None:
+    """Check the one record of a batch; None if it has headers, large fields, or is not right."""
+    try:
+        size, position = body[start], start + 1
+        if size >= 0x80:
+            more, position = body[position], position + 1
+            if more >= 0x80:
+                return None
+            size = size & 0x7F | more << 7
+        delta, key = body[position + 1], body[position + 3]
+        if size & 1 or position + (size >> 1) != len(body) or delta >= 0x80 or body[position + 2]:
+            return None
+        position += 4
+        if key != _NULL:
+            if key & 0x81:
+                return None
+            position += key >> 1
+        value, position = body[position], position + 1
+        if value >= 0x80:
+            more, position = body[position], position + 1
+            if more >= 0x80:
+                return None
+            value = value & 0x7F | more << 7
+        if value != _NULL:
+            if value & 1:
+                return None
+            position += value >> 1
+        if body[position] or position + 1 != len(body):
+            return None
+    except IndexError:
+        return None
+    delta = (delta >> 1) ^ -(delta & 1)
+    return WalkedRecords(delta, delta, key != _NULL)
 
 
 class _Walk:

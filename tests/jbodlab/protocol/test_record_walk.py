@@ -189,3 +189,24 @@ def test_records_of_varying_size_beyond_the_first_block_of_offsets_are_checked()
         changed = bytearray(good)
         changed[start + at] ^= bit
         assert by_walking(bytes(changed), count) is None, at
+
+
+@given(
+    st.integers(-200, 200),
+    values | st.just(b"v" * 20_000),
+    values | st.just(b"v" * 20_000),
+    st.lists(st.tuples(st.text(max_size=2), values), max_size=1),
+    st.data(),
+)
+def test_record_that_is_alone_is_judged_as_a_consumer_reads_it(
+    delta: int,
+    key: bytes | None,
+    value: bytes | None,
+    headers: list[tuple[str, bytes | None]],
+    data: st.DataObject,
+) -> None:
+    body = bytearray(body_of([(delta, key, value, headers)]))
+    assert by_walking(bytes(body), 1) == by_reading(bytes(body), 1) is not None
+
+    body[data.draw(st.integers(0, min(len(body) - 1, 12)))] = data.draw(st.integers(0, 255))
+    assert by_walking(bytes(body), 1) == by_reading(bytes(body), 1)
