@@ -88,6 +88,10 @@ def kafka_python_consumes(leave: threading.Event, bootstrap: str, topic: str, gr
         group_id=group,
         auto_offset_reset="earliest",
     )
+    # kafka-python 3.0.12 leads a group with no partition where it joins before its metadata come,
+    # joins again, and takes no notice of what it is given then if a poll ends meanwhile.
+    while not leave.is_set() and not consumer.partitions_for_topic(topic):
+        leave.wait(0.01)
     while not leave.is_set():
         for records in consumer.poll(timeout_ms=100).values():
             for record in records:
