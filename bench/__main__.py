@@ -45,9 +45,10 @@ SYNC_MS = 5.0
 SYNC_DELAYS_MS = (10.0, 40.0)
 SLOW_PARTITIONS = 300
 PARTS = (
-    *("start", "failover", "throughput", "slow disks", "partitions", "cleaner"),
+    *("start", "failover", "throughput", "requests", "slow disks", "partitions", "cleaner"),
     *("clients", "moves", "decode", "replay sizes", "checks", "attacks"),
 )
+REQUESTS, REQUEST_RUNS = 80_000, 3
 CLEANED_VALUE_BYTES = (100, 1_000)
 ATTACK_UNITS = "others wait (loop busy) at most, ms; memory before / most / after, MB"
 
@@ -134,11 +135,13 @@ def measure_all(
         found["start"] = measure_start(name, make, rows)
     if arguments.only in (None, "failover"):
         found["failover"] = measure_failover(name, make, arguments.runs, rows)
-    if arguments.only in (None, "throughput"):
-        if shutil.which("kcat") is None:
-            print("kcat is not installed: no throughput is measured", file=sys.stderr)
-        else:
-            found["throughput"] = measure_throughput(name, make, arguments.megabytes, rows)
+    has_kcat = shutil.which("kcat") is not None
+    if not has_kcat and arguments.only in (None, "throughput", "requests"):
+        print("kcat is not installed: no throughput and no requests are measured", file=sys.stderr)
+    if has_kcat and arguments.only in (None, "throughput"):
+        found["throughput"] = measure_throughput(name, make, arguments.megabytes, rows)
+    if has_kcat and arguments.only in (None, "requests"):
+        found["requests"] = measure_requests(name, make, rows)
     if arguments.only in (None, "slow disks"):
         found["slow disks"] = [
             measure_slow_disks(name, make, delay_ms, rows) for delay_ms in SYNC_DELAYS_MS
@@ -313,6 +316,19 @@ def measure_throughput(
                 )
             )
             found.append(asdict(one))
+    return found
+
+
+def measure_requests(name: str, make: MAKE, rows: list[Row]) -> list[dict[str, Any]]:
+    """Produce one message a request, several times."""
+    found = []
+    for factor in FACTORS:
+        runs = [measure.requests(make, factor, REQUESTS) for _ in range(REQUEST_RUNS)]
+        rate = span([one.requests_per_s for one in runs], 0)
+        cpu = span([one.cpu_us for one in runs], 0)
+        label = f"{name}: one message a request, RF {factor}, requests/s (server CPU us each)"
+        rows.append((label, f"{rate}  ({cpu})"))
+        found += [asdict(one) for one in runs]
     return found
 
 

@@ -19,6 +19,8 @@ MAKE = Callable[..., Cluster]
 
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 PARTITIONS = 6
+CLIENTS, REQUEST_PARTITIONS = 8, 24
+"""Of `requests`."""
 
 
 @contextmanager
@@ -172,6 +174,41 @@ def _timed(cluster: Cluster, command: list[str]) -> tuple[float, float]:
     begin = time.monotonic()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=600)
     return time.monotonic() - begin, cpu_seconds(cluster) - cpu
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requests:
+    """Produce requests with one message each; microseconds of the servers' processors for one."""
+
+    factor: int
+    requests_per_s: float
+    cpu_us: float
+
+
+def requests(make: MAKE, factor: int, count: int) -> Requests:
+    """Produce with one kcat for each client, acks=all, nothing put together."""
+    with fresh(make) as cluster, tempfile.NamedTemporaryFile(dir="/var/tmp") as file:
+        each = count // CLIENTS
+        file.write(b"".join(b"%07d %s\n" % (number, b"x" * 92) for number in range(each)))
+        file.flush()
+        cluster.start()
+        cluster.create_topic("load", REQUEST_PARTITIONS, factor)
+        # Logs are made in the seconds after that.
+        time.sleep(3)
+        command = [
+            *("kcat", "-P", "-b", cluster.bootstrap, "-t", "load", "-l", file.name),
+            *("-X", "acks=all", "-X", "linger.ms=0", "-X", "batch.num.messages=1"),
+        ]
+        cpu, begin = cpu_seconds(cluster), time.monotonic()
+        clients = [subprocess.Popen(command) for _ in range(CLIENTS)]
+        codes = [client.wait(600) for client in clients]
+        took_s, cpu_s = time.monotonic() - begin, cpu_seconds(cluster) - cpu
+        assert not any(codes), codes
+        return Requests(
+            factor=factor,
+            requests_per_s=CLIENTS * each / took_s,
+            cpu_us=cpu_s / (CLIENTS * each) * 1e6,
+        )
 
 
 def percentile(values: list[float], share: float) -> float:
