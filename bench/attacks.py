@@ -18,7 +18,7 @@ from bench import attackers
 from bench.bystander import Bystander
 from bench.measure import MAKE, fresh
 from jbodlab.protocol.api_table import APIS, ApiKey
-from tests.cluster.harness import Cluster
+from tests.cluster.harness import Cluster, on_disk, wait_for
 
 CALM, HELD, MANY = "calm", "held", "many"
 MANY_PARTITIONS = 3_000
@@ -142,6 +142,13 @@ def _create_topics(cluster: Cluster) -> None:
         future.result(DEADLINE_S)
     for name in (CALM, HELD, MANY):
         cluster.wait_leaders(name)
+    # Metadata name a leader before its log is there, and to make so many is no attack.
+    wait_for(
+        "all replicas to have their folders",
+        lambda: len(on_disk(cluster, first, MANY)) == MANY_PARTITIONS,
+        DEADLINE_S,
+    )
+    time.sleep(SETTLE_S)
 
 
 def _requests(victim: _Victim) -> Iterator[tuple[str, Action]]:

@@ -66,7 +66,7 @@ where an answer sends it to another replica: it asks at once who leads if it doe
 UNKNOWN_REPLICA = 2**31 - 1
 """No broker's id, it is hoped; who has it is asked, and names the leader."""
 
-ENTRIES_AT_ONCE = 1_000
+ENTRIES_AT_ONCE = 200
 """Partitions of a request that are read before others are answered."""
 
 T = TypeVar("T")

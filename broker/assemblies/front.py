@@ -137,7 +137,7 @@ class Front:
 def _bounds(config: BrokerConfig, outside: Outside, quotas: Callable[[], Quotas]) -> Bounds:
     protected = config.inter_broker_listener_name if len(config.listeners) > 1 else None
     return Bounds(
-        outside.threads,
+        outside,
         ConnectionLimits(
             total=most_connections(config.max_connections),
             per_ip=config.max_connections_per_ip,

@@ -10,13 +10,14 @@ import asyncio
 from collections.abc import Callable
 
 from broker.network.connection_rate import ConnectionRate
+from broker.network.fair_turns import FairTurns
 from broker.network.malloc import MemoryReturn
 from broker.network.open_connections import ConnectionLimits, OpenConnections
 from broker.network.request_memory import RequestMemory
 from jbodlab.image.settings_image import Quotas
 from jbodlab.loop_clock import loop_ms
+from jbodlab.outside import Outside
 from jbodlab.protocol.framing import MAX_FRAME_BYTES, new_scratch
-from jbodlab.threads import Threads
 
 LOOK_S_MIN, LOOK_S_MAX = 0.05, 2.0
 
@@ -25,7 +26,7 @@ class Bounds:
     """Lives on the event loop; made for all listeners of one broker.
 
     Args:
-        threads: Where the thread comes from that gives memory back.
+        outside: Gives the clock, and the thread that returns memory.
         limits: Of connections.
         quotas: Returns the quotas of the metadata; those of addresses count here.
         queued_max_request_bytes: Of all requests together; None for no limit.
@@ -34,7 +35,7 @@ class Bounds:
 
     def __init__(
         self,
-        threads: Threads,
+        outside: Outside,
         limits: ConnectionLimits | None = None,
         *,
         quotas: Callable[[], Quotas] = dict,
@@ -49,8 +50,9 @@ class Bounds:
         self.max_request_bytes = max_request_bytes
         self.connections = OpenConnections(limits, lambda: loop_ms(self._loop))
         self.rate = ConnectionRate(quotas, self._loop.time)
-        self.memory_return = MemoryReturn(threads.start)
+        self.memory_return = MemoryReturn(outside.threads.start)
         self.memory = RequestMemory(queued_max_request_bytes, self.memory_return.moved)
+        self.turns = FairTurns(self._loop, outside.monotonic_s)
         self.scratch = new_scratch()
         """Where every connection receives; nothing stays there between two of the loop's calls."""
 

@@ -261,6 +261,8 @@ class Connection(asyncio.BufferedProtocol):
     def _pump(self) -> None:
         """Start what may start, and send what is answered in one write."""
         while self._is_open() and self._queue and self._may_start(self._queue[0]):
+            if not self._bounds.turns.may_start(self._pump):
+                break
             frame = self._queue.pop(0)
             self._queued_bytes -= len(frame)
             try:

@@ -35,7 +35,7 @@ from jbodlab.protocol.record_batch import iterate_headers
 READ_WAIT_MAX_S = 1.0
 """Longest time that an answer waits for one of its disks."""
 
-PART_ENTRIES = 1_000
+PART_ENTRIES = 200
 """Partitions that are answered in one turn of the loop; others are served before the next."""
 
 logger = logging.getLogger(__name__)

@@ -404,7 +404,7 @@ async def serving(cluster: Cluster, *, auto_create_topics: bool) -> AsyncIterato
             traffic=cluster.traffic,
         )
     )
-    listener = Listener(LISTENER, "127.0.0.1", 0, apis.dispatcher, Bounds(real().threads))
+    listener = Listener(LISTENER, "127.0.0.1", 0, apis.dispatcher, Bounds(real()))
     await listener.start()
     cluster.port = listener.port
     try:

@@ -84,9 +84,7 @@ class Node:
                 traffic=self.host.traffic,
             )
         )
-        self.listener = Listener(
-            "PLAINTEXT", "127.0.0.1", 0, self.apis.dispatcher, Bounds(real().threads)
-        )
+        self.listener = Listener("PLAINTEXT", "127.0.0.1", 0, self.apis.dispatcher, Bounds(real()))
 
     def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
         self.publisher.metadata_changed(delta, image)
@@ -322,7 +320,7 @@ def test_follower_finds_a_leader_that_starts_to_listen_later(tmp_path: Path) -> 
             "127.0.0.1",
             pair.one.listener.port,
             pair.one.apis.dispatcher,
-            Bounds(real().threads),
+            Bounds(real()),
         )
         await turns()
         pair.one.listener = listener

@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from broker.network.bounds import LOOK_S_MAX, Bounds
 from broker.network.malloc import WORTH_RETURNING_BYTES
@@ -40,7 +41,7 @@ class NotedThreads:
 @pytest.mark.parametrize("max_idle_ms", [100, 3_000, 600_000])
 def test_idle_connections_are_looked_for_all_the_time(max_idle_ms: int) -> None:
     async def test() -> None:
-        bounds = Bounds(real().threads, ConnectionLimits(max_idle_ms=max_idle_ms))
+        bounds = Bounds(real(), ConnectionLimits(max_idle_ms=max_idle_ms))
         bounds.start()
         for _ in range(2):
             connection = FakeConnection()
@@ -57,7 +58,7 @@ def test_idle_connections_are_looked_for_all_the_time(max_idle_ms: int) -> None:
 def test_memory_goes_back_when_the_traffic_is_over() -> None:
     async def test() -> None:
         threads = NotedThreads()
-        bounds = Bounds(threads)
+        bounds = Bounds(replace(real(), threads=threads))
         bounds.start()
         bounds.memory_return.moved(WORTH_RETURNING_BYTES)
         set_forward(LOOK_S_MAX)

@@ -125,7 +125,7 @@ async def serving(
     bounds: Bounds | None = None, **limits: Any
 ) -> AsyncIterator[tuple[Listener, ScriptedHandler]]:
     handler = ScriptedHandler()
-    bounds = bounds or Bounds(real().threads, ConnectionLimits(**limits))
+    bounds = bounds or Bounds(real(), ConnectionLimits(**limits))
     listener = Listener("CLIENTS", "127.0.0.1", 0, handler, bounds)
     await listener.start()
     try:
@@ -166,6 +166,28 @@ def test_requests_are_worked_on_one_at_a_time() -> None:
 
             handler.answer("b")
             assert [await client.receive(), await client.receive()] == ["b", "!c"]
+
+    run(scenario)
+
+
+def test_connections_take_turns_where_there_is_no_time_for_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("broker.network.fair_turns.SHARE_S", 0.0)
+    names = "abc"
+
+    async def scenario() -> None:
+        async with AsyncExitStack() as stack:
+            listener, handler = await stack.enter_async_context(serving())
+            clients = [await stack.enter_async_context(connected(listener)) for _ in names]
+            for client, name in zip(clients, names, strict=True):
+                client.send(*(request(PRODUCE, f"{name}{number}") for number in range(8)))
+            await handler.until(lambda: len(handler.started) == 3 * 8)
+
+            for name in names:
+                mine = [each for each in handler.started if each.startswith(name)]
+                assert mine == [f"{name}{number}" for number in range(8)]
+            assert {each[0] for each in handler.started[3:12]} == set(names), handler.started
 
     run(scenario)
 
@@ -316,7 +338,7 @@ def test_answer_that_cannot_be_given_closes_the_connection() -> None:
 
 def test_waiting_requests_are_dropped_when_the_client_goes_away() -> None:
     async def scenario() -> None:
-        bounds = Bounds(real().threads)
+        bounds = Bounds(real())
         async with serving(bounds) as (listener, handler):
             async with connected(listener) as client:
                 client.send(request(PRODUCE, "a"), request(PRODUCE, "b"), request(OTHER, "c"))
@@ -367,7 +389,7 @@ def test_connections_above_the_limit_of_an_address_are_closed(limits: dict[str, 
 
 def test_idle_connection_is_closed_and_one_that_waits_for_an_answer_is_not() -> None:
     async def scenario() -> None:
-        bounds = Bounds(real().threads, ConnectionLimits(max_idle_ms=0))
+        bounds = Bounds(real(), ConnectionLimits(max_idle_ms=0))
         async with (
             serving(bounds) as (listener, handler),
             connected(listener) as busy,
@@ -398,7 +420,7 @@ def test_unwanted_request_is_refused_before_it_arrives() -> None:
 
 def test_client_whose_requests_wait_is_not_read_while_the_memory_is_full() -> None:
     async def scenario() -> None:
-        bounds = Bounds(real().threads, queued_max_request_bytes=HELD_BYTES_AT_LEAST + 1)
+        bounds = Bounds(real(), queued_max_request_bytes=HELD_BYTES_AT_LEAST + 1)
         async with (
             serving(bounds) as (listener, handler),
             connected(listener) as large,
@@ -423,7 +445,7 @@ def test_client_whose_requests_wait_is_not_read_while_the_memory_is_full() -> No
 
 def test_large_request_comes_in_when_there_is_room_for_it() -> None:
     async def scenario() -> None:
-        bounds = Bounds(real().threads, queued_max_request_bytes=SCRATCH_BYTES)
+        bounds = Bounds(real(), queued_max_request_bytes=SCRATCH_BYTES)
         async with (
             serving(bounds) as (listener, handler),
             connected(listener) as first,
@@ -446,7 +468,7 @@ def test_large_request_comes_in_when_there_is_room_for_it() -> None:
 
 def test_client_that_leaves_in_the_middle_of_a_request_gives_its_memory_back() -> None:
     async def scenario() -> None:
-        bounds = Bounds(real().threads, queued_max_request_bytes=SCRATCH_BYTES)
+        bounds = Bounds(real(), queued_max_request_bytes=SCRATCH_BYTES)
         async with serving(bounds) as (listener, _), connected(listener) as second:
             async with connected(listener) as first:
                 first.send(struct.pack(">i", 10 << 20) + PRODUCE + b"x" * START_BYTES)
@@ -653,7 +675,7 @@ def test_no_request_of_a_muted_connection_is_started_before_its_time() -> None:
 def test_connections_of_an_address_beyond_its_rate_are_held_unserved_and_closed() -> None:
     async def scenario() -> None:
         rate = {frozenset({("ip", "127.0.0.1")}): {"connection_creation_rate": 1.0}}
-        bounds = Bounds(real().threads, quotas=lambda: rate)
+        bounds = Bounds(real(), quotas=lambda: rate)
         async with serving(bounds) as (listener, handler), AsyncExitStack() as stack:
             served = [await stack.enter_async_context(connected(listener)) for _ in range(10)]
             for client in served:
