@@ -39,6 +39,7 @@ FETCHED |= {"partition_max_bytes": 1 << 20}
 """What is always the same of a Metadata and a Fetch request, and of each partition in that."""
 REQUEST_S = 4.0
 BROKER = 4
+PREFERRED, UNCLEAN = 0, 1
 WAIT = timedelta(seconds=3)
 RECOVERY_S = 2.5
 """For an election, and for clients to hear of it."""
@@ -356,9 +357,9 @@ class Admin(Client):
         topics = [{"name": partition.topic, "partitions": inner}]
         return await self._ask(45, 0, "responses", "partitions", timeout=WAIT, topics=topics)
 
-    async def elect(self, partition: TopicPartition) -> int | None:
+    async def elect(self, partition: TopicPartition, kind: int = PREFERRED) -> int | None:
         topics = [{"topic": partition.topic, "partitions": [partition.partition]}]
-        fields = {"election_type": 0, "topic_partitions": topics, "timeout": WAIT}
+        fields = {"election_type": kind, "topic_partitions": topics, "timeout": WAIT}
         return await self._ask(43, 2, **fields)
 
     async def configure(self, kind: int, name: str, key: str, value: str | None) -> int | None:
@@ -386,8 +387,11 @@ class Admin(Client):
         else:
             found = await self.ask(broker, key, version, **fields)
         for name in results:
-            if found is not None and getattr(found, name):
-                found = getattr(found, name)[0]
+            inner = None if found is None else getattr(found, name)
+            if not inner:
+                # An error of the whole.
+                break
+            found = inner[0]
         return None if found is None else int(found.error_code)
 
 

@@ -13,7 +13,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from tests.simulation import faults, members, settled, taps
-from tests.simulation.clients import NONE, TOPIC_EXISTS, Admin, Consumer, Producer, until
+from tests.simulation.clients import NONE, TOPIC_EXISTS, UNCLEAN, Admin, Consumer, Producer, until
 from tests.simulation.loop import SimLoop, Stuck
 from tests.simulation.members import Groups, Member, ModernMember
 from tests.simulation.plan import UNLIMITED, Event, Plan, TopicPlan
@@ -197,6 +197,8 @@ class _History:
                     world.boot(node)
             for node in world.brokers:
                 await self._revive(node)
+            for partition in settled.lost_before_written(world):
+                await self._admin.elect(partition, UNCLEAN)
             wrong = settled.unsettled(world)
             if not wrong:
                 return

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from broker.replica.replica_state import StandIn
 from jbodlab import kafka_uuid
 from jbodlab.errors import DecodeError
 from jbodlab.ids import GROUP_METADATA_TOPIC, TopicPartition
@@ -22,7 +23,7 @@ from jbodlab.protocol.record_batch import BatchHeader, iterate_headers, iterate_
 from jbodlab.records.metadata_version import JBOD_LEVEL
 from tests.simulation.clients import is_whole
 from tests.simulation.disk import File, Folder
-from tests.simulation.taps import replica_states
+from tests.simulation.taps import replica_of, replica_states
 from tests.simulation.world import Node, World, directory_id, partitions_of
 
 Wrong = tuple[str, object, str]
@@ -89,9 +90,11 @@ def _batches_in(data: bytes) -> list[Batch]:
 def unsettled(world: World) -> list[Wrong]:
     """Return what is not yet as it must be."""
     down = [node for node in world.nodes.values() if not node.is_up]
+    ending = [node for node in world.nodes.values() if node.stop_was_asked]
     fenced = [node for node in world.brokers if not world.is_serving(node)]
     return (
         [("L1", node.name, f"it does not run: {node.ended}") for node in down]
+        or [("L1", node.name, "it is still stopping") for node in ending]
         or [("L1", node.name, "it is not unfenced") for node in fenced]
         or [wrong for found in partitions_of(world.image) for wrong in _of_partition(world, *found)]
         or [*_of_disks(world), *_of_brokers(world)]
@@ -251,6 +254,7 @@ def snapshot_of(world: World) -> dict[str, Any]:
         "topics": {
             partition: (state.replicas, state.directories)
             for partition, state in partitions_of(world.image)
+            if partition not in world.tainted
         },
         "configs": world.image.configs,
         "features": world.image.features,
@@ -272,6 +276,27 @@ def check_same(world: World, before: dict[str, Any], after: dict[str, Any]) -> N
             part = min(each for each in one.keys() | other if one.get(each) != other.get(each))
             one, other = one.get(part), f"{str(other.get(part))[:200]} of {part}"
         world.report("L6", key, f"a restart changed {str(one)[:200]} to {str(other)[:200]}")
+
+
+def lost_before_written(world: World) -> list[TopicPartition]:
+    """Return partitions without a leader that nothing was acknowledged for, to elect by hand.
+
+    The last in sync has lost its log, for all it knows: so it does not lead by itself. It may have
+    been down, and not fenced yet, since the partition was made.
+    """
+    accounts = world.accounts
+    written = {accounts.sent[value][0] for value in accounts.acknowledged}
+    return [
+        partition
+        for partition, state in partitions_of(world.image)
+        if state.leader < 0
+        and partition not in written
+        and any(
+            (replica := replica_of(world, node, partition)) is not None
+            and replica.stand_in is StandIn.MUST_NOT_LEAD
+            for node in state.isr
+        )
+    ]
 
 
 def badly_formatted(world: World) -> list[tuple[Node, Path]]:

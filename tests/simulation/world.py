@@ -177,6 +177,7 @@ class World:
         """Until when what is done to a node explains its silence."""
         self.moments: dict[str, list[Callable[[], object]]] = defaultdict(list)
         self._devices = 0
+        self._formats: Counter[str] = Counter()
         self._ids = Random(f"{options.seed}:ids")
         self.cluster_id = kafka_uuid.to_text(kafka_uuid.random_uuid(self._ids.randbytes))
 
@@ -279,12 +280,14 @@ class World:
 
     def format(self, node: Node, paths: list[Path]) -> None:
         """Do what the format tool does."""
+        before = self._formats[node.name]
+        self._formats[node.name] += 1
         format_directories(
             paths,
             cluster_id=self.cluster_id,
             node_id=node.id,
             level=self.options.level,
-            outside=self._outside(node, "format"),
+            outside=self._outside(node, f"format {before}" if before else "format"),
         )
         for path in paths:
             self.disks[path].medium.sync_all()
