@@ -196,6 +196,7 @@ class MetadataFeed:
         self._is_publishing = True
         self._listener.metadata_changed(MetadataDelta.between(EMPTY, self.image), self.image)
         self._former_image = EMPTY
+        self._write_on()
 
     def is_new(self, partition: TopicIdPartition) -> bool:
         """Return whether a partition came after this broker had last run.
@@ -217,7 +218,7 @@ class MetadataFeed:
             self._retry.cancel()
         if self._copy is not None:
             with contextlib.suppress(LogDirError, KafkaError):
-                if self._unwritten:
+                if self._unwritten and self._is_publishing:
                     await self._log_dir.run(partial(self._copy.append, b"".join(self._unwritten)))
                 await self._log_dir.run(self._copy.close)
 
@@ -330,11 +331,20 @@ class MetadataFeed:
         self._snapshots.appended(len(data))
         self._unwritten_bytes += len(data)
         self._unwritten.append(data)
-        if not self._writing and self._retry is None:
-            self._write()
+        self._write_on()
         while self._unwritten_bytes > UNWRITTEN_BYTES_MAX:
             self._room.clear()
             await self._room.wait()
+
+    def _write_on(self) -> None:
+        """Write what waits, unless that goes on already.
+
+        Before the first image is published nothing is, as long as there is room: what the copy has
+        is what this broker has acted on, see `is_new`.
+        """
+        may_write = self._is_publishing or self._unwritten_bytes > UNWRITTEN_BYTES_MAX
+        if self._unwritten and may_write and not self._writing and self._retry is None:
+            self._write()
 
     def _write(self) -> None:
         """Send all that waits to the disk, behind what is there."""
@@ -358,8 +368,8 @@ class MetadataFeed:
         # `LogDirs` itself ends the process when the metadata directory fails.
         if error is not None and not isinstance(error, LogDirError):
             self._on_fatal(f"copy of the metadata log cannot be written: {error}")
-        elif error is None and self._unwritten:
-            self._write()
+        elif error is None:
+            self._write_on()
 
     async def _receive_snapshot(self, piece: SnapshotPiece) -> bool:
         """Take a piece of a snapshot; returns False where the disk had no room for the whole."""
@@ -381,6 +391,10 @@ class MetadataFeed:
             logger.warning("the disk has no room for a snapshot of the metadata")
             await asyncio.sleep(NO_ROOM_S)
             return False
+        if not self._writing and self._retry is None:
+            # All that waits is in the snapshot.
+            self._unwritten.clear()
+            self._unwritten_bytes = 0
         delta = self._loader.load_snapshot(
             snapshot.records, snapshot.end_offset, snapshot.epoch, snapshot.timestamp_ms
         )
@@ -400,9 +414,9 @@ class MetadataFeed:
         )
 
     def _whole_image(self) -> MetadataImage | None:
-        """Return the image if a snapshot may be made of it: not inside a transaction."""
+        """Return the image if a snapshot may be made of it: published, outside transactions."""
         is_whole = not self._loader.transaction_is_open and self.image.offset >= 0
-        return self.image if is_whole else None
+        return self.image if is_whole and self._is_publishing else None
 
     def _give_up_snapshot(self) -> None:
         assert self._snapshots is not None
