@@ -21,6 +21,7 @@ from bench.batch_checks import measure_batch_checks
 from bench.cleaner import cleaning
 from bench.client_gaps import client_gaps
 from bench.decode import measure_decode
+from bench.groups import BOTH, COORDINATOR, PARTITION, crowds, group_gaps
 from bench.measure import MAKE
 from bench.moves import moves
 from bench.partitions import many_partitions
@@ -46,7 +47,7 @@ SYNC_DELAYS_MS = (10.0, 40.0)
 SLOW_PARTITIONS = 300
 PARTS = (
     *("start", "failover", "throughput", "requests", "slow disks", "partitions", "cleaner"),
-    *("clients", "moves", "decode", "replay sizes", "checks", "attacks"),
+    *("clients", "groups", "moves", "decode", "replay sizes", "checks", "attacks"),
 )
 REQUESTS, REQUEST_RUNS = 80_000, 3
 CLEANED_VALUE_BYTES = (100, 1_000)
@@ -104,6 +105,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--runs", type=int, default=20, help="failover runs of each side")
     parser.add_argument("--client-runs", type=int, default=10, help="failover runs of each client")
+    parser.add_argument("--group-runs", type=int, default=10, help="of each directory of a group")
     parser.add_argument("--clients", nargs="+", choices=BY_DEFAULT, default=[*BY_DEFAULT])
     parser.add_argument("--megabytes", type=int, default=500, help="of messages per throughput")
     parser.add_argument("--partitions", type=int, default=3000, help="of the large cluster")
@@ -153,6 +155,8 @@ def measure_all(
             measure_cleaner(name, make, arguments.clean_megabytes, size, rows)
             for size in CLEANED_VALUE_BYTES
         ]
+    if arguments.only in (None, "groups"):
+        found["groups"] = measure_groups(name, make, arguments.group_runs, rows)
     if arguments.only in (None, "clients"):
         found["clients"] = {
             library: measure_client(name, make, library, arguments.client_runs, rows)
@@ -296,6 +300,32 @@ def measure_client(
     label = f"{name}: {library}, records lost / unread / twice / given up"
     rows.append((label, " / ".join(map(str, sums))))
     return [asdict(one) for one in gaps]
+
+
+def measure_groups(name: str, make: MAKE, runs: int, rows: list[Row]) -> dict[str, Any]:
+    """Break directories under a consuming group, and let many members and groups come."""
+    gaps = []
+    for gap in group_gaps(make, runs):
+        print(f"{name} {gap}", file=sys.stderr, flush=True)
+        gaps.append(gap)
+    for broken in (COORDINATOR, PARTITION, BOTH):
+        some = [gap for gap in gaps if gap.broken == broken]
+        label = f"{name}: group, directory dies: {broken}"
+        for what in ("consumed", "committed"):
+            values = [float(getattr(gap, f"{what}_s")) for gap in some]
+            text = f"p50 {measure.median(values):.2f}  p99 {measure.percentile(values, 0.99):.2f}"
+            before = max(getattr(gap, f"quiet_{what}_s") for gap in some)
+            rows.append(
+                (f"{label}, longest time without one {what}, s", f"{text}  before {before:.2f}")
+            )
+        rows.append((f"{label}, assigned anew", str(sum(gap.rebalances for gap in some))))
+    one = crowds(make)
+    rows.append((f"{name}: 1,000 members of 100 groups joined, s", f"{one.joined_s:.1f}"))
+    rows.append((f"{name}: one more member of 100, rebalanced, s", f"{one.rebalanced_s:.1f}"))
+    commits = f"{one.commits_per_s:.0f}  (p99 {one.commit_p99_ms:.0f} ms)"
+    rows.append((f"{name}: commits of 50 members, per s", commits))
+    rows.append((f"{name}: memory of one of 10,000 groups, KB", f"{one.groups_kb:.1f}"))
+    return {"gaps": [asdict(gap) for gap in gaps], "crowds": asdict(one)}
 
 
 def measure_throughput(

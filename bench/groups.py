@@ -1,0 +1,485 @@
+"""Consumer groups: how long a dying directory keeps one waiting, and what crowds of members cost.
+
+The members of crowds speak the protocol over connections of their own, all in this process: a
+library for each of a thousand members would be what is measured. The group whose directories die
+is one of librdkafka.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, ExitStack
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka
+from confluent_kafka.admin import NewTopic
+
+from bench.measure import MAKE, fresh, percentile, resident_mb
+from jbodlab.client import KafkaConnection
+from jbodlab.error_code import ErrorCode
+from jbodlab.group_records.partitions import coordinator_partition
+from jbodlab.ids import GROUP_METADATA_TOPIC
+from jbodlab.protocol.api_table import ApiKey
+from tests.cluster.harness import Cluster, Load, wait_for
+from tests.simulation.clients import message
+
+TOPIC = "consumed"
+PARTITIONS = 6
+CONSUMERS = 3
+RATE = 600
+"""Records a second: each partition has one every 10 ms."""
+COMMIT_S = 0.1
+QUIET_S = 3.0
+GOES_ON_S = 90.0
+HEARTBEAT_S = 0.5
+SESSION = timedelta(seconds=45)
+JOIN_GROUPS, JOIN_MEMBERS = 100, 10
+LARGE_GROUP = 100
+COMMITTERS, COMMIT_RUN_S = 50, 10.0
+MANY_GROUPS, KEYS_AT_ONCE = 10_000, 500
+SETTLE_S = 10.0
+DEADLINE_S = 120.0
+COORDINATOR, PARTITION, BOTH = "coordinator", "partition", "both"
+RETRIED = (
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupGap:
+    """What one broken directory, or two, cost a group.
+
+    Attributes:
+        broken: Whose directory: its coordinator's, that of a partition that it consumes, or both.
+        consumed_s: Longest time without a record in one of its partitions.
+        committed_s: Longest time in which a member had no commit acknowledged.
+        quiet_consumed_s, quiet_committed_s: The same before the fault.
+        rebalances: How often partitions were assigned anew.
+    """
+
+    broken: str
+    consumed_s: float
+    committed_s: float
+    quiet_consumed_s: float
+    quiet_committed_s: float
+    rebalances: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crowds:
+    """What many members and groups take.
+
+    Attributes:
+        joined_s: Until `JOIN_GROUPS` groups had all their members in one generation.
+        rebalanced_s: Until one more member of a large group was in a generation with all others,
+            who ask every `HEARTBEAT_S`.
+        commits_per_s: Of `COMMITTERS` members of a group, each committing one offset at a time.
+        commit_p99_ms: Of these.
+        groups_kb: Resident memory of all brokers for each group that has one committed offset.
+    """
+
+    joined_s: float
+    rebalanced_s: float
+    commits_per_s: float
+    commit_p99_ms: float
+    groups_kb: float
+
+
+def group_gaps(make: MAKE, runs: int) -> Iterator[GroupGap]:
+    """Break directories under a consuming group, so often for each kind; each as it ends."""
+    with fresh(make) as cluster:
+        cluster.start()
+        settings = {"min.insync.replicas": "2"}
+        wanted = NewTopic(TOPIC, PARTITIONS, len(cluster.broker_ids), config=settings)
+        cluster.admin().create_topics([wanted])[TOPIC].result(30)
+        cluster.wait_isr(TOPIC)
+        for number, broken in enumerate((COORDINATOR, PARTITION, BOTH) * runs):
+            yield _gap(cluster, f"group {number}", broken)
+
+
+def _gap(cluster: Cluster, group: str, broken: str) -> GroupGap:
+    with ExitStack() as stack:
+        load = stack.enter_context(Load(cluster.bootstrap, TOPIC, rate=RATE))
+        members = [_Consuming(cluster.bootstrap, group) for _ in range(CONSUMERS)]
+        for member in members:
+            stack.callback(member.stop)
+        _wait_all(members, time.monotonic())
+        cluster.wait_isr(GROUP_METADATA_TOPIC)
+        quiet_since = time.monotonic()
+        time.sleep(QUIET_S)
+        rebalances = sum(member.assignments for member in members)
+        since = time.monotonic()
+        places = _places(cluster, group, broken)
+        faults = [cluster.log_dir_at(path).fails("chmod000") for _, path in places]
+        time.sleep(QUIET_S)
+        _wait_all(members, time.monotonic())
+        until = time.monotonic()
+        load.stop()
+    consumed = _longest_of(((m.seen for m in members), quiet_since, since, until))
+    committed = [_longest(member.committed, since, until) for member in members]
+    found = GroupGap(
+        broken=broken,
+        consumed_s=consumed[1],
+        quiet_consumed_s=consumed[0],
+        committed_s=max(committed),
+        quiet_committed_s=max(_longest(m.committed, quiet_since, since) for m in members),
+        rebalances=sum(member.assignments for member in members) - rebalances,
+    )
+    for fault in faults:
+        fault.heal()
+    for broker in {cluster.broker(each) for each, _ in places}:
+        assert broker.stop() == 0
+        broker.start()
+    cluster.wait_served()
+    for topic in (TOPIC, GROUP_METADATA_TOPIC):
+        cluster.wait_isr(topic)
+    return found
+
+
+def _places(cluster: Cluster, group: str, broken: str) -> list[tuple[int, Path]]:
+    """The brokers and directories that shall fail, each once."""
+    index = coordinator_partition(group, len(cluster.partitions(GROUP_METADATA_TOPIC)))
+    named = {COORDINATOR: (GROUP_METADATA_TOPIC, index), PARTITION: (TOPIC, 0)}
+    wanted = [named[each] for each in named if broken in (each, BOTH)]
+    found = []
+    for topic, partition in wanted:
+        leader = cluster.leaders(topic)[partition]
+        found.append((leader, cluster.broker(leader).log_dir_of(topic, partition).path))
+    return list(dict.fromkeys(found))
+
+
+class _Consuming:
+    """A member that consumes and commits, on a thread."""
+
+    def __init__(self, bootstrap: str, group: str) -> None:
+        self._consumer = confluent_kafka.Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": group,
+                "enable.auto.commit": False,
+                "auto.offset.reset": "latest",
+                "partition.assignment.strategy": "cooperative-sticky",
+                "log_level": 0,
+            }
+        )
+        self.seen: dict[int, list[float]] = defaultdict(list)
+        self.committed: list[float] = []
+        self.assignments = 0
+        self._consumer.subscribe([TOPIC], on_assign=self._assigned)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="consumes")
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._consumer.close()
+
+    def goes_on(self, moment: float) -> bool:
+        """Whether it has consumed and committed after a moment."""
+        last = max((times[-1] for times in self.seen.values() if times), default=0.0)
+        return last > moment and bool(self.committed) and self.committed[-1] > moment
+
+    def _assigned(self, _: object, partitions: Sequence[object]) -> None:
+        self.assignments += bool(partitions)
+
+    def _run(self) -> None:
+        commit_at = 0.0
+        while not self._stop.is_set():
+            for record in self._consumer.consume(500, 0.02):
+                partition = record.partition()
+                if record.error() is None and partition is not None:
+                    self.seen[partition].append(time.monotonic())
+            if time.monotonic() < commit_at:
+                continue
+            commit_at = time.monotonic() + COMMIT_S
+            try:
+                done = self._consumer.commit(asynchronous=False)
+            except confluent_kafka.KafkaException:
+                # There was nothing to commit, or it is tried again.
+                continue
+            if done and all(each.error is None for each in done):
+                self.committed.append(time.monotonic())
+
+
+def _wait_all(members: Sequence[_Consuming], moment: float) -> None:
+    wait_for("all members go on", lambda: all(m.goes_on(moment) for m in members), GOES_ON_S)
+    reached = {partition for member in members for partition in member.seen}
+    assert reached == set(range(PARTITIONS)), reached
+
+
+def _longest_of(found: tuple[Any, float, float, float]) -> tuple[float, float]:
+    """The longest time without a record of one partition, before the fault and from then on."""
+    by_member, quiet_since, since, until = found
+    times: dict[int, list[float]] = defaultdict(list)
+    for seen in by_member:
+        for partition, each in seen.items():
+            times[partition] += each
+    return (
+        max(_longest(sorted(each), quiet_since, since) for each in times.values()),
+        max(_longest(sorted(each), since, until) for each in times.values()),
+    )
+
+
+def _longest(times: Sequence[float], since: float, until: float) -> float:
+    within = [since, *(at for at in times if since < at < until), until]
+    return max(b - a for a, b in itertools.pairwise(within))
+
+
+def crowds(make: MAKE) -> Crowds:
+    """Measure many members and groups on a fresh cluster."""
+    with fresh(make) as cluster:
+        cluster.start()
+        wanted = NewTopic(TOPIC, PARTITIONS, len(cluster.broker_ids))
+        cluster.admin().create_topics([wanted])[TOPIC].result(30)
+        return asyncio.run(_crowds(cluster))
+
+
+async def _crowds(cluster: Cluster) -> Crowds:
+    ports = {broker: cluster.broker(broker).port for broker in cluster.broker_ids}
+    async with AsyncExitStack() as stack:
+        finder = _Finder(ports)
+        stack.push_async_callback(finder.close)
+        # The topic of commits is made by the first question.
+        await finder.coordinators(["first"])
+        joined_s = await _joined(stack, finder)
+        large = [await _member(stack, finder, "large") for _ in range(LARGE_GROUP)]
+        await _until_together(large)
+        begun = time.monotonic()
+        late = await _member(stack, finder, "large")
+        await _until_together([*large, late])
+        rebalanced_s = time.monotonic() - begun
+        rate, p99_ms = await _commits(stack, finder)
+    async with AsyncExitStack() as stack:
+        finder = _Finder(ports)
+        stack.push_async_callback(finder.close)
+        groups_kb = await _many_groups(stack, finder, cluster)
+    return Crowds(
+        joined_s=joined_s,
+        rebalanced_s=rebalanced_s,
+        commits_per_s=rate,
+        commit_p99_ms=p99_ms,
+        groups_kb=groups_kb,
+    )
+
+
+async def _joined(stack: AsyncExitStack, finder: _Finder) -> float:
+    async with AsyncExitStack() as mine:
+        names = [f"joined-{number}" for number in range(JOIN_GROUPS)]
+        await finder.coordinators(names)
+        begun = time.monotonic()
+        groups = [
+            [await _member(mine, finder, name) for _ in range(JOIN_MEMBERS)] for name in names
+        ]
+        await asyncio.gather(*map(_until_together, groups))
+        return time.monotonic() - begun
+
+
+async def _commits(stack: AsyncExitStack, finder: _Finder) -> tuple[float, float]:
+    members = [await _member(stack, finder, "committing") for _ in range(COMMITTERS)]
+    await _until_together(members)
+    end = time.monotonic() + COMMIT_RUN_S
+    took: list[float] = []
+
+    async def commit_on(member: _Member) -> None:
+        for offset in itertools.count():
+            begun = time.monotonic()
+            if begun >= end:
+                return
+            await member.commit(offset)
+            took.append(time.monotonic() - begun)
+
+    await asyncio.gather(*map(commit_on, members))
+    return len(took) / COMMIT_RUN_S, percentile(took, 0.99) * 1e3
+
+
+async def _many_groups(stack: AsyncExitStack, finder: _Finder, cluster: Cluster) -> float:
+    def brokers_mb() -> float:
+        resident = resident_mb(cluster)
+        return sum(resident[broker] for broker in cluster.broker_ids)
+
+    await asyncio.sleep(SETTLE_S)
+    before = brokers_mb()
+    names = [f"idle-{number}" for number in range(MANY_GROUPS)]
+    for start in range(0, MANY_GROUPS, KEYS_AT_ONCE):
+        some = names[start : start + KEYS_AT_ONCE]
+        for name, broker in (await finder.coordinators(some)).items():
+            code = await _committed(await finder.connection(broker), name, "", -1, 0)
+            assert code == ErrorCode.NONE, code
+    await asyncio.sleep(SETTLE_S)
+    return (brokers_mb() - before) * 1e3 / MANY_GROUPS
+
+
+class _Finder:
+    """Knows who coordinates which group, and has a connection to each broker."""
+
+    def __init__(self, ports: dict[int, int]) -> None:
+        self._ports = ports
+        self._connections: dict[int, KafkaConnection] = {}
+
+    async def close(self) -> None:
+        for connection in self._connections.values():
+            connection.close()
+
+    async def open(self, broker: int) -> KafkaConnection:
+        """Return a connection that is the caller's own."""
+        port = self._ports[broker]
+        return await KafkaConnection.open("127.0.0.1", port, client_id="crowd", timeout_s=10.0)
+
+    async def connection(self, broker: int) -> KafkaConnection:
+        """Return the connection to a broker that everybody shares."""
+        if broker not in self._connections:
+            self._connections[broker] = await self.open(broker)
+        return self._connections[broker]
+
+    async def coordinators(self, groups: Sequence[str]) -> dict[str, int]:
+        """Return the coordinator of each group, once all have one."""
+        connection = await self.connection(min(self._ports))
+        asked = message(ApiKey.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=tuple(groups))
+
+        async def found() -> dict[str, int] | None:
+            answer = await connection.call(ApiKey.FIND_COORDINATOR, 4, asked)
+            if any(each.error_code for each in answer.coordinators):
+                return None
+            return {each.key: int(each.node_id) for each in answer.coordinators}
+
+        return await _until(found)
+
+
+@dataclass(eq=False)
+class _Member:
+    """A member of a classic group, over a connection of its own."""
+
+    group: str
+    connection: KafkaConnection
+    member_id: str = ""
+    generation: int = -1
+    leads: bool = False
+    others: Sequence[str] = ()
+    """The members of its generation, where it leads."""
+
+    async def run(self) -> None:
+        """Join, and join again whenever the group rebalances."""
+        while True:
+            if await self._join() and await self._sync():
+                await self._stay()
+
+    async def commit(self, offset: int) -> None:
+        code = await _committed(
+            self.connection, self.group, self.member_id, self.generation, offset
+        )
+        assert code == ErrorCode.NONE, code
+
+    async def _join(self) -> bool:
+        answer = await self._asked(
+            ApiKey.JOIN_GROUP,
+            4,
+            session_timeout=SESSION,
+            rebalance_timeout=SESSION,
+            protocol_type="consumer",
+            protocols=[{"name": "range", "metadata": b""}],
+        )
+        self.member_id = answer.member_id or self.member_id
+        if answer.error_code:
+            return False
+        self.generation = answer.generation_id
+        self.leads = answer.leader == self.member_id
+        self.others = [each.member_id for each in answer.members]
+        return True
+
+    async def _sync(self) -> bool:
+        given = [{"member_id": each, "assignment": b""} for each in self.others]
+        answer = await self._asked(
+            ApiKey.SYNC_GROUP, 2, generation_id=self.generation, assignments=given
+        )
+        if answer.error_code:
+            self.generation = -1
+        return not answer.error_code
+
+    async def _stay(self) -> None:
+        while True:
+            await asyncio.sleep(HEARTBEAT_S)
+            answer = await self._asked(ApiKey.HEARTBEAT, 2, generation_id=self.generation)
+            if answer.error_code:
+                self.generation = -1
+                return
+
+    async def _asked(self, key: ApiKey, version: int, **fields: Any) -> Any:
+        asked = message(key, version, group_id=self.group, member_id=self.member_id, **fields)
+        return await self.connection.call(key, version, asked, DEADLINE_S)
+
+
+async def _member(stack: AsyncExitStack, finder: _Finder, group: str) -> _Member:
+    """Begin a member, which ends with the stack."""
+    coordinator = (await finder.coordinators([group]))[group]
+    connection = await finder.open(coordinator)
+    stack.callback(connection.close)
+    member = _Member(group, connection)
+    task = asyncio.create_task(member.run(), name=f"member of {group}")
+    stack.push_async_callback(_ended, task)
+    return member
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def _until_together(members: Sequence[_Member]) -> None:
+    """Wait until all have the assignment of one generation."""
+
+    async def are_together() -> bool:
+        leaders = [each for each in members if each.leads]
+        return (
+            len({each.generation for each in members}) == 1
+            and members[0].generation > 0
+            and len(leaders) == 1
+            and len(leaders[0].others) == len(members)
+        )
+
+    await _until(are_together)
+
+
+async def _committed(
+    connection: KafkaConnection, group: str, member_id: str, generation: int, offset: int
+) -> int:
+    partition = {
+        "partition_index": 0,
+        "committed_offset": offset,
+        "committed_leader_epoch": -1,
+        "committed_metadata": "",
+    }
+    asked = message(
+        ApiKey.OFFSET_COMMIT,
+        6,
+        group_id=group,
+        generation_id_or_member_epoch=generation,
+        member_id=member_id,
+        topics=[{"name": TOPIC, "partitions": [partition]}],
+    )
+
+    async def answered() -> int | None:
+        answer = await connection.call(ApiKey.OFFSET_COMMIT, 6, asked)
+        code = int(answer.topics[0].partitions[0].error_code)
+        return None if code in RETRIED else code
+
+    found = await _until(answered)
+    return int(found)
+
+
+async def _until(found: Callable[[], Awaitable[Any]]) -> Any:
+    """Ask until there is an answer that is not None or False."""
+    async with asyncio.timeout(DEADLINE_S):
+        while (answer := await found()) is None or answer is False:  # noqa: ASYNC110 - others' events
+            await asyncio.sleep(0.02)
+        return answer
