@@ -82,8 +82,8 @@ class FutureCopy:
         self.position = 0
         self.is_paced = True
         """Whether the pace is kept; what is copied counts in any case."""
-        self._unsynced: dict[str, None] = {}
-        """Names of files; their folder is renamed in the end."""
+        self._unsynced: dict[str, None] = {names.PARTITION_METADATA_FILE: None}
+        """Names of files; their folder is renamed in the end. That one was written at creation."""
 
     def stop(self) -> None:
         """Let the thread end at the next chunk; nothing is copied any more."""

@@ -12,6 +12,7 @@ from broker.moves.future_copy import FutureCopy
 from broker.moves.future_throttle import MoveThrottle
 from broker.moves.replica_move import MoveState
 from jbodlab.error_code import ErrorCode
+from jbodlab.log import names
 from jbodlab.log.filesystem import CopySource, FileSystem
 from jbodlab.log.posix_filesystem import PosixCopyTarget, PosixFileSystem
 from jbodlab.outside import real
@@ -85,14 +86,26 @@ def test_what_was_deleted_since_it_was_copied_is_not_created_again(tmp_path: Pat
     source, target = tmp_path / "source", tmp_path / "target"
     for folder in (source, target):
         folder.mkdir()
-    names = [f"{offset:020}.log" for offset in (0, 100)]
+    segments = [f"{offset:020}.log" for offset in (0, 100)]
     copy = copier(PosixFileSystem())
-    for name in names:
+    for name in segments:
         (source / name).write_bytes(b"records")
         assert copy.copy(source / name, target / name, 0, 7) == 7
-    (target / names[0]).unlink()
+    (target / segments[0]).unlink()
     copy.sync(target)
-    assert [path.name for path in target.iterdir()] == [names[1]]
+    assert [path.name for path in target.iterdir()] == [segments[1]]
+
+
+def test_the_file_that_says_whose_replica_it_is_is_on_the_disk_with_the_copy(
+    tmp_path: Path,
+) -> None:
+    # It was written, unsynced, when the copy began; without it all of the copy is a stray.
+    (tmp_path / names.PARTITION_METADATA_FILE).write_bytes(b"version: 0")
+    disk = SlowDisk()
+    copy = copier(disk)
+    copy.sync(tmp_path)
+    copy.sync(tmp_path)
+    assert disk.synced == [names.PARTITION_METADATA_FILE]
 
 
 def test_what_an_earlier_process_copied_is_brought_to_the_disk_too(tmp_path: Path) -> None:
