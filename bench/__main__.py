@@ -21,7 +21,7 @@ from bench.batch_checks import measure_batch_checks
 from bench.cleaner import cleaning
 from bench.client_gaps import client_gaps
 from bench.decode import measure_decode
-from bench.groups import BOTH, COORDINATOR, PARTITION, crowds, group_gaps
+from bench.groups import BOTH, COORDINATOR, PARTITION, crowds, group_gaps, loading
 from bench.measure import MAKE
 from bench.moves import moves
 from bench.partitions import many_partitions
@@ -81,6 +81,13 @@ def main() -> int:
     if arguments.only not in ("checks", "decode", "moves", "replay sizes", "attacks"):
         for name, make in makers.items():
             report[name] = measure_all(name, make, arguments, rows)
+    if arguments.only in (None, "groups"):
+        loads = list(loading())
+        report["loading"] = [asdict(one) for one in loads]
+        rows += [
+            (f"1 M commits loaded, {one.per_batch} a batch, CPU s", f"{one.seconds:.1f}")
+            for one in loads
+        ]
     if arguments.only in (None, "decode"):
         found = measure_decode(arguments.records, None if tools is None else tools.jars)
         report["decode"] = [asdict(run) for run in found]

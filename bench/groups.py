@@ -24,11 +24,16 @@ import confluent_kafka
 from confluent_kafka.admin import NewTopic
 
 from bench.measure import MAKE, fresh, percentile, resident_mb
+from broker.coordinator.log_reduction import LogReduction
 from jbodlab.client import KafkaConnection
 from jbodlab.error_code import ErrorCode
+from jbodlab.group_records.keys import OffsetCommitKey
 from jbodlab.group_records.partitions import coordinator_partition
+from jbodlab.group_records.records import GroupRecord, decode, encode
+from jbodlab.group_records.values import OffsetCommitValue
 from jbodlab.ids import GROUP_METADATA_TOPIC
 from jbodlab.protocol.api_table import ApiKey
+from jbodlab.protocol.record_batch import build_batch
 from tests.cluster.harness import Cluster, Load, wait_for
 from tests.simulation.clients import message
 
@@ -46,6 +51,7 @@ JOIN_GROUPS, JOIN_MEMBERS = 100, 10
 LARGE_GROUP = 100
 COMMITTERS, COMMIT_RUN_S = 50, 10.0
 MANY_GROUPS, KEYS_AT_ONCE = 10_000, 500
+LOADED = 1_000_000
 SETTLE_S = 10.0
 DEADLINE_S = 120.0
 COORDINATOR, PARTITION, BOTH = "coordinator", "partition", "both"
@@ -320,6 +326,54 @@ async def _many_groups(stack: AsyncExitStack, finder: _Finder, cluster: Cluster)
             assert code == ErrorCode.NONE, code
     await asyncio.sleep(SETTLE_S)
     return (brokers_mb() - before) * 1e3 / MANY_GROUPS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loading:
+    """What a million commits take a coordinator that begins.
+
+    Attributes:
+        per_batch: Commits in each batch: as many as came at the same time.
+        seconds: Processor time, of reading and of making state of what is left of them.
+    """
+
+    per_batch: int
+    seconds: float
+
+
+def loading() -> Iterator[Loading]:
+    """Reduce and decode a million commits to ten thousand keys, as `broker.coordinator` does."""
+    commits = [
+        encode(
+            GroupRecord(
+                OffsetCommitKey(group=f"group-{key // 10:05}", topic=TOPIC, partition=key % 10),
+                OffsetCommitValue(offset=key, metadata="", commit_timestamp=1),
+            )
+        )
+        for key in range(MANY_GROUPS)
+    ]
+    for per_batch in (1, 10):
+        data, batch_bytes = _log_of(commits, per_batch)
+        piece = (1 << 20) // batch_bytes * batch_bytes
+        begun, offset = time.process_time(), 0
+        reduction = LogReduction(LOADED)
+        for position in range(0, len(data), piece):
+            offset = reduction.take(data[position : position + piece], offset)
+        for raw in reduction.records():
+            decode(raw.key, raw.value)
+        assert reduction.record_count == LOADED
+        yield Loading(per_batch=per_batch, seconds=time.process_time() - begun)
+
+
+def _log_of(commits: Sequence[tuple[bytes, bytes | None]], per_batch: int) -> tuple[bytes, int]:
+    """Return a log with the commits again and again, in batches of one size."""
+    data = bytearray()
+    batch = b""
+    for base_offset in range(0, LOADED, per_batch):
+        some = [commits[(base_offset + number) % len(commits)] for number in range(per_batch)]
+        batch = build_batch(some, timestamp_ms=1)
+        data += base_offset.to_bytes(8, "big") + batch[8:]
+    return bytes(data), len(batch)
 
 
 class _Finder:
