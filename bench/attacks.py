@@ -6,6 +6,7 @@ import multiprocessing
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -18,10 +19,11 @@ from bench import attackers
 from bench.bystander import Bystander
 from bench.measure import MAKE, fresh
 from jbodlab.protocol.api_table import APIS, ApiKey
-from tests.cluster.harness import Cluster, on_disk, wait_for
+from tests.cluster.harness import Cluster, on_disk
 
 CALM, HELD, MANY = "calm", "held", "many"
 MANY_PARTITIONS = 3_000
+CREATED = f"a topic of {MANY_PARTITIONS} partitions is created"
 SETTLE_S = 10.0
 """After an attack, before memory is looked at."""
 LOOK_S = 0.05
@@ -67,13 +69,18 @@ def attacks(make: MAKE, wanted: str) -> Iterator[Attack]:
         # Before all others: there may be no room for it later.
         broker = cluster.broker(cluster.broker_ids[0])
         with Bystander(broker.port, broker.pid, CALM) as bystander:
-            yield from _all_attacks(_Victim(cluster, bystander), wanted)
+            victim = _Victim(cluster, bystander)
+            # Always: others ask for them.
+            created = victim.attacked(CREATED, partial(_create_many, cluster))
+            if wanted in CREATED:
+                yield created
+            yield from _all_attacks(victim, wanted)
 
 
 def _all_attacks(victim: _Victim, wanted: str) -> Iterator[Attack]:
     name = f"{attackers.ODD_FRAMES} odd frames"
     if wanted in name:
-        # The first of all, as the broker has seen few versions yet.
+        # Before other requests, as the broker has seen few versions yet.
         yield victim.attacked(name, partial(_until_done, attackers.send_odd))
     for name, action in _requests(victim):
         if wanted in name:
@@ -133,22 +140,31 @@ class _Victim:
 
 def _create_topics(cluster: Cluster) -> None:
     first, second = cluster.broker_ids
-    topics = [
+    _create(
+        cluster,
         NewTopic(CALM, 1, replica_assignment=[[first]]),
         NewTopic(HELD, 1, replica_assignment=[[first, second]]),
-        NewTopic(MANY, MANY_PARTITIONS, replica_assignment=[[first]] * MANY_PARTITIONS),
-    ]
-    for future in cluster.admin().create_topics(topics, request_timeout=60).values():
-        future.result(DEADLINE_S)
-    for name in (CALM, HELD, MANY):
-        cluster.wait_leaders(name)
-    # Metadata name a leader before its log is there, and to make so many is no attack.
-    wait_for(
-        "all replicas to have their folders",
-        lambda: len(on_disk(cluster, first, MANY)) == MANY_PARTITIONS,
-        DEADLINE_S,
     )
-    time.sleep(SETTLE_S)
+
+
+def _create_many(cluster: Cluster, victim: _Victim) -> None:
+    """Create a topic of many partitions, and wait until all replicas have their folders."""
+    first = cluster.broker_ids[0]
+    replicas = [[first]] * MANY_PARTITIONS
+    with ThreadPoolExecutor() as pool:
+        many = NewTopic(MANY, MANY_PARTITIONS, replica_assignment=replicas)
+        created = pool.submit(_create, cluster, many)
+        victim.looks(DEADLINE_S, created.done)
+        created.result()
+    # Metadata name a leader before its log is there.
+    victim.looks(DEADLINE_S, lambda: len(on_disk(cluster, first, MANY)) == MANY_PARTITIONS)
+
+
+def _create(cluster: Cluster, *topics: NewTopic) -> None:
+    for future in cluster.admin().create_topics([*topics], request_timeout=60).values():
+        future.result(DEADLINE_S)
+    for topic in topics:
+        cluster.wait_leaders(topic.topic)
 
 
 def _requests(victim: _Victim) -> Iterator[tuple[str, Action]]:
