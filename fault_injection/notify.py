@@ -55,7 +55,6 @@ _PATH_BYTES = 4096
 _FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 _AT_FDCWD = -100
 _NOTIFICATION_BYTES = 80
-_WAIT_STEP_S = 0.005
 
 
 def refusal() -> str:
@@ -191,12 +190,7 @@ class _Supervisor:
             threading.Thread(target=self._wait, args=(notification, verdict), daemon=True).start()
 
     def _wait(self, notification: _Notification, verdict: Verdict) -> None:
-        while verdict.wait_until_ns is not None:
-            while self._judge.is_same(verdict) and time.monotonic_ns() < verdict.wait_until_ns:
-                left_s = (verdict.wait_until_ns - time.monotonic_ns()) / 1e9
-                time.sleep(max(0.0, min(_WAIT_STEP_S, left_s)))
-            verdict = self._judge.go_on(verdict, time.monotonic_ns())
-        self._send(notification, verdict.errno)
+        self._send(notification, self._judge.outwait(verdict))
 
     def _send(self, notification: _Notification, code: int) -> None:
         flags = 0 if code else _CONTINUE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -13,6 +14,7 @@ from fault_injection.preload.rules import WAIT_S_MAX, ArmedRule, CallClass
 _MASK = 2**64 - 1
 _MILLION = 1_000_000
 _WAIT_NS_MAX = WAIT_S_MAX * 1_000_000_000
+_WAIT_STEP_S = 0.005
 
 Place = tuple[CallClass, str]
 """A file that a call is about, and the classes that the call is of there."""
@@ -51,6 +53,24 @@ class Judge:
     def is_same(self, verdict: Verdict) -> bool:
         """Return whether the rules are still those that a verdict came from."""
         return self._control.state == verdict.state
+
+    @property
+    def state(self) -> int:
+        """Tells the rules in force from all others that ever are."""
+        return self._control.state
+
+    def answer(self, places: Sequence[Place]) -> int:
+        """Hold up a call that has just been made as long as rules say; returns its errno."""
+        return self.outwait(self.begin(places, time.monotonic_ns()))
+
+    def outwait(self, verdict: Verdict) -> int:
+        """Wait until a call may go on, at once where the rules change; returns its errno."""
+        while verdict.wait_until_ns is not None:
+            while self.is_same(verdict) and time.monotonic_ns() < verdict.wait_until_ns:
+                left_s = (verdict.wait_until_ns - time.monotonic_ns()) / 1e9
+                time.sleep(max(0.0, min(_WAIT_STEP_S, left_s)))
+            verdict = self.go_on(verdict, time.monotonic_ns())
+        return verdict.errno
 
     def begin(self, places: Sequence[Place], now_ns: int) -> Verdict:
         """Judge a call that has just been made."""
