@@ -21,6 +21,7 @@ from pathlib import Path
 
 from fault_injection import kinds, operations, process_control, registry, targets, timer
 from fault_injection.errors import FaultError
+from fault_injection.fuse import disk
 from fault_injection.journal import Fault, Journal, open_journal, read_faults
 from fault_injection.mechanism import Target
 from jbodlab import lab_state
@@ -185,6 +186,8 @@ def _list(options: argparse.Namespace) -> int:
     if not found:
         print("no open faults")
     for fault in found:
+        if note := disk.remove_dead(fault.path):
+            print(f"jbod-fault: {note}", file=sys.stderr)
         state = "" if fault.injected_ns else "  (interrupted; heal restores what was done)"
         print(f"{fault.fault_id:>4}  {fault.kind:<14} {fault.since}  {fault.path}{state}")
     return 0

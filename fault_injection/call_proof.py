@@ -2,18 +2,19 @@
 
 The child does what the rule does not forbid until it comes to a call that the rule is about, then
 that call, then the same one in a neighbour directory, and says how long each took and how it ended.
+It removes its files itself, once the rule is lifted: a call of the broker that hangs may hold the
+directory in the kernel, and whoever then asks for a file there comes back with it.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import select
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from fault_injection.check import User
@@ -24,6 +25,7 @@ PREFIX = ".jbod-proof-"
 
 HANGS_AFTER_S = 0.2
 DEADLINE_S = 30.0
+ENDS_AFTER_S = 2.0
 
 ORDER = (
     CallClass.CREATE,
@@ -31,13 +33,16 @@ ORDER = (
     CallClass.SYNC,
     CallClass.READ,
     CallClass.TRUNCATE,
-    CallClass.OPEN,
     CallClass.STAT,
+    CallClass.OPEN,
     CallClass.RENAME,
     CallClass.REMOVE,
     CallClass.LIST,
 )
 """Which class is tried, the first that the rule is about; none needs one that comes later."""
+
+_left: list[subprocess.Popen[bytes]] = []
+"""Children that were held up when their proof was over."""
 
 _SCRIPT = """
 import json, os, sys, time
@@ -64,27 +69,39 @@ def work(folder):
     timed("SYNC", lambda: os.fsync(fd))
     timed("READ", lambda: os.pread(fd, 1, 0))
     timed("TRUNCATE", lambda: os.ftruncate(fd, 0))
-    timed("OPEN", lambda: os.close(os.open(path, os.O_RDONLY)))
     timed("STAT", lambda: os.stat(path))
+    timed("OPEN", lambda: os.close(os.open(path, os.O_RDONLY)))
     timed("RENAME", lambda: os.rename(path, path + "-renamed"))
     if wanted == "LIST":
-        timed("LIST", lambda: os.listdir(folder))
+        os.mkdir(path + "-folder")
+        timed("LIST", lambda: os.listdir(path + "-folder"))
+        os.rmdir(path + "-folder")
     timed("REMOVE", lambda: os.unlink(path + "-renamed"))
 
 class Done(Exception):
     pass
 
 def tell(**values):
-    sys.stdout.write(json.dumps(values) + "\\n")
-    sys.stdout.flush()
+    # Who asked may have gone, and there are still files to be removed.
+    try:
+        os.write(1, json.dumps(values).encode() + b"\\n")
+    except OSError:
+        pass
 
-for folder in (neighbour, directory):
-    if folder:
-        try:
-            work(folder)
-        except Done:
-            pass
+folders = [folder for folder in (neighbour, directory) if folder]
+for folder in folders:
+    try:
+        work(folder)
+    except (Done, OSError):
+        pass
 tell(folder="", step="through")
+sys.stdin.read()
+for folder in folders:
+    for remove, suffix in ((os.rmdir, "-folder"), (os.unlink, "-renamed"), (os.unlink, "")):
+        try:
+            remove(folder + "/" + name + suffix)
+        except OSError:
+            pass
 """
 
 
@@ -94,6 +111,7 @@ def doubt(
     variables: Mapping[str, str],
     launcher: Sequence[str],
     neighbour: Path | None,
+    lift: Callable[[], None],
 ) -> str:
     """Return why a rule does not bite a child that follows it; empty if it does.
 
@@ -103,6 +121,7 @@ def doubt(
         variables: What makes the child follow the rule.
         launcher: What starts the child, before its own command.
         neighbour: A directory that the rule is not about; None where there is none.
+        lift: Takes the rule back from the child.
     """
     wanted = next(one for one in ORDER if one & rule.calls)
     name = f"{PREFIX}{os.getpid()}-{time.monotonic_ns()}"
@@ -111,7 +130,7 @@ def doubt(
     where = str(rule.directory)
     child = subprocess.Popen(
         [*command, str(wanted.name), name, where, str(neighbour or "")],
-        stdin=subprocess.DEVNULL,
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         cwd="/",
@@ -124,13 +143,20 @@ def doubt(
         assert child.stdout is not None
         return _judge(rule, str(wanted.name).lower(), where, _Lines(child.stdout.fileno()))
     finally:
-        child.kill()
-        child.communicate()
-        for folder in (rule.directory, neighbour):
-            for suffix in ("", "-renamed"):
-                if folder is not None:
-                    with contextlib.suppress(OSError):
-                        (folder / f"{name}{suffix}").unlink()
+        lift()
+        _end(child)
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """Let a child remove its files; one that is held up does so when the fault is healed."""
+    _left[:] = [one for one in _left if one.poll() is None]
+    try:
+        child.communicate(timeout=ENDS_AFTER_S)
+    except subprocess.TimeoutExpired:
+        _left.append(child)
+        for pipe in (child.stdout, child.stderr):
+            assert pipe is not None
+            pipe.close()
 
 
 class _Lines:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from fault_injection import check, registry, timer
 from fault_injection.errors import FaultError
+from fault_injection.fuse import disk
 from fault_injection.journal import Fault, Journal
 from fault_injection.kinds import KINDS, FaultSpec, Scope
 from fault_injection.mechanism import Broken, Healing, Patient, Start, Target
@@ -18,7 +19,7 @@ from fault_injection.mechanism import Broken, Healing, Patient, Start, Target
 _OWN_FILES = (Path(__file__).resolve(), Path(os.path.realpath(sys.prefix)) / "bin")
 """What `heal` needs to run."""
 
-_TOGETHER = ("preload", "notify", "process", "balloon", "connections")
+_TOGETHER = ("preload", "notify", "fuse", "process", "balloon", "connections")
 """Mechanisms whose faults can be undone in any order, so that several may strike one place."""
 
 SetTimer = Callable[[Fault, Journal], None]
@@ -36,6 +37,8 @@ def directory_target(given: str, wanted_user: str | None, patient: Patient | Non
     Raises:
         FaultError: it is none, must never be broken, or only root could prove it as that user.
     """
+    # Nobody could look into a directory whose disk is dead.
+    disk.remove_dead(Path(os.path.realpath(given)))
     path = _directory(given)
     try:
         user = check.user_for(path, wanted_user)

@@ -138,13 +138,13 @@ def is_dead(disk: Mount) -> bool:
     return False
 
 
-def remove_dead() -> list[Path]:
-    """Unmount all disks whose process is gone, as far as this user may; returns their places."""
-    found = []
-    for disk in mounts.all_mounts():
-        if disk.kind == KIND and is_dead(disk):
-            with suppress(FaultError):
-                detach(disk.point)
-                remove_rules(rules_of(disk))
-                found.append(disk.point)
-    return found
+def remove_dead(path: Path) -> str:
+    """Unmount the disk that a path is on if its process is gone; returns a sentence if it was."""
+    found = [one for one in mounts.all_mounts() if one.point in (path, *path.parents)]
+    if not found or found[-1].kind != KIND or not is_dead(found[-1]):
+        return ""
+    with suppress(FaultError):
+        detach(found[-1].point)
+        remove_rules(rules_of(found[-1]))
+        return f"the process that served {found[-1].point} is gone, it is unmounted"
+    return ""

@@ -10,6 +10,7 @@ from typing import Any
 
 from fault_injection import check, mounts
 from fault_injection.check import User
+from fault_injection.fuse import disk as fuse_disk
 from fault_injection.journal import Fault
 from fault_injection.kinds import FaultSpec
 from fault_injection.mechanism import Broken, Healing, Start, Target, Tell
@@ -26,7 +27,7 @@ class Balloon:
     def refusal(self, spec: FaultSpec, target: Target) -> str:
         """Return why it cannot be made here."""
         disk = mounts.own_disk(target.path)
-        if disk is None:
+        if disk is None or disk.kind == fuse_disk.KIND:
             return f"{target.path} is on no disk of its own"
         found = os.statvfs(disk.point)
         if found.f_blocks * found.f_frsize > SIZE_BYTES_MAX:

@@ -1,55 +1,46 @@
 """Faults below the system calls of a process that follows a file of rules.
 
-Who carries the rules out, a preloaded library or a supervisor, makes no difference here: both read
-the same file and count into it what they broke. The proof is a child that follows a copy of that
-file, so that the counters tell of the patient alone.
+Who carries the rules out, a preloaded library, a supervisor or a disk, makes no difference here:
+all read the same file and count into it what they broke. The proof is a child that follows a copy
+of that file, so that the counters tell of the patient alone.
 """
 
 from __future__ import annotations
 
-import contextlib
 import errno
-import tempfile
-from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from fault_injection import call_proof, notify, processes
+from fault_injection import call_proof, processes
 from fault_injection.check import User
 from fault_injection.errors import FaultError
+from fault_injection.fuse import disk
 from fault_injection.journal import Fault
 from fault_injection.kinds import WRITING, FaultSpec
 from fault_injection.mechanism import Broken, Healing, Patient, Start, Target, Tell
+from fault_injection.mechanisms.followers import Follower
 from fault_injection.preload import CallClass, Control, Rule
 from jbodlab.program_names import ROOT
 
 
 class RulesForCalls:
-    """The mechanisms `preload` and `notify`.
+    """The mechanisms `preload`, `notify` and `fuse`.
 
     Args:
-        name: Which of them.
+        follower: Who carries the rules out.
     """
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self, follower: Follower) -> None:
+        self._follower = follower
 
     def refusal(self, spec: FaultSpec, target: Target) -> str:
         """Return why it cannot be made here."""
-        patient = target.patient
-        if patient is None:
-            return f"which broker has {target.path} is not known, name it with --broker and --dir"
-        if patient.rules is None or patient.rules_by != self._name:
-            return f"{patient.name} was not started with faults by {self._name}"
+        if reason := self._follower.refusal(target):
+            return reason
         if spec.leave_bytes:
             return "it cannot leave a number of bytes free"
-        if self._name == "preload" and patient.process is not None:
-            maps = Path(f"/proc/{patient.process.pid}/maps")
-            with contextlib.suppress(OSError):
-                if "/faults-" not in maps.read_text("utf-8", "replace"):
-                    return f"{patient.name} did not load the preloaded library"
-        trapped = Control.open(patient.rules).trapped
+        trapped = Control.open(self._follower.rules(target)).trapped
         missing = (spec.calls or CallClass(0)) & ~trapped
         if missing:
             words = ", ".join(str(one.name).lower() for one in missing)
@@ -60,45 +51,50 @@ class RulesForCalls:
 
     def prepare(self, spec: FaultSpec, target: Target, fault_id: int) -> dict[str, Any]:
         """Return the rule and the number of its counters."""
-        assert target.patient is not None
-        assert target.patient.rules is not None
-        control = Control.open(target.patient.rules)
+        control = Control.open(self._follower.rules(target))
         rule = _rule(spec, target.path)
         rule = replace(rule, calls=rule.calls & control.trapped)
-        neighbour = next((str(p) for p in target.patient.log_dirs if p != target.directory), "")
+        patient = target.patient
+        others = [] if patient is None else [p for p in patient.log_dirs if p != target.directory]
+        neighbour = next((str(path) for path in others if disk.lets_through(path)), "")
         return {
             "rules": str(control.path),
             "counter": control.free_counter(),
             "rule": {**asdict(rule), "directory": str(rule.directory), "calls": int(rule.calls)},
             "neighbour": neighbour,
-            "python_path": _python_path(target.patient),
+            "python_path": "" if patient is None else _python_path(patient),
             "trapped": int(control.trapped),
         }
 
     def make(self, fault: Fault, tell: Tell, start: Start) -> None:
         """Put the rule in force."""
-        control = Control.open(Path(fault.undo["rules"]))
-        control.impose(_known_rule(fault), fault.undo["counter"], fault.length_s)
+        control, rule = Control.open(Path(fault.undo["rules"])), _known_rule(fault)
+        self._follower.get_ready(control, rule)
+        control.impose(rule, fault.undo["counter"], fault.length_s)
 
     def doubt(self, fault: Fault) -> str:
         """Let a child that follows a copy of the rule run into it."""
         rule = _known_rule(fault)
-        with self._copied_rules(fault, rule) as (variables, prefix):
+        neighbour = fault.undo["neighbour"]
+        with self._follower.copy(fault) as copy:
+            copy.control.impose(replace(rule, percent=100, name="*"))
             return call_proof.doubt(
                 rule,
                 User(fault.uid, fault.gid),
-                variables,
-                prefix,
-                Path(fault.undo["neighbour"]) if fault.undo["neighbour"] else None,
+                copy.variables,
+                copy.launcher,
+                Path(neighbour) if neighbour else None,
+                copy.control.clear,
             )
 
     def undo(self, fault: Fault, start: Start) -> Healing:
         """Take the rule back."""
         path = Path(fault.undo["rules"])
+        note = self._follower.look_after(fault)
         if not path.exists():
-            return Healing(note=f"{path} is gone, and its rules with it")
+            return Healing(note=note or f"{path} is gone, and its rules with it")
         Control.open(path).lift(fault.undo["counter"], _known_rule(fault))
-        return Healing()
+        return Healing(note=note)
 
     def broken(self, fault: Fault) -> Broken:
         """Return how many calls of the patient it met and broke."""
@@ -113,26 +109,6 @@ class RulesForCalls:
             first_ns=found.first_ns,
             last_ns=found.last_ns,
         )
-
-    @contextlib.contextmanager
-    def _copied_rules(self, fault: Fault, rule: Rule) -> Iterator[tuple[dict[str, str], list[str]]]:
-        """Yield the environment and the launcher of a child that follows a copy of the rule."""
-        folder = Path(tempfile.mkdtemp(prefix="jbod-proof-"))
-        try:
-            folder.chmod(0o755)
-            copy = Control.create(folder / "rules")
-            copy.impose(replace(rule, percent=100, name="*"))
-            if self._name == "preload":
-                yield copy.environment(), []
-            else:
-                trapped = CallClass(fault.undo["trapped"])
-                variables = notify.environment(copy, trapped)
-                variables["PYTHONPATH"] = fault.undo["python_path"]
-                yield variables, notify.launcher(trapped)
-        finally:
-            for path in (folder / "rules", folder):
-                with contextlib.suppress(FileNotFoundError):
-                    path.rmdir() if path == folder else path.unlink()
 
 
 def _rule(spec: FaultSpec, directory: Path) -> Rule:

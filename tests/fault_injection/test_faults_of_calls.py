@@ -22,6 +22,7 @@ from fault_injection.mechanism import Patient as Broker
 from fault_injection.mechanism import Target
 from fault_injection.preload import Control
 from lab.cluster.waiting import wait_for
+from tests.fault_injection.fuse_disks import served
 from tests.fault_injection.patient import DEADLINE_S, REPOSITORY, SERVER_UID, Patient
 
 pytestmark = pytest.mark.process
@@ -41,7 +42,7 @@ class Bed:
             folder=folder,
             log_dirs=(self.d1, self.d2),
             process=processes.find(patient.pid),
-            rules=control.path,
+            rules=None if mechanism == "fuse" else control.path,
             rules_by=mechanism,
         )
 
@@ -66,12 +67,21 @@ def no_timer(fault: Fault, journal: Journal) -> None:
     pass
 
 
-@pytest.fixture(params=["preload", "notify"])
+@pytest.fixture(params=["preload", "notify", "fuse"])
 def bed(request: pytest.FixtureRequest) -> Iterator[Bed]:
     if request.param == "preload" and shutil.which("cc") is None:
         pytest.skip("there is no C compiler")
     if request.param == "notify" and notify.refusal():
         pytest.skip(notify.refusal())
+    if request.param == "fuse":
+        with served() as disk:
+            patient = Patient(disk.point, {})
+            try:
+                yield Bed("fuse", disk.point, Control.open(disk.rules), patient)
+            finally:
+                disk.clear()
+                patient.kill()
+        return
     folder = Path(tempfile.mkdtemp(prefix="jbod-fault-test-"))
     folder.chmod(0o755)
     if os.geteuid() == 0:
@@ -198,8 +208,8 @@ def test_a_fault_whose_injector_died_is_healed_from_the_journal(bed: Bed) -> Non
 
 
 def test_what_a_mechanism_does_not_see_is_refused_before_anything_is_touched(bed: Bed) -> None:
-    if bed.mechanism == "preload":
-        pytest.skip("the library sees all calls")
+    if bed.mechanism != "notify":
+        pytest.skip(f"{bed.mechanism} sees all calls")
     bed.control.traps(notify.DEFAULT_CLASSES)
 
     with pytest.raises(FaultError, match="does not see calls of read, write"):
@@ -220,6 +230,8 @@ def test_a_fault_that_does_not_bite_is_undone(bed: Bed, monkeypatch: pytest.Monk
 
 
 def test_a_broker_that_follows_no_rules_is_refused(bed: Bed) -> None:
+    if bed.mechanism == "fuse":
+        pytest.skip("a disk follows rules whatever its broker does")
     other = Broker(name="broker-9", folder=bed.d2, log_dirs=(bed.d1,), process=None)
     target = operations.directory_target(str(bed.d1), None, other)
 
@@ -227,7 +239,8 @@ def test_a_broker_that_follows_no_rules_is_refused(bed: Bed) -> None:
 
     assert found == (
         "preload: broker-9 was not started with faults by preload; "
-        "notify: broker-9 was not started with faults by notify"
+        "notify: broker-9 was not started with faults by notify; "
+        f"fuse: {bed.d1} is on no FUSE disk (`jbodlab up --kind fuse` makes such)"
     )
 
 

@@ -1,0 +1,189 @@
+"""Who carries out the rules for calls: a library in the patient, its supervisor, or a disk."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from fault_injection import mounts, notify
+from fault_injection.fuse import disk
+from fault_injection.journal import Fault
+from fault_injection.mechanism import Target
+from fault_injection.preload import CallClass, Control, Rule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copy:
+    """Rules that a child follows while something is proved, and nobody else.
+
+    Attributes:
+        control: The rules; there are none at first.
+        variables: What the child needs in its environment to follow them.
+        launcher: What starts it, before its own command.
+    """
+
+    control: Control
+    variables: dict[str, str] = field(default_factory=dict)
+    launcher: Sequence[str] = ()
+
+
+class Follower(Protocol):
+    """Carries out rules."""
+
+    def refusal(self, target: Target) -> str:
+        """Return why it is not there for a target, as one sentence; empty if it is."""
+
+    def rules(self, target: Target) -> Path:
+        """Return the file of rules that it follows."""
+
+    def get_ready(self, control: Control, rule: Rule) -> None:
+        """Do what has to be done before a rule is put in force."""
+
+    def copy(self, fault: Fault) -> AbstractContextManager[Copy]:
+        """Provide rules for a child, gone afterwards."""
+
+    def look_after(self, fault: Fault) -> str:
+        """See, while a fault is healed, that nothing dead is left; returns what was found."""
+
+
+class Preloaded:
+    """The library that a broker was started with."""
+
+    def refusal(self, target: Target) -> str:
+        """Return why the broker does not follow rules by it."""
+        reason = _why_not_started_with("preload", target)
+        if reason or target.patient is None or target.patient.process is None:
+            return reason
+        maps = Path(f"/proc/{target.patient.process.pid}/maps")
+        with contextlib.suppress(OSError):
+            if "/faults-" not in maps.read_text("utf-8", "replace"):
+                return f"{target.patient.name} did not load the preloaded library"
+        return ""
+
+    def rules(self, target: Target) -> Path:
+        """Return the file that the broker was told of."""
+        return _told(target)
+
+    def get_ready(self, control: Control, rule: Rule) -> None:
+        """Nothing is remembered that had to be forgotten."""
+
+    @contextlib.contextmanager
+    def copy(self, fault: Fault) -> Iterator[Copy]:
+        """Provide rules for a child that loads the library."""
+        with _new_rules() as control:
+            yield Copy(control=control, variables=control.environment())
+
+    def look_after(self, fault: Fault) -> str:
+        """The library ends with its process."""
+        return ""
+
+
+class Supervised:
+    """The supervisor that a broker was started by."""
+
+    def refusal(self, target: Target) -> str:
+        """Return why the broker has none."""
+        return _why_not_started_with("notify", target)
+
+    def rules(self, target: Target) -> Path:
+        """Return the file that the supervisor was told of."""
+        return _told(target)
+
+    def get_ready(self, control: Control, rule: Rule) -> None:
+        """Nothing is remembered that had to be forgotten."""
+
+    @contextlib.contextmanager
+    def copy(self, fault: Fault) -> Iterator[Copy]:
+        """Provide rules for a child that has a supervisor of its own."""
+        trapped = CallClass(fault.undo["trapped"])
+        with _new_rules() as control:
+            variables = notify.environment(control, trapped)
+            variables["PYTHONPATH"] = fault.undo["python_path"]
+            yield Copy(control=control, variables=variables, launcher=notify.launcher(trapped))
+
+    def look_after(self, fault: Fault) -> str:
+        """The supervisor ends with its broker."""
+        return ""
+
+
+class OnFuseDisk:
+    """The process that serves the disk of a directory, whoever uses it."""
+
+    def refusal(self, target: Target) -> str:
+        """Return why nobody serves the disk."""
+        found = mounts.own_disk(target.path)
+        if found is None or found.kind != disk.KIND:
+            return f"{target.path} is on no FUSE disk (`jbodlab up --kind fuse` makes such)"
+        if disk.is_dead(found):
+            return f"the process that served {found.point} is gone"
+        rules = disk.rules_of(found)
+        return "" if os.access(rules, os.W_OK) else f"this user may not write to {rules}"
+
+    def rules(self, target: Target) -> Path:
+        """Return the file that the disk follows."""
+        found = mounts.own_disk(target.path)
+        assert found is not None
+        return disk.rules_of(found)
+
+    def get_ready(self, control: Control, rule: Rule) -> None:
+        """Let the kernel forget what it has read, so that reading comes to the disk again."""
+        # Where another fault is in force, looking for the files might not come back.
+        if rule.calls & CallClass.READ and not control.in_force:
+            for folder, _, names in os.walk(rule.directory):
+                for name in names:
+                    with contextlib.suppress(OSError):
+                        _forget(Path(folder, name))
+
+    @contextlib.contextmanager
+    def copy(self, fault: Fault) -> Iterator[Copy]:
+        """Provide rules that the disk follows for files of proofs alone."""
+        control = Control.open(disk.proofs_of(Path(fault.undo["rules"])))
+        try:
+            yield Copy(control=control)
+        finally:
+            control.clear()
+
+    def look_after(self, fault: Fault) -> str:
+        """Unmount the disk if the process that served it is gone."""
+        return disk.remove_dead(fault.path)
+
+
+def _why_not_started_with(name: str, target: Target) -> str:
+    patient = target.patient
+    if patient is None:
+        return f"which broker has {target.path} is not known, name it with --broker and --dir"
+    if patient.rules is None or patient.rules_by != name:
+        return f"{patient.name} was not started with faults by {name}"
+    return ""
+
+
+def _told(target: Target) -> Path:
+    assert target.patient is not None
+    assert target.patient.rules is not None
+    return target.patient.rules
+
+
+@contextlib.contextmanager
+def _new_rules() -> Iterator[Control]:
+    folder = Path(tempfile.mkdtemp(prefix="jbod-proof-"))
+    try:
+        folder.chmod(0o755)
+        yield Control.create(folder / "rules")
+    finally:
+        for path in (folder / "rules", folder):
+            with contextlib.suppress(FileNotFoundError):
+                path.rmdir() if path == folder else path.unlink()
+
+
+def _forget(file: Path) -> None:
+    fd = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(fd)
