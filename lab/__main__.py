@@ -1,7 +1,7 @@
 """jbodlab: a whole cluster on this machine, to be used, broken, and thrown away.
 
     jbodlab demo [--keep] [--output DIR] [--no-spark] [--json]
-    jbodlab up [--brokers N] [--disks N] [--size MIB] [--kind folder|tmpfs|loop] [--port-base PORT]
+    jbodlab up [--brokers N] [--disks N] [--size MIB] [--kind folder|tmpfs|loop|fuse] ...
     jbodlab status | down [--name NAME]
     jbodlab start | stop | kill | restart BROKER ...
     jbodlab inject KIND broker-1/2 [--for 20s] ... | heal [--revive]

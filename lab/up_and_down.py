@@ -19,6 +19,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from fault_injection.errors import FaultError
+from fault_injection.fuse import disk as fuse_disk
 from jbodlab import lab_state
 from jbodlab.ids import INTERNAL_TOPICS, TopicPartition
 from jbodlab.lab_state import ClusterState, NodeState
@@ -212,7 +213,7 @@ def records_kept(state: ClusterState) -> tuple[int, int]:
     """
     partitions, size = set(), 0
     for node in state.brokers:
-        for path in map(Path, node.log_dirs):
+        for path in filter(fuse_disk.lets_through, map(Path, node.log_dirs)):
             with contextlib.suppress(OSError):
                 for replica in path.iterdir():
                     partition = _partition_of(replica.name)
@@ -249,10 +250,17 @@ def make_disks(cluster: Cluster, shape: Shape, interrupts: Interrupts, tell: Tel
         LabError: that failed, or disks of this kind cannot be made here.
     """
     directories = layout.directories(cluster.state)
+    mounted = directories
     try:
         if shape.kind == disks.FOLDER:
             disks.make_plain(directories, cluster.user)
             why_plain = "as asked for"
+        elif shape.kind == disks.FUSE:
+            mounted = [path for broker in cluster.brokers for path in broker.paths]
+            why_plain = disks.make_served(
+                mounted, cluster.user, interrupts, cluster.serve_disk, cluster.root / "logs"
+            )
+            disks.make_plain([path for path in directories if path not in mounted], cluster.user)
         else:
             why_plain = disks.make(
                 directories, cluster.user, shape.disk_mb, interrupts, shape.kind or disks.TMPFS
@@ -265,8 +273,9 @@ def make_disks(cluster: Cluster, shape: Shape, interrupts: Interrupts, tell: Tel
         tell(f"disks: plain folders ({why_plain})")
         return
     kind = shape.kind or disks.TMPFS
-    tell(f"disks: {len(directories)} {kind} mounts, up to {shape.disk_mb} MiB each")
-    cluster.use_disks([path.parent for path in directories])
+    size = f", up to {shape.disk_mb} MiB each" if kind in disks.SIZED else ""
+    tell(f"disks: {len(mounted)} {kind} mounts{size}")
+    cluster.use_disks([path.parent for path in mounted])
 
 
 def make_breakable(cluster: Cluster, mechanism: str, tell: Tell) -> None:

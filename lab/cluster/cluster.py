@@ -7,6 +7,7 @@ import contextlib
 import os
 import shutil
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +23,7 @@ from jbodlab import kafka_uuid
 from jbodlab.image.metadata_image import MetadataImage
 from jbodlab.lab_state import ClusterState
 from jbodlab.log.names import META_PROPERTIES_FILE, METADATA_DIR_NAME
-from lab.cluster import disks, layout, leftovers, programs, questions
+from lab.cluster import disks, layout, leftovers, processes, programs, questions
 from lab.cluster.clients_view import ASK_TIMEOUT_S, ClientsView
 from lab.cluster.controllers_log import ControllersLog
 from lab.cluster.faults import Faults
@@ -98,6 +99,8 @@ class Cluster(ClientsView):
         self._servers: Servers = servers or OwnServers()
         self._ports = [] if ports is None else [ports]
         self._closing = False
+        self._outlives_us = outlives_us
+        self._serving: list[subprocess.Popen[bytes]] = []
         around = Surroundings(
             user=self.user,
             servers=self._servers,
@@ -268,6 +271,18 @@ class Cluster(ClientsView):
         except OSError as error:
             raise LabError(f"cannot make the folders of the cluster: {error}") from error
 
+    def serve_disk(self, command: Sequence[str], output: Path) -> subprocess.Popen[bytes]:
+        """Start the process of a disk, which lives as long as the cluster."""
+        # Asked to end it unmounts what it serves; killed it would leave a dead mount.
+        started = processes.start(
+            command if self._outlives_us else processes.ending_with_us(command, "TERM"),
+            user=processes.own_user(),
+            log_file=output,
+            environment=self.environment(),
+        )
+        self._serving.append(started)
+        return started
+
     def use_disks(self, mounts: Sequence[Path]) -> None:
         """Take notice that directories lie on mounts, which `close` and others will undo."""
         self._state = replace(self._state, mounts=tuple(map(str, mounts)))
@@ -388,6 +403,9 @@ class Cluster(ClientsView):
                 disk.close()
             self.disks.clear()
             disks.unmount_below(self.root)
+            for process in self._serving:
+                _end_of(process)
+            self._serving.clear()
             shutil.rmtree(self.root, ignore_errors=True)
             for held in self._ports:
                 held.close()
@@ -411,6 +429,15 @@ async def _views(brokers: Sequence[Broker]) -> list[ClusterView | None]:
             *(questions.ask_cluster_view(broker.state, ASK_TIMEOUT_S) for broker in brokers)
         )
     )
+
+
+def _end_of(process: subprocess.Popen[bytes]) -> None:
+    """Wait for a process that ends by itself; one that does not is killed."""
+    try:
+        process.wait(STOP_DEADLINE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _tail(node: Node) -> str:

@@ -2,20 +2,37 @@
 
 A mount point can be neither renamed nor deleted, so the directory that a server is given lies
 inside of its disk.
+
+A disk of kind fuse has the space of the folder that it lies over, and no end of its own. It is made
+for the directories of brokers alone: each takes a process, and nothing breaks the others.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import subprocess
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
+from fault_injection.errors import FaultError
+from fault_injection.fuse import disk as fuse_disk
+from fault_injection.fuse import machine as fuse_machine
 from fault_injection.mounts import all_mounts, error_of
+from lab.cluster import programs
 from lab.cluster.processes import ServerUser
 from lab.interrupts import Interrupts
 
-TMPFS, LOOP, FOLDER = "tmpfs", "loop", "folder"
-KINDS = (FOLDER, TMPFS, LOOP)
+TMPFS, LOOP, FUSE, FOLDER = "tmpfs", "loop", "fuse", "folder"
+KINDS = (FOLDER, TMPFS, LOOP, FUSE)
+SIZED = (TMPFS, LOOP)
+"""Kinds of disks that end somewhere."""
+
+RULES_SUFFIX = ".rules"
+"""What the name of the file ends with that a disk of kind fuse follows, beside the disk."""
+
+Serve = Callable[[Sequence[str], Path], "subprocess.Popen[bytes]"]
+"""Starts the process of a disk, given its command and the file for its output."""
 
 
 def make(
@@ -43,6 +60,46 @@ def make(
     return note
 
 
+def make_served(
+    directories: Sequence[Path],
+    user: ServerUser,
+    interrupts: Interrupts,
+    serve: Serve,
+    logs: Path,
+) -> str:
+    """Create directories, each on a disk of kind fuse; otherwise as `make`.
+
+    Args:
+        directories: What servers are given; the parent of each becomes the disk.
+        user: Owner of the directories.
+        interrupts: Held back while processes are started that are not mounts yet.
+        serve: Starts the process of a disk.
+        logs: Folder for its output.
+
+    Returns:
+        Why that is impossible here; empty when the disks are there.
+    """
+    if reason := fuse_machine.refusal():
+        return reason
+    started = []
+    with interrupts.deferred():
+        for disk in (path.parent for path in directories):
+            disk.mkdir(parents=True)
+            rules = disk.with_name(f"{disk.name}{RULES_SUFFIX}")
+            command = fuse_disk.command(disk, rules, programs.python())
+            output = logs / f"{disk.parent.name}-{disk.name}.log"
+            started.append((serve(command, output), disk, output))
+        for process, disk, output in started:
+            try:
+                fuse_disk.wait_mounted(disk, process, output)
+            except FaultError as error:
+                for one, _, _ in started:
+                    one.terminate()
+                return f"mounting failed: {error}"
+    make_plain(directories, user)
+    return ""
+
+
 def make_plain(directories: Iterable[Path], user: ServerUser) -> None:
     """Create directories owned by the servers' user, on whatever disk they are."""
     for path in directories:
@@ -60,7 +117,10 @@ def mounts_below(root: Path) -> list[Path]:
 def unmount_below(root: Path) -> list[Path]:
     """Unmount everything in a folder; returns what could not be."""
     for path in mounts_below(root):
-        if error_of(["umount", str(path)]):
+        if (served := fuse_disk.of(path)) is not None:
+            with suppress(FaultError):
+                fuse_disk.unmount(served)
+        elif error_of(["umount", str(path)]):
             # Somebody still has a file open: take it from the tree, it ends with its last user.
             error_of(["umount", "--lazy", str(path)])
     return mounts_below(root)

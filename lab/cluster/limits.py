@@ -11,6 +11,8 @@ BROKER_MB = 70
 """Memory of a broker with a few directories, measured; a controller takes less."""
 DIRECTORY_KB = 300
 """What each further directory adds: its thread, its files."""
+SERVED_DISK_MB = 40
+"""What the process of a disk of kind fuse takes when it has worked."""
 BROKER_THREADS = 12
 DIRECTORY_THREADS = 2
 LOOP_DEVICES_MAX = 256
@@ -48,12 +50,14 @@ def refusal(
     directories = brokers * disks
     asked = f"{brokers} brokers with {disks} directories each"
     memory_mb = brokers * BROKER_MB + directories * DIRECTORY_KB // 1024
+    if kind == "fuse":
+        memory_mb += directories * SERVED_DISK_MB
     if memory_mb > machine.memory_mb:
         return f"{asked} need about {memory_mb:,} MiB of memory, {machine.memory_mb:,} MiB are free"
     threads = brokers * BROKER_THREADS + directories * DIRECTORY_THREADS
     if threads > machine.threads:
         return f"{asked} need about {threads:,} threads, this machine allows {machine.threads:,}"
-    if kind != "folder" and size_mb < DISK_MB_MIN:
+    if kind in ("tmpfs", "loop") and size_mb < DISK_MB_MIN:
         return f"a disk of {size_mb} MiB is too small, {DISK_MB_MIN} MiB are the least"
     if kind == "loop":
         if directories > LOOP_DEVICES_MAX:

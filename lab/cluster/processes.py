@@ -140,13 +140,17 @@ def start(
         os.close(fd)
 
 
-def ending_with_us(command: Sequence[str]) -> list[str]:
+def ending_with_us(command: Sequence[str], by: str = "KILL") -> list[str]:
     """Return what runs a command so that the kernel kills it when the process that starts it ends.
 
     That is a service of Linux; elsewhere the command is left as it is.
+
+    Args:
+        command: Program and arguments.
+        by: The signal, without its prefix.
     """
     wrapper = shutil.which("setpriv")
-    return [*([wrapper, "--pdeathsig", "KILL", "--"] if wrapper else []), *command]
+    return [*([wrapper, "--pdeathsig", by, "--"] if wrapper else []), *command]
 
 
 def run(

@@ -166,7 +166,8 @@ def prepared(
         cluster.make_folders({**(KAFKA_SETTINGS if servers else {}), **need.config})
         make_disks(cluster, shape, interrupts, _silent)
         if any(_needs_calls(entry, need) for entry in plan.faults):
-            make_breakable(cluster, shape.mechanism, _silent)
+            by_calls = need.mechanism in CALL_MECHANISMS
+            make_breakable(cluster, need.mechanism if by_calls else "auto", _silent)
         cluster.format()
         check_faults([entry for entry in plan.faults if not _needs_a_process(entry)], cluster)
         yield cluster

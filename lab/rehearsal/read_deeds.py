@@ -18,6 +18,8 @@ from lab.rehearsal.targets import Target
 from lab.rehearsal.vocabulary import ACTIONS, OF_CONTROLLER
 
 FAULT_WORDS = tuple(dict.fromkeys(word for kind in KINDS.values() for word in kind.parameters))
+DISK_MECHANISMS = ("loop", "fuse")
+"""What makes faults by the disks themselves, whatever rules the brokers follow."""
 _CONTROLLER = targets.Node(targets.CONTROLLER)
 _WRONG_PARAMETER = re.compile(r"invalid [\w-]+ of [\w-]+: ")
 _REPLICA = re.compile(r"([1-9]\d*)(?:/dir-([1-9]\d*))?")
@@ -69,7 +71,7 @@ class Deeds:
         item = fields.get("where")
         if where is not None and item is not None:
             self._check_where(item, do, where)
-        given: dict[str, object] = {}
+        given = self._by_disks(do)
         others: dict[str, Target] = {}
         for key, one in fields.rest(("for", "mechanism", *FAULT_WORDS)).items():
             if key == "with":
@@ -151,6 +153,15 @@ class Deeds:
         except FaultError as error:
             fields.item.wrong(str(error))
             return None
+
+    def _by_disks(self, do: str) -> dict[str, object]:
+        """Name the disks of the cluster as what makes a fault, where the plan wants it so.
+
+        Brokers may follow rules all the same, if only to be cut off.
+        """
+        wanted = "" if self._need is None else self._need.mechanism
+        is_meant = wanted in DISK_MECHANISMS and wanted in kind_named(do).mechanisms
+        return {"mechanism": wanted} if is_meant else {}
 
     # Actions
 

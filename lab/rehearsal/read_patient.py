@@ -6,11 +6,13 @@ import shlex
 from typing import Any
 
 from fault_injection.kinds import size_bytes
+from lab.cluster.disks import FOLDER, FUSE, KINDS, SIZED
 from lab.cluster.limits import DISK_MB_MIN
 from lab.rehearsal.document import Fields, one_of, text, texts, whole
 from lab.rehearsal.known import BROKERS_MAX, DISKS_MAX, PARTITIONS_MAX, Known
 from lab.rehearsal.plan import Attach, BrokerThere, ClusterNeed, Topic
 
+MECHANISMS = ("auto", "preload", "notify", "loop", "fuse")
 NO_SETTINGS: dict[str, str] = {}
 
 
@@ -26,16 +28,18 @@ def read_patient(top: Fields) -> ClusterNeed | Attach:
 
 def _cluster(fields: Fields) -> ClusterNeed:
     brokers = fields.read("brokers", whole(1, BROKERS_MAX), 3)
-    mechanism = fields.read("mechanism", one_of("auto", "preload", "notify", "loop"), "auto")
+    mechanism = fields.read("mechanism", one_of(*MECHANISMS), "auto")
     config = fields.read("config", texts, NO_SETTINGS)
     disks = fields.get("disks")
-    each, kind, size = 3, "folder", 256 << 20
+    each, kind, size = 3, FUSE if mechanism == FUSE else FOLDER, 256 << 20
     if disks is not None:
         inner = Fields(disks)
         each = inner.read("each", whole(1, DISKS_MAX), 3)
-        kind = inner.read("kind", one_of("folder", "tmpfs", "loop"), "folder")
-        if "size" in inner and kind == "folder":
-            disks.wrong("'size' is for disks of the kind tmpfs or loop, a folder has none")
+        kind = inner.read("kind", one_of(*KINDS), kind)
+        if "size" in inner and kind not in SIZED:
+            disks.wrong(f"'size' is for disks of the kind {' or '.join(SIZED)}, a {kind} has none")
+        if mechanism == FUSE and kind != FUSE:
+            disks.wrong(f"the mechanism fuse needs disks of the kind fuse, and these are {kind}")
         size = inner.read("size", _size_of_a_disk, size)
         inner.done()
     fields.done()

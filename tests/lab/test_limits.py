@@ -32,6 +32,12 @@ MACHINE = Machine(memory_mb=8_000, threads=30_000, disk_mb=10_000)
             "a disk of 4 MiB is too small, 8 MiB are the least",
         ),
         ({"brokers": 1, "disks": 1, "size_mb": 4, "kind": "folder"}, ""),
+        ({"brokers": 1, "disks": 1, "size_mb": 4, "kind": "fuse"}, ""),
+        (
+            {"brokers": 10, "disks": 20, "kind": "fuse"},
+            "10 brokers with 20 directories each need about 8,758 MiB of memory, 8,000 MiB are "
+            "free",
+        ),
         (
             {"brokers": 2, "disks": 200, "kind": "loop", "size_mb": 8},
             "2 brokers with 200 directories each need 400 loop devices, at most 256 are used",

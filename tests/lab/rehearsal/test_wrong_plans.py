@@ -70,7 +70,16 @@ WRONG = {
     ),
     "a kind of disk that is not known": (
         ("{each: 2}", "{each: 2, kind: nfs}"),
-        "p.yaml:3: cluster.disks.kind: 'nfs' is none of folder, tmpfs, loop",
+        "p.yaml:3: cluster.disks.kind: 'nfs' is none of folder, tmpfs, loop, fuse",
+    ),
+    "a size of a disk that has none": (
+        ("{each: 2}", "{each: 2, kind: fuse, size: 64MiB}"),
+        "p.yaml:3: cluster.disks: 'size' is for disks of the kind tmpfs or loop, a fuse has none",
+    ),
+    "a mechanism without its disks": (
+        ("disks: {each: 2}", "mechanism: fuse, disks: {each: 2, kind: tmpfs}"),
+        "p.yaml:3: cluster.disks: the mechanism fuse needs disks of the kind fuse, and these are "
+        "tmpfs",
     ),
     "two patients": (
         ("topics:", "attach: {cluster: default}\ntopics:"),
