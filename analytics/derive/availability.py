@@ -5,11 +5,10 @@ Equal lives of partitions, and equal outages, are counted before they are cut in
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
+from pyspark.sql import DataFrame
 
-from analytics.derive.log_end import milliseconds
 from analytics.derive.shortages import LEADERLESS, UNDER_MIN_ISR, UNWRITABLE
+from analytics.tables.frames import run_sql
 
 _KINDS = (LEADERLESS, UNDER_MIN_ISR, UNWRITABLE)
 
@@ -21,49 +20,46 @@ def availability(lives: DataFrame, shortages: DataFrame) -> DataFrame:
         lives: Of schema `lives.LIFE`, from every bucket.
         shortages: Of schema `shortages.SHORTAGE`, from every bucket.
     """
-    same = ("topic", "topic_id", "from_time", "to_time")
-    lives = lives.groupBy(*same).agg(F.sum("count").alias("count"))
-    alive = (
-        _per_day(lives)
-        .groupBy("topic", "topic_id", "day")
-        .agg(
-            F.sum("count").alias("partitions"),
-            F.sum(F.col("count") * F.col("ms")).alias("partition_ms"),
+    lost = ", ".join(
+        f"sum(count * ms) FILTER (WHERE kind = '{kind}') AS {kind}_ms" for kind in _KINDS
+    )
+    lost_ms = ", ".join(f"coalesce({kind}_ms, 0) AS {kind}_ms" for kind in _KINDS)
+    return run_sql(
+        f"""
+        SELECT *, CASE WHEN partition_ms > 0 THEN 1 - {LEADERLESS}_ms / partition_ms END
+            AS availability,
+          CASE WHEN partition_ms > 0 THEN 1 - {UNWRITABLE}_ms / partition_ms END
+            AS write_availability
+        FROM (
+          SELECT topic, topic_id, day, partitions, partition_ms, {lost_ms}
+          FROM (
+            SELECT topic, topic_id, day, sum(count) AS partitions, sum(count * ms) AS partition_ms
+            FROM {_per_day("lives", "topic, topic_id")} GROUP BY topic, topic_id, day
+          ) LEFT JOIN (
+            SELECT topic_id, day, {lost}
+            FROM {_per_day("shortages", "topic_id, kind")} GROUP BY topic_id, day
+          ) USING (topic_id, day)
         )
-    )
-    same = ("topic_id", "kind", "from_time", "to_time")
-    short = shortages.groupBy(*same).agg(F.sum("count").alias("count"))
-    lost = _per_day(short).groupBy("topic_id", "day").agg(*(_sum_of(kind) for kind in _KINDS))
-    lost_ms = {kind: F.coalesce(f"{kind}_ms", F.lit(0)) for kind in _KINDS}
-    return alive.join(lost, ["topic_id", "day"], "left").select(
-        *alive.columns,
-        *(ms.alias(f"{kind}_ms") for kind, ms in lost_ms.items()),
-        _share_left(lost_ms[LEADERLESS]).alias("availability"),
-        _share_left(lost_ms[UNWRITABLE]).alias("write_availability"),
+        """,
+        {"lives": lives, "shortages": shortages},
     )
 
 
-def _share_left(lost_ms: Column) -> Column:
-    return F.when(F.col("partition_ms") > 0, 1 - lost_ms / F.col("partition_ms"))
-
-
-def _per_day(spans: DataFrame) -> DataFrame:
-    """Cut spans at midnight; `ms` is what of a span lies in the `day`."""
+def _per_day(frame: str, keys: str) -> str:
+    """Return SQL for spans cut at midnight; `ms` is what of a span lies in the `day`."""
     # A clock that was set back makes a span end before it began.
-    until = F.greatest("from_time", "to_time")
-    days = F.sequence(F.to_date("from_time"), F.to_date(until))
-    start = F.col("day").cast("timestamp")
-    next_day = F.date_add("day", 1).cast("timestamp")
-    ms = milliseconds(F.greatest(start, "from_time"), F.least(next_day, until))
-    return (
-        spans.where(F.col("from_time").isNotNull() & F.col("to_time").isNotNull())
-        .withColumn("day", F.explode(days))
-        .withColumn("ms", ms)
-        # A span that ends at midnight has no part in the new day.
-        .where((F.col("ms") > 0) | (F.to_date("from_time") == F.col("day")))
-    )
-
-
-def _sum_of(kind: str) -> Column:
-    ms = F.when(F.col("kind") == kind, F.col("count") * F.col("ms"))
-    return F.coalesce(F.sum(ms), F.lit(0)).alias(f"{kind}_ms")
+    spans = f"""
+        SELECT {keys}, from_time, greatest(from_time, to_time) AS until, sum(count) AS count
+        FROM {{{frame}}} WHERE from_time IS NOT NULL AND to_time IS NOT NULL
+        GROUP BY {keys}, from_time, to_time
+    """
+    days = f"""
+        SELECT *, explode(sequence(to_date(from_time), to_date(until))) AS day FROM ({spans})
+    """
+    # A span that ends at midnight has no part in the new day.
+    return f"""(
+        SELECT * FROM (
+          SELECT *, unix_millis(least(CAST(date_add(day, 1) AS TIMESTAMP), until))
+            - unix_millis(greatest(CAST(day AS TIMESTAMP), from_time)) AS ms FROM ({days})
+        ) WHERE ms > 0 OR to_date(from_time) = day
+    )"""

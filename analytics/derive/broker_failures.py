@@ -12,10 +12,9 @@ from dataclasses import replace
 from itertools import groupby
 from typing import NamedTuple
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
-
+from analytics.derive.bucket_rows import BucketRows, few
 from analytics.derive.directory_failures import Failure, in_order
+from analytics.tables import catalog as t
 from analytics.tables.table import SNAPSHOT_TYPE
 
 _UNFENCED = "unfenced"
@@ -37,20 +36,21 @@ class Session(NamedTuple):
     ended_by: str | None
 
 
-def known_broker_failures(sessions: DataFrame) -> list[Failure]:
+_COLUMNS = {
+    "from_offset": "valid_from_offset",
+    "from_time": "valid_from_time",
+    "batch": "batch_base_offset",
+    "to_offset": "valid_to_offset",
+    "to_time": "valid_to_time",
+}
+"""Columns of the table that have other names there."""
+
+
+def known_broker_failures(rows: BucketRows) -> list[Failure]:
     """Return the failures that the table of sessions tells of, in order."""
-    rows = sessions.select(
-        "broker",
-        "state",
-        "record_type",
-        F.col("valid_from_offset").alias("from_offset"),
-        F.unix_micros("valid_from_time").alias("from_time"),
-        F.col("batch_base_offset").alias("batch"),
-        F.col("valid_to_offset").alias("to_offset"),
-        F.unix_micros("valid_to_time").alias("to_time"),
-        "ended_by",
-    )
-    return broker_failures(Session(**row.asDict()) for row in rows.collect())
+    names = [_COLUMNS.get(name, name) for name in Session._fields]
+    found = few(rows, t.BROKER_SESSIONS, names)
+    return broker_failures(Session(*(row[name] for name in names)) for row in found)
 
 
 def broker_failures(sessions: Iterable[Session]) -> list[Failure]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
@@ -56,15 +56,15 @@ _BUCKET = re.compile(r"part-\d+-(\d+)(-still)?-[0-9a-f]{12}\.parquet")
 
 
 class BucketRows(Protocol):
-    """Gives the rows of one bucket."""
+    """Gives rows of tables: those of one bucket, or all."""
 
     def rows(self, table: Table, columns: Sequence[str]) -> pa.Table:
-        """Return columns of a table, at most those of `NEEDED`."""
+        """Return columns of a table; of one of partitions at most those of `NEEDED`."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowsOfFiles:
-    """Rows that lie in files of this bucket."""
+    """Rows that lie in files."""
 
     store: Store
     files: Mapping[str, Sequence[str]]
@@ -81,6 +81,16 @@ class RowsOfFiles:
             ) as file:
                 parts.append(file.read(columns=list(columns)).select(columns))
         return pa.concat_tables(parts) if parts else no_rows(table, columns)
+
+
+def few(rows: BucketRows, table: Table, columns: Sequence[str]) -> list[dict[str, Any]]:
+    """Return rows of a table that has few of them, one by one; times are microseconds."""
+    found = rows.rows(table, columns)
+    kinds = [
+        field.with_type(pa.int64()) if pa.types.is_timestamp(field.type) else field
+        for field in found.schema
+    ]
+    return list(found.cast(pa.schema(kinds)).to_pylist())
 
 
 def no_rows(table: Table, columns: Sequence[str]) -> pa.Table:

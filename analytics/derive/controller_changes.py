@@ -4,40 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
+from pyspark.sql import DataFrame
 
-from analytics.derive.log_end import milliseconds
+from analytics.tables.frames import run_sql
+
+# One row for each election, so that they fit anywhere: the window has no parts.
+_CHANGES = """
+    SELECT *, unix_millis(from_time) - unix_millis(last_time) AS gap_ms
+    FROM (
+      SELECT epoch, controller, from_offset, from_time,
+        lag(epoch) OVER in_order AS previous_epoch,
+        lag(controller) OVER in_order AS previous_controller,
+        lag(last_offset) OVER in_order AS last_offset,
+        lag(last_time) OVER in_order AS last_time
+      FROM {controller_epochs} LEFT JOIN (
+        SELECT epoch, max(last_offset) AS last_offset,
+          max_by(last_time, last_offset) AS last_time
+        FROM {record_counts} GROUP BY epoch
+      ) USING (epoch)
+      WINDOW in_order AS (ORDER BY epoch)
+    ) WHERE previous_epoch IS NOT NULL
+"""
 
 
 def controller_changes(tables: Mapping[str, DataFrame]) -> DataFrame:
     """Return the table of controller changes, from those of epochs and of record counts."""
-    last = (
-        tables["record_counts"]
-        .groupBy("epoch")
-        .agg(
-            F.max("last_offset").alias("last_offset"),
-            F.max_by("last_time", "last_offset").alias("last_time"),
-        )
-    )
-    # One row for each election, so that they fit anywhere.
-    in_order = Window.partitionBy(F.lit(0)).orderBy("epoch")
-    before = {
-        "previous_epoch": "epoch",
-        "previous_controller": "controller",
-        "last_offset": "last_offset",
-        "last_time": "last_time",
-    }
-    return (
-        tables["controller_epochs"]
-        .join(last, "epoch", "left")
-        .select(
-            "epoch",
-            "controller",
-            "from_offset",
-            "from_time",
-            *(F.lag(name).over(in_order).alias(alias) for alias, name in before.items()),
-        )
-        .where(F.col("previous_epoch").isNotNull())
-        .withColumn("gap_ms", milliseconds(F.col("last_time"), F.col("from_time")))
-    )
+    return run_sql(_CHANGES, tables)

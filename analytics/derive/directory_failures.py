@@ -13,15 +13,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
 
 from analytics.bytes.arrays import Longs
 from analytics.decode.arrow_reading import FOR_EVER
 from analytics.decode.partition_events import NO_TIME
+from analytics.derive.bucket_rows import BucketRows, few
 from analytics.derive.failure_costs import COSTS
 from analytics.derive.failures import Failures
 from analytics.fold.broker_registration import OFFLINE
+from analytics.tables import catalog as t
 
 Part = Mapping[str, Any]
 """A row of `failure_parts.FAILURE_PART`; times are microseconds since 1970."""
@@ -50,19 +50,24 @@ class Failure:
     """How a failure of a broker began, as its table has it."""
 
 
-def known_failures(log_dirs: DataFrame) -> list[Failure]:
+def known_failures(rows: BucketRows) -> list[Failure]:
     """Return the failures that the table of log directories tells of, in order."""
-    rows = log_dirs.where(F.col("state") == OFFLINE).select(
-        "broker",
-        "directory",
-        F.col("valid_from_offset").alias("detected_offset"),
-        F.unix_micros("valid_from_time").alias("detected_time"),
-        F.col("batch_base_offset").alias("batch"),
-        F.col("valid_to_offset").alias("back_offset"),
-        F.unix_micros("valid_to_time").alias("back_time"),
-        F.col("ended_by").alias("back_by"),
+    moments = ("valid_from_offset", "valid_from_time", "valid_to_offset", "valid_to_time")
+    names = ("broker", "directory", "state", "batch_base_offset", "ended_by", *moments)
+    return in_order(
+        Failure(
+            broker=row["broker"],
+            directory=row["directory"],
+            detected_offset=row["valid_from_offset"],
+            detected_time=row["valid_from_time"],
+            batch=row["batch_base_offset"],
+            back_offset=row["valid_to_offset"],
+            back_time=row["valid_to_time"],
+            back_by=row["ended_by"],
+        )
+        for row in few(rows, t.LOG_DIRS, names)
+        if row["state"] == OFFLINE
     )
-    return in_order(Failure(**row.asDict()) for row in rows.collect())
 
 
 def in_order(failures: Iterable[Failure]) -> list[Failure]:

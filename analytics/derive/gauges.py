@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
+from pyspark.sql import DataFrame
 
 from analytics.bytes.arrays import Longs, spread
 from analytics.decode.arrow_columns import times as time_array
@@ -25,6 +24,7 @@ from analytics.derive.log_end import LogEnd
 from analytics.derive.partition_order import InOrder, PartitionKeys
 from analytics.derive.placement_steps import Placements
 from analytics.derive.shortages import LEADERLESS, UNDER_MIN_ISR
+from analytics.tables.frames import run_sql
 from analytics.tables.table import INT, LONG, STRING, TIME
 from jbodlab.ids import NO_LEADER
 
@@ -45,24 +45,25 @@ STEP = pa.schema(
 """By how much a number changes from one stretch of time to the next."""
 
 _US_PER_MS = 1000
-_KEY = ("what", "broker", "directory")
+
+_GAUGES = """
+    SELECT what, broker, directory, from_time,
+      sum(at_end) OVER so_far AS at_end, sum(ever) OVER so_far AS ever
+    FROM (
+      SELECT what, broker, directory, from_time, sum(at_end) AS at_end, sum(ever) AS ever
+      FROM (
+        SELECT what, broker, directory, from_time, at_end, ever FROM {steps}
+        UNION ALL
+        SELECT what, broker, NULL, from_time, at_end, ever FROM {steps} WHERE broker IS NOT NULL
+      ) GROUP BY what, broker, directory, from_time HAVING sum(at_end) <> 0 OR sum(ever) <> 0
+    ) WINDOW so_far AS (PARTITION BY what, broker, directory ORDER BY from_time
+      ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+"""
 
 
 def gauges(of_buckets: DataFrame) -> DataFrame:
     """Return the table of gauges, from rows of STEP of all buckets."""
-    of_brokers = of_buckets.where(F.col("broker").isNotNull()).withColumn(
-        "directory", F.lit(None).cast("string")
-    )
-    summed = (
-        of_buckets.unionByName(of_brokers)
-        .groupBy(*_KEY, "from_time")
-        .agg(F.sum("at_end").alias("at_end"), F.sum("ever").alias("ever"))
-        .where((F.col("at_end") != 0) | (F.col("ever") != 0))
-    )
-    in_time = Window.partitionBy(*_KEY).orderBy("from_time")
-    so_far = in_time.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    sums = (F.sum(name).over(so_far).alias(name) for name in ("at_end", "ever"))
-    return summed.select(*_KEY, "from_time", *sums)
+    return run_sql(_GAUGES, {"steps": of_buckets})
 
 
 def failure_steps(failures: Failures, end: LogEnd) -> pa.Table:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
-
+from analytics.derive.bucket_rows import BucketRows, few
 from analytics.derive.log_span import LogSpan
+from analytics.tables import catalog as t
+
+_US_PER_MS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,31 +20,43 @@ class LogEnd:
     bucket_ms: int
     """Length of the stretches of time that changes are counted by."""
 
-    @property
-    def time(self) -> Column:
-        """The time as a literal."""
-        return F.timestamp_micros(F.lit(self.time_us).cast("long"))
+
+def log_end(rows: BucketRows) -> LogEnd:
+    """Return the end of the log; without any records, the end of the snapshot.
+
+    Args:
+        rows: Of the tables of facts.
+    """
+    return LogEnd(time_us=_end_us(rows), bucket_ms=log_span(rows).bucket_ms)
 
 
-def log_end(tables: Mapping[str, DataFrame]) -> LogEnd:
-    """Return the end of the log; without any records, the end of the snapshot."""
-    (row,) = (
-        tables["record_counts"]
-        .agg(
-            F.max_by(F.unix_micros("last_time"), "last_offset").alias("last"),
-            F.unix_millis(F.min("earliest_time")).alias("earliest_ms"),
-            F.unix_millis(F.max("latest_time")).alias("latest_ms"),
-        )
-        .collect()
+def log_span(rows: BucketRows) -> LogSpan:
+    """Return the time that the log covers.
+
+    Args:
+        rows: Of the tables of facts.
+    """
+    counts = few(rows, t.RECORD_COUNTS, ("earliest_time", "latest_time"))
+    begins = [row["earliest_time"] for row in counts if row["earliest_time"] is not None]
+    ends = [row["latest_time"] for row in counts if row["latest_time"] is not None]
+    return LogSpan(
+        first_ms=_milliseconds(min(begins, default=None)),
+        last_ms=_milliseconds(max(ends, default=None)),
+        end_ms=_milliseconds(_end_us(rows)),
     )
-    found: int | None = row["last"]
-    if found is None:
-        since = F.max(F.unix_micros("valid_from_time"))
-        found = tables["brokers"].agg(since.alias("time")).collect()[0]["time"]
-    span = LogSpan(first_ms=row["earliest_ms"], last_ms=row["latest_ms"], end_ms=None)
-    return LogEnd(time_us=found, bucket_ms=span.bucket_ms)
 
 
-def milliseconds(start: Column, end: Column) -> Column:
-    """Return the milliseconds from one time to another."""
-    return F.unix_millis(end) - F.unix_millis(start)
+def _end_us(rows: BucketRows) -> int | None:
+    counts = few(rows, t.RECORD_COUNTS, ("last_offset", "last_time"))
+    known = [row for row in counts if row["last_offset"] is not None]
+    if known:
+        last: int | None = max(known, key=lambda row: int(row["last_offset"]))["last_time"]
+        if last is not None:
+            return last
+    brokers = few(rows, t.BROKERS, ("valid_from_time",))
+    since = [row["valid_from_time"] for row in brokers if row["valid_from_time"] is not None]
+    return max(since, default=None)
+
+
+def _milliseconds(time_us: int | None) -> int | None:
+    return None if time_us is None else time_us // _US_PER_MS

@@ -1,7 +1,8 @@
-"""How many replicas of a bucket lie in which directory, by columns."""
+"""How many replicas of a bucket lie in which directory, by columns; and sums of such numbers."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from analytics.bytes.arrays import Longs
 from analytics.decode.arrow_columns import words
 from analytics.decode.arrow_reading import Texts, elements, longs, texts, whole
 from analytics.decode.lists import combinations
+from analytics.fold.broker_registration import ONLINE
 from analytics.tables.table import INT, LONG, STRING
 
 COUNTS = ("replicas", "leaders", "preferred_leaders")
@@ -23,6 +25,31 @@ PLACED = pa.schema(
     ]
 )
 """So many replicas, leaders and first replicas lie in this directory of this broker."""
+
+
+def per_place(numbers: Iterable[str]) -> str:
+    """Return SQL for numbers of every online directory and every registered broker.
+
+    Args:
+        numbers: Columns of the frame `places`, summed up; 0 for what it has no row of.
+    """
+    names = tuple(numbers)
+    sums = ", ".join(f"sum({name}) AS {name}" for name in names)
+    known = ", ".join(f"coalesce({name}, 0) AS {name}" for name in names)
+    # A partition has one replica on a broker at most: what is of its directories adds up.
+    return f"""
+        SELECT scope, broker, directory, {known}
+        FROM (
+          SELECT 'directory' AS scope, broker, directory FROM {{log_dirs}}
+          WHERE state = '{ONLINE}' AND valid_to_offset IS NULL
+          UNION ALL
+          SELECT 'broker', broker, NULL FROM {{brokers}}
+        ) LEFT JOIN (
+          SELECT broker AS on_broker, directory AS in_directory,
+            IF(grouping(directory) = 1, 'broker', 'directory') AS of, {sums}
+          FROM {{places}} GROUP BY GROUPING SETS ((broker, directory), (broker))
+        ) ON scope = of AND broker = on_broker AND directory <=> in_directory
+    """
 
 
 def placed(partitions: pa.Table) -> dict[str, pa.Array]:

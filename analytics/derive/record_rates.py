@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
 
 from analytics.derive.log_end import LogEnd
+from analytics.tables.frames import run_sql
 
 
 def record_rates(records: DataFrame, end: LogEnd) -> DataFrame:
@@ -15,9 +15,11 @@ def record_rates(records: DataFrame, end: LogEnd) -> DataFrame:
         records: The table of records, of which two columns are read.
         end: End of the log.
     """
-    width = F.lit(end.bucket_ms).cast("long")
-    ms = F.unix_millis("timestamp")
-    begin = F.timestamp_millis(ms - F.pmod(ms, width))
-    return records.groupBy(begin.alias("from_time"), "type").agg(
-        F.count("*").alias("records"), F.max(width).alias("stretch_ms")
+    return run_sql(
+        f"""
+        SELECT timestamp_millis(ms - pmod(ms, {end.bucket_ms}L)) AS from_time, type,
+          count(*) AS records, {end.bucket_ms}L AS stretch_ms
+        FROM (SELECT unix_millis(timestamp) AS ms, type FROM {{records}}) GROUP BY from_time, type
+        """,
+        {"records": records},
     )

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
 
 from analytics.bytes.arrays import Bools, Longs
 from analytics.decode.arrow_columns import words
 from analytics.decode.arrow_reading import elements, longs
 from analytics.decode.lists import combinations
+from analytics.derive.bucket_rows import BucketRows, few
 from analytics.derive.loss import (
     ELR_FEATURE,
     UNCLEAN_ELECTION,
@@ -28,8 +28,9 @@ from analytics.derive.loss import (
     is_leaderless,
     without_replica,
 )
-from analytics.derive.placed import Replicas, replicas_of
-from analytics.fold.broker_registration import ONLINE
+from analytics.derive.placed import Replicas, per_place, replicas_of
+from analytics.tables import catalog as t
+from analytics.tables.frames import run_sql
 from analytics.tables.spark_schema import spark_schema
 from analytics.tables.table import INT, LONG, STRING
 from jbodlab import directory_id as directory_ids
@@ -64,6 +65,24 @@ _SOMEBODY = BrokerId(2**31 - 1)
 """Stands for a leader that is no replica."""
 
 
+_PARTITIONS = f"""
+    SELECT leader, replicas, directories, {", ".join(_SIGNED)},
+      coalesce(min_insync_replicas, 1) AS min_isr,
+      lower(trim(coalesce(own, of_all))) <=> 'true' AS unclean
+    FROM {{partitions}}
+    LEFT JOIN (SELECT topic_id, min_insync_replicas FROM {{topics}}) USING (topic_id)
+    LEFT JOIN (
+      SELECT resource_name AS topic, value AS own FROM {{configs}}
+      WHERE name = '{UNCLEAN_ELECTION}' AND valid_to_offset IS NULL AND resource_type = 'topic'
+    ) USING (topic)
+    CROSS JOIN (
+      SELECT max(value) AS of_all FROM {{configs}}
+      WHERE name = '{UNCLEAN_ELECTION}' AND valid_to_offset IS NULL
+        AND resource_type = 'broker' AND resource_name = ''
+    )
+"""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alive:
     """Who may lead at the end of the log."""
@@ -81,53 +100,37 @@ class Alive:
         return not online or directory is None or directory in online | _ALWAYS_ONLINE
 
 
-def what_if(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """Return the table of what single failures would do: a row per directory and per broker."""
-    alive = _alive(tables)
-    configs = tables["configs"].where(
-        (F.col("name") == UNCLEAN_ELECTION) & F.col("valid_to_offset").isNull()
-    )
-    of_topics = configs.where(F.col("resource_type") == "topic").select(
-        F.col("resource_name").alias("topic"), F.col("value").alias("own")
-    )
-    of_all = configs.where((F.col("resource_type") == "broker") & (F.col("resource_name") == ""))
-    default = of_all.agg(F.max("value").alias("of_all"))
-    min_isr = tables["topics"].select("topic_id", "min_insync_replicas")
-    partitions = (
-        tables["partitions"]
-        .join(min_isr, "topic_id", "left")
-        .join(of_topics, "topic", "left")
-        .crossJoin(default)
-        .select(
-            "leader",
-            "replicas",
-            "directories",
-            *_SIGNED,
-            F.coalesce("min_insync_replicas", F.lit(1)).alias("min_isr"),
-            (F.lower(F.trim(F.coalesce("own", "of_all"))) == "true").alias("unclean"),
-        )
-    )
-    lost = partitions.mapInArrow(_loser(alive), spark_schema(LOST))
-    sums = [F.sum(name).alias(name) for name in ("replicas", *LOSSES)]
-    counts = [F.coalesce(name, F.lit(0)).alias(name) for name in ("replicas", *LOSSES)]
-    online = (
-        tables["log_dirs"]
-        .where((F.col("state") == ONLINE) & F.col("valid_to_offset").isNull())
-        .select("broker", "directory")
-    )
-    places = lost.groupBy("broker", "directory").agg(*sums)
-    directories = online.join(places, ["broker", "directory"], "left").select(
-        "broker", "directory", *counts
-    )
-    # A partition has one replica on a broker at most: what its directories lose adds up.
-    brokers = (
-        tables["brokers"]
-        .select("broker")
-        .join(places.groupBy("broker").agg(*sums), "broker", "left")
-        .select("broker", F.lit(None).cast("string").alias("directory"), *counts)
-    )
-    return directories.withColumn("scope", F.lit("directory")).unionByName(
-        brokers.withColumn("scope", F.lit("broker"))
+def what_if(tables: Mapping[str, DataFrame], alive: Alive) -> DataFrame:
+    """Return the table of what single failures would do: a row per directory and per broker.
+
+    Args:
+        tables: The tables of facts.
+        alive: Who may lead.
+    """
+    lost = run_sql(_PARTITIONS, tables).mapInArrow(_loser(alive), spark_schema(LOST))
+    asked = {name: tables[name] for name in ("brokers", "log_dirs")}
+    return run_sql(per_place(("replicas", *LOSSES)), {**asked, "places": lost})
+
+
+def who_is_alive(rows: BucketRows) -> Alive:
+    """Return who may lead; brokers and directories are few.
+
+    Args:
+        rows: Of the tables of facts.
+    """
+    brokers = few(rows, t.BROKERS, ("broker", "fenced", "in_controlled_shutdown", "log_dirs"))
+    levels = few(rows, t.FEATURES, ("feature", "level", "valid_to_offset"))
+    return Alive(
+        directories={
+            row["broker"]: frozenset(row["log_dirs"] or ())
+            for row in brokers
+            if not row["fenced"] and not row["in_controlled_shutdown"]
+        },
+        has_elr=any(
+            row["level"] > 0
+            for row in levels
+            if row["feature"] == ELR_FEATURE and row["valid_to_offset"] is None
+        ),
     )
 
 
@@ -248,21 +251,6 @@ def _summed(replicas: Replicas, flags: Longs) -> pa.Table:
         columns[name] = pa.array(np.bincount(places.codes[flags[:, at] > 0], minlength=size))
     arrays = [columns[field.name].cast(field.type) for field in LOST]
     return pa.Table.from_arrays(arrays, schema=LOST)
-
-
-def _alive(tables: Mapping[str, DataFrame]) -> Alive:
-    """Ask the tables who may lead; brokers and directories are few."""
-    brokers = tables["brokers"].where(~F.col("fenced") & ~F.col("in_controlled_shutdown"))
-    levels = tables["features"].where(
-        (F.col("feature") == ELR_FEATURE) & F.col("valid_to_offset").isNull()
-    )
-    return Alive(
-        directories={
-            row["broker"]: frozenset(row["log_dirs"] or ())
-            for row in brokers.select("broker", "log_dirs").collect()
-        },
-        has_elr=any(row["level"] > 0 for row in levels.select("level").collect()),
-    )
 
 
 def _loser(

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
 
 from analytics.derive.availability import availability
 from analytics.derive.broker_failures import known_broker_failures
@@ -17,7 +15,7 @@ from analytics.derive.gauges import failure_steps, gauges
 from analytics.derive.log_end import log_end
 from analytics.derive.record_rates import record_rates
 from analytics.derive.skew import skew
-from analytics.derive.what_if import what_if
+from analytics.derive.what_if import what_if, who_is_alive
 from analytics.job.derive_stage import (
     BucketFiles,
     count_touched,
@@ -25,10 +23,14 @@ from analytics.job.derive_stage import (
     sum_up_failures,
 )
 from analytics.job.row_kinds import of_kind
+from analytics.store.table_files import StoredTables
 from analytics.tables import catalog as t
-from analytics.tables.frames import conform
+from analytics.tables.frames import run_sql
 
-Tables = Mapping[str, DataFrame]
+_CHANGE_COUNTS = """
+    SELECT what, from_time, change, cause, sum(changes) AS changes, sum(to_none) AS to_none
+    FROM {changes} GROUP BY what, from_time, change, cause
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,19 +48,16 @@ class Derived:
     frames: dict[t.Table, DataFrame]
 
 
-def derive_tables(spark: SparkSession, tables: Tables, files: BucketFiles) -> Derived:
+def derive_tables(spark: SparkSession, tables: StoredTables, files: BucketFiles) -> Derived:
     """Derive every table.
 
     Args:
         spark: The session.
-        tables: The tables of records and facts, by name, as they were written.
+        tables: The tables of records and facts, as they were written.
         files: The files of the buckets, and where the tables of BY_TASKS are written.
     """
     end = log_end(tables)
-    failures = [
-        *known_failures(tables[t.LOG_DIRS.name]),
-        *known_broker_failures(tables[t.BROKER_SESSIONS.name]),
-    ]
+    failures = [*known_failures(tables), *known_broker_failures(tables)]
     columns = failure_columns(failures)
     known = with_begin(columns, count_touched(spark, columns, files))
     of_buckets = derive_buckets(spark, known, end, files)
@@ -67,17 +66,10 @@ def derive_tables(spark: SparkSession, tables: Tables, files: BucketFiles) -> De
     frames = {
         t.CONTROLLER_CHANGES: controller_changes(tables),
         t.SKEW: skew(tables, of_kind(of_buckets, PLACES)),
-        t.WHAT_IF: what_if(tables),
+        t.WHAT_IF: what_if(tables, who_is_alive(tables)),
         t.AVAILABILITY: availability(of_kind(of_buckets, LIVES), of_kind(of_buckets, SHORTAGES)),
         t.GAUGES: gauges(of_kind(of_buckets, GAUGES).unionByName(of_failed)),
         t.RECORD_RATES: record_rates(tables[t.RECORDS.name], end),
-        t.CHANGE_COUNTS: _summed(of_kind(of_buckets, CHANGES)),
+        t.CHANGE_COUNTS: run_sql(_CHANGE_COUNTS, {"changes": of_kind(of_buckets, CHANGES)}),
     }
-    conformed = {table: conform(frame, table) for table, frame in frames.items()}
-    return Derived(of_buckets=of_buckets, of_failures=of_failures, frames=conformed)
-
-
-def _summed(counts: DataFrame) -> DataFrame:
-    return counts.groupBy("what", "from_time", "change", "cause").agg(
-        F.sum("changes").alias("changes"), F.sum("to_none").alias("to_none")
-    )
+    return Derived(of_buckets=of_buckets, of_failures=of_failures, frames=frames)

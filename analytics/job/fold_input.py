@@ -9,12 +9,13 @@ topics go to every bucket. No-ops and whatever an aborted transaction held never
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
 
 from analytics.bytes.batch_walk import Problem
@@ -25,12 +26,67 @@ from analytics.fold.key_history import Sync
 from analytics.fold.min_insync import MIN_INSYNC_REPLICAS
 from analytics.fold.transactions import MARKERS, Dropped, Marker, dropped_stretches
 from analytics.job.fold_stage import EVENT, INPUT
+from analytics.job.scan_stage import BLOCK
+from analytics.tables.frames import run_sql
 from analytics.tables.spark_schema import spark_type
 from jbodlab import kafka_uuid
 from jbodlab.records.config_records import BROKER_RESOURCE, ConfigRecord
 from jbodlab.records.topic_records import ClearElrRecord, RemoveTopicRecord, TopicRecord
 
 TOPIC_TYPES = (TopicRecord.NAME, RemoveTopicRecord.NAME)
+
+
+_IS_MIN_ISR = f"get_json_object(payload, '$.data.name') = '{MIN_INSYNC_REPLICAS}'"
+
+_NAMES_A_TOPIC = (
+    f"topic IS NOT NULL AND (type = '{ClearElrRecord.NAME}' AND topic <> ''"
+    f" OR type = '{ConfigRecord.NAME}' AND {_IS_MIN_ISR})"
+)
+"""Whether a record means a topic by its name."""
+
+_MEANS_ALL_TOPICS = (
+    f"type = '{ClearElrRecord.NAME}' AND coalesce(topic, '') = ''"
+    f" OR type = '{ConfigRecord.NAME}' AND {_IS_MIN_ISR}"
+    f" AND get_json_object(payload, '$.data.resourceType') = '{BROKER_RESOURCE}'"
+    " AND get_json_object(payload, '$.data.resourceName') = ''"
+)
+
+_TIMES = {"time": "unix_micros(replay_time)"}
+
+_EVENT = f"struct({', '.join(f'{_TIMES.get(name, name)} AS {name}' for name in EVENT.names)})"
+
+_EVENT_TYPE = spark_type(pa.struct(EVENT)).simpleString()
+
+_POSITION = "replay_offset * 2 + IF(snapshot, 0, 1)"
+
+# Records that name a topic, with the ids that had this name by then or before.
+_BY_NAME = f"""
+    SELECT named.*, topic_id, home
+    FROM (SELECT * EXCEPT (topic_id, home) FROM {{rows}} WHERE {_NAMES_A_TOPIC}) AS named
+    JOIN (
+      SELECT topic AS name, topic_id, home, min(replay_offset) AS since
+      FROM {{rows}} WHERE type = '{TopicRecord.NAME}' GROUP BY topic, topic_id, home
+    ) AS created ON topic = name AND replay_offset >= since
+"""
+
+_COUNTED = {
+    "records": "sum(count.records)",
+    "first_offset": "min(count.first_offset)",
+    "first_time": "unix_micros(min_by(count.first_time, count.first_offset))",
+    "last_offset": "max(count.last_offset)",
+    "last_time": "unix_micros(max_by(count.last_time, count.last_offset))",
+    "earliest_time": "unix_micros(min(count.earliest_time))",
+    "latest_time": "unix_micros(max(count.latest_time))",
+}
+
+_SEEN = {
+    "markers": "collect_list(CASE WHEN NOT snapshot AND problem IS NULL"
+    f" AND type IN {MARKERS} THEN struct(offset, type, file) END)",
+    "wide": "collect_list(wide)",
+    "names_topics": f"max({_NAMES_A_TOPIC})",
+    "files": "collect_list(written)",
+    "ends": "collect_list(last)",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,56 +98,60 @@ class Overview:
         problems: Transaction markers that are out of place.
         wide: Topics that lie in several buckets: id as text, and the number of their slots.
         names_topics: Whether records name topics.
+        counts: Rows of the table of record counts; times are microseconds since 1970.
+        files: What the scan has written, rows of `scan.FILE`.
+        ends: The last batches of splits, rows of `scan.END`.
     """
 
     dropped: tuple[Dropped, ...]
     problems: tuple[Problem, ...]
     wide: tuple[tuple[str, int], ...]
     names_topics: bool
+    counts: tuple[Mapping[str, Any], ...]
+    files: tuple[Row, ...]
+    ends: tuple[Row, ...]
 
 
 def overview(scanned: DataFrame, layout: Layout) -> Overview:
-    """Look over the few rows of a scan."""
-    row = F.col("row")
-    of_log = (F.col("kind") == "row") & ~row["snapshot"] & row["problem"].isNull()
-    found = scanned.agg(
-        F.collect_list(
-            F.when(
-                of_log & row["type"].isin(*MARKERS), F.struct("row.offset", "row.type", "row.file")
-            )
-        ).alias("markers"),
-        F.collect_list("wide").alias("wide"),
-        F.max(_names_a_topic(row) & (F.col("kind") == "row")).alias("names_topics"),
-    ).collect()[0]
-    markers = sorted(Marker(one["offset"], one["type"], one["file"]) for one in found["markers"])
+    """Look over the few rows of a scan, in one job: each count is a group, all else another one."""
+    columns = ("kind = 'count' AS is_count", "count", "wide", "file AS written", "end AS last")
+    aggregates = [F.expr(f"{sql} AS {name}") for name, sql in (_COUNTED | _SEEN).items()]
+    found = (
+        scanned.selectExpr(*columns, "row.*")
+        .groupBy("is_count", "count.epoch", "count.type")
+        .agg(*aggregates)
+        .collect()
+    )
+    seen = next((row for row in found if not row["is_count"]), None)
+    markers = sorted(Marker(one["offset"], one["type"], one["file"]) for one in _of(seen, "markers"))
     dropped, problems = dropped_stretches(markers, layout.end_offset)
     wide: dict[str, int] = {}
-    for one in found["wide"]:
+    for one in _of(seen, "wide"):
         topic_id = kafka_uuid.to_text(UUID(bytes=bytes(one["topic_id"])))
         wide[topic_id] = max(one["slots"], wide.get(topic_id, 0))
+    names = ("epoch", "type", *_COUNTED)
     return Overview(
         dropped=tuple(dropped),
         problems=tuple(problems),
         wide=tuple(wide.items()),
-        names_topics=bool(found["names_topics"]),
+        names_topics=seen is not None and bool(seen["names_topics"]),
+        counts=tuple({name: row[name] for name in names} for row in found if row["is_count"]),
+        files=_of(seen, "files"),
+        ends=_of(seen, "ends"),
     )
 
 
 def effective_rows(scanned: DataFrame, layout: Layout, dropped: Iterable[Dropped]) -> DataFrame:
     """Return the rows that are replayed, of the data source's schema; control records too."""
-    rows = (
-        scanned.where(F.col("kind") == "row")
-        .select("row.*", "home")
-        .where(F.col("problem").isNull() & (F.col("replay_offset") >= layout.replay_from))
-    )
-    for start, end in dropped:
-        rows = rows.where(
-            F.col("snapshot")
-            | F.col("control")
-            | (F.col("offset") < start)
-            | (F.col("offset") >= end)
-        )
-    return rows
+    wanted = [
+        "kind = 'row' AND row.problem IS NULL",
+        f"row.replay_offset >= {layout.replay_from}",
+        *(
+            f"(row.snapshot OR row.control OR row.offset < {start} OR row.offset >= {end})"
+            for start, end in dropped
+        ),
+    ]
+    return scanned.where(" AND ".join(wanted)).select("row.*", "home")
 
 
 def history_input(
@@ -106,31 +166,31 @@ def history_input(
         buckets: How many there are.
         layout: Where the replay starts.
     """
-    blocks = scanned.where(F.col("kind") == "block").where(
-        F.coalesce("snapshot_end", F.lit(2**62)) >= layout.replay_from
-    )
+    blocks = scanned.where("kind = 'block'").select(*(field.name for field in BLOCK))
+    frames = {"blocks": blocks, "rows": rows}
+    if seen.wide:
+        frames["wide"] = rows.sparkSession.createDataFrame(list(seen.wide), "id string, slots int")
+    types = f"SELECT * FROM {{rows}} WHERE type IN {TOPIC_TYPES}"
     parts = [
-        blocks.select(
-            "bucket",
-            "first",
-            "last",
-            "snapshot_end",
-            "file_name",
-            "blob",
-            F.lit(None).cast("string").alias("topic_id"),
-            F.lit(None).cast("boolean").alias("is_first"),
-            F.lit(None).cast(spark_type(pa.struct(EVENT))).alias("event"),
-        ),
-        _of_topics(rows.where(F.col("type").isin(*TOPIC_TYPES)), seen, buckets),
-        _of_all(rows, buckets),
-        _every_bucket(rows.sparkSession, buckets),
+        f"""
+        SELECT bucket, first, last, snapshot_end, file_name, blob, CAST(NULL AS STRING) AS topic_id,
+          CAST(NULL AS BOOLEAN) AS is_first, CAST(NULL AS {_EVENT_TYPE}) AS event FROM {{blocks}}
+        WHERE snapshot_end IS NULL OR snapshot_end >= {layout.replay_from}
+        """,
+        _of_topics(types, seen, buckets),
+        f"""
+        SELECT bucket, {_POSITION}, {_POSITION}, NULL, NULL, NULL, NULL, false, {_EVENT}
+        FROM {{rows}} CROSS JOIN (SELECT CAST(id AS INT) AS bucket FROM range({buckets}))
+        WHERE {_MEANS_ALL_TOPICS}
+        """,
+        # A row for each bucket, so that what it holds open is looked after.
+        f"""
+        SELECT CAST(id AS INT), -1L, -1L, NULL, NULL, NULL, NULL, NULL, NULL FROM range({buckets})
+        """,
     ]
     if seen.names_topics:
-        parts.append(_of_topics(_by_name(rows), seen, buckets))
-    whole = parts[0]
-    for part in parts[1:]:
-        whole = whole.unionByName(part)
-    return whole.select(*INPUT.names)
+        parts.append(_of_topics(_BY_NAME, seen, buckets))
+    return run_sql("\nUNION ALL\n".join(parts), frames)
 
 
 def sync_points(layout: Layout) -> tuple[Sync, ...]:
@@ -158,15 +218,15 @@ def states_of_cluster(folded: DataFrame) -> tuple[tuple[BrokerState, ...], dict[
         "broker.broker",
         "broker.valid_from_offset",
         "broker.valid_to_offset",
-        F.unix_micros("broker.valid_from_time").alias("from_us"),
-        F.unix_micros("broker.valid_to_time").alias("to_us"),
+        "unix_micros(broker.valid_from_time) AS from_us",
+        "unix_micros(broker.valid_to_time) AS to_us",
         "broker.fenced",
         "broker.in_controlled_shutdown",
         "broker.log_dirs",
         "controller_epoch.epoch",
         "controller_epoch.controller",
     )
-    rows = folded.where(F.col("kind").isin(*kinds)).select("kind", *columns).collect()
+    rows = folded.where(f"kind IN {kinds}").selectExpr("kind", *columns).collect()
     controllers = {row["epoch"]: row["controller"] for row in rows if row["kind"] == kinds[1]}
     brokers = tuple(
         BrokerState(
@@ -185,91 +245,18 @@ def states_of_cluster(folded: DataFrame) -> tuple[tuple[BrokerState, ...], dict[
     return brokers, controllers
 
 
-def _names_a_topic(row: Column) -> Column:
-    """Return whether a record means a topic by its name."""
-    return row["topic"].isNotNull() & (
-        ((row["type"] == ClearElrRecord.NAME) & (row["topic"] != ""))
-        | ((row["type"] == ConfigRecord.NAME) & _is_min_isr(row["payload"]))
-    )
-
-
-def _is_min_isr(payload: Column) -> Column:
-    return F.get_json_object(payload, "$.data.name") == MIN_INSYNC_REPLICAS
-
-
-def _of_topics(rows: DataFrame, seen: Overview, buckets: int) -> DataFrame:
-    """Return events of single topics, for every bucket that has partitions of the topic."""
-    slots = F.lit(1)
+def _of_topics(rows: str, seen: Overview, buckets: int) -> str:
+    """Return SQL for events of single topics, for every bucket that has partitions of the topic."""
+    slots, wide = "1", ""
     if seen.wide:
-        wide = F.broadcast(
-            rows.sparkSession.createDataFrame(list(seen.wide), "topic_id string, slots int")
-        )
-        rows = rows.join(wide, "topic_id", "left")
-        slots = F.least(F.coalesce("slots", F.lit(1)), F.lit(buckets))
-    events = rows.select("*", F.explode(F.sequence(F.lit(0), slots - 1)).alias("slot"))
-    bucket = F.pmod(F.col("home") + F.col("slot"), F.lit(buckets)).cast("int")
-    return _input(events, bucket, F.col("topic_id"), F.col("slot") == 0)
+        slots = f"least(coalesce(slots, 1), {buckets})"
+        wide = "LEFT JOIN {wide} ON topic_id = id"
+    return f"""
+        SELECT CAST(pmod(home + slot, {buckets}) AS INT), {_POSITION}, {_POSITION}, NULL, NULL, NULL,
+          topic_id, slot = 0, {_EVENT}
+        FROM (SELECT *, explode(sequence(0, {slots} - 1)) AS slot FROM ({rows}) {wide})
+    """
 
 
-def _of_all(rows: DataFrame, buckets: int) -> DataFrame:
-    """Return events that mean all topics, for every bucket."""
-    is_default = (
-        (F.col("type") == ConfigRecord.NAME)
-        & (F.get_json_object("payload", "$.data.resourceType") == str(BROKER_RESOURCE))
-        & (F.get_json_object("payload", "$.data.resourceName") == "")
-        & _is_min_isr(F.col("payload"))
-    )
-    is_clear = (F.col("type") == ClearElrRecord.NAME) & (F.coalesce("topic", F.lit("")) == "")
-    everywhere = F.explode(F.sequence(F.lit(0), F.lit(buckets - 1))).alias("bucket")
-    events = rows.where(is_default | is_clear).select("*", everywhere)
-    return _input(events, F.col("bucket"), F.lit(None).cast("string"), F.lit(False))
-
-
-def _every_bucket(spark: SparkSession, buckets: int) -> DataFrame:
-    """Return a row for each bucket, so that what it holds open is looked after."""
-    numbers = spark.range(buckets).select(F.col("id").cast("int").alias("bucket"))
-    begin = F.lit(-1).cast("long")
-    nothing = {
-        field.name: F.lit(None).cast(spark_type(field.type)).alias(field.name)
-        for field in INPUT
-        if field.name not in ("bucket", "first", "last")
-    }
-    return numbers.select("bucket", begin.alias("first"), begin.alias("last"), *nothing.values())
-
-
-def _by_name(rows: DataFrame) -> DataFrame:
-    """Return records that name a topic, with the ids that had this name by then or before."""
-    named = rows.where(_names_a_topic(_columns(rows))).drop("topic_id", "home")
-    topics = (
-        rows.where(F.col("type") == TopicRecord.NAME)
-        .groupBy(F.col("topic").alias("name"), "topic_id", "home")
-        .agg(F.min("replay_offset").alias("created"))
-    )
-    return named.join(
-        topics, (F.col("topic") == F.col("name")) & (F.col("replay_offset") >= F.col("created"))
-    )
-
-
-def _columns(rows: DataFrame) -> Column:
-    return F.struct(*(F.col(name) for name in ("topic", "type", "payload")))
-
-
-def _input(events: DataFrame, bucket: Column, topic_id: Column, is_first: Column) -> DataFrame:
-    position = F.col("replay_offset") * 2 + F.when(F.col("snapshot"), 0).otherwise(1)
-    event = F.struct(
-        *(
-            F.unix_micros("replay_time").alias(name) if name == "time" else F.col(name)
-            for name in EVENT.names
-        )
-    )
-    return events.select(
-        bucket.alias("bucket"),
-        position.alias("first"),
-        position.alias("last"),
-        F.lit(None).cast("long").alias("snapshot_end"),
-        F.lit(None).cast("string").alias("file_name"),
-        F.lit(None).cast("binary").alias("blob"),
-        topic_id.alias("topic_id"),
-        is_first.alias("is_first"),
-        event.alias("event"),
-    )
+def _of(row: Row | None, name: str) -> tuple[Row, ...]:
+    return () if row is None else tuple(row[name])

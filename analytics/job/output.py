@@ -24,7 +24,6 @@ from types import MappingProxyType
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
 
 from analytics.errors import ReplayInputError
 from analytics.job.former_run import STATE
@@ -34,7 +33,7 @@ from analytics.store.part_files import PartFiles, PartWriters, empty_file
 from analytics.store.store import Store, is_inside
 from analytics.store.table_files import StoredTables, values_of
 from analytics.store.table_formats import DELTA_LOG
-from analytics.tables.frames import conform
+from analytics.tables.frames import conformed, run_sql
 from analytics.tables.table import CLUSTER, Table
 
 BYTES_PER_FILE = 64 << 20
@@ -227,15 +226,12 @@ class ClusterOutput:
             frames: The tables; columns that a table does not have are left out.
             size_bytes: Size of the log, by which the large tables are cut into files.
         """
-        rows: DataFrame | None = None
-        for table, frame in frames.items():
-            struct = F.struct(*(F.col(f"`{name}`") for name in table.schema.names))
-            own = conform(frame, table).select(
-                F.lit(table.name).alias("kind"), struct.alias(table.name)
-            )
-            rows = own if rows is None else rows.unionByName(own, allowMissingColumns=True)
-        if rows is None:
+        if not frames:
             return
+        rows = run_sql(
+            "\nUNION ALL\n".join(_of_table(table, frames) for table in frames),
+            {table.name: frame for table, frame in frames.items()},
+        )
         sources = {table: Source(table.name, still_only=False) for table in frames}
         tasks = 1 + size_bytes // BYTES_PER_FILE
         files = write_kinds(rows, sources, self.parts(), tasks=tasks).collect()
@@ -360,6 +356,15 @@ def write_beside(folder: str, cluster: str, frames: Mapping[Table, DataFrame]) -
         output.put_in_place()
     finally:
         output.clean_up()
+
+
+def _of_table(table: Table, tables: Iterable[Table]) -> str:
+    """Return SQL for the rows of a table, as those of one kind among others."""
+    own = f"struct({', '.join(conformed(table))})"
+    columns = [
+        f"{own if other is table else 'NULL'} AS `{other.name}`" for other in tables
+    ]
+    return f"SELECT '{table.name}' AS kind, {', '.join(columns)} FROM {{{table.name}}}"
 
 
 def _is_ours(file: PurePosixPath) -> bool:

@@ -54,7 +54,7 @@ from analytics.job.row_kinds import of_kind
 from analytics.job.scan_stage import SCANNED, ScanPlan, scan
 from analytics.job.session import few_rows
 from analytics.page.report_figures import Asked, Figures, ask_figures
-from analytics.store.table_files import read_files, write_files
+from analytics.store.table_files import StoredTables, read_files, write_files
 from analytics.tables import catalog as t
 from analytics.tables.spark_schema import spark_schema
 from analytics.tables.table import Table
@@ -140,7 +140,7 @@ class _Run:
 
     def run(self) -> ClusterRun:
         try:
-            with few_rows(self.spark):
+            with few_rows(self.spark, self.layout.size_bytes):
                 return self._run()
         finally:
             for frame in self.kept:
@@ -203,7 +203,7 @@ class _Run:
         is_open |= any(end == layout.end_offset for _, end in seen.dropped)
         self._leave_state(known, of_partitions, is_open=is_open)
 
-    def _write_derived(self, made: Mapping[str, DataFrame]) -> None:
+    def _write_derived(self, made: StoredTables) -> None:
         output, parts = self.output, self.output.parts()
         by_bucket = files_by_bucket(output.accepted, output.name, NEEDED)
         files = BucketFiles(files=by_bucket, parts=parts)

@@ -51,6 +51,13 @@ _FEW_ROWS = {
     "spark.sql.ui.explainMode": "simple",
 }
 
+_FEW_ROWS_IN_ALL = {
+    # What is one partition anyway needs no exchange, and a side of a join no job of its own.
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+}
+"""Besides, where the whole log is small."""
+
 _FINISHED = (
     "spark.ui.retainedJobs",
     "spark.ui.retainedStages",
@@ -115,14 +122,19 @@ def prepare(spark: SparkSession, size_bytes: int) -> None:
 
 
 @contextmanager
-def few_rows(spark: SparkSession) -> Iterator[None]:
+def few_rows(spark: SparkSession, size_bytes: int) -> Iterator[None]:
     """Let queries inside be planned for few rows: their plans are interpreted, not compiled.
 
     Most of what a replay asks of Spark moves rows by the thousand, and compiling each of the plans
     takes longer than they run.
+
+    Args:
+        spark: The session.
+        size_bytes: Size of the log that the rows are of.
     """
-    before = {key: spark.conf.get(key, None) for key in _FEW_ROWS}
-    for key, value in _FEW_ROWS.items():
+    settings = _FEW_ROWS | (_FEW_ROWS_IN_ALL if size_bytes <= SMALL_LOG_BYTES else {})
+    before = {key: spark.conf.get(key, None) for key in settings}
+    for key, value in settings.items():
         spark.conf.set(key, value)
     try:
         yield
@@ -213,5 +225,6 @@ def _local_settings(
         "spark.sql.codegen.wholeStage": "false" if small else "true",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN" if small else "FALLBACK",
         "spark.sql.autoBroadcastJoinThreshold": str(10 << 20),
+        "spark.python.daemon.module": f"{__package__}.python_daemon",
         "spark.python.worker.reuse": "true",
     }

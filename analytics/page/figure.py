@@ -8,15 +8,15 @@ count the rows of a large table asks a table of counts instead.
 from __future__ import annotations
 
 import json
-import string
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property, partial
-from typing import Any
 
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, Row
+
+from analytics.tables.frames import names_in, run_sql
 
 PLANS_AT_ONCE = 4
 """Spark makes a plan on one core; what there is to plan is shared out."""
@@ -192,20 +192,6 @@ def _values(text: str, columns: Sequence[FigureColumn]) -> tuple[Value, ...]:
     # What is null has no member.
     found = json.loads(text)
     return tuple(found.get(column.name) for column in columns)
-
-
-def run_sql(sql: str, tables: Tables) -> DataFrame:
-    """Return what a query gives; tables stand in it by their names in braces."""
-    # Spark's own formatting of a query gives frames names for the time of the call only.
-    frames: dict[str, Any] = {name: tables[name] for name in names_in(sql)}
-    spark: SparkSession = next(iter(frames.values())).sparkSession
-    return spark.sql(sql, **frames)
-
-
-def names_in(sql: str) -> tuple[str, ...]:
-    """Return the names in braces, in the order of their first use."""
-    fields = (field for _, field, _, _ in string.Formatter().parse(sql) if field)
-    return tuple(dict.fromkeys(fields))
 
 
 def figure_columns(lines: Sequence[Line]) -> tuple[FigureColumn, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from analytics.derive.log_end import log_span
 from analytics.derive.log_span import LogSpan
 from analytics.page import availability_figures as availability
 from analytics.page import change_figures as change
@@ -16,8 +17,9 @@ from analytics.page import placement_figures as placement
 from analytics.page import risk_figures as risk
 from analytics.page import timeline_figures as timeline
 from analytics.page.conditions import known_figures, named_values
-from analytics.page.figure import Answer, Figure, Tables, Unit, Value, ask_all
+from analytics.page.figure import Answer, Figure, Unit, Value, ask_all
 from analytics.page.sections import SECTIONS
+from analytics.store.table_files import StoredTables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +43,7 @@ _FACTS = tuple(name for section in SECTIONS for name in section.facts)
 def names_of_figures() -> dict[str, Unit]:
     """Return the names that conditions may ask for, and what those are measured in."""
     no_time = LogSpan(first_ms=None, last_ms=None, end_ms=None)
-    figures = {figure.name: figure for figure in (log_figures.LOG, *figures_of(no_time))}
+    figures = {figure.name: figure for figure in figures_of(no_time)}
     return known_figures([figures[name] for name in _FACTS])
 
 
@@ -59,29 +61,28 @@ class Asked:
     paths: Mapping[str, str] = field(default_factory=dict)
 
 
-def ask_figures(tables: Tables, asked: Asked | None = None) -> Figures:
+def ask_figures(tables: StoredTables, asked: Asked | None = None) -> Figures:
     """Ask the tables for all figures.
 
     Args:
-        tables: Every table of `tables.catalog` by its name, from one replay.
+        tables: Every table of `tables.catalog`, from one replay.
         asked: What is wanted besides.
     """
     asked = asked or Asked()
-    log = ask_all((log_figures.LOG,), tables)
-    span = log_span(log[log_figures.LOG.name])
-    answers = log | ask_all(figures_of(span, asked.objective), tables)
+    span = log_span(tables)
+    answers = ask_all(figures_of(span, asked.objective), tables)
     return Figures(span=span, answers=answers, paths=asked.paths)
 
 
-def log_span(log: Answer) -> LogSpan:
-    """Return the time that the log covers, from the answer to `log_figures.LOG`."""
-    first, last, end = (log.values(name)[0] for name in ("first_time", "last_time", "end_time"))
-    return LogSpan(first_ms=_integer(first), last_ms=_integer(last), end_ms=_integer(end))
-
-
 def figures_of(span: LogSpan, objective: float | None = None) -> tuple[Figure, ...]:
-    """Return all figures but that of the log, which tells the span."""
+    """Return all figures.
+
+    Args:
+        span: The time that the log covers.
+        objective: Availability that is asked for, if any is.
+    """
     return (
+        log_figures.LOG,
         incident.INCIDENT_COUNTS,
         incident.incidents(span),
         risk.RISK_NOW,
@@ -130,8 +131,3 @@ def figures_of(span: LogSpan, objective: float | None = None) -> tuple[Figure, .
         availability.topic_availability(objective),
         availability.daily_availability(span),
     )
-
-
-def _integer(value: object) -> int | None:
-    assert value is None or isinstance(value, int)
-    return value

@@ -16,7 +16,7 @@ import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
 
-from analytics.store.store import Store
+from analytics.store.store import Store, StoredFile
 from analytics.tables.spark_schema import spark_schema
 from analytics.tables.table import Table
 
@@ -61,11 +61,7 @@ def read_files(
         schema: Columns that are wanted of them.
         names: Of the files, all without it.
     """
-    files = [
-        one
-        for one in store.files_in(folder)
-        if one.name.endswith(SUFFIX) and (names is None or PurePosixPath(one.name).name in names)
-    ]
+    files = _files(store, folder, names)
     paths = [store.path(one.name) for one in files]
     if sum(one.size for one in files) <= DRIVER_BYTES_MAX:
         rows = pa.concat_tables([schema.empty_table(), *_tables(store, paths, schema)])
@@ -74,6 +70,14 @@ def read_files(
     tasks = min(len(paths), max(2, spark.sparkContext.defaultParallelism * 2))
     numbers = spark.range(0, len(paths), 1, tasks)
     return numbers.mapInArrow(_reader(store.source, paths, schema), spark_schema(schema))
+
+
+def _files(store: Store, folder: str, names: Collection[str] | None) -> list[StoredFile]:
+    return [
+        one
+        for one in store.files_in(folder)
+        if one.name.endswith(SUFFIX) and (names is None or PurePosixPath(one.name).name in names)
+    ]
 
 
 def values_of(store: Store, folder: str, names: Iterable[str], column: str) -> set[object]:
@@ -172,6 +176,14 @@ class StoredTables(Mapping[str, DataFrame]):
                 self.spark, table, self.folder_of(table), self.names.get(name)
             )
         return self.frames[name]
+
+    def rows(self, table: Table, columns: Sequence[str]) -> pa.Table:
+        """Return columns of a table that has few rows, read by the caller itself."""
+        store = Store(self.folder_of(table))
+        schema = pa.schema([table.schema.field(name) for name in columns])
+        files = _files(store, "", self.names.get(table.name))
+        paths = [store.path(one.name) for one in files]
+        return pa.concat_tables([schema.empty_table(), *_tables(store, paths, schema)])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.tables)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
+from analytics.derive.log_end import log_span
 from analytics.page.figure import ask_all
-from analytics.page.log_figures import LOG
-from analytics.page.report_figures import Figures, ask_figures, figures_of, log_span
+from analytics.page.report_figures import Figures, ask_figures, figures_of
 from analytics.store.table_files import StoredTables
 from tests.analytics.page_tables import ALL_TABLES, Row, write_tables
 
@@ -32,7 +31,7 @@ class Made(NamedTuple):
     """What the page of some tables is made of."""
 
     folder: Path
-    tables: Mapping[str, DataFrame]
+    tables: StoredTables
     figures: Figures
 
 
@@ -48,8 +47,7 @@ def made_of_others(spark: SparkSession, folder: Path, like: Made, **rows: list[R
     A figure is the same where its query and all its tables are.
     """
     tables = frames(spark, folder, **rows)
-    log = ask_all((LOG,), tables)
-    span = log_span(log[LOG.name])
+    span = log_span(tables)
     same = {
         name
         for name in ALL_TABLES
@@ -62,11 +60,11 @@ def made_of_others(spark: SparkSession, folder: Path, like: Made, **rows: list[R
     }
     assert known
     wanted = [figure for figure in figures_of(span) if figure.name not in known]
-    found = log | known | ask_all(wanted, tables)
+    found = known | ask_all(wanted, tables)
     return Figures(span=span, answers={name: found[name] for name in like.figures.answers})
 
 
-def frames(spark: SparkSession, folder: Path, **rows: list[Row]) -> Mapping[str, DataFrame]:
+def frames(spark: SparkSession, folder: Path, **rows: list[Row]) -> StoredTables:
     """Write tables, and read them as a replay does: each when it is asked for."""
     write_tables(folder, **rows)
     return StoredTables(spark, ALL_TABLES.values(), lambda table: str(folder / table.name))

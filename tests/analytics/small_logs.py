@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
 
 from analytics.derive.broker_failures import Session, broker_failures
@@ -31,12 +32,12 @@ from analytics.fold.bucket import BucketFold, TopicEvent
 from analytics.fold.cluster_keys import EpochPart, controller_epochs, make_small_fold, small_key
 from analytics.fold.key_history import Event, Sync, fold
 from analytics.fold.table_rows import RowMaker
-from analytics.job.derive_stage import BY_TASKS, BucketFiles
+from analytics.job.derive_stage import BucketFiles
 from analytics.job.derived_frames import derive_tables
 from analytics.job.output import OutputDir
 from analytics.store.part_files import PartFiles, PartWriters
 from analytics.store.store import Store
-from analytics.store.table_files import read_table
+from analytics.store.table_files import StoredTables
 from analytics.tables import catalog as t
 from analytics.tables.spark_schema import spark_schema
 from jbodlab import kafka_uuid
@@ -277,7 +278,7 @@ def derived_frames(
     batches: Sequence[Sequence[Record]],
     step_s: float = 1.0,
     more: Mapping[str, list[Row]] = MappingProxyType({}),
-) -> dict[str, DataFrame]:
+) -> StoredTables:
     """Return all tables, the derived ones made from files as a replay makes them."""
     rows = base_rows(batches, step_s) | dict(more)
     parts = PartFiles(folder=str(folder), cluster="one")
@@ -285,11 +286,17 @@ def derived_frames(
         for table in NEEDED:
             own = [{name: row.get(name) for name in table.schema.names} for row in rows[table.name]]
             writers.write(table, pa.Table.from_pylist(own, table.schema), still=True)
-    base = {table.name: frame_of(spark, table, rows[table.name]) for table in t.TABLES}
+    folders = {table.name: str(folder / "base" / table.name) for table in t.TABLES}
+    for table in t.TABLES:
+        own = [{name: row.get(name) for name in table.schema.names} for row in rows[table.name]]
+        Path(folders[table.name]).mkdir(parents=True)
+        found = pa.Table.from_pylist(own, table.schema)
+        pq.write_table(found, f"{folders[table.name]}/part.parquet")
+    tables = StoredTables(spark, t.TABLES, lambda table: folders[table.name])
     store = Store(str(folder))
     names = {table.name: store.names(table.folder("one")) for table in NEEDED}
     files = BucketFiles(files=files_by_bucket(names, "one", NEEDED), parts=parts)
-    derived = derive_tables(spark, base, files)
+    derived = derive_tables(spark, tables, files)
     derived.of_buckets.persist()  # its tasks write
     written = [row["file"] for row in derived.of_buckets.where("kind = 'file'").collect()]
     written += [row["file"] for row in derived.of_failures.where("kind = 'file'").collect()]
@@ -297,11 +304,11 @@ def derived_frames(
     output.prepare(())
     here = output.cluster("one")
     here.write(derived.frames, 0)
-    found = base | {table.name: here.written(table, spark) for table in derived.frames}
-    for table in BY_TASKS:
-        if any(file["table"] == table.name for file in written):
-            found[table.name] = read_table(spark, table, str(folder / table.name))
-    return found
+    for table in derived.frames:
+        folders[table.name] = here.scratch_store.uri(table.folder("one"))
+    for file in written:
+        folders[file["table"]] = str(folder / file["table"])
+    return StoredTables(spark, t.TABLES, lambda table: folders[table.name])
 
 
 def _bucket(rows: Rows, number: object) -> RowsInMemory:
