@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
@@ -48,19 +49,25 @@ class Derived:
     frames: dict[t.Table, DataFrame]
 
 
-def derive_tables(spark: SparkSession, tables: StoredTables, files: BucketFiles) -> Derived:
+def derive_tables(
+    spark: SparkSession,
+    tables: StoredTables,
+    files: BucketFiles,
+    keep: Callable[[DataFrame], DataFrame],
+) -> Derived:
     """Derive every table.
 
     Args:
         spark: The session.
         tables: The tables of records and facts, as they were written.
         files: The files of the buckets, and where the tables of BY_TASKS are written.
+        keep: Keeps a frame of which several things are made.
     """
     end = log_end(tables)
     failures = [*known_failures(tables), *known_broker_failures(tables)]
     columns = failure_columns(failures)
     known = with_begin(columns, count_touched(spark, columns, files))
-    of_buckets = derive_buckets(spark, known, end, files)
+    of_buckets = keep(derive_buckets(spark, known, end, files))
     of_failures = sum_up_failures(of_buckets, failures, files.parts)
     of_failed = spark.createDataFrame(failure_steps(known, end))
     frames = {

@@ -25,7 +25,7 @@ from analytics.fold.broker_facts import BrokerState
 from analytics.fold.key_history import Sync
 from analytics.fold.min_insync import MIN_INSYNC_REPLICAS
 from analytics.fold.transactions import MARKERS, Dropped, Marker, dropped_stretches
-from analytics.job.fold_stage import EVENT, INPUT
+from analytics.job.fold_stage import EVENT
 from analytics.job.scan_stage import BLOCK
 from analytics.tables.frames import run_sql
 from analytics.tables.spark_schema import spark_type
@@ -114,7 +114,7 @@ class Overview:
 
 def overview(scanned: DataFrame, layout: Layout) -> Overview:
     """Look over the few rows of a scan, in one job: each count is a group, all else another one."""
-    columns = ("kind = 'count' AS is_count", "count", "wide", "file AS written", "end AS last")
+    columns = ("kind = 'count' AS is_count", "count", "wide", "file AS written", "`end` AS last")
     aggregates = [F.expr(f"{sql} AS {name}") for name, sql in (_COUNTED | _SEEN).items()]
     found = (
         scanned.selectExpr(*columns, "row.*")
@@ -123,7 +123,9 @@ def overview(scanned: DataFrame, layout: Layout) -> Overview:
         .collect()
     )
     seen = next((row for row in found if not row["is_count"]), None)
-    markers = sorted(Marker(one["offset"], one["type"], one["file"]) for one in _of(seen, "markers"))
+    markers = sorted(
+        Marker(one["offset"], one["type"], one["file"]) for one in _of(seen, "markers")
+    )
     dropped, problems = dropped_stretches(markers, layout.end_offset)
     wide: dict[str, int] = {}
     for one in _of(seen, "wide"):
@@ -179,9 +181,8 @@ def history_input(
         """,
         _of_topics(types, seen, buckets),
         f"""
-        SELECT bucket, {_POSITION}, {_POSITION}, NULL, NULL, NULL, NULL, false, {_EVENT}
-        FROM {{rows}} CROSS JOIN (SELECT CAST(id AS INT) AS bucket FROM range({buckets}))
-        WHERE {_MEANS_ALL_TOPICS}
+        SELECT explode(sequence(0, {buckets - 1})), {_POSITION}, {_POSITION}, NULL, NULL, NULL,
+          NULL, false, {_EVENT} FROM {{rows}} WHERE {_MEANS_ALL_TOPICS}
         """,
         # A row for each bucket, so that what it holds open is looked after.
         f"""
@@ -252,8 +253,8 @@ def _of_topics(rows: str, seen: Overview, buckets: int) -> str:
         slots = f"least(coalesce(slots, 1), {buckets})"
         wide = "LEFT JOIN {wide} ON topic_id = id"
     return f"""
-        SELECT CAST(pmod(home + slot, {buckets}) AS INT), {_POSITION}, {_POSITION}, NULL, NULL, NULL,
-          topic_id, slot = 0, {_EVENT}
+        SELECT CAST(pmod(home + slot, {buckets}) AS INT), {_POSITION}, {_POSITION}, NULL, NULL,
+          NULL, topic_id, slot = 0, {_EVENT}
         FROM (SELECT *, explode(sequence(0, {slots} - 1)) AS slot FROM ({rows}) {wide})
     """
 

@@ -1,9 +1,9 @@
 """What one run leaves for the next, so that only new batches are read.
 
 `OUTPUT/_state/cluster=LABEL/` holds what partitions have open (`open/`), the few rows that are no
-partitions' (`small/`), the problems of partitions (`problems/`), `run.json`: how far the log was
-read, and which files of the tables do not change any more; and what the run was of (`inputs.json`),
-with its report and what the start page shows: where nothing has changed there is nothing to do.
+partitions' with the problems of partitions (`small/`), `run.json`: how far the log was read, and
+which files of the tables do not change any more; and what the run was of (`inputs.json`), with its
+report and what the start page shows: where nothing has changed there is nothing to do.
 
 The next run goes on from there only if its result is the one of a run from the begin of the log:
 the log must still begin where it did, the last batch that was read must still stand where it stood,
@@ -27,7 +27,7 @@ from analytics.tables.table import CLUSTER
 from jbodlab.errors import DecodeError
 from jbodlab.protocol.record_batch import HEADER_SIZE, read_header
 
-FORMAT = 5
+FORMAT = 6
 """Of the folder; a run leaves the one of another format alone and reads everything."""
 
 BYTES_PER_BUCKET = 32 << 20
@@ -39,7 +39,6 @@ GROWTH_MAX = 4
 STATE = "_state"
 OPEN = "open"
 SMALL = "small"
-PROBLEMS = "problems"
 _RUN = "run.json"
 _INPUTS = "inputs.json"
 

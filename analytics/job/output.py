@@ -226,16 +226,36 @@ class ClusterOutput:
             frames: The tables; columns that a table does not have are left out.
             size_bytes: Size of the log, by which the large tables are cut into files.
         """
-        if not frames:
-            return
+        self.accept(frames, self.to_write(frames, size_bytes).collect())
+
+    def to_write(
+        self,
+        frames: Mapping[Table, DataFrame],
+        size_bytes: int,
+        mixed: Mapping[DataFrame, Mapping[Table, Source]] = MappingProxyType({}),
+    ) -> DataFrame:
+        """Return the files of tables; they are written when these are asked for.
+
+        Args:
+            frames: The tables; columns that a table does not have are left out.
+            size_bytes: Size of the log, by which the large tables are cut into files.
+            mixed: Rows of several kinds, and the tables that are made of them.
+
+        Returns:
+            Rows of `scan.FILE`, for `accept`.
+        """
         rows = run_sql(
             "\nUNION ALL\n".join(_of_table(table, frames) for table in frames),
             {table.name: frame for table, frame in frames.items()},
         )
         sources = {table: Source(table.name, still_only=False) for table in frames}
+        for others, own in mixed.items():
+            kinds = dict.fromkeys(source.kind for source in own.values())
+            chosen = others.where(f"kind IN ({', '.join(map(repr, kinds))})").select("kind", *kinds)
+            rows = rows.unionByName(chosen, allowMissingColumns=True)
+            sources |= own
         tasks = 1 + size_bytes // BYTES_PER_FILE
-        files = write_kinds(rows, sources, self.parts(), tasks=tasks).collect()
-        self.accept(frames, files)
+        return write_kinds(rows, sources, self.parts(), tasks=tasks)
 
     def put(self, table: Table, rows: Sequence[Mapping[str, object]]) -> None:
         """Write a table of which the driver knows the rows."""
@@ -361,9 +381,7 @@ def write_beside(folder: str, cluster: str, frames: Mapping[Table, DataFrame]) -
 def _of_table(table: Table, tables: Iterable[Table]) -> str:
     """Return SQL for the rows of a table, as those of one kind among others."""
     own = f"struct({', '.join(conformed(table))})"
-    columns = [
-        f"{own if other is table else 'NULL'} AS `{other.name}`" for other in tables
-    ]
+    columns = [f"{own if other is table else 'NULL'} AS `{other.name}`" for other in tables]
     return f"SELECT '{table.name}' AS kind, {', '.join(columns)} FROM {{{table.name}}}"
 
 

@@ -11,9 +11,10 @@ Everything lies in the scratch folder then; `job.clusters` puts it in its place.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
@@ -24,7 +25,7 @@ from analytics.bytes.layout import Layout
 from analytics.derive.bucket_rows import NEEDED, files_by_bucket
 from analytics.fold.min_insync import AssumedMinIsr
 from analytics.fold.transactions import Dropped
-from analytics.job.cluster_stage import cluster_history, counted, epoch_rows
+from analytics.job.cluster_stage import cluster_history, epoch_rows
 from analytics.job.derive_stage import BY_TASKS, BucketFiles
 from analytics.job.derived_frames import derive_tables
 from analytics.job.fold_input import (
@@ -40,14 +41,13 @@ from analytics.job.former_run import (
     BYTES_PER_BUCKET,
     GOES_ON_WITH,
     OPEN,
-    PROBLEMS,
     SMALL,
     FormerRun,
     read_last_batch,
     remaining_splits,
     save_former,
 )
-from analytics.job.kind_files import Source, write_kinds
+from analytics.job.kind_files import Source
 from analytics.job.output import BYTES_PER_FILE, ClusterOutput
 from analytics.job.progress import Progress
 from analytics.job.row_kinds import of_kind
@@ -56,6 +56,7 @@ from analytics.job.session import few_rows
 from analytics.page.report_figures import Asked, Figures, ask_figures
 from analytics.store.table_files import StoredTables, read_files, write_files
 from analytics.tables import catalog as t
+from analytics.tables.frames import run_sql
 from analytics.tables.spark_schema import spark_schema
 from analytics.tables.table import Table
 
@@ -69,8 +70,12 @@ OF_CLUSTER: Mapping[Table, Source] = {
     t.FEATURES: Source("feature", still_only=False),
 }
 OF_TOPICS: Mapping[Table, Source] = {t.TOPIC_HISTORY: Source("topic", still_only=False)}
-DIRECT_TABLES = (*RECORD_TABLES, *PARTITION_TABLES, *OF_CLUSTER, *OF_TOPICS)
-"""Tables that tasks write by themselves."""
+LARGE_TABLES = (*RECORD_TABLES, *PARTITION_TABLES)
+"""Tables that the tasks write which read the log, and which follow the partitions."""
+
+PROBLEM = "problem"
+KEPT = SCANNED.append(pa.field(PROBLEM, pa.struct(t.PROBLEMS.schema)))
+"""What is kept for the next run: rows of the scan, and problems of partitions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,17 +165,19 @@ class _Run:
         """Write the tables that are no others' consequences."""
         layout, output, spark = self.layout, self.output, self.spark
         self.progress.stage("reading the log")
-        scanned = self._keep(scan(spark, self._scan_plan()))
-        known = scanned if self.former is None else scanned.unionByName(self._former_rows())
+        known = self._keep(scan(spark, self._scan_plan()))
+        kept = None if self.former is None else self._former_rows()
+        if kept is not None:
+            known = known.unionByName(kept.drop(PROBLEM))
         seen = overview(known, layout)
+        self.ends = [(row["last_offset"], row["file"], row["position"]) for row in seen.ends]
         rows = effective_rows(known, layout, seen.dropped)
         self.progress.stage("following brokers")
         syncs = sync_points(layout)
         folded = self._keep(cluster_history(rows, syncs))
-        counts = counted(of_kind(known, "count"))
         brokers, controllers = states_of_cluster(folded)
-        output.put(t.RECORD_COUNTS, counts)
-        output.put(t.CONTROLLER_EPOCHS, epoch_rows(counts, controllers))
+        output.put(t.RECORD_COUNTS, seen.counts)
+        output.put(t.CONTROLLER_EPOCHS, epoch_rows(seen.counts, controllers))
         output.put(t.LOGS, [self._log()])
         self.progress.stage("following partitions")
         follow_plan = FollowPlan(
@@ -186,18 +193,27 @@ class _Run:
         )
         events = history_input(known, rows, seen, self.buckets, layout)
         followed = self._keep(follow_buckets(events, self.buckets, follow_plan))
-        of_partitions = self._problems_of_partitions(followed)
-        problems = of_kind(followed, "problem").unionByName(of_partitions)
-        problems = problems.unionByName(of_kind(folded, "problem"))
-        undecided_us = self._accept(scanned, folded, followed)
+        undecided_us = self._accept(seen.files, followed)
         self.progress.stage("writing tables")
-        partitions = output.written(t.PARTITIONS, spark)
+        of_partitions = followed.where("kind = 'partition_problem'")
+        of_partitions = of_partitions.selectExpr(
+            f"'{PROBLEM}' AS kind", f"partition_problem AS {PROBLEM}"
+        )
+        if kept is not None:
+            of_partitions = of_partitions.unionByName(
+                kept.where(f"kind = '{PROBLEM}'").select("kind", PROBLEM)
+            )
+        problems = of_partitions.select(f"{PROBLEM}.*").unionByName(of_kind(folded, "problem"))
+        problems = problems.unionByName(of_kind(followed, "problem"))
         frames = {
             t.PROBLEMS: self._problems(known, seen, problems),
-            t.TOPICS: topics(followed, partitions),
+            t.TOPICS: topics(followed, output.written(t.PARTITIONS, spark)),
         }
-        output.write(frames, layout.size_bytes)
-        end_us = max((row["latest_time"] for row in counts if row["latest_time"]), default=None)
+        mixed = {folded: OF_CLUSTER, followed: OF_TOPICS}
+        files = output.to_write(frames, layout.size_bytes, mixed).collect()
+        output.accept((*frames, *OF_CLUSTER, *OF_TOPICS), files)
+        latest = (row["latest_time"] for row in seen.counts)
+        end_us = max((time for time in latest if time is not None), default=None)
         # Records yet to come may be the cause of something that has ended.
         is_open = end_us is not None and undecided_us is not None and undecided_us >= end_us
         is_open |= any(end == layout.end_offset for _, end in seen.dropped)
@@ -207,10 +223,11 @@ class _Run:
         output, parts = self.output, self.output.parts()
         by_bucket = files_by_bucket(output.accepted, output.name, NEEDED)
         files = BucketFiles(files=by_bucket, parts=parts)
-        derived = derive_tables(self.spark, made, files)
-        of_buckets = self._keep(derived.of_buckets)
-        output.accept(BY_TASKS, [*_files(of_buckets), *_files(derived.of_failures)])
-        output.write(derived.frames, self.layout.size_bytes)
+        derived = derive_tables(self.spark, made, files, self._keep)
+        written = output.to_write(derived.frames, self.layout.size_bytes)
+        for frame in (derived.of_buckets, derived.of_failures):
+            written = written.union(of_kind(frame, "file"))
+        output.accept((*BY_TASKS, *derived.frames), written.collect())
         output.put(t.BROKER_LOG_LINES, self._log_lines())
 
     def _log_lines(self) -> list[dict[str, object]]:
@@ -236,7 +253,7 @@ class _Run:
         return ScanPlan(splits=splits, buckets=self.buckets, parts=self.output.parts(self.since))
 
     def _former_rows(self) -> DataFrame:
-        """Return the few rows that the run before this one has kept."""
+        """Return what the run before this one has kept, rows of `KEPT`."""
         assert self.former is not None
         last = self.former.last
         snapshots = [snapshot.name for snapshot in self.layout.snapshots]
@@ -247,35 +264,19 @@ class _Run:
         )
         read_again = row["problem"].isNotNull() & ~row["snapshot"] & behind
         gone = row["snapshot"] & ~row["file"].isin(snapshots)
-        kept = read_files(self.spark, self.output.store, self.output.state(SMALL), SCANNED)
+        kept = read_files(self.spark, self.output.store, self.output.state(SMALL), KEPT)
         return kept.where(~F.coalesce(read_again, F.lit(False)) & ~F.coalesce(gone, F.lit(False)))
 
-    def _problems_of_partitions(self, followed: DataFrame) -> DataFrame:
-        schema = t.PROBLEMS.schema
-        found = of_kind(followed, "partition_problem").select(*schema.names)
-        if self.former is None:
-            return found
-        store, folder = self.output.store, self.output.state(PROBLEMS)
-        return read_files(self.spark, store, folder, schema).unionByName(found)
-
-    def _accept(self, scanned: DataFrame, folded: DataFrame, followed: DataFrame) -> int | None:
+    def _accept(self, of_scan: Iterable[Row], followed: DataFrame) -> int | None:
         """Take the files of this run, and those of the former that still count.
 
         Returns:
             Until when causes are not known for sure, microseconds since 1970; None if they are.
         """
-        read = scanned.where(F.col("kind").isin("file", "end")).select("file", "end")
-        of_buckets = followed.where(F.col("kind").isin("file", "undecided"))
-        of_buckets = of_buckets.select("file", "undecided_us")
-        told = read.unionByName(of_buckets, allowMissingColumns=True).collect()
-        files = [row["file"] for row in told if row["file"] is not None]
-        parts = self.output.parts(self.since)
-        tasks = 1 + self.layout.size_bytes // BYTES_PER_FILE
-        rows = _of_kinds(folded, OF_CLUSTER).unionByName(
-            _of_kinds(followed, OF_TOPICS), allowMissingColumns=True
-        )
-        files += write_kinds(rows, {**OF_CLUSTER, **OF_TOPICS}, parts, tasks=tasks).collect()
-        self.ended = {table.name: {} for table in DIRECT_TABLES}
+        told = followed.where("kind IN ('file', 'undecided')").select("file", "undecided_us")
+        of_buckets = told.collect()
+        files = [*of_scan, *(row["file"] for row in of_buckets if row["file"] is not None)]
+        self.ended = {table.name: {} for table in LARGE_TABLES}
         if self.former is not None:
             snapshots = {snapshot.name for snapshot in self.layout.snapshots}
             for table, names in self.former.files.items():
@@ -284,14 +285,12 @@ class _Run:
                     for name, log_file in names.items()
                     if table != t.SNAPSHOT_RECORDS.name or log_file in snapshots
                 }
-        self.output.accept(DIRECT_TABLES, files, self.ended)
+        self.output.accept(LARGE_TABLES, files, self.ended)
         for row in files:
             if not row["still"]:
                 self.ended[row["table"]][row["name"]] = row["log_file"] or ""
-        for row in (row["end"] for row in told if row["end"] is not None):
-            self.ends.append((row["last_offset"], row["file"], row["position"]))
         return max(
-            (row["undecided_us"] for row in told if row["undecided_us"] is not None),
+            (row["undecided_us"] for row in of_buckets if row["undecided_us"] is not None),
             default=None,
         )
 
@@ -306,11 +305,10 @@ class _Run:
         if last is None or is_open or not kinds <= GOES_ON_WITH or not layout.stays:
             output.forget_state()
             return
-        kept = known.where(F.col("kind").isin("row", "wide", "count"))
+        kept = known.where("kind IN ('row', 'wide', 'count')")
+        kept = kept.unionByName(of_partitions, allowMissingColumns=True)
         files = 1 + layout.size_bytes // BYTES_PER_FILE
-        write_files(kept, output.scratch_store, output.state(SMALL), SCANNED, files)
-        problems = t.PROBLEMS.schema
-        write_files(of_partitions, output.scratch_store, output.state(PROBLEMS), problems, 1)
+        write_files(kept, output.scratch_store, output.state(SMALL), KEPT, files)
         save_former(
             output.scratch_store,
             output.name,
@@ -350,12 +348,9 @@ class _Run:
 
     def _problems(self, known: DataFrame, seen: Overview, of_folds: DataFrame) -> DataFrame:
         columns = t.PROBLEMS.schema.names
-        read = (
-            known.where((F.col("kind") == "row") & F.col("row.problem").isNotNull())
-            .select("row.*")
-            .select("file", "position", "offset", F.col("problem").alias("kind"), "message")
-        )
-        found = read.unionByName(of_folds.select(*columns))
+        read = known.where("kind = 'row' AND row.problem IS NOT NULL").select("row.*")
+        read = read.selectExpr("file", "position", "offset", "problem AS kind", "message")
+        found = read.unionByName(of_folds)
         more = (*self.layout.problems, *seen.problems)
         if not more:
             return found
@@ -365,32 +360,20 @@ class _Run:
         )
 
 
+_TOPICS = """
+    SELECT * EXCEPT (partitions), coalesce(partitions, 0) AS partitions
+    FROM {topics} LEFT JOIN (
+      SELECT topic_id, count(*) AS partitions,
+        max(CASE WHEN partition = 0 THEN size(replicas) END) AS replication_factor
+      FROM {partitions} GROUP BY topic_id
+    ) USING (topic_id) LEFT JOIN (
+      SELECT topic_id, min_insync_replicas, min_insync_replicas_from
+      FROM {min_isr} WHERE valid_to_offset IS NULL
+    ) USING (topic_id) WHERE valid_to_offset IS NULL
+"""
+
+
 def topics(followed: DataFrame, partitions: DataFrame) -> DataFrame:
     """Return the topics that still exist."""
-    still = F.col("valid_to_offset").isNull()
-    counts = partitions.groupBy("topic_id").agg(
-        F.count("*").alias("partitions"),
-        F.max(F.when(F.col("partition") == 0, F.size("replicas"))).alias("replication_factor"),
-    )
-    min_isr = (
-        of_kind(followed, "min_isr")
-        .where(still)
-        .select("topic_id", "min_insync_replicas", "min_insync_replicas_from")
-    )
-    return (
-        of_kind(followed, "topic")
-        .where(still)
-        .join(counts, "topic_id", "left")
-        .join(min_isr, "topic_id", "left")
-        .withColumn("partitions", F.coalesce("partitions", F.lit(0)))
-    )
-
-
-def _of_kinds(rows: DataFrame, tables: Mapping[Table, Source]) -> DataFrame:
-    """Return the rows of the kinds that tables are of."""
-    kinds = dict.fromkeys(source.kind for source in tables.values())
-    return rows.where(F.col("kind").isin(*kinds)).select("kind", *kinds)
-
-
-def _files(rows: DataFrame) -> list[Row]:
-    return list(of_kind(rows, "file").collect())
+    frames = {"topics": of_kind(followed, "topic"), "min_isr": of_kind(followed, "min_isr")}
+    return run_sql(_TOPICS, {**frames, "partitions": partitions})

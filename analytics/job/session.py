@@ -33,6 +33,9 @@ _ARROW_OPTIONS = (
 )
 """Without checks of each single access: the rows of a log come as Arrow batches, whole columns."""
 
+_FEW_COLLECTIONS = ("-Xms768m", "-Xmn512m", "-XX:MetaspaceSize=192m")
+"""A small log makes garbage for a few seconds only: there is room for most of it."""
+
 SMALL_PAGE_BYTES = 1 << 20
 """Every join, sort and aggregation takes a page at least; by itself Spark takes 16 MiB each."""
 
@@ -207,6 +210,8 @@ def _local_settings(
         *_ARROW_OPTIONS,
         *java_options,
     ]
+    if small:
+        options += _FEW_COLLECTIONS
     if small or not compile_well:
         options += ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=256m")
     pages = {"spark.buffer.pageSize": str(SMALL_PAGE_BYTES)} if small else {}

@@ -60,8 +60,7 @@ def incidents(span: LogSpan) -> Figure:
             "  under_min_isr_ms, from_offset, to_offset,\n"
             "  CASE WHEN what <> 'controller' THEN\n"
             "    concat('jbod-why ', what, ' ', coalesce(directory, CAST(node AS STRING)),\n"
-            "      ' --input ',\n"
-            f"      (SELECT {_SOURCE} FROM {{logs}}), ' --at ', from_offset) END AS why\n"
+            "      ' --input ', source, ' --at ', from_offset) END AS why\n"
             "FROM (\n"
             f"  SELECT 'directory' AS what, {_COURSE.format(directory='directory')},\n"
             "    CAST(NULL AS STRING) AS began_by FROM {directory_failures}\n"
@@ -74,7 +73,7 @@ def incidents(span: LogSpan) -> Figure:
             "    concat('controller ', coalesce(CAST(controller AS STRING), 'unknown')),\n"
             "    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'silent'\n"
             "  FROM {controller_changes}\n"
-            ")\n"
+            f") CROSS JOIN (SELECT {_SOURCE} AS source FROM {{logs}})\n"
             "ORDER BY to_offset IS NULL DESC, from_offset DESC, what, node, directory"
         ),
         columns=figure_columns(

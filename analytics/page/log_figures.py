@@ -13,14 +13,17 @@ LOG = Figure(
     name="log",
     title="The log",
     sql=(
-        "SELECT coalesce(sum(records), 0) AS records,\n"
-        "  min(first_offset) AS first_offset, max(last_offset) AS last_offset,\n"
-        "  min(earliest_time) AS first_time, max(latest_time) AS last_time,\n"
-        "  coalesce(max_by(last_time, last_offset),"
-        " (SELECT max(valid_from_time) FROM {brokers})) AS end_time,\n"
-        "  (SELECT count(*) FROM {controller_epochs}) AS epochs,\n"
-        f"  coalesce(sum(records) FILTER (WHERE type = '{NoOpRecord.NAME}'), 0) AS no_ops\n"
-        "FROM {record_counts}"
+        "SELECT records, first_offset, last_offset, first_time, last_time,\n"
+        "  coalesce(written, registered) AS end_time, epochs, no_ops\n"
+        "FROM (\n"
+        "  SELECT coalesce(sum(records), 0) AS records,\n"
+        "    min(first_offset) AS first_offset, max(last_offset) AS last_offset,\n"
+        "    min(earliest_time) AS first_time, max(latest_time) AS last_time,\n"
+        "    max_by(last_time, last_offset) AS written,\n"
+        f"    coalesce(sum(records) FILTER (WHERE type = '{NoOpRecord.NAME}'), 0) AS no_ops\n"
+        "  FROM {record_counts})\n"
+        "CROSS JOIN (SELECT max(valid_from_time) AS registered FROM {brokers})\n"
+        "CROSS JOIN (SELECT count(*) AS epochs FROM {controller_epochs})"
     ),
     columns=figure_columns(
         [
@@ -41,9 +44,9 @@ ASSUMPTIONS = Figure(
     name="assumptions",
     title="What is assumed",
     sql=(
-        "SELECT min_insync_replicas, min_insync_replicas_from,\n"
-        "  (SELECT count_if(min_insync_replicas_from = 'assumed') FROM {topics}) AS topics\n"
-        "FROM {logs}"
+        "SELECT min_insync_replicas, min_insync_replicas_from, topics FROM {logs}\n"
+        "CROSS JOIN (\n"
+        "  SELECT count_if(min_insync_replicas_from = 'assumed') AS topics FROM {topics})"
     ),
     columns=figure_columns(
         [
@@ -176,8 +179,9 @@ LANE_COUNTS = Figure(
     name="lane_counts",
     title="How many there are",
     sql=(
-        "SELECT (SELECT count(DISTINCT broker) FROM {broker_sessions}) AS brokers,\n"
-        "  (SELECT count(DISTINCT broker, directory) FROM {log_dirs}) AS directories"
+        "SELECT brokers, directories\n"
+        "FROM (SELECT count(DISTINCT broker) AS brokers FROM {broker_sessions})\n"
+        "CROSS JOIN (SELECT count(DISTINCT broker, directory) AS directories FROM {log_dirs})"
     ),
     columns=figure_columns(
         [

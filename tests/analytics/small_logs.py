@@ -296,8 +296,7 @@ def derived_frames(
     store = Store(str(folder))
     names = {table.name: store.names(table.folder("one")) for table in NEEDED}
     files = BucketFiles(files=files_by_bucket(names, "one", NEEDED), parts=parts)
-    derived = derive_tables(spark, tables, files)
-    derived.of_buckets.persist()  # its tasks write
+    derived = derive_tables(spark, tables, files, DataFrame.persist)
     written = [row["file"] for row in derived.of_buckets.where("kind = 'file'").collect()]
     written += [row["file"] for row in derived.of_failures.where("kind = 'file'").collect()]
     output = OutputDir(str(folder / "derived"), t.TABLES)
