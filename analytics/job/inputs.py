@@ -34,6 +34,7 @@ from analytics.store.archives import is_archive, unpack
 from analytics.store.log_files import local_path
 from analytics.store.patterns import expand, is_pattern
 from analytics.store.store import Store
+from analytics.store.table_files import DRIVER_BYTES_MAX
 
 LISTED_AT_ONCE = 16
 
@@ -128,13 +129,15 @@ def clusters_of(
 def read_layouts(
     spark: SparkSession, clusters: Mapping[str, Sequence[LogCopy]]
 ) -> dict[str, Layout]:
-    """Return the layout of each cluster's log.
+    """Return the layout of each cluster's log: tasks look at them, the driver if they are small.
 
     Raises:
         ReplayInputError: a log cannot be read.
     """
     jobs = [partial(_layout, tuple(copies)) for copies in clusters.values()]
-    return dict(zip(clusters, answers(spark, jobs), strict=True))
+    size_bytes = sum(copy.size_bytes for copies in clusters.values() for copy in copies)
+    found = [job() for job in jobs] if size_bytes <= DRIVER_BYTES_MAX else answers(spark, jobs)
+    return dict(zip(clusters, found, strict=True))
 
 
 def _places(text: str) -> Iterator[Place]:

@@ -33,7 +33,7 @@ _ARROW_OPTIONS = (
 )
 """Without checks of each single access: the rows of a log come as Arrow batches, whole columns."""
 
-_FEW_COLLECTIONS = ("-Xms768m", "-Xmn512m", "-XX:MetaspaceSize=192m")
+_FEW_COLLECTIONS = ("-Xmn256m", "-XX:MetaspaceSize=192m")
 """A small log makes garbage for a few seconds only: there is room for most of it."""
 
 SMALL_PAGE_BYTES = 1 << 20
