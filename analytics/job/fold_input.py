@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 from uuid import UUID
 
@@ -25,7 +26,7 @@ from analytics.fold.broker_facts import BrokerState
 from analytics.fold.key_history import Sync
 from analytics.fold.min_insync import MIN_INSYNC_REPLICAS
 from analytics.fold.transactions import MARKERS, Dropped, Marker, dropped_stretches
-from analytics.job.fold_stage import EVENT
+from analytics.job.fold_stage import EVENT, INPUT
 from analytics.job.scan_stage import BLOCK
 from analytics.tables.frames import run_sql
 from analytics.tables.spark_schema import spark_type
@@ -184,14 +185,15 @@ def history_input(
         SELECT explode(sequence(0, {buckets - 1})), {_POSITION}, {_POSITION}, NULL, NULL, NULL,
           NULL, false, {_EVENT} FROM {{rows}} WHERE {_MEANS_ALL_TOPICS}
         """,
-        # A row for each bucket, so that what it holds open is looked after.
-        f"""
-        SELECT CAST(id AS INT), -1L, -1L, NULL, NULL, NULL, NULL, NULL, NULL FROM range({buckets})
-        """,
     ]
     if seen.names_topics:
         parts.append(_of_topics(_BY_NAME, seen, buckets))
-    return run_sql("\nUNION ALL\n".join(parts), frames)
+    # What is made of this is kept, and Spark would not know it again with a union in a union: it
+    # makes one of the two wherever it meets them.
+    found = reduce(DataFrame.union, (run_sql(part, frames) for part in parts))
+    # A row for each bucket, so that what it holds open is looked after.
+    begin = ("CAST(id AS INT)", "-1L", "-1L", *("NULL",) * (len(INPUT) - 3))
+    return found.union(rows.sparkSession.range(buckets).selectExpr(*begin))
 
 
 def sync_points(layout: Layout) -> tuple[Sync, ...]:

@@ -361,19 +361,21 @@ class _Run:
 
 
 _TOPICS = """
-    SELECT * EXCEPT (partitions), coalesce(partitions, 0) AS partitions
-    FROM {topics} LEFT JOIN (
+    SELECT topic.*, coalesce(counts.partitions, 0) AS partitions, counts.replication_factor,
+      min_isr.min_insync_replicas, min_isr.min_insync_replicas_from
+    FROM (
+      SELECT max(topic) FILTER (WHERE topic.valid_to_offset IS NULL) AS topic,
+        max(min_isr) FILTER (WHERE min_isr.valid_to_offset IS NULL) AS min_isr
+      FROM {topics} GROUP BY coalesce(topic.topic_id, min_isr.topic_id)
+    ) LEFT JOIN (
       SELECT topic_id, count(*) AS partitions,
         max(CASE WHEN partition = 0 THEN size(replicas) END) AS replication_factor
       FROM {partitions} GROUP BY topic_id
-    ) USING (topic_id) LEFT JOIN (
-      SELECT topic_id, min_insync_replicas, min_insync_replicas_from
-      FROM {min_isr} WHERE valid_to_offset IS NULL
-    ) USING (topic_id) WHERE valid_to_offset IS NULL
+    ) AS counts ON topic.topic_id = counts.topic_id WHERE topic IS NOT NULL
 """
 
 
 def topics(followed: DataFrame, partitions: DataFrame) -> DataFrame:
     """Return the topics that still exist."""
-    frames = {"topics": of_kind(followed, "topic"), "min_isr": of_kind(followed, "min_isr")}
-    return run_sql(_TOPICS, {**frames, "partitions": partitions})
+    known = followed.where("kind IN ('topic', 'min_isr')").select("topic", "min_isr")
+    return run_sql(_TOPICS, {"topics": known, "partitions": partitions})

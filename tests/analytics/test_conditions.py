@@ -10,7 +10,6 @@ from analytics.job.clusters import ClusterResult, ReplayResult
 from analytics.job.command import main
 from analytics.page.conditions import known_figures, parse_condition, parse_objective
 from analytics.page.figure import Answer, Figure, Unit
-from analytics.page.log_figures import LOG
 from analytics.page.report_figures import Figures, figures_of, names_of_figures
 from analytics.page.sections import SECTIONS
 from analytics.page.start_page import ClusterSummary
@@ -168,4 +167,4 @@ def test_a_question_to_tables_has_no_figures(
 
 def facts() -> list[Figure]:
     names = [name for section in SECTIONS for name in section.facts]
-    return [figure for figure in (LOG, *figures_of(NO_TIME)) if figure.name in names]
+    return [figure for figure in figures_of(NO_TIME) if figure.name in names]
