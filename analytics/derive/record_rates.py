@@ -12,7 +12,7 @@ def record_rates(records: DataFrame, end: LogEnd) -> DataFrame:
     """Return the table of record rates.
 
     Args:
-        records: The table of records, of which two columns are read.
+        records: Two columns of the table of records, `timestamp` and `type`.
         end: End of the log.
     """
     return run_sql(

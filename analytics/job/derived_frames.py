@@ -76,7 +76,7 @@ def derive_tables(
         t.WHAT_IF: what_if(tables, who_is_alive(tables)),
         t.AVAILABILITY: availability(of_kind(of_buckets, LIVES), of_kind(of_buckets, SHORTAGES)),
         t.GAUGES: gauges(of_kind(of_buckets, GAUGES).unionByName(of_failed)),
-        t.RECORD_RATES: record_rates(tables[t.RECORDS.name], end),
+        t.RECORD_RATES: record_rates(tables.some(t.RECORDS, ("timestamp", "type")), end),
         t.CHANGE_COUNTS: run_sql(_CHANGE_COUNTS, {"changes": of_kind(of_buckets, CHANGES)}),
     }
     return Derived(of_buckets=of_buckets, of_failures=of_failures, frames=frames)

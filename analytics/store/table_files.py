@@ -177,10 +177,14 @@ class StoredTables(Mapping[str, DataFrame]):
             )
         return self.frames[name]
 
+    def some(self, table: Table, columns: Sequence[str]) -> DataFrame:
+        """Return columns of a table; no others are read."""
+        store, schema = Store(self.folder_of(table)), _some(table, columns)
+        return read_files(self.spark, store, "", schema, self.names.get(table.name))
+
     def rows(self, table: Table, columns: Sequence[str]) -> pa.Table:
         """Return columns of a table that has few rows, read by the caller itself."""
-        store = Store(self.folder_of(table))
-        schema = pa.schema([table.schema.field(name) for name in columns])
+        store, schema = Store(self.folder_of(table)), _some(table, columns)
         files = _files(store, "", self.names.get(table.name))
         paths = [store.path(one.name) for one in files]
         return pa.concat_tables([schema.empty_table(), *_tables(store, paths, schema)])
@@ -190,3 +194,7 @@ class StoredTables(Mapping[str, DataFrame]):
 
     def __len__(self) -> int:
         return len(self.tables)
+
+
+def _some(table: Table, columns: Sequence[str]) -> pa.Schema:
+    return pa.schema([table.schema.field(name) for name in columns])
