@@ -21,6 +21,7 @@ from pyspark.sql.types import DataType
 from analytics.errors import ReplayInputError
 from analytics.job.clusters import ReplayResult
 from analytics.job.command import answer, main, replay
+from analytics.job.output import ClusterOutput
 from analytics.page.report_page import FILE_NAME
 from analytics.tables.catalog import TABLES
 from analytics.tables.spark_schema import spark_type
@@ -442,3 +443,26 @@ def test_wrong_arguments_end_with_1(
 
     assert ended.value.code == 1
     assert capsys.readouterr().err.startswith("usage: jbod-replay")
+
+
+def test_a_small_log_takes_few_jobs_and_nothing_is_computed_twice(
+    spark: SparkSession, kafka_logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What is computed again is written again, by a name that nobody accepts.
+    written_again: list[str] = []
+    remove_others = ClusterOutput.remove_others
+
+    def note_others(output: ClusterOutput) -> None:
+        for table in output.output.tables:
+            names = output.scratch_store.names(table.folder(output.name))
+            written_again.extend(set(names) - output.accepted[table.name])
+        remove_others(output)
+
+    monkeypatch.setattr(ClusterOutput, "remove_others", note_others)
+    scheduler = spark.sparkContext._jsc.sc().dagScheduler()  # type: ignore[union-attr]
+    before = scheduler.nextJobId()
+
+    replay(kafka_logs / "4.3.1-disks" / "controller", tmp_path, spark)
+
+    assert written_again == []
+    assert scheduler.nextJobId() - before <= 12
