@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from tests.simulation.command import main
 
-sys.exit(main())
+status = main()
+sys.stdout.flush()
+sys.stderr.flush()
+# Nothing of dead processes is to be collected.
+os._exit(status)

@@ -49,7 +49,7 @@ LONG_SHARE, WAITING_SHARE = 0.02, 0.2
 """Of writes that take up to so many seconds, and of those that take any time at all."""
 LATE_SHARE, LATE_S_MAX = 0.3, 3.0
 """Of calls that hung and come back some seconds after the disk works again."""
-LATENCY_S = {"write": 0.00002, "sync": 0.002, "name": 0.0001, "read": 0.0}
+LATENCY_S = {"write": 0.00002, "sync": 0.002, "name": 0.0001}
 LOSSES = ("none", "all", "first", "torn", "any")
 
 
@@ -187,7 +187,7 @@ class SimDisk:
     def __init__(self, loop: SimLoop, path: Path, medium: Medium, seed: str) -> None:
         self.loop = loop
         self.path = path
-        self.prefix = len(str(path)) + 1
+        self.depth = len(path.parts)
         self.medium = medium
         self.random = Random(seed)
         self.errors: dict[str, int] = {}
@@ -232,21 +232,23 @@ class SimDisk:
     def unlock(self, number: int) -> None:
         self._locks.pop(number, None)
 
-    def run(self, kind: str, path: Path, effect: Callable[[], T]) -> T:
+    def run(
+        self, kind: str, path: Path, effect: Callable[..., T], *args: Any, **kwargs: Any
+    ) -> T:
         """Carry a call out, as the state of the disk lets it."""
-        if getcurrent() is self.loop.hub:
-            if PROCESS.get().name.startswith("node-"):
-                self.on_loop(self, kind)
+        is_on_loop = getcurrent() is self.loop.hub
+        if is_on_loop and PROCESS.get().name.startswith("node-"):
+            self.on_loop(self, kind)
+        if not is_on_loop:
+            if self.hangs:
+                self._hang(kind, is_after=False)
+            if kind in LATENCY_S or self.slowness_s:
+                self._take_time(kind)
+        if self.errors or self.fail_next:
             self._check(kind, path)
-            return effect()
-        self._hang(kind, is_after=False)
-        seconds = self._seconds(kind)
-        if seconds:
-            pause(self.loop, seconds)
-            self._hang(kind, is_after=False)
-        self._check(kind, path)
-        result = effect()
-        self._hang(kind, is_after=True)
+        result = effect(*args, **kwargs)
+        if self.hangs and not is_on_loop:
+            self._hang(kind, is_after=True)
         return result
 
     def _hang(self, kind: str, *, is_after: bool) -> None:
@@ -254,6 +256,12 @@ class SimDisk:
             self._hanging.wait()
             if self.random.random() < LATE_SHARE:
                 pause(self.loop, self.random.random() * LATE_S_MAX)
+
+    def _take_time(self, kind: str) -> None:
+        seconds = self._seconds(kind)
+        if seconds:
+            pause(self.loop, seconds)
+            self._hang(kind, is_after=False)
 
     def _seconds(self, kind: str) -> float:
         base = LATENCY_S.get(kind, 0.0)
@@ -277,7 +285,7 @@ def call(kind: str) -> Callable[[Callable[..., Any]], Any]:
         @functools.wraps(effect)
         def run(me: DiskView | SimFile, *args: Any, **kwargs: Any) -> Any:
             path = me.path if isinstance(me, SimFile) else args[0]
-            return me.disk.run(kind, path, lambda: effect(me, *args, **kwargs))
+            return me.disk.run(kind, path, effect, me, *args, **kwargs)
 
         return run
 
@@ -363,8 +371,7 @@ class DiskView:
             self.fsync_dir(path.parent)
 
     def fsync_file(self, path: Path) -> None:
-        self.disk.run("create", path, lambda: self._need(path, File))
-        SimFile(self.disk, path, self._need(path, File)).fsync()
+        SimFile(self.disk, path, self.disk.run("create", path, self._need, path, File)).fsync()
 
     def write_back(self, path: Path, position: int, size: int) -> int:
         return max(0, min(size, self.size(path) - position))
@@ -417,15 +424,13 @@ class DiskView:
 
     def find(self, path: Path) -> File | Folder | None:
         """Return what is at a path, now and whatever the disk does."""
-        text = str(path)
         node: File | Folder | None = self.disk.medium.root
-        if len(text) >= self.disk.prefix:
-            for name in text[self.disk.prefix :].split("/"):
-                if node is None:
-                    break
-                if not isinstance(node, Folder):
-                    raise _error(errno.ENOTDIR, path)
-                node = node.names.get(name)
+        for name in path.parts[self.disk.depth :]:
+            if node is None:
+                break
+            if not isinstance(node, Folder):
+                raise _error(errno.ENOTDIR, path)
+            node = node.names.get(name)
         return node
 
     def _need(self, path: Path, kind: type[N]) -> N:

@@ -20,6 +20,8 @@ from tests.simulation.plan import UNLIMITED, Event, Plan, TopicPlan
 from tests.simulation.world import NotesHandler, Violation, World
 
 START_S, HEAL_S = 30.0, 60.0
+KEPT: list[World] = []
+"""Nothing of dead processes is to be collected, as its `finally` blocks would run."""
 
 
 class Outcome(NamedTuple):
@@ -41,9 +43,13 @@ def run(
 ) -> Outcome:
     """Run a history; the process should do nothing else, and nothing after a few of them."""
     gc.disable()
+    # Nobody asks a line of the log where it came from.
+    logging._srcfile = None  # type: ignore[attr-defined]
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     loop = SimLoop(f"{plan.options.seed}", is_fifo=plan.options.is_fifo)
     loop.stop_at_step, loop.on_step = until_step, on_step
     world = World(loop, plan.options)
+    KEPT.append(world)
     handler = NotesHandler(world)
     root = logging.getLogger()
     root.handlers[:] = [handler]
@@ -60,6 +66,7 @@ def run(
         world.report("S12", "simulation", "".join(traceback.format_exception(error))[-1500:])
     asyncio.events._set_running_loop(None)
     root.handlers[:] = []
+    taps.detach()
     first = world.violations[0] if world.violations else None
     return Outcome(
         violation=None if first is None else first.found,

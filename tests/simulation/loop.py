@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import nullcontext
 from contextvars import Context, ContextVar, copy_context
+from functools import partial
 from hashlib import blake2b
 from heapq import heappop, heappush
 from random import Random
@@ -112,6 +113,10 @@ class SimLoop(asyncio.BaseEventLoop):
         self.ending: Exception | None = None
         self.on_step: Callable[[int, float, str, str], None] | None = None
         self.kept: list[object] = []
+        self.create_future = partial(asyncio.Future, loop=self)
+
+    get_debug = staticmethod(bool)
+    """It is not debugged; each future asks for that."""
 
     def time(self) -> float:
         return self._now
@@ -149,8 +154,12 @@ class SimLoop(asyncio.BaseEventLoop):
             self._active.remove(process)
 
     def call_soon(self, callback: Any, *args: Any, context: Any = None) -> Any:
-        call = Call(callback, args, copy_context() if context is None else context, 0.0)
-        self._enqueue(call)
+        if context is None:
+            context, process = copy_context(), PROCESS.get()
+        else:
+            process = context.get(PROCESS, OUTSIDE)
+        call = Call(callback, args, context, 0.0)
+        self._enqueue(process, call)
         return call
 
     call_soon_threadsafe = call_soon
@@ -181,8 +190,7 @@ class SimLoop(asyncio.BaseEventLoop):
     def _process_events(self, event_list: object) -> None:
         """There is no selector."""
 
-    def _enqueue(self, call: Call) -> None:
-        process = call.context.get(PROCESS, OUTSIDE)
+    def _enqueue(self, process: Process, call: Call) -> None:
         if not process.is_alive:
             self.kept.append(call)
             return
@@ -200,7 +208,7 @@ class SimLoop(asyncio.BaseEventLoop):
                 if call.context is None:
                     call.callback(*call.args)
                 elif not call.is_cancelled:
-                    self._enqueue(call)
+                    self._enqueue(call.context.get(PROCESS, OUTSIDE), call)
             if active:
                 self._step()
 

@@ -38,37 +38,43 @@ from tests.simulation.plan import MOMENTS, SESSION
 from tests.simulation.world import Node, World, directory_id, partitions_of, topic_id_in
 
 METADATA_FOLDER = "__cluster_metadata-0"
+ATTACHED: list[tuple[Any, str, Any]] = []
+"""Each class, the name of its method, and what that was before it was tapped."""
 
 
 def around(owner: Any, name: str, outer: Callable[..., Any]) -> None:
     """Put a function around a method; it gets the method as its first argument."""
-    inner = getattr(owner, name)
-
-    @functools.wraps(inner)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return outer(inner, *args, **kwargs)
-
-    setattr(owner, name, call)
+    _attach(owner, name, lambda inner: lambda *args: outer(inner, *args))
 
 
 def before(owner: Any, name: str, tell: Callable[..., object]) -> None:
     """Tell somebody what a method is called with, each time before it is."""
 
-    def outer(inner: Any, *args: Any, **kwargs: Any) -> Any:
-        tell(*args)
-        return inner(*args, **kwargs)
+    def tapped(inner: Any) -> Any:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            tell(*args)
+            return inner(*args, **kwargs)
 
-    around(owner, name, outer)
+        return call
+
+    _attach(owner, name, tapped)
 
 
 def after(owner: Any, name: str, tell: Callable[..., object]) -> None:
     """Tell somebody what a method was called with, each time when it has returned."""
+    _attach(owner, name, lambda inner: lambda *args: (inner(*args), tell(*args))[0])
 
-    def outer(inner: Any, *args: Any) -> None:
-        inner(*args)
-        tell(*args)
 
-    around(owner, name, outer)
+def _attach(owner: Any, name: str, tapped: Callable[[Any], Any]) -> None:
+    inner = getattr(owner, name)
+    ATTACHED.append((owner, name, inner))
+    setattr(owner, name, functools.wraps(inner)(tapped(inner)))
+
+
+def detach() -> None:
+    """Leave the classes of the product as they were."""
+    while ATTACHED:
+        setattr(*ATTACHED.pop())
 
 
 def attach(world: World) -> None:
@@ -385,7 +391,8 @@ def _moments(world: World) -> None:
 
 
 def _count(world: World, name: str, counts: Any, *args: Any) -> None:
-    world.seen[name] += bool(counts(*args))
+    if counts(*args):
+        world.seen[name] += 1
 
 
 def _goes_offline(world: World, log_dir: Any, cause: str) -> None:
