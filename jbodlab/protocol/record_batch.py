@@ -182,10 +182,11 @@ def iterate_headers(data: bytes | bytearray | memoryview) -> Iterator[tuple[int,
     position = 0
     while len(data) - position >= HEADER_SIZE:
         header = read_header(data, position)
-        if position + header.size > len(data):
+        end = position + header.size
+        if end > len(data):
             return
         yield position, header
-        position += header.size
+        position = end
 
 
 def iterate_records(

@@ -284,8 +284,7 @@ def call(kind: str) -> Callable[[Callable[..., Any]], Any]:
     def enter(effect: Callable[..., Any]) -> Any:
         @functools.wraps(effect)
         def run(me: DiskView | SimFile, *args: Any, **kwargs: Any) -> Any:
-            path = me.path if isinstance(me, SimFile) else args[0]
-            return me.disk.run(kind, path, effect, me, *args, **kwargs)
+            return me.disk.run(kind, me.path or args[0], effect, me, *args, **kwargs)
 
         return run
 
@@ -294,6 +293,9 @@ def call(kind: str) -> Callable[[Callable[..., Any]], Any]:
 
 class DiskView:
     """What one process sees of a disk; a `jbodlab.log.filesystem.Disk`."""
+
+    path = None
+    """Each call is about one of its own."""
 
     def __init__(self, disk: SimDisk) -> None:
         self.disk = disk
@@ -399,7 +401,8 @@ class DiskView:
     def disk_usage(self, path: Path) -> tuple[int, int]:
         del path
         medium = self.disk.medium
-        return medium.capacity, max(0, medium.capacity - medium.used())
+        used = medium.used() if medium.capacity < UNLIMITED else 0
+        return medium.capacity, max(0, medium.capacity - used)
 
     @call("stat")
     def identity(self, path: Path) -> tuple[int, int]:

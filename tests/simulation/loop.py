@@ -154,12 +154,8 @@ class SimLoop(asyncio.BaseEventLoop):
             self._active.remove(process)
 
     def call_soon(self, callback: Any, *args: Any, context: Any = None) -> Any:
-        if context is None:
-            context, process = copy_context(), PROCESS.get()
-        else:
-            process = context.get(PROCESS, OUTSIDE)
-        call = Call(callback, args, context, 0.0)
-        self._enqueue(process, call)
+        call = Call(callback, args, copy_context() if context is None else context, 0.0)
+        self._enqueue(call)
         return call
 
     call_soon_threadsafe = call_soon
@@ -190,7 +186,8 @@ class SimLoop(asyncio.BaseEventLoop):
     def _process_events(self, event_list: object) -> None:
         """There is no selector."""
 
-    def _enqueue(self, process: Process, call: Call) -> None:
+    def _enqueue(self, call: Call) -> None:
+        process = call.context.get(PROCESS, OUTSIDE)
         if not process.is_alive:
             self.kept.append(call)
             return
@@ -208,9 +205,18 @@ class SimLoop(asyncio.BaseEventLoop):
                 if call.context is None:
                     call.callback(*call.args)
                 elif not call.is_cancelled:
-                    self._enqueue(call.context.get(PROCESS, OUTSIDE), call)
-            if active:
-                self._step()
+                    self._enqueue(call)
+            if not active:
+                continue
+            index = 0 if len(active) == 1 or self._is_fifo else int(self._draw() * len(active))
+            process = active[index]
+            call = process.queue.popleft()
+            if self._is_fifo or not process.queue:
+                del active[index]
+                if process.queue:
+                    active.append(process)
+            if not call.is_cancelled:
+                self._step(process, call)
 
     def _move_time(self) -> None:
         timers = self._timers
@@ -224,17 +230,7 @@ class SimLoop(asyncio.BaseEventLoop):
         if len(self._untraced) > UNTRACED_MAX:
             self.trace()
 
-    def _step(self) -> None:
-        active = self._active
-        index = 0 if len(active) == 1 or self._is_fifo else int(self._draw() * len(active))
-        process = active[index]
-        call = process.queue.popleft()
-        if self._is_fifo or not process.queue:
-            del active[index]
-            if process.queue:
-                active.append(process)
-        if call.is_cancelled:
-            return
+    def _step(self, process: Process, call: Call) -> None:
         self.steps += 1
         callback = call.callback
         name = getattr(callback, "__qualname__", None) or type(callback).__name__

@@ -7,7 +7,7 @@ given what the method is called with, before or after that.
 from __future__ import annotations
 
 import functools
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
@@ -33,11 +33,13 @@ from jbodlab.metadata_log.batches import read_batches
 from jbodlab.protocol.record_batch import iterate_headers
 from jbodlab.records.topic_records import PartitionChangeRecord
 from tests.simulation.disk import File, Folder, SimDisk
-from tests.simulation.loop import PROCESS
+from tests.simulation.loop import PROCESS, Process
 from tests.simulation.plan import MOMENTS, SESSION
 from tests.simulation.world import Node, World, directory_id, partitions_of, topic_id_in
 
 METADATA_FOLDER = "__cluster_metadata-0"
+PARTS = ("cluster", "topics", "configs", "features", "next_producer_id")
+"""Of an image; they are compared, part by part."""
 ATTACHED: list[tuple[Any, str, Any]] = []
 """Each class, the name of its method, and what that was before it was tapped."""
 
@@ -117,6 +119,8 @@ class _Metadata:
     def __init__(self, world: World) -> None:
         self._world = world
         self._images: dict[int, MetadataImage] = {}
+        self._compared: dict[Process, dict[str, tuple[Any, Any]]] = defaultdict(dict)
+        """The parts that were last compared: as committed, and as a process has them."""
         self._known: set[int] = set()
         """Epochs of registrations that were unfenced before."""
         self._misplaced: set[tuple[TopicPartition, str]] = set()
@@ -129,9 +133,28 @@ class _Metadata:
     def _published(self, _cache: Any, image: MetadataImage, *_: Any) -> None:
         """S7: an image at an offset is the same one everywhere."""
         known = self._images.get(image.offset)
-        if known is not None and (others := difference(known, image)):
+        if known is None:
+            return
+        if others := self._difference(known, image):
             sentence = f"its image at {image.offset} is another: {others}"
             self._world.report("S7", PROCESS.get(), sentence)
+
+    def _difference(self, known: MetadataImage, image: MetadataImage) -> str:
+        """Return the names of the parts that are not equal.
+
+        A part that did not change since the last image is the same object, and was compared then.
+        """
+        others = []
+        compared = self._compared[PROCESS.get()]
+        for name in PARTS:
+            both = getattr(known, name), getattr(image, name)
+            last = compared.get(name, (None, None))
+            if last[0] is both[0] and last[1] is both[1]:
+                continue
+            compared[name] = both
+            if both[0] != both[1]:
+                others.append(name)
+        return ", ".join(others)
 
     def _decided(self, _active: Any, result: Any) -> None:
         """S14: one decision changes the ISR of a partition once."""
@@ -205,7 +228,8 @@ class _Metadata:
                 if former.cluster.brokers.get(broker_id, broker).fenced != broker.fenced:
                     self._fenced(broker) if broker.fenced else self._unfenced(broker, image)
         # One commit later: what the last one left wrong must be right now.
-        wrong = misplaced(image)
+        is_same = former.topics is image.topics and former.cluster is image.cluster
+        wrong = self._misplaced if is_same else misplaced(image)
         for partition, what in sorted(self._misplaced & wrong):
             self._world.report("S10", partition, what)
         self._misplaced = wrong
@@ -279,12 +303,6 @@ def misplaced(image: MetadataImage) -> set[tuple[TopicPartition, str]]:
             elif member == state.leader and broker.fenced:
                 found.add((partition, f"leader {member} is fenced"))
     return found
-
-
-def difference(one: MetadataImage, other: MetadataImage) -> str:
-    """Return the names of the parts that are not equal."""
-    parts = ("cluster", "topics", "configs", "features", "next_producer_id")
-    return ", ".join(each for each in parts if getattr(one, each) != getattr(other, each))
 
 
 class _Appends:
@@ -387,12 +405,16 @@ def _moments(world: World) -> None:
     before(DirectorySwap, "_swap", lambda *_: world.moment("swapped"))
     before(LogDir, "go_offline", functools.partial(_goes_offline, world))
     for name, (owner, method, counts) in SOMETIMES.items():
-        before(owner, method, functools.partial(_count, world, name, counts))
+        _attach(owner, method, functools.partial(_counted, world, name, counts))
 
 
-def _count(world: World, name: str, counts: Any, *args: Any) -> None:
-    if counts(*args):
-        world.seen[name] += 1
+def _counted(world: World, name: str, counts: Any, inner: Any) -> Any:
+    def call(*args: Any) -> Any:
+        if counts(*args):
+            world.seen[name] += 1
+        return inner(*args)
+
+    return call
 
 
 def _goes_offline(world: World, log_dir: Any, cause: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -117,6 +118,7 @@ class History(World):
         self.image_has(cluster=Values(brokers=dict.fromkeys((1, 2), broker)), offset=3)
         checker = object.__new__(taps._Metadata)
         checker._world, checker._images, checker._known = self, {3: self.image}, set()
+        checker._compared = defaultdict(dict)
         checker._misplaced = taps.misplaced(self.image)
         known = {"image": self.image, "broker": broker}
         getattr(checker, step)(*(known.get(str(each), each) for each in args))

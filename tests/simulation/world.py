@@ -101,6 +101,7 @@ class Node:
     former_epoch: int = -1
     """Of the registration that there was when the last process began."""
     process: Process | None = None
+    config: Any = None
     server: Any = None
     stop: asyncio.Event | None = None
     stop_was_asked: bool = False
@@ -349,12 +350,13 @@ class World:
     def _start(self, node: Node, process: Process) -> None:
         outside = self._outside(node, str(node.lives))
         node.stop = asyncio.Event()
-        properties = self.properties(node)
-        if node.id == CONTROLLER:
-            config = controller_config(properties)[0]
-            node.server = controller.server.ControllerServer(config, outside)
-        else:
-            node.server = broker.server.BrokerServer(from_properties(properties)[0], outside)
+        kind: Any = controller.server.ControllerServer
+        read: Any = controller_config
+        if node.id != CONTROLLER:
+            kind, read = broker.server.BrokerServer, from_properties
+        # What they say stays the same in all its lives.
+        node.config = node.config or read(self.properties(node))[0]
+        node.server = kind(node.config, outside)
         task = self.loop.create_task(node.server.run(node.stop), name="server")
         self.loop.kept.append((task, node.server))
         task.add_done_callback(lambda done: self._ended(node, process, done))
