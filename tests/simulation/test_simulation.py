@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import subprocess
@@ -16,8 +17,10 @@ from tests.simulation.plan import draw, read_plan
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-SEEDS = os.environ.get("SIMULATED_SEEDS", "1..60")
-FIRST, TWICE = int(SEEDS.partition("..")[0]), 8
+FIRST, LAST = map(int, os.environ.get("SIMULATED_SEEDS", "1..300").split(".."))
+BLOCK, TWICE = 50, 8
+BLOCKS = [f"{n}..{min(n + BLOCK - 1, LAST)}" for n in range(FIRST, LAST + 1, BLOCK)]
+"""Each is a group of its own, so that several workers have a share in them."""
 
 pytestmark = pytest.mark.process
 
@@ -34,28 +37,30 @@ def simulate(*arguments: str, **environment: str) -> subprocess.CompletedProcess
     )
 
 
-@pytest.fixture(name="first_seeds", scope="module")
-def _first_seeds() -> subprocess.CompletedProcess[str]:
-    return simulate("--seeds", SEEDS, "--traces")
+@functools.cache
+def histories(seeds: str) -> subprocess.CompletedProcess[str]:
+    return simulate("--seeds", seeds, "--traces")
 
 
 def traces_of(ran: subprocess.CompletedProcess[str]) -> list[str]:
     return [line for line in ran.stdout.splitlines() if line.startswith("trace ")]
 
 
-def test_no_history_of_the_first_seeds_ends_with_a_violation(
-    first_seeds: subprocess.CompletedProcess[str],
-) -> None:
-    assert first_seeds.returncode == 0, first_seeds.stdout[-3000:] + first_seeds.stderr[-1000:]
+@pytest.mark.parametrize(
+    "seeds", [pytest.param(each, marks=pytest.mark.xdist_group(each)) for each in BLOCKS]
+)
+def test_no_history_of_the_first_seeds_ends_with_a_violation(seeds: str) -> None:
+    ran = histories(seeds)
+
+    assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-1000:]
 
 
-def test_a_seed_is_the_same_history_in_another_process(
-    first_seeds: subprocess.CompletedProcess[str],
-) -> None:
+@pytest.mark.xdist_group(BLOCKS[0])
+def test_a_seed_is_the_same_history_in_another_process() -> None:
     # Other addresses of objects and of the stack, another place in the environment.
     other = simulate("--seeds", f"{FIRST}..{FIRST + TWICE - 1}", "--traces", FILLING="x" * 5_000)
 
-    traces = traces_of(first_seeds)[:TWICE]
+    traces = traces_of(histories(BLOCKS[0]))[:TWICE]
     assert traces_of(other)[: len(traces)] == traces
     assert traces
 
