@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from functools import lru_cache, partial
 from typing import TypeVar
 
 import msgspec
@@ -22,6 +23,8 @@ T = TypeVar("T")
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
+REMEMBERED_MAX = 1_000
+"""Different configs of topics whose settings are not made anew."""
 
 NOT_THROTTLED = ThrottledReplicas()
 
@@ -49,6 +52,8 @@ class SettingsOfTopics:
     def use(self, values: Values) -> None:
         """Have other settings of this broker count from now on."""
         self._values = values
+        # Partitions of a topic have the same ones, and most topics have those of others.
+        self._made = lru_cache(REMEMBERED_MAX)(partial(_settings, values))
         self.defaults = self.of_topic({})
 
     @property
@@ -58,62 +63,63 @@ class SettingsOfTopics:
 
     def of_topic(self, configs: Mapping[str, str]) -> TopicSettings:
         """Return the settings of a topic with these configs; the controller has checked them."""
-        chosen = _Chosen(self._values, configs)
-        integer = chosen.integer
-        cleanup_policy = chosen.text("cleanup.policy", "log.cleanup.policy").lower()
-        segment_bytes = chosen.optional_integer(topic_keys.SEGMENT_BYTES) or integer(
-            "segment.bytes", "log.segment.bytes"
-        )
-        compacted = "compact" in cleanup_policy
-        max_compaction_lag_ms = integer(
-            "max.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms"
-        )
-        segment_ms = integer("segment.ms", "log.roll.ms", ("log.roll.hours", HOUR_MS))
-        log = LogConfig(
-            segment_bytes=segment_bytes,
-            # Only closed segments are compacted.
-            segment_ms=min(segment_ms, max_compaction_lag_ms) if compacted else segment_ms,
-            segment_index_bytes=integer("segment.index.bytes", "log.index.size.max.bytes"),
-            index_interval_bytes=integer("index.interval.bytes", "log.index.interval.bytes"),
-            retention_ms=integer(
-                "retention.ms",
-                "log.retention.ms",
-                ("log.retention.minutes", MINUTE_MS),
-                ("log.retention.hours", HOUR_MS),
-            ),
-            retention_bytes=integer("retention.bytes", "log.retention.bytes"),
-            cleanup_policy=cleanup_policy,
-            min_cleanable_dirty_ratio=chosen.number(
-                "min.cleanable.dirty.ratio", "log.cleaner.min.cleanable.ratio"
-            ),
-            min_compaction_lag_ms=integer(
-                "min.compaction.lag.ms", "log.cleaner.min.compaction.lag.ms"
-            ),
-            max_compaction_lag_ms=max_compaction_lag_ms,
-            delete_retention_ms=integer("delete.retention.ms", "log.cleaner.delete.retention.ms"),
-            file_delete_delay_ms=integer("file.delete.delay.ms", "log.segment.delete.delay.ms"),
-            flush_messages=integer("flush.messages", "log.flush.interval.messages"),
-        )
-        timestamp_type = chosen.text("message.timestamp.type", "log.message.timestamp.type")
-        limits = BatchLimits(
-            max_message_bytes=integer("max.message.bytes", "message.max.bytes"),
-            segment_bytes=segment_bytes,
-            log_append_time=timestamp_type.lower() == "logappendtime",
-            timestamp_before_max_ms=integer(
-                "message.timestamp.before.max.ms", "log.message.timestamp.before.max.ms"
-            ),
-            timestamp_after_max_ms=integer(
-                "message.timestamp.after.max.ms", "log.message.timestamp.after.max.ms"
-            ),
-            compacted=compacted,
-        )
-        return TopicSettings(
-            log=log,
-            limits=limits,
-            min_insync_replicas=integer("min.insync.replicas", "min.insync.replicas"),
-            leader_throttled=_throttled(topic_keys.LEADER_THROTTLED, configs),
-            follower_throttled=_throttled(topic_keys.FOLLOWER_THROTTLED, configs),
-        )
+        return self._made(tuple(sorted(configs.items())))
+
+
+def _settings(values: Values, own: tuple[tuple[str, str], ...]) -> TopicSettings:
+    configs = dict(own)
+    chosen = _Chosen(values, configs)
+    integer = chosen.integer
+    cleanup_policy = chosen.text("cleanup.policy", "log.cleanup.policy").lower()
+    segment_bytes = chosen.optional_integer(topic_keys.SEGMENT_BYTES) or integer(
+        "segment.bytes", "log.segment.bytes"
+    )
+    compacted = "compact" in cleanup_policy
+    max_compaction_lag_ms = integer("max.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms")
+    segment_ms = integer("segment.ms", "log.roll.ms", ("log.roll.hours", HOUR_MS))
+    log = LogConfig(
+        segment_bytes=segment_bytes,
+        # Only closed segments are compacted.
+        segment_ms=min(segment_ms, max_compaction_lag_ms) if compacted else segment_ms,
+        segment_index_bytes=integer("segment.index.bytes", "log.index.size.max.bytes"),
+        index_interval_bytes=integer("index.interval.bytes", "log.index.interval.bytes"),
+        retention_ms=integer(
+            "retention.ms",
+            "log.retention.ms",
+            ("log.retention.minutes", MINUTE_MS),
+            ("log.retention.hours", HOUR_MS),
+        ),
+        retention_bytes=integer("retention.bytes", "log.retention.bytes"),
+        cleanup_policy=cleanup_policy,
+        min_cleanable_dirty_ratio=chosen.number(
+            "min.cleanable.dirty.ratio", "log.cleaner.min.cleanable.ratio"
+        ),
+        min_compaction_lag_ms=integer("min.compaction.lag.ms", "log.cleaner.min.compaction.lag.ms"),
+        max_compaction_lag_ms=max_compaction_lag_ms,
+        delete_retention_ms=integer("delete.retention.ms", "log.cleaner.delete.retention.ms"),
+        file_delete_delay_ms=integer("file.delete.delay.ms", "log.segment.delete.delay.ms"),
+        flush_messages=integer("flush.messages", "log.flush.interval.messages"),
+    )
+    timestamp_type = chosen.text("message.timestamp.type", "log.message.timestamp.type")
+    limits = BatchLimits(
+        max_message_bytes=integer("max.message.bytes", "message.max.bytes"),
+        segment_bytes=segment_bytes,
+        log_append_time=timestamp_type.lower() == "logappendtime",
+        timestamp_before_max_ms=integer(
+            "message.timestamp.before.max.ms", "log.message.timestamp.before.max.ms"
+        ),
+        timestamp_after_max_ms=integer(
+            "message.timestamp.after.max.ms", "log.message.timestamp.after.max.ms"
+        ),
+        compacted=compacted,
+    )
+    return TopicSettings(
+        log=log,
+        limits=limits,
+        min_insync_replicas=integer("min.insync.replicas", "min.insync.replicas"),
+        leader_throttled=_throttled(topic_keys.LEADER_THROTTLED, configs),
+        follower_throttled=_throttled(topic_keys.FOLLOWER_THROTTLED, configs),
+    )
 
 
 def _throttled(name: str, configs: Mapping[str, str]) -> ThrottledReplicas:

@@ -387,11 +387,8 @@ class Admin(Client):
         else:
             found = await self.ask(broker, key, version, **fields)
         for name in results:
-            inner = None if found is None else getattr(found, name)
-            if not inner:
-                # An error of the whole.
-                break
-            found = inner[0]
+            # Where the whole request was refused, there are none.
+            found = next(iter(getattr(found, name, ())), found)
         return None if found is None else int(found.error_code)
 
 

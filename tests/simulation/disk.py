@@ -232,9 +232,7 @@ class SimDisk:
     def unlock(self, number: int) -> None:
         self._locks.pop(number, None)
 
-    def run(
-        self, kind: str, path: Path, effect: Callable[..., T], *args: Any, **kwargs: Any
-    ) -> T:
+    def run(self, kind: str, path: Path, effect: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         """Carry a call out, as the state of the disk lets it."""
         is_on_loop = getcurrent() is self.loop.hub
         if is_on_loop and PROCESS.get().name.startswith("node-"):

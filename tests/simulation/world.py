@@ -433,8 +433,9 @@ class World:
     async def until_down(self, nodes: Iterable[Node], timeout_s: float) -> None:
         """Wait until none of some nodes runs, but not for longer."""
         for _ in range(int(timeout_s * 10)):
-            if any(node.is_up for node in nodes):
-                await asyncio.sleep(0.1)
+            if not any(node.is_up for node in nodes):
+                return
+            await asyncio.sleep(0.1)
 
     def properties(self, node: Node) -> Mapping[str, str]:
         is_broker = node.id != CONTROLLER
