@@ -15,41 +15,12 @@ from pathlib import Path
 
 from tests.simulation import faults, history, taps
 from tests.simulation.history import Outcome
-from tests.simulation.plan import (
-    Event,
-    GroupPlan,
-    Options,
-    Plan,
-    ProducerPlan,
-    TopicPlan,
-    draw,
-    read_plan,
-)
+from tests.simulation.plan import Plan, draw, read_plan
 from tests.simulation.shrink import Shrinker
 
 HASH_SEED = "0"
-WARM_UP = Plan(
-    options=Options(
-        seed=0,
-        brokers=2,
-        chaos_ms=1_500,
-        topics=(
-            TopicPlan(
-                name="t", partitions=2, replication_factor=2, min_insync=1, segment_bytes=4_096
-            ),
-        ),
-        producers=(
-            ProducerPlan(
-                topic="t", acks=-1, is_idempotent=True, records=20, pause_ms=20, value_bytes=200
-            ),
-        ),
-        groups=tuple(
-            GroupPlan(name=f"g{is_modern}", topic="t", members=1, is_modern=is_modern)
-            for is_modern in (False, True)
-        ),
-    ),
-    events=(Event(at_ms=200, fault="move", choice=1), Event(at_ms=800, fault="eio", choice=1)),
-)
+WARM_UP_SEED = 8
+"""Of a short history, in which much happens."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -156,7 +127,7 @@ def _many(options: argparse.Namespace) -> int:
 def _warm_up() -> None:
     """Run a short history, and keep all that it has made once: every history begins with that."""
     gc.collect()
-    history.run(WARM_UP)
+    history.run(plan_of(WARM_UP_SEED))
     gc.freeze()
 
 

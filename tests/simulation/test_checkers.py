@@ -23,7 +23,7 @@ from jbodlab.protocol.record_batch import build_batch
 from jbodlab.records.topic_records import PartitionChangeRecord
 from tests.builders import named_uuid, partition
 from tests.simulation import faults, history, settled, taps
-from tests.simulation.clients import Client, check_recovery, value_of
+from tests.simulation.clients import Admin, Client, check_recovery, value_of
 from tests.simulation.disk import File, Folder
 from tests.simulation.loop import Process, SimLoop
 from tests.simulation.members import Groups, ModernMember, check_coordinators
@@ -263,3 +263,15 @@ def test_what_is_right_is_no_violation(happen: Callable[[History], Any], cluster
     happen(cluster)
 
     assert cluster.violations == []
+
+
+def test_an_operator_hears_why_a_whole_request_was_refused(cluster: History) -> None:
+    async def refuse(*_: Any, **__: Any) -> Any:
+        return Values(responses=(), error_code=41)
+
+    admin = Admin(cluster, "a")
+    admin.ask_any = refuse  # type: ignore[method-assign]
+
+    with pytest.raises(StopIteration) as code:
+        admin.reassign(T0, [1]).send(None)
+    assert code.value.value == 41

@@ -59,3 +59,12 @@ def test_a_compacted_log_closes_segments_in_time_for_its_largest_lag() -> None:
 
 def test_setting_that_is_no_number_leaves_the_default() -> None:
     assert settings({}, {"segment.bytes": "many"}).log.segment_bytes == 1 << 30
+
+
+def test_topics_with_the_same_configs_have_the_same_settings_until_the_brokers_change() -> None:
+    topics = SettingsOfTopics(read_values({})[0])
+    found = topics.of_topic({"min.insync.replicas": "2", "segment.ms": "5000"})
+
+    assert topics.of_topic({"segment.ms": "5000", "min.insync.replicas": "2"}) is found
+    topics.use(read_values({"message.max.bytes": "700"})[0])
+    assert topics.of_topic({"segment.ms": "5000"}).limits.max_message_bytes == 700
