@@ -174,17 +174,8 @@ class SimLoop(asyncio.BaseEventLoop):
         self._timer_number += 1
         heappush(self._timers, (when, self._timer_number, Call(what, args, None, when)))
 
-    async def shutdown_default_executor(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
-        """There is none."""
-
     def run_in_executor(self, *_: object) -> Any:
         raise AssertionError("threads come from `SimThreads`")
-
-    def _write_to_self(self) -> None:
-        """Nobody sleeps who could be woken."""
-
-    def _process_events(self, event_list: object) -> None:
-        """There is no selector."""
 
     def _enqueue(self, call: Call) -> None:
         process = call.context.get(PROCESS, OUTSIDE)
