@@ -43,10 +43,11 @@ from tests.simulation.network import PORT_BASE, Network
 from tests.simulation.plan import UNLIMITED, Options
 from tests.simulation.rpc import RpcNetwork, SimRpcServer, SimRpcTransport
 
-MESSAGES = ((0, 9), (1, 12), (1, 18), (2, 5), (3, 12), (8, 9), (9, 8), (10, 3), (11, 5), (12, 4))
-MESSAGES += ((13, 4), (14, 3), (19, 7), (20, 6), (22, 4), (23, 4), (34, 2), (37, 3), (43, 2))
-MESSAGES += ((44, 1), (45, 0), (57, 1), (68, 1), (10_000, 0))
-"""APIs and versions that clients and brokers use."""
+for _api in api_table.APIS.values():
+    for _version in range(_api.accepted[0], _api.accepted[1] + 1):
+        # The first request of a version is answered in another way: so the first history of a
+        # process would not be that of the same seed in another one.
+        api_table.load(_api.key, _version)
 
 CONTROLLER = 100
 ROOT = Path("/simulation")
@@ -256,10 +257,6 @@ class World:
     def build(self) -> None:
         """Make all nodes, with formatted disks."""
         options = self.options
-        for message in MESSAGES:
-            # The first request of a version is answered in another way: so the first history of a
-            # process would not be that of the same seed in another one.
-            api_table.load(*message)
         self._add_node(CONTROLLER, 0)
         for node_id in range(1, options.brokers + 1):
             self._add_node(node_id, options.directories)
