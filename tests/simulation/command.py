@@ -40,7 +40,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seeds", type=_seeds, default="1..100", help="FIRST..LAST")
     parser.add_argument("--seed", type=int, help="one history, with what happened in it")
     parser.add_argument("--plan", type=Path, help="one history from a plan file")
-    parser.add_argument("--without", nargs="*", type=int, default=(), help="pass these seeds over")
     parser.add_argument("--jobs", type=int, default=1, help="histories at the same time")
     parser.add_argument("--wild", action="store_true", help="also what may lose records")
     parser.add_argument("--trace", action="store_true", help="print every step")
@@ -95,8 +94,7 @@ def _many(options: argparse.Namespace) -> int:
     histories: Counter[str] = Counter()
     failed: list[int] = []
     begun, count = time.monotonic(), 0
-    seeds = (seed for seed in options.seeds if seed not in options.without)
-    plans = (plan_of(seed, is_strict=not options.wild) for seed in seeds)
+    plans = (plan_of(seed, is_strict=not options.wild) for seed in options.seeds)
     if options.only:
         plans = (p for p in plans if {*options.only} & {event.fault for event in p.events})
     for plan, outcome in _outcomes(plans, options.jobs):
