@@ -286,6 +286,8 @@ def lost_before_written(world: World) -> list[TopicPartition]:
     """
     accounts = world.accounts
     written = {accounts.sent[value][0] for value in accounts.acknowledged}
+    # One that was made again under its name was written before.
+    written &= {each.partition for each in copies(world) if each.is_current and _has_data(each)}
     return [
         partition
         for partition, state in partitions_of(world.image)
@@ -297,6 +299,11 @@ def lost_before_written(world: World) -> list[TopicPartition]:
             for node in state.isr
         )
     ]
+
+
+def _has_data(copy: Copy) -> bool:
+    files = (f for name, f in copy.folder.names.items() if name.endswith(names.LOG_SUFFIX))
+    return any(isinstance(file, File) and file.data for file in files)
 
 
 def badly_formatted(world: World) -> list[tuple[Node, Path]]:
