@@ -29,7 +29,7 @@ from broker.replica.partition import Partition
 from broker.replica.partition_log import PartitionLog
 from broker.replica.registry import ReplicaRegistry
 from broker.replica.replica_state import Absent, Creating, Offline, StandIn
-from jbodlab.directory_id import MIGRATING, UNASSIGNED
+from jbodlab.directory_id import LOST, MIGRATING, UNASSIGNED
 from jbodlab.errors import KafkaError, LogDirError
 from jbodlab.ids import DirectoryId, TopicId, TopicIdPartition
 from jbodlab.image.metadata_delta import MetadataDelta
@@ -247,6 +247,12 @@ class DirectoryReports:
             is_empty_last_in_sync=partition.stand_in is StandIn.MUST_NOT_LEAD,
         )
 
+    def _was_made_anew(self, partition: Partition) -> bool:
+        """Return whether an earlier process reported this log lost, as it was made anew."""
+        log = partition.log
+        is_empty = log is not None and log.end_offset == log.start_offset == 0
+        return is_empty and partition.registration.directory(self._broker_id) == LOST
+
     def _note_all(self) -> None:
         for partition in self._replicas.partitions():
             self._note_empty_last_in_sync(partition)
@@ -256,7 +262,8 @@ class DirectoryReports:
 
         That happens at the start, and when a replaced disk is taken into service. A replica that
         was never assigned a directory never had a log here: it is not made anew. Nor is one that
-        this broker hears of for the first time; the controller had taken it for alive.
+        this broker hears of for the first time; the controller had taken it for alive. One that an
+        earlier process made anew, and told the controller of, is found empty and is LOST there.
         """
         registration, presence = partition.registration, _presence(partition)
         if presence is Presence.IN_CREATION:
@@ -264,7 +271,10 @@ class DirectoryReports:
                 self._is_first and not self._is_new(_key(partition))
             )
         else:
-            is_made_anew = presence is Presence.ONLINE and partition.stand_in is StandIn.POSSIBLE
+            is_made_anew = presence is Presence.ONLINE and (
+                partition.stand_in is StandIn.POSSIBLE
+                or (self._is_first and self._was_made_anew(partition))
+            )
         if (
             is_made_anew
             and partition.stand_in is not StandIn.MUST_NOT_LEAD

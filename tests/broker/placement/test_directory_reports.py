@@ -8,9 +8,11 @@ import pytest
 
 from broker.controller_link.assignments import Assignment
 from broker.placement.directory_reports import DirectoryReports
-from broker.replica.replica_state import Offline
+from broker.replica.replica_state import Offline, StandIn
 from jbodlab.directory_id import LOST, MIGRATING, UNASSIGNED
 from jbodlab.ids import DirectoryId, TopicId, TopicIdPartition
+from jbodlab.log.loaded_log import create_log
+from jbodlab.log.log_config import LogConfig
 from jbodlab.records.topic_records import PartitionChangeRecord
 from tests.broker.replicas import (
     DEADLINE_S,
@@ -231,6 +233,42 @@ def test_empty_replacement_of_the_last_in_sync_replica_does_not_lead(tmp_path: P
         reported.metadata.apply(change(isr=(2,), leader=2, index=0))
         assert reported.sender.reports[-1][0] == 0
         assert reported.sender.reports[-1][1] in reported.host.directories
+
+    run(tmp_path, test)
+
+
+def test_empty_replacement_of_the_last_in_sync_replica_does_not_lead_after_a_restart_either(
+    tmp_path: Path,
+) -> None:
+    async def test(reported: Reported) -> None:
+        host = reported.host
+        log_dir, lost = host.dirs[0], (LOST, directory_id(20))
+        for index in range(4):
+            loaded = create_log(
+                log_dir.fs,
+                log_dir.path,
+                TP._replace(partition=index),
+                TOPIC_ID,
+                LogConfig(),
+                log_dir.files,
+            )
+            host.manager.placement.add_loaded(loaded, log_dir, 0)
+        reported.begin(
+            partition_record((1, 2), lost, index=0),
+            partition_record((1, 2), (host.directory(0), directory_id(20)), index=1),
+            partition_record((1, 2), lost, index=2),
+            partition_record((1,), (LOST,), index=3),
+            change(isr=(1,), leader=-1, index=0),
+            change(isr=(1,), leader=1, index=1),
+            change(isr=(2,), leader=2, index=2),
+            change(leader=-1, index=3),
+        )
+        reported.reports.review()
+
+        # The first is told to be lost already; one that never had a record was never lost.
+        first = await host.online()
+        assert first.stand_in is StandIn.MUST_NOT_LEAD
+        assert dict(reported.sender.reports) == {2: host.directory(0), 3: host.directory(0)}
 
     run(tmp_path, test)
 
