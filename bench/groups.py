@@ -132,13 +132,11 @@ def _gap(cluster: Cluster, group: str, broken: str) -> GroupGap:
         _wait_all(members, time.monotonic())
         until = time.monotonic()
         load.stop()
-    consumed = _longest_of(((m.seen for m in members), quiet_since, since, until))
-    committed = [_longest(member.committed, since, until) for member in members]
     found = GroupGap(
         broken=broken,
-        consumed_s=consumed[1],
-        quiet_consumed_s=consumed[0],
-        committed_s=max(committed),
+        consumed_s=_longest_of_partitions(members, since, until),
+        quiet_consumed_s=_longest_of_partitions(members, quiet_since, since),
+        committed_s=max(_longest(m.committed, since, until) for m in members),
         quiet_committed_s=max(_longest(m.committed, quiet_since, since) for m in members),
         rebalances=sum(member.assignments for member in members) - rebalances,
     )
@@ -226,17 +224,13 @@ def _wait_all(members: Sequence[_Consuming], moment: float) -> None:
     assert reached == set(range(PARTITIONS)), reached
 
 
-def _longest_of(found: tuple[Any, float, float, float]) -> tuple[float, float]:
-    """The longest time without a record of one partition, before the fault and from then on."""
-    by_member, quiet_since, since, until = found
+def _longest_of_partitions(members: Sequence[_Consuming], since: float, until: float) -> float:
+    """The longest time without a record of one partition, whoever has it."""
     times: dict[int, list[float]] = defaultdict(list)
-    for seen in by_member:
-        for partition, each in seen.items():
+    for member in members:
+        for partition, each in member.seen.items():
             times[partition] += each
-    return (
-        max(_longest(sorted(each), quiet_since, since) for each in times.values()),
-        max(_longest(sorted(each), since, until) for each in times.values()),
-    )
+    return max(_longest(sorted(each), since, until) for each in times.values())
 
 
 def _longest(times: Sequence[float], since: float, until: float) -> float:
@@ -260,7 +254,7 @@ async def _crowds(cluster: Cluster) -> Crowds:
         stack.push_async_callback(finder.close)
         # The topic of commits is made by the first question.
         await finder.coordinators(["first"])
-        joined_s = await _joined(stack, finder)
+        joined_s = await _joined(finder)
         large = [await _member(stack, finder, "large") for _ in range(LARGE_GROUP)]
         await _until_together(large)
         begun = time.monotonic()
@@ -271,7 +265,7 @@ async def _crowds(cluster: Cluster) -> Crowds:
     async with AsyncExitStack() as stack:
         finder = _Finder(ports)
         stack.push_async_callback(finder.close)
-        groups_kb = await _many_groups(stack, finder, cluster)
+        groups_kb = await _many_groups(finder, cluster)
     return Crowds(
         joined_s=joined_s,
         rebalanced_s=rebalanced_s,
@@ -281,13 +275,13 @@ async def _crowds(cluster: Cluster) -> Crowds:
     )
 
 
-async def _joined(stack: AsyncExitStack, finder: _Finder) -> float:
-    async with AsyncExitStack() as mine:
+async def _joined(finder: _Finder) -> float:
+    async with AsyncExitStack() as stack:
         names = [f"joined-{number}" for number in range(JOIN_GROUPS)]
         await finder.coordinators(names)
         begun = time.monotonic()
         groups = [
-            [await _member(mine, finder, name) for _ in range(JOIN_MEMBERS)] for name in names
+            [await _member(stack, finder, name) for _ in range(JOIN_MEMBERS)] for name in names
         ]
         await asyncio.gather(*map(_until_together, groups))
         return time.monotonic() - begun
@@ -311,7 +305,7 @@ async def _commits(stack: AsyncExitStack, finder: _Finder) -> tuple[float, float
     return len(took) / COMMIT_RUN_S, percentile(took, 0.99) * 1e3
 
 
-async def _many_groups(stack: AsyncExitStack, finder: _Finder, cluster: Cluster) -> float:
+async def _many_groups(finder: _Finder, cluster: Cluster) -> float:
     def brokers_mb() -> float:
         resident = resident_mb(cluster)
         return sum(resident[broker] for broker in cluster.broker_ids)
@@ -427,7 +421,8 @@ class _Member:
     async def run(self) -> None:
         """Join, and join again whenever the group rebalances."""
         while True:
-            if await self._join() and await self._sync():
+            generation = await self._join()
+            if generation is not None and await self._sync(generation):
                 await self._stay()
 
     async def commit(self, offset: int) -> None:
@@ -436,7 +431,7 @@ class _Member:
         )
         assert code == ErrorCode.NONE, code
 
-    async def _join(self) -> bool:
+    async def _join(self) -> int | None:
         answer = await self._asked(
             ApiKey.JOIN_GROUP,
             4,
@@ -447,19 +442,19 @@ class _Member:
         )
         self.member_id = answer.member_id or self.member_id
         if answer.error_code:
-            return False
-        self.generation = answer.generation_id
+            return None
         self.leads = answer.leader == self.member_id
         self.others = [each.member_id for each in answer.members]
-        return True
+        return int(answer.generation_id)
 
-    async def _sync(self) -> bool:
+    async def _sync(self, generation: int) -> bool:
+        """Get the assignment; only who has it is in the generation."""
         given = [{"member_id": each, "assignment": b""} for each in self.others]
         answer = await self._asked(
-            ApiKey.SYNC_GROUP, 2, generation_id=self.generation, assignments=given
+            ApiKey.SYNC_GROUP, 2, generation_id=generation, assignments=given
         )
-        if answer.error_code:
-            self.generation = -1
+        if not answer.error_code:
+            self.generation = generation
         return not answer.error_code
 
     async def _stay(self) -> None:
