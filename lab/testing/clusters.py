@@ -201,7 +201,7 @@ class Broker:
     def start(self) -> None:
         """Start it again, and wait until it serves."""
         self._inner.start()
-        self._cluster.inner.wait_served()
+        self._cluster.inner.wait_served(self._inner)
 
     def freeze(self) -> None:
         """Let it stand still: SIGSTOP."""
@@ -231,7 +231,10 @@ class Broker:
         """Start it if it has ended, and revive a directory that it calls offline."""
         if not self._inner.is_running:
             self.start()
-        elif log_dir is not None and log_dir.state == "offline":
+            return
+        # Healing may have started it a moment ago.
+        self._cluster.inner.wait_served(self._inner)
+        if log_dir is not None and log_dir.state == "offline":
             self._cluster.revive(self._inner, log_dir.path)
 
 
@@ -448,7 +451,7 @@ class Cluster:
             pass
         broker.stop()
         broker.start()
-        self.inner.wait_served()
+        self.inner.wait_served(broker)
 
     def _all_online(self) -> bool:
         states = [log_dir.state for broker in self.brokers for log_dir in broker.log_dirs]
