@@ -17,12 +17,18 @@ INTERRUPTED = 130
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that ends with exit code 1, as Kafka's tools do, where Python's own uses 2."""
+    """A parser that ends with exit code 1, as Kafka's tools do, where Python's own uses 2.
+
+    Attributes:
+        wrong_use: The exit code, where a command's 1 means something else.
+    """
+
+    wrong_use = 1
 
     def error(self, message: str) -> NoReturn:
         """Print usage and message on the standard error output and exit."""
         self.print_usage(sys.stderr)
-        self.exit(1, f"{self.prog}: error: {message}\n")
+        self.exit(self.wrong_use, f"{self.prog}: error: {message}\n")
 
 
 def until_closed(program: Callable[[], int]) -> int:

@@ -33,6 +33,7 @@ from lab.cluster import disks
 from lab.commands import arguments
 from lab.errors import LabError
 from lab.interrupts import Interrupts
+from lab.rehearsal.arguments import WRONG_USE
 from lab.rehearsal.arguments import add_arguments as add_rehearse_arguments
 from lab.state_files import StateFiles
 
@@ -139,6 +140,7 @@ def _parser() -> argparse.ArgumentParser:
     rehearse = known.add_parser(
         "rehearse", help="let a plan of faults happen under load, and judge it", allow_abbrev=False
     )
+    rehearse.wrong_use = WRONG_USE
     add_rehearse_arguments(rehearse)
     for command in (up, demo):
         command.add_argument(

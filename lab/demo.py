@@ -30,7 +30,10 @@ def run(options: argparse.Namespace, name: str, interrupts: Interrupts) -> int:
     has_spark = importlib.util.find_spec("pyspark") is not None
     with_spark = has_spark and not options.no_spark
     if with_spark:
-        replay.check_requirements()
+        try:
+            replay.check_requirements()
+        except LabError as error:
+            raise LabError(f"{error}; --no-spark leaves the replay of its log out") from error
     user = programs.server_user(options.uid)
     shape = up_and_down.Shape(
         disk_mb=options.disk_mb, kind=disks.FOLDER if options.plain_folders else None

@@ -19,7 +19,6 @@ from lab.results import Results
 DEADLINE_S = 240.0
 END_DEADLINE_S = 5.0
 JAVA_MIN = 17
-LEAVE_OUT = "`jbodlab demo --no-spark` (make demo DEMO_ARGS=--no-spark) leaves the replay out"
 
 
 def check_requirements() -> None:
@@ -29,7 +28,7 @@ def check_requirements() -> None:
         LabError: it cannot, with the reason.
     """
     if importlib.util.find_spec("pyspark") is None:
-        raise LabError(f"PySpark is missing: pip install 'jbodlab[analytics]'; {LEAVE_OUT}")
+        raise LabError("PySpark is missing: pip install 'jbodlab[analytics]'")
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     try:
@@ -44,11 +43,9 @@ def check_requirements() -> None:
         text = ""
     match = re.search(r'version "(\d+)', text)
     if match is None:
-        raise LabError(f"no Java found, which Spark needs ({JAVA_MIN} or newer); {LEAVE_OUT}")
+        raise LabError(f"no Java found, which Spark needs ({JAVA_MIN} or newer)")
     if int(match[1]) < JAVA_MIN:
-        raise LabError(
-            f"{java} is version {match[1]}, Spark needs {JAVA_MIN} or newer; {LEAVE_OUT}"
-        )
+        raise LabError(f"{java} is version {match[1]}, Spark needs {JAVA_MIN} or newer")
     _with_a_name()
 
 
@@ -72,7 +69,7 @@ def _with_a_name() -> list[str]:
         if done is None or done.returncode:
             raise LabError(
                 f"uid {os.geteuid()} has no name in the list of users, without which Spark does "
-                f"not start; {LEAVE_OUT}"
+                "not start"
             ) from None
         return under
     return []

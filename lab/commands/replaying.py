@@ -18,9 +18,9 @@ PAGE = "report.html"
 
 def run(options: argparse.Namespace, interrupts: Interrupts) -> int:
     """Replay it; returns the exit code."""
-    replay.check_requirements()
     files = StateFiles.open()
     state = clusters.read(files, options.name)
+    replay.check_requirements()
     stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
     wanted = options.output or files.directory / "replays" / f"{options.name}-{stamp}"
     results = make_folder(Path(wanted))

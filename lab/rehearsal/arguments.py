@@ -7,6 +7,8 @@ from pathlib import Path
 
 REPEATS_MAX = 1000
 KAFKA = "kafka"
+WRONG_USE = 64
+"""Exit code of a wrong plan, and of a wrong call: 1 and 2 are verdicts."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

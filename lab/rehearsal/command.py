@@ -4,8 +4,8 @@
     jbodlab rehearse --compare A.json B.json [--output DIR]
     jbodlab rehearse --list
 
-Exit codes: 0 PASS, 1 FAIL, 2 INCONCLUSIVE (also where a plan cannot be run here), 64 a wrong plan,
-130 interrupted, after everything was healed.
+Exit codes: 0 PASS, 1 FAIL, 2 INCONCLUSIVE (also where a plan cannot be run here), 64 a wrong plan
+or a wrong call, 130 interrupted, after everything was healed.
 """
 
 from __future__ import annotations
@@ -22,15 +22,18 @@ from fault_injection.kinds import KINDS
 from lab.errors import LabError
 from lab.interrupts import Interrupts
 from lab.rehearsal import plans, reader
-from lab.rehearsal.arguments import KAFKA
+from lab.rehearsal.arguments import KAFKA, WRONG_USE
 from lab.rehearsal.judgement import Outcome
 from lab.rehearsal.plan import Plan
 from lab.report import junit, page
 from lab.screen import Screen, Tone
 
-WRONG_PLAN = 64
 OURS = "jbodlab"
 _TONES = {"PASS": Tone.GOOD, "FAIL": Tone.BAD, "INCONCLUSIVE": Tone.HEADING}
+
+
+class WrongCallError(LabError):
+    """The command was called wrongly: nothing was run, and there is no verdict."""
 
 
 def run(options: argparse.Namespace, interrupts: Interrupts) -> int:
@@ -46,7 +49,7 @@ def run(options: argparse.Namespace, interrupts: Interrupts) -> int:
         if options.compare is not None:
             return _compare(options)
         if options.plan is None:
-            raise LabError("name a plan, or --list shows those that are shipped")
+            raise WrongCallError("name a plan, or --list shows those that are shipped")
         plan = _read(options.plan)
         if options.check:
             print(f"{options.plan}: {len(plan.timeline)} entries, no mistake")
@@ -54,7 +57,10 @@ def run(options: argparse.Namespace, interrupts: Interrupts) -> int:
         return _rehearse(plan, options, interrupts)
     except reader.PlanError as error:
         print(error, file=sys.stderr)
-        return WRONG_PLAN
+        return WRONG_USE
+    except WrongCallError as error:
+        print(f"jbodlab rehearse: {error}", file=sys.stderr)
+        return WRONG_USE
     except LabError as error:
         print(f"jbodlab rehearse: INCONCLUSIVE: {error}", file=sys.stderr)
         return Outcome.INCONCLUSIVE.value
@@ -76,6 +82,8 @@ def _rehearse(plan: Plan, options: argparse.Namespace, interrupts: Interrupts) -
     from lab.rehearsal.run import run as run_once
 
     folder = _folder(options.output)
+    if options.junit is not None:
+        _check_writable(options.junit)
     screen = Screen(sys.stderr if options.json else sys.stdout)
     patients = (OURS, KAFKA) if options.against else (OURS,)
     runs: dict[str, list[dict[str, Any]]] = {name: [] for name in patients}
@@ -165,9 +173,10 @@ def _result(file: Path) -> dict[str, Any]:
     try:
         found: dict[str, Any] = json.loads(file.read_text("utf-8"))
         if found["schema"] != SCHEMA:
-            raise LabError(f"{file} has schema {found['schema']}, expected {SCHEMA}")
+            raise WrongCallError(f"{file} has schema {found['schema']}, expected {SCHEMA}")
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise LabError(f"{file} is no result of a rehearsal: {error}") from error
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise WrongCallError(f"{file} is no result of a rehearsal: {reason}") from error
     return found
 
 
@@ -177,5 +186,17 @@ def _folder(wanted: Path | None) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise LabError(f"cannot create {folder}: {error.strerror}") from error
+        raise WrongCallError(f"{folder} cannot be written: {error.strerror}") from error
+    _check_writable(folder / "report.html")
     return folder
+
+
+def _check_writable(file: Path) -> None:
+    """Find out now what would be found out behind a run of minutes."""
+    is_there = file.exists()
+    try:
+        file.open("a").close()
+    except OSError as error:
+        raise WrongCallError(f"{file} cannot be written: {error.strerror}") from error
+    if not is_there:
+        file.unlink()

@@ -91,3 +91,45 @@ def test_a_folder_that_the_servers_cannot_enter_is_noticed_before_anything_start
     assert list((closed / "state" / "clusters").iterdir()) == [
         closed / "state" / "clusters" / "default.lock"
     ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ([], "name a plan, or --list shows those that are shipped"),
+        (["p", "--junit", "/dev/null/x.xml"], "/dev/null/x.xml cannot be written: Not a directory"),
+        (["p", "--output", "/dev/null/x"], "/dev/null/x cannot be written: Not a directory"),
+        (["p", "--junit", "/dev"], "/dev cannot be written: Is a directory"),
+    ],
+)
+def test_a_rehearsal_that_is_asked_for_wrongly_has_no_verdict(
+    tmp_path: Path, arguments: list[str], line: str
+) -> None:
+    plan = "slow-disk" if "p" in arguments else "p"
+    result = jbodlab(tmp_path, "rehearse", *[plan if word == "p" else word for word in arguments])
+
+    assert (result.returncode, result.stdout) == (64, "")
+    assert result.stderr == f"jbodlab rehearse: {line}\n"
+
+
+def test_a_wrong_option_of_a_rehearsal_is_no_failure_of_the_plan(tmp_path: Path) -> None:
+    result = jbodlab(tmp_path, "rehearse", "slow-disk", "--repeat", "0")
+
+    assert result.returncode == 64
+    assert result.stderr.endswith("argument --repeat: '0' is no number from 1 to 1000\n")
+
+
+def test_what_is_compared_must_be_results(tmp_path: Path) -> None:
+    result = jbodlab(tmp_path, "rehearse", "--compare", "a", "b")
+
+    assert result.returncode == 64
+    assert (
+        result.stderr
+        == "jbodlab rehearse: a is no result of a rehearsal: No such file or directory\n"
+    )
+
+
+def test_a_replay_asks_for_its_cluster_first(tmp_path: Path) -> None:
+    result = jbodlab(tmp_path, "replay")
+
+    assert (result.returncode, result.stderr) == (1, "jbodlab: no cluster named default is up\n")
