@@ -9,8 +9,8 @@
     jbodlab run --fail broker-1/2 -- COMMAND
     jbodlab rehearse PLAN [--output DIR] [--repeat N] [--against kafka] [--junit FILE]
 
-Exit codes: 0 done (`down` also where nothing ran); 1 failed, or for `status` not healthy; 130 after
-Ctrl-C.
+Exit codes: 0 done (`down` also where nothing ran); 1 failed, or for `status` not healthy (a node,
+a directory or a leader is missing); 130 after Ctrl-C.
 """
 
 from __future__ import annotations

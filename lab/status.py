@@ -46,8 +46,22 @@ class Status:
 
     @property
     def is_healthy(self) -> bool:
-        """Whether every node runs and every broker answers."""
-        return len(self.alive) == len(self.state.nodes) and None not in self.log_dirs.values()
+        """Whether nodes, directories and partitions are all as they should be.
+
+        Every node runs, no broker is fenced, every directory is online, every partition has a
+        leader.
+        """
+        if len(self.alive) < len(self.state.nodes) or self.view is None:
+            return False
+        return (
+            self.view.broker_ids >= {node.node_id for node in self.state.brokers}
+            and all(map(self._has_its_directories, self.state.brokers))
+            and all(found.leader >= 0 for found in self.view.partitions.values())
+        )
+
+    def _has_its_directories(self, node: NodeState) -> bool:
+        online = {view.path for view in self.log_dirs.get(node.node_id) or () if not view.error}
+        return online >= set(node.log_dirs)
 
     def text(self) -> str:
         """Return it for people."""

@@ -96,12 +96,14 @@ def test_inject_waits_until_the_broker_has_noticed_and_heal_brings_the_directory
     staying: Staying,
 ) -> None:
     injected = staying.told("inject", "eio", "broker-1/2")
-    status = staying.told("status")
+    looked = staying.run("status", "--json")
     healed = staying.told("heal")
     revived = staying.told("heal", "--revive")
 
     assert injected["noticed"]["what"].startswith("the directory is OFFLINE")
     assert injected["broken"]["count"] > 0
+    status = json.loads(looked.stdout)
+    assert (looked.returncode, status["healthy"]) == (1, False)
     (fault,) = status["open_faults"]
     assert (fault["kind"], fault["id"]) == ("eio", injected["id"])
     directory = status["nodes"][1]["log_dirs"][1]

@@ -1,0 +1,72 @@
+"""When `jbodlab status` calls a cluster healthy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from jbodlab.ids import TopicPartition
+from lab.cluster import layout
+from lab.cluster.processes import own_user
+from lab.cluster.questions import ClusterView, LogDirView, PartitionView
+from lab.status import Status
+
+
+@pytest.fixture
+def status(tmp_path: Path) -> Status:
+    """A whole cluster of two brokers with a directory each."""
+    state = layout.plan("x", tmp_path, "id", own_user(), (1, 2, 3), log_dirs=1)
+    partition = PartitionView(leader=1, replicas=(1, 2), isr=(1, 2), offline=())
+    return Status(
+        state=state,
+        alive=frozenset(node.node_id for node in state.nodes),
+        log_dirs={
+            node.node_id: [LogDirView(path=node.log_dirs[0], error="", sizes={})]
+            for node in state.brokers
+        },
+        states={},
+        view=ClusterView(
+            broker_ids=frozenset({1, 2}), partitions={TopicPartition("t", 0): partition}
+        ),
+        faults=(),
+        metadata=(tmp_path, 0, -1),
+    )
+
+
+def test_a_whole_cluster_is_healthy(status: Status) -> None:
+    assert status.is_healthy
+    assert status.to_json()["healthy"]
+
+
+def test_one_with_an_offline_directory_is_not(status: Status) -> None:
+    path = status.state.brokers[0].log_dirs[0]
+    dead = [LogDirView(path=path, error="KAFKA_STORAGE_ERROR", sizes={})]
+
+    assert not replace(status, log_dirs={**status.log_dirs, 1: dead}).is_healthy
+
+
+def test_one_whose_broker_names_a_directory_no_more_is_not(status: Status) -> None:
+    assert not replace(status, log_dirs={**status.log_dirs, 1: []}).is_healthy
+
+
+def test_one_with_a_broker_that_does_not_answer_is_not(status: Status) -> None:
+    assert not replace(status, log_dirs={**status.log_dirs, 1: None}).is_healthy
+
+
+def test_one_whose_node_has_ended_is_not(status: Status) -> None:
+    assert not replace(status, alive=frozenset({1, 2})).is_healthy
+
+
+def test_one_with_a_fenced_broker_is_not(status: Status) -> None:
+    view = replace(status.view, broker_ids=frozenset({1}))  # type: ignore[type-var]
+
+    assert not replace(status, view=view).is_healthy
+
+
+def test_one_with_a_partition_without_leader_is_not(status: Status) -> None:
+    gone = PartitionView(leader=-1, replicas=(1, 2), isr=(1,), offline=(1,))
+    view = ClusterView(broker_ids=frozenset({1, 2}), partitions={TopicPartition("t", 0): gone})
+
+    assert not replace(status, view=view).is_healthy
