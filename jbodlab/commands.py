@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 
+from jbodlab.command_line import INTERRUPTED
 from jbodlab.program_names import name_of
 
 Main = Callable[[], int | None]
@@ -34,5 +37,9 @@ def __getattr__(name: str) -> Main:
     if name not in COMMANDS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, _, function = COMMANDS[name].partition(":")
-    found: Main = getattr(import_module(name_of(module)), function)
+    try:
+        found: Main = getattr(import_module(name_of(module)), function)
+    except KeyboardInterrupt:
+        print(f"{Path(sys.argv[0]).name}: interrupted", file=sys.stderr)  # noqa: T201 - the one line
+        sys.exit(INTERRUPTED)
     return found

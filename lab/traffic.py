@@ -23,6 +23,7 @@ VALUE_BYTES = 100
 FLUSH_TIMEOUT_S = 30.0
 FLUSH_STEP_S = 0.2
 CREATE_TIMEOUT_S = 15.0
+DELETE_TIMEOUT_S = 10.0
 _QUIET = {"log_level": 0}
 
 
@@ -45,6 +46,24 @@ def create_topic(
         admin.create_topics([new], request_timeout=CREATE_TIMEOUT_S)[topic].result(CREATE_TIMEOUT_S)
     except (confluent_kafka.KafkaException, TimeoutError) as error:
         raise LabError(f"topic {topic} could not be created: {error}") from error
+
+
+def delete_topic(bootstrap: str, topic: str) -> None:
+    """Delete a topic, if it is there.
+
+    Raises:
+        LabError: the cluster refused, or did not answer.
+    """
+    admin = AdminClient({"bootstrap.servers": bootstrap, **_QUIET})
+    try:
+        admin.delete_topics([topic], request_timeout=DELETE_TIMEOUT_S)[topic].result(
+            DELETE_TIMEOUT_S
+        )
+    except confluent_kafka.KafkaException as error:
+        if error.args[0].code() != confluent_kafka.KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise LabError(f"topic {topic} could not be deleted: {error}") from error
+    except TimeoutError as error:
+        raise LabError(f"topic {topic} could not be deleted: no answer") from error
 
 
 class Producer(threading.Thread):

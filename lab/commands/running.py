@@ -8,10 +8,12 @@ ends what it started.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import subprocess
 import time
 import uuid
+from collections.abc import Iterator
 from typing import Any
 
 from fault_injection import kinds
@@ -44,9 +46,45 @@ def run(options: argparse.Namespace, interrupts: Interrupts) -> int:
                 raise LabError(reason)
         except (FaultError, ValueError) as error:
             raise LabError(str(error)) from error
-        topic = f"jbodlab-run-{uuid.uuid4().hex[:8]}"
-        replicas = min(3, len(cluster.brokers))
         partitions = PARTITIONS_PER_DIRECTORY * sum(len(one.log_dirs) for one in cluster.brokers)
+        with _topic(cluster, partitions, interrupts) as topic:
+            producer = Producer(cluster.bootstrap, topic, partitions, RATE_PER_S)
+            group = ConsumerGroup(cluster.bootstrap, topic, experiment.CONSUMERS)
+            command: subprocess.Popen[bytes] | None = None
+            faults: list[Fault] = []
+            producer.start()
+            group.start()
+            try:
+                experiment.warm_up(producer, group, partitions)
+                with interrupts.deferred():
+                    command = _start(options, cluster)
+                _wait(command, after_s)
+                with interrupts.deferred():
+                    faults.append(cluster.faults.inject(spec, target))
+                code = command.wait()
+                with interrupts.deferred():
+                    faults[0].heal()
+                producer.stop()
+                producer.join()
+                group.finish(experiment.ends(producer), PATIENCE_S)
+                group.join()
+            except FaultError as error:
+                raise LabError(str(error)) from error
+            finally:
+                with interrupts.deferred():
+                    _tidy_up(faults, command, producer, group)
+        to_do, _ = breaking.afterwards(options.name, cluster, [], reviving=False)
+    found = _judged(producer, group, faults[0], code)
+    clusters.show(options.json, {**found, "to_do": to_do}, _text(options, found, to_do))
+    return code or (1 if found["lost"] or found["duplicated"] else 0)
+
+
+@contextlib.contextmanager
+def _topic(cluster: Cluster, partitions: int, interrupts: Interrupts) -> Iterator[str]:
+    """Make a topic of our own that is gone afterwards, whatever happened; yields its name."""
+    topic = f"jbodlab-run-{uuid.uuid4().hex[:8]}"
+    replicas = min(3, len(cluster.brokers))
+    try:
         traffic.create_topic(
             cluster.bootstrap,
             topic,
@@ -55,37 +93,10 @@ def run(options: argparse.Namespace, interrupts: Interrupts) -> int:
             # One replica may be missing, as long as the broken directory is.
             min_isr=max(1, replicas - 1),
         )
-        producer = Producer(cluster.bootstrap, topic, partitions, RATE_PER_S)
-        group = ConsumerGroup(cluster.bootstrap, topic, experiment.CONSUMERS)
-        command: subprocess.Popen[bytes] | None = None
-        faults: list[Fault] = []
-        producer.start()
-        group.start()
-        try:
-            experiment.warm_up(producer, group, partitions)
-            with interrupts.deferred():
-                command = _start(options, cluster)
-            _wait(command, after_s)
-            with interrupts.deferred():
-                faults.append(cluster.faults.inject(spec, target))
-            code = command.wait()
-            with interrupts.deferred():
-                faults[0].heal()
-            producer.stop()
-            producer.join()
-            group.finish(experiment.ends(producer), PATIENCE_S)
-            group.join()
-        except FaultError as error:
-            raise LabError(str(error)) from error
-        finally:
-            with interrupts.deferred():
-                _tidy_up(faults, command, producer, group)
-        for future in cluster.admin().delete_topics([topic]).values():
-            future.result(PATIENCE_S)
-        to_do, _ = breaking.afterwards(options.name, cluster, [], reviving=False)
-    found = _judged(producer, group, faults[0], code)
-    clusters.show(options.json, {**found, "to_do": to_do}, _text(options, found, to_do))
-    return code or (1 if found["lost"] or found["duplicated"] else 0)
+        yield topic
+    finally:
+        with interrupts.deferred():
+            traffic.delete_topic(cluster.bootstrap, topic)
 
 
 def _start(options: argparse.Namespace, cluster: Cluster) -> subprocess.Popen[bytes]:

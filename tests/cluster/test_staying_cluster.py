@@ -58,6 +58,11 @@ class Staying:
         assert done.returncode == 0, done.stdout + done.stderr
         return json.loads(done.stdout)
 
+    def topics(self) -> set[str]:
+        """Return the topics, once deleted ones have left the metadata."""
+        done = self.run("status", "--json")
+        return {one["topic"] for one in json.loads(done.stdout)["partitions"]}
+
     @property
     def journal(self) -> Path:
         return lab_state.journal_file(self.state_dir)
@@ -205,6 +210,15 @@ def test_interrupted_it_heals_first_and_ends_what_it_started(staying: Staying) -
         if "sleep" in Path(f"/proc/{one.pid}/cmdline").read_text()
     ] == []
     staying.told("heal", "--revive")
+    assert staying.topics() == {"__consumer_offsets"}
+
+
+def test_a_program_that_ends_too_early_leaves_no_topic(staying: Staying) -> None:
+    done = staying.run("run", "--fail", "broker-1/1", "--after", "5s", "--", "true")
+
+    assert done.returncode == 1
+    assert "ended with exit code 0 before anything was broken" in done.stderr
+    assert staying.topics() == {"__consumer_offsets"}
 
 
 def test_a_broker_under_a_supervisor_notices_what_its_calls_meet(cluster_root: Path) -> None:
