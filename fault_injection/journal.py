@@ -218,7 +218,11 @@ def _apply(faults: dict[int, Fault], entry: dict[str, Any]) -> None:
         case "more":
             faults[fault_id] = replace(fault, undo=_merged(fault.undo, entry))
         case "injected":
-            faults[fault_id] = replace(fault, state="armed", injected_ns=at_ns, since=entry["wall"])
+            # Of a broker that takes its time to end it is when it was told to.
+            struck_ns = entry.get("struck_ns") or at_ns
+            faults[fault_id] = replace(
+                fault, state="armed", injected_ns=struck_ns, since=entry["wall"]
+            )
         case "proved":
             faults[fault_id] = replace(fault, state="proved", proved_ns=at_ns)
         case "undone":

@@ -141,8 +141,11 @@ class Mechanism(Protocol):
             FaultError, OSError: it cannot be made after all.
         """
 
-    def make(self, fault: Fault, tell: Tell, start: Start) -> None:
+    def make(self, fault: Fault, tell: Tell, start: Start) -> int | None:
         """Break it.
+
+        Returns:
+            When it took effect, on the monotonic clock, if that was before it was done.
 
         Raises:
             FaultError, OSError: a step failed; `undo` restores what was done until then.

@@ -180,12 +180,14 @@ def _make(journal: Journal, fault_id: int, start: Start) -> None:
     fault = journal.faults[fault_id]
     mechanism = registry.MECHANISMS[fault.mechanism]
     try:
-        mechanism.make(fault, lambda more: journal.write("more", fault_id, **more), start)
+        struck_ns = mechanism.make(
+            fault, lambda more: journal.write("more", fault_id, **more), start
+        )
     except OSError as error:
         _take_back(journal, fault_id, _text(error), start)
     except FaultError as error:
         _take_back(journal, fault_id, str(error), start)
-    journal.write("injected", fault_id)
+    journal.write("injected", fault_id, struck_ns=struck_ns)
 
 
 def _take_back(journal: Journal, fault_id: int, reason: str, start: Start) -> None:

@@ -54,13 +54,18 @@ def recipe(process: ProcessState) -> dict[str, Any]:
     return {**asdict(found), "environment": kept}
 
 
-def end(fault: Fault, *, cleanly: bool) -> None:
+def end(fault: Fault, *, cleanly: bool) -> int:
     """End the process that a fault names.
+
+    Returns:
+        When it was told to, on the monotonic clock: from then on it goes about ending.
 
     Raises:
         FaultError: it has not ended within the deadline.
     """
+    struck_ns = time.monotonic_ns()
     end_process(ProcessState(**fault.undo["process"]), fault.patient, cleanly=cleanly)
+    return struck_ns
 
 
 def end_process(process: ProcessState, name: str, *, cleanly: bool) -> None:

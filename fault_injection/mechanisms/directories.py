@@ -82,10 +82,11 @@ class Directories:
             undo[process_control.RECIPE] = process_control.recipe(patient.process)
         return undo
 
-    def make(self, fault: Fault, tell: Tell, start: Start) -> None:
+    def make(self, fault: Fault, tell: Tell, start: Start) -> int | None:
         """Stop the broker, change the directories, start it again."""
+        struck_ns = None
         if fault.undo["was_running"]:
-            process_control.end(fault, cleanly=True)
+            struck_ns = process_control.end(fault, cleanly=True)
         path = fault.path
         match fault.kind:
             case "swapped":
@@ -99,6 +100,7 @@ class Directories:
                 _write_meta(path, other.read_text("utf-8"), fault.undo)
         if fault.undo["was_running"]:
             start(fault)
+        return struck_ns
 
     def doubt(self, fault: Fault) -> str:
         """Look at the directories as the broker's user."""

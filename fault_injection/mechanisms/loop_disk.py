@@ -82,7 +82,7 @@ class LoopDisk:
             undo["proofs"] = [str(path / f"{PREFIX}{fault_id}") for path in directories]
         return undo
 
-    def make(self, fault: Fault, tell: Tell, start: Start) -> None:
+    def make(self, fault: Fault, tell: Tell, start: Start) -> int | None:
         """Shut the file system down, or freeze it."""
         match fault.kind:
             case "hang":
@@ -92,12 +92,14 @@ class LoopDisk:
                 for disk in fault.undo["disks"]:
                     _ioctl(disk, _SHUTDOWN, _FULLY_WRITTEN)
             case _:
-                process_control.end(fault, cleanly=False)
+                struck_ns = process_control.end(fault, cleanly=False)
                 for file in fault.undo["proofs"]:
                     Path(file).write_bytes(b"never synced\n")
                 for disk in fault.undo["disks"]:
                     _ioctl(disk, _SHUTDOWN, _WITHOUT_JOURNAL)
                 _mount_again(fault.undo["disks"], fault.undo["images"])
+                return struck_ns
+        return None
 
     def doubt(self, fault: Fault) -> str:
         """Try, as the broker's user, to create a file; look for what was never synced."""

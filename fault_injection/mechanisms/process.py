@@ -29,11 +29,12 @@ class ProcessFaults:
             process_control.RECIPE: process_control.recipe(target.patient.process),
         }
 
-    def make(self, fault: Fault, tell: Tell, start: Start) -> None:
+    def make(self, fault: Fault, tell: Tell, start: Start) -> int:
         """End the process."""
-        process_control.end(fault, cleanly=fault.kind != "kill")
+        struck_ns = process_control.end(fault, cleanly=fault.kind != "kill")
         if fault.kind == "restart":
             start(fault)
+        return struck_ns
 
     def doubt(self, fault: Fault) -> str:
         """Look whether the process is gone, and for `restart` whether there is another one."""

@@ -89,7 +89,8 @@ class Observer(threading.Thread):
     def stop(self) -> None:
         """Look no more."""
         self.end_soon()
-        self.join(10 * ANSWER_DEADLINE_S)
+        if self.is_alive():
+            self.join(10 * ANSWER_DEADLINE_S)
 
     def end_soon(self) -> None:
         """Look no more, without waiting for the last answers."""

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -29,6 +30,8 @@ from tests.fault_injection.patient import DEADLINE_S, SERVER_UID
 pytestmark = pytest.mark.process
 
 SLEEPING = "import signal, time; signal.signal(15, lambda *_: exit(0)); time.sleep(600)"
+# It takes half a second to end, as a broker does that hands its leadership over.
+ENDS_SLOWLY = SLEEPING.replace("exit(0)", "(time.sleep(0.5), exit(0))")
 
 
 class Bed:
@@ -128,6 +131,33 @@ def test_a_restart_is_another_process_at_once(bed: Bed) -> None:
 
     assert bed.wait_running() != before
     bed.heal(fault)
+
+
+@pytest.mark.parametrize("kind", ["stop", "restart"])
+def test_a_fault_of_a_process_takes_effect_when_it_is_struck(bed: Bed, kind: str) -> None:
+    assert bed.child is not None
+    bed.child.kill()
+    bed.child.wait(DEADLINE_S)
+    bed.command[2] = ENDS_SLOWLY
+    bed.start()
+    wait_for("a process that listens to signals", lambda: _catches(bed.process, signal.SIGTERM))
+    began_ns = time.monotonic_ns()
+
+    fault = bed.inject(kind, bed.target())
+
+    assert fault.injected_ns is not None
+    assert time.monotonic_ns() - began_ns > 500_000_000
+    assert fault.injected_ns - began_ns < 400_000_000
+    assert read_all(bed.journal)[fault.fault_id].injected_ns == fault.injected_ns
+    bed.heal(fault)
+
+
+def _catches(process: ProcessState | None, number: signal.Signals) -> bool:
+    if process is None:
+        return False
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    caught = next(line for line in status.splitlines() if line.startswith("SigCgt:"))
+    return bool(int(caught.split()[1], 16) >> (number - 1) & 1)
 
 
 def test_an_ended_process_starts_by_itself_after_the_length_of_its_fault(bed: Bed) -> None:
