@@ -6,7 +6,7 @@ from lab.rehearsal.observer import Observer
 
 
 def test_one_that_never_began_is_stopped_like_any_other() -> None:
-    observer = Observer([], {}, None)
+    observer = Observer([], {}, None, None)
 
     observer.stop()
 
