@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from lab.cluster import questions
 from lab.cluster.node import Broker
-from lab.cluster.questions import ClusterView, PartitionView
 from lab.cluster.waiting import wait_for
 from lab.errors import LabError
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
+
+    from lab.cluster.questions import ClusterView, PartitionView
 
 ASK_TIMEOUT_S = 2.0
 TOPIC_DEADLINE_S = 30.0
@@ -44,9 +43,11 @@ class ClientsView:
         Raises:
             LabError: no broker answers.
         """
+        from lab.cluster import questions
+
         for broker in self.brokers:
             if broker.is_running:
-                view = asyncio.run(questions.ask_cluster_view(broker.state, ASK_TIMEOUT_S))
+                (view,) = questions.views([broker.state], ASK_TIMEOUT_S)
                 if view is not None:
                     return view
         raise LabError("no broker answers")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import shutil
@@ -13,28 +12,29 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from msgspec.structs import replace
 
 from fault_injection.errors import FaultError
 from fault_injection.journal import Fault as InjectedFault
 from jbodlab import kafka_uuid
-from jbodlab.image.metadata_image import MetadataImage
 from jbodlab.lab_state import ClusterState
 from jbodlab.log.names import META_PROPERTIES_FILE, METADATA_DIR_NAME
-from lab.cluster import disks, layout, leftovers, processes, programs, questions
+from lab.cluster import disks, layout, leftovers, processes, programs
 from lab.cluster.clients_view import ASK_TIMEOUT_S, ClientsView
-from lab.cluster.controllers_log import ControllersLog
 from lab.cluster.faults import Faults
 from lab.cluster.log_dir import LogDir
 from lab.cluster.node import Broker, Node, Servers, Surroundings
 from lab.cluster.own_servers import OwnServers
 from lab.cluster.ports import HeldPorts
 from lab.cluster.processes import ServerUser
-from lab.cluster.questions import ClusterView
 from lab.cluster.waiting import wait_for, witnesses
 from lab.errors import LabError
+
+if TYPE_CHECKING:
+    from jbodlab.image.metadata_image import MetadataImage
+    from lab.cluster.controllers_log import ControllersLog
 
 SERVED_DEADLINE_S = 60.0
 STOP_DEADLINE_S = 10.0
@@ -113,7 +113,7 @@ class Cluster(ClientsView):
             brokers=lambda: self.brokers,
         )
         self.controller = Node(state.controller, around)
-        self._metadata = ControllersLog(self.controller.metadata_dir / METADATA_DIR_NAME)
+        self._metadata: ControllersLog | None = None
         self.brokers = [Broker(node, around, self.faults) for node in state.brokers]
         self.nodes: dict[int, Node] = {node.id: node for node in (self.controller, *self.brokers)}
         witnesses.add(self)
@@ -330,6 +330,9 @@ class Cluster(ClientsView):
             LabError: one of them has ended.
             NotInTimeError: one does not serve within the deadline.
         """
+        # What asks is imported only here: the servers that are starting do the same meanwhile.
+        from lab.cluster import questions
+
         missing = list(brokers or self.brokers)
         wanted = {broker.id for broker in missing}
 
@@ -337,7 +340,7 @@ class Cluster(ClientsView):
             for node in (self.controller, *missing):
                 if node.state.process is not None and not node.is_running:
                     raise LabError(f"{node} ended while starting; {_tail(node)}")
-            views = asyncio.run(_views(missing))
+            views = questions.views([broker.state for broker in missing], ASK_TIMEOUT_S)
             missing[:] = [
                 broker
                 for broker, view in zip(missing, views, strict=True)
@@ -416,19 +419,15 @@ class Cluster(ClientsView):
 
     def image(self) -> MetadataImage:
         """Return the metadata as the controller's disk has it, snapshots included."""
+        if self._metadata is None:
+            from lab.cluster.controllers_log import ControllersLog
+
+            self._metadata = ControllersLog(self.controller.metadata_dir / METADATA_DIR_NAME)
         return self._metadata.image()
 
     def last_words(self) -> str:
         """Return what every node printed last."""
         return "\n".join(f"--- {node!r} of {self}: {_tail(node)}" for node in self.nodes.values())
-
-
-async def _views(brokers: Sequence[Broker]) -> list[ClusterView | None]:
-    return list(
-        await asyncio.gather(
-            *(questions.ask_cluster_view(broker.state, ASK_TIMEOUT_S) for broker in brokers)
-        )
-    )
 
 
 def _end_of(process: subprocess.Popen[bytes]) -> None:

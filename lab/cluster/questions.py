@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -151,6 +151,15 @@ async def ask_cluster_view(node: NodeState, timeout_s: float) -> ClusterView | N
         finally:
             connection.close()
     return None
+
+
+def views(nodes: Sequence[NodeState], timeout_s: float) -> list[ClusterView | None]:
+    """Ask several brokers at once, where no event loop runs; None for each without an answer."""
+
+    async def ask() -> list[ClusterView | None]:
+        return list(await asyncio.gather(*(ask_cluster_view(node, timeout_s) for node in nodes)))
+
+    return asyncio.run(ask())
 
 
 async def ask_log_dirs(node: NodeState, timeout_s: float) -> list[LogDirView] | None:

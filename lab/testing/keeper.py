@@ -12,13 +12,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from lab.cluster import processes, programs
-
 END_DEADLINE_S = 10.0
 
 
 def start(folder: Path) -> subprocess.Popen[bytes]:
     """Start a keeper of a folder."""
+    from lab.cluster import processes, programs
+
     environment = programs.environment(folder, processes.own_user())
     # The keeper is nobody that belongs to the cluster, or it would end itself.
     del environment[processes.CLUSTER_VARIABLE]
@@ -50,6 +50,7 @@ def main() -> int:
     sys.stdin.buffer.read()
     if not folder.exists():
         return 0
+    # Only now, as nearly every keeper has nothing to do: the servers start beside it.
     from fault_injection.errors import FaultError
     from lab.cluster import folders
     from lab.cluster.faults import Faults

@@ -35,3 +35,22 @@ def test_every_name_is_there() -> None:
 def test_a_name_that_is_not_there_is_said() -> None:
     with pytest.raises(AttributeError, match="'Klaster'"):
         jbodlab.testing.Klaster  # noqa: B018 - what is tested
+
+
+@pytest.mark.process
+def test_servers_are_started_before_what_asks_them_is_imported() -> None:
+    """A cluster is soon there only if the machine's other core has something to do meanwhile."""
+    late = ("asyncio", "confluent_kafka", "jbodlab.protocol.api_table", "jbodlab.image")
+    looks = {
+        "lab.testing.clusters": late,
+        # It waits beside every cluster, and nearly always has nothing to do.
+        "lab.testing.keeper": (*late, "lab.cluster", "fault_injection"),
+    }
+    for module, unwanted in looks.items():
+        look = f"import sys, {module}; print(*sys.modules)"
+
+        done = subprocess.run(
+            [sys.executable, "-c", look], cwd=ROOT, capture_output=True, text=True, check=True
+        )
+
+        assert set(done.stdout.split()) & set(unwanted) == set(), module
