@@ -195,6 +195,10 @@ class Observer(threading.Thread):
                 if connection is not None:
                     connection.close()
                 connection = None
+                if await questions.ask_cluster_view(node, ANSWER_DEADLINE_S) is not None:
+                    # It serves; only what it looks up on a slow disk takes longer than this.
+                    await asyncio.sleep(self._period_s)
+                    continue
             if not paths and found:
                 # Nobody has said where they lie, so the broker's own order has to do.
                 paths.update({view.path: number for number, view in enumerate(found, start=1)})

@@ -316,9 +316,15 @@ RATES = ("written", "replicated", "moved")
 
 @dataclass(slots=True)
 class Rates:
-    """How fast logs grow, over the last looks; what is deleted does not count."""
+    """How fast logs grow, over the last looks; what is deleted does not count.
+
+    Attributes:
+        kept: How many looks are told of.
+        over: Each rate is the mean of so many looks: brokers answer now between two looks, now not.
+    """
 
     kept: int = 120
+    over: int = 4
     _before: tuple[float, Mapping[_Directory, Mapping[Any, tuple[str, int]]]] | None = None
     _points: list[list[float]] = field(default_factory=list)
 
@@ -342,7 +348,12 @@ class Rates:
 
     def to_json(self, period_s: float) -> Section:
         """Return them as a section, the oldest first."""
-        return {"names": list(RATES), "period_s": period_s, "points": list(self._points)}
+        means = [self._mean(end) for end in range(1, len(self._points) + 1)]
+        return {"names": list(RATES), "period_s": period_s, "points": means}
+
+    def _mean(self, end: int) -> list[int]:
+        last = self._points[max(0, end - self.over) : end]
+        return [round(sum(rates) / len(last)) for rates in zip(*last, strict=True)]
 
 
 def _sizes(seen: Seen, broker: int, view: LogDirView) -> Iterator[tuple[Any, tuple[str, int]]]:

@@ -2,12 +2,90 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
+from lab.cluster import layout, questions, wait_for
+from lab.cluster.processes import own_user
+from lab.cluster.questions import ClusterView, LogDirView
 from lab.rehearsal.observer import Observer
 
 
-def test_one_that_never_began_is_stopped_like_any_other() -> None:
-    observer = Observer([], {}, None, None)
+class Connection:
+    def close(self) -> None:
+        pass
 
-    observer.stop()
 
-    assert not observer.is_alive()
+class Asked:
+    """What the only broker answers; None: nothing, in time."""
+
+    def __init__(self) -> None:
+        self.view: ClusterView | None = ClusterView(broker_ids=frozenset({1}), partitions={})
+        self.log_dirs: list[LogDirView] | None = []
+        self.times = 0
+
+    async def connect(self, *_: object) -> Connection:
+        return Connection()
+
+    async def cluster_view(self, *_: object) -> ClusterView:
+        if self.view is None:
+            raise TimeoutError
+        return self.view
+
+    async def ask_view(self, *_: object) -> ClusterView | None:
+        return self.view
+
+    async def ask_log_dirs(self, *_: object) -> list[LogDirView]:
+        self.times += 1
+        if self.log_dirs is None:
+            raise TimeoutError
+        return self.log_dirs
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
+    asked = Asked()
+    monkeypatch.setattr(questions, "connect", asked.connect)
+    monkeypatch.setattr(questions, "cluster_view", asked.cluster_view)
+    monkeypatch.setattr(questions, "ask_cluster_view", asked.ask_view)
+    monkeypatch.setattr(questions, "log_dirs", asked.ask_log_dirs)
+    return asked
+
+
+def observer(folder: Path) -> Observer:
+    state = layout.plan("x", folder, "id", own_user(), (1, 2), log_dirs=1)
+    log_file = Path(state.brokers[0].log_file)
+    log_file.parent.mkdir()
+    log_file.touch()
+    return Observer(state.brokers, {}, None, None, period_s=0.01)
+
+
+def kinds(seen: Observer) -> list[str]:
+    return [event.kind for event in seen.events if event.kind in ("silent", "answers")]
+
+
+def test_one_that_never_began_is_stopped_like_any_other(tmp_path: Path) -> None:
+    never = observer(tmp_path)
+
+    never.stop()
+
+    assert not never.is_alive()
+
+
+def test_a_broker_is_silent_only_if_it_answers_nothing(tmp_path: Path, asked: Asked) -> None:
+    """One with a slow disk takes seconds to tell of its directories, and serves meanwhile."""
+    seen = observer(tmp_path)
+    seen.begin()
+    try:
+        wait_for("an answer", lambda: seen.log_dirs.get(1) == [])
+        asked.log_dirs = None
+        before = asked.times
+        wait_for("more questions", lambda: asked.times > before + 3)
+        assert (kinds(seen), seen.log_dirs) == ([], {1: []})
+
+        asked.view = None
+        wait_for("silence", lambda: seen.log_dirs == {1: None})
+        assert kinds(seen) == ["silent"]
+    finally:
+        seen.stop()

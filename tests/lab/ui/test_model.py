@@ -178,7 +178,7 @@ def test_the_last_replica_in_sync_is_found(
 
 
 def test_rates_count_growth_by_its_cause_and_never_what_is_deleted() -> None:
-    rates = Rates(kept=2)
+    rates = Rates(kept=2, over=1)
     later = replace(
         WHOLE,
         brokers=(
@@ -194,3 +194,13 @@ def test_rates_count_growth_by_its_cause_and_never_what_is_deleted() -> None:
     for second in (4.0, 5.0, 6.0):
         rates.look(later, second)
     assert rates.to_json(2.0)["points"] == [[0, 0, 0], [0, 0, 0]]
+
+
+def test_a_rate_is_even_where_a_broker_answers_every_other_look() -> None:
+    rates = Rates(over=4)
+    for look in range(9):
+        size = 20 * (look // 2)
+        seen = replace(WHOLE, brokers=(broker(1, dir_view("/b1/1", {T0: size})),))
+        rates.look(seen, float(look))
+
+    assert [written for written, *_ in rates.to_json(1.0)["points"][3:]] == [10] * 5
