@@ -90,6 +90,11 @@ class MetadataCache:
             ]
         return live
 
+    def peer(self, broker_id: BrokerId) -> BrokerNode | None:
+        """Return a live broker as other brokers address it."""
+        live = self.live_brokers(self._listener_name)
+        return next((node for node in live if node.id == broker_id), None)
+
     def offline_replicas(
         self, partition: PartitionRegistration, listener_name: str
     ) -> list[BrokerId]:

@@ -52,6 +52,7 @@ from broker.api.unregister import UnregisterBrokerApi
 from broker.client_quotas import ClientQuotas
 from broker.disk.log_dir import LogDir
 from broker.metadata_cache import MetadataCache
+from broker.serving.passing_on import PassingOn
 from broker.traffic import Traffic
 from jbodlab.ids import BrokerEpoch, BrokerId
 from jbodlab.protocol.api_table import ApiKey
@@ -95,7 +96,10 @@ class ClientApis:
         self._topic_creator = TopicCreator(parts.controller, parts.internal_topic)
         self._producer_ids = ProducerIds(parts.controller, parts.broker_id, parts.broker_epoch)
         quotas = ClientQuotas(lambda: parts.cache.image.quotas)
-        apis = _apis(parts, self._topic_creator, self._producer_ids, quotas)
+        self._passing_on = PassingOn(
+            parts.replicas, parts.cache, parts.broker_id, parts.monotonic_s
+        )
+        apis = _apis(parts, self._topic_creator, self._producer_ids, self._passing_on, quotas)
         apis[ApiKey.API_VERSIONS] = ApiVersionsApi({*apis, ApiKey.API_VERSIONS}, parts.cache)
         self._thread = HelperThread(parts.threads, "large-requests")
         measured: dict[int, Api] = {
@@ -106,6 +110,7 @@ class ClientApis:
     async def close(self) -> None:
         """Give up calls to the controller that no client waits for."""
         await self._topic_creator.close()
+        self._passing_on.close()
         self._thread.close()
         await self._producer_ids.close()
 
@@ -114,6 +119,7 @@ def _apis(
     parts: BrokerParts,
     topic_creator: TopicCreator,
     producer_ids: ProducerIds,
+    passing_on: PassingOn,
     quotas: ClientQuotas,
 ) -> dict[ApiKey, Api]:
     cache, replicas, controller = parts.cache, parts.replicas, parts.controller
@@ -121,7 +127,7 @@ def _apis(
     auto_creator = topic_creator if parts.auto_create_topics else None
     altering = (controller, cache, parts.broker_id, parts.configs, parts.is_settled)
     return {
-        ApiKey.PRODUCE: ProduceApi(replicas, cache, parts.broker_id, parts.traffic, quotas),
+        ApiKey.PRODUCE: ProduceApi(passing_on, cache, parts.broker_id, parts.traffic, quotas),
         ApiKey.FETCH: FetchApi(replicas, cache, parts.broker_id, parts.traffic, quotas),
         ApiKey.LIST_OFFSETS: ListOffsetsApi(replicas),
         ApiKey.METADATA: MetadataApi(cache, parts.cluster_id, auto_creator),

@@ -4,19 +4,10 @@ from __future__ import annotations
 
 from broker.metadata_cache import MetadataCache
 from broker.replica.client_requests import LeaderHint
+from broker.serving.passing_on import SENT_AWAY
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import NO_LEADER, BrokerId, TopicPartition
 from jbodlab.protocol.leader_hints import CurrentLeader, NodeEndpoint
-
-HINTED = frozenset(
-    {
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        # Not in the KIP: a failed directory moves the leader just the same.
-        ErrorCode.KAFKA_STORAGE_ERROR,
-    }
-)
-"""Errors after which a client looks for another leader."""
 
 
 class LeaderHints:
@@ -43,7 +34,7 @@ class LeaderHints:
             error_code: What is answered for it.
             known: What the replica manager knows; the metadata cache is asked without it.
         """
-        if error_code not in HINTED:
+        if error_code not in SENT_AWAY:
             return None
         leader = self._from_cache(partition) if known is None else known
         if leader is None or leader.leader in (NO_LEADER, self._broker_id):

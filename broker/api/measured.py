@@ -1,7 +1,7 @@
 """Counts the requests of an API, how long they took, and which failed as a whole.
 
 The time that a request keeps the event loop busy counts for its client's `request_percentage`;
-followers are free.
+followers are free, and so is what other brokers pass on.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class MeasuredApi:
             answer = replace(answer, finish=partial(self._finish, begun_s, answer.finish))
         else:
             self._traffic.answered(self._key, begun_s)
-        if not self._quotas.are_set or asking_replica(request) >= 0:
+        if not self._quotas.are_set or context.is_passed_on or asking_replica(request) >= 0:
             return answer
         throttle_ms = self._quotas.throttle(
             REQUEST_PERCENTAGE,

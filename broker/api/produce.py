@@ -2,21 +2,24 @@
 
 The batches are handed on as they came; the replicas check and stamp them. With acks=0 there is no
 response at all, so the only way to tell the client of an error is to close its connection.
+
+What is passed on to another broker counts as that one's traffic; quotas are looked to here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Container
 from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.api.answer import Answer, Encoded, Later, RequestContext, milliseconds
 from broker.api.leader_hints import LeaderHints
-from broker.api.ports import Replicas
-from broker.api.request_handler import CloseConnectionError
+from broker.api.request_handler import CloseConnectionError, ConnectionInfo
 from broker.client_quotas import ClientQuotas
 from broker.metadata_cache import MetadataCache
 from broker.replica.appends import APPENDED_AT_ONCE
 from broker.replica.client_requests import NO_TRANSACTIONS, AppendEntry, AppendResult
+from broker.serving.passing_on import PassingOn
 from broker.traffic import Traffic
 from jbodlab.client_quota import PRODUCER_RATE
 from jbodlab.error_code import ErrorCode
@@ -45,13 +48,13 @@ class ProduceApi:
 
     def __init__(
         self,
-        replicas: Replicas,
+        passing_on: PassingOn,
         cache: MetadataCache,
         broker_id: BrokerId,
         traffic: Traffic,
         quotas: ClientQuotas,
     ) -> None:
-        self._replicas = replicas
+        self._passing_on = passing_on
         self._cache = cache
         self._broker_id = broker_id
         self._traffic = traffic
@@ -78,13 +81,20 @@ class ProduceApi:
                 records = data.records
                 entries.append(AppendEntry(TopicPartition(name, data.index), records))
                 size += len(records or b"")
-        future = self._replicas.append(entries, acks, milliseconds(request.timeout))
-        throttle_ms = self._quotas.throttle(
-            PRODUCER_RATE, context.header.client_id, context.connection, size
+        appending = self._passing_on.append(
+            _client(context), entries, acks, milliseconds(request.timeout)
         )
-        finish = partial(self._finish, request, context, throttle_ms)
-        # The next request must find all of this one appended, and here only the first batches are.
-        return Later(future, finish, overlaps=len(entries) <= APPENDED_AT_ONCE)
+        elsewhere = appending.elsewhere
+        throttle_ms = 0
+        if not context.is_passed_on:
+            throttle_ms = self._quotas.throttle(
+                PRODUCER_RATE, context.header.client_id, context.connection, size
+            )
+        finish = partial(self._finish, request, context, throttle_ms, elsewhere)
+        # The next request must find all of this one appended. Of many batches only the first are,
+        # and none of those that are passed on.
+        overlaps = len(entries) <= APPENDED_AT_ONCE and not elsewhere
+        return Later(appending.future, finish, overlaps=overlaps)
 
     def failure(
         self, request: ProduceRequest, context: RequestContext, error: KafkaError
@@ -108,22 +118,28 @@ class ProduceApi:
         request: ProduceRequest,
         context: RequestContext,
         throttle_ms: int,
+        elsewhere: Container[int],
         results: list[AppendResult],
     ) -> Encoded:
-        remaining = iter(results)
+        remaining = iter(enumerate(results))
         results = []
+        client = _client(context)
         may_write_all = context.header.client_id == ADMIN_CLIENT
         for topic in request.topic_data:
             name = topic.name
             is_refused = name in INTERNAL_TOPICS and not may_write_all
             for data in topic.partition_data:
-                result = _refused(name, data.index) if is_refused else next(remaining)
+                place, result = (-1, _refused(name, data.index)) if is_refused else next(remaining)
                 results.append(result)
                 records = data.records
+                is_here = place not in elsewhere
                 if result.error_code is ErrorCode.NONE and records is not None:
-                    self._traffic.produced(name, len(records), records_count(records))
-                else:
+                    if is_here:
+                        self._traffic.produced(name, len(records), records_count(records))
+                    continue
+                if is_here:
                     self._traffic.produce_failed(name, result.error_code)
+                self._passing_on.refused(client, result, records)
         if request.acks == NONE:
             return _no_response(results)
         return self._response(request, context, results, throttle_ms)
@@ -167,6 +183,11 @@ def _check_no_zstd(request: ProduceRequest, version: int) -> None:
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
             f"produce requests of version {version} must not use zstd",
         )
+
+
+def _client(context: RequestContext) -> ConnectionInfo | None:
+    """Return who has to be sent away before anything is passed on; nothing is for a broker."""
+    return None if context.is_passed_on else context.connection
 
 
 def _refused(topic: str, index: int) -> AppendResult:

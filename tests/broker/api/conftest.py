@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
@@ -293,15 +294,24 @@ class Cluster:
     traffic: Traffic = field(default_factory=lambda: Traffic(time.monotonic))
     port: int = 0
 
-    def publish_brokers(self, *broker_ids: int, fenced: Sequence[int] = ()) -> None:
-        """Register brokers at host-N:909N; those in `fenced` are not live."""
+    def publish_brokers(
+        self,
+        *broker_ids: int,
+        fenced: Sequence[int] = (),
+        on_this_machine: Mapping[int, int] = MappingProxyType({}),
+    ) -> None:
+        """Register brokers at host-N:909N, some at a port here; those in `fenced` are not live."""
         brokers = {
             BrokerId(n): BrokerRegistration(
                 broker_id=BrokerId(n),
                 epoch=BrokerEpoch(n),
                 incarnation_id=UUID(int=n),
                 endpoints=(
-                    BrokerEndpoint(name=LISTENER, host=f"host-{n}", port=9090 + n),
+                    BrokerEndpoint(
+                        name=LISTENER,
+                        host="127.0.0.1" if n in on_this_machine else f"host-{n}",
+                        port=on_this_machine.get(n, 9090 + n),
+                    ),
                     BrokerEndpoint(name="INSIDE", host=f"inside-{n}", port=19090 + n),
                 ),
                 rack=f"rack-{n}" if n == 2 else None,

@@ -1,0 +1,164 @@
+"""Produce requests of this broker to others that lead, for its own clients.
+
+A request has a connection for itself as long as it is under way: no client waits for another one,
+and what fails concerns one. The leader knows such requests by the client's id, and does with them
+as with any other, but for two things: it passes nothing on in its turn, and leaves the quotas to
+the broker that the client is connected to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import logging
+from collections.abc import Sequence
+from functools import partial
+from itertools import groupby
+from typing import Any
+
+from broker.metadata_cache import BrokerNode
+from broker.replica.client_requests import AppendEntry, AppendResult, LeaderHint
+from jbodlab.client import KafkaConnection
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import DecodeError
+from jbodlab.ids import BrokerId, LeaderEpoch
+from jbodlab.protocol.api_table import ApiKey, item_class, request_class
+
+logger = logging.getLogger(__name__)
+
+PASSED_ON = "__passed_on"
+"""Id of the client that a broker is to another one to which it passes batches on."""
+
+VERSION = 12
+IN_PROGRESS_MAX = 100
+"""Requests under way. The memory that they take is that of the clients' requests."""
+CONNECT_TIMEOUT_S = 2.0
+ANSWER_SLACK_S = 1.0
+"""Given to the leader beyond the time-out that it was told."""
+IDLE_S = 10.0
+
+EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+MILLISECOND = dt.timedelta(milliseconds=1)
+
+
+class OtherLeaders:
+    """The connections to other brokers; on the event loop."""
+
+    def __init__(self) -> None:
+        self._idle: dict[KafkaConnection, tuple[BrokerNode, asyncio.TimerHandle]] = {}
+        self._in_progress = 0
+
+    @property
+    def are_busy(self) -> bool:
+        """Whether no more requests are taken for now."""
+        return self._in_progress >= IN_PROGRESS_MAX
+
+    def append(
+        self, leader: BrokerNode, entries: Sequence[AppendEntry], acks: int, timeout_ms: int
+    ) -> asyncio.Task[list[AppendResult]]:
+        """Have a leader append; the results are in the order of the entries.
+
+        A leader that cannot be reached gives NOT_LEADER_OR_FOLLOWER, one that does not answer in
+        time REQUEST_TIMED_OUT. To cancel it leaves open what has come of the batches.
+        """
+        self._in_progress += 1
+        work = self._append(leader, entries, acks, timeout_ms)
+        task = asyncio.get_running_loop().create_task(work, name="pass on")
+        task.add_done_callback(self._done)
+        return task
+
+    def close(self) -> None:
+        """Close what is idle; what is in progress ends with the clients' connections."""
+        for connection in [*self._idle]:
+            self._drop(connection)
+
+    def _done(self, _: asyncio.Task[list[AppendResult]]) -> None:
+        self._in_progress -= 1
+
+    async def _append(
+        self, leader: BrokerNode, entries: Sequence[AppendEntry], acks: int, timeout_ms: int
+    ) -> list[AppendResult]:
+        try:
+            connection = await self._connection(leader)
+        except OSError as error:
+            return _failed(leader, entries, ErrorCode.NOT_LEADER_OR_FOLLOWER, error)
+        timeout_s = max(0, timeout_ms) / 1000 + ANSWER_SLACK_S
+        try:
+            response = await connection.call(
+                ApiKey.PRODUCE, VERSION, _request(entries, acks, timeout_ms), timeout_s
+            )
+        except TimeoutError as error:
+            return _failed(leader, entries, ErrorCode.REQUEST_TIMED_OUT, error)
+        except (OSError, DecodeError) as error:
+            return _failed(leader, entries, ErrorCode.NOT_LEADER_OR_FOLLOWER, error)
+        self._keep(leader, connection)
+        answers = [answer for topic in response.responses for answer in topic.partition_responses]
+        return [_result(*each) for each in zip(entries, answers, strict=True)]
+
+    async def _connection(self, leader: BrokerNode) -> KafkaConnection:
+        for connection, (node, _) in [*self._idle.items()]:
+            if not connection.is_open:
+                self._drop(connection)
+            elif node == leader:
+                self._idle.pop(connection)[1].cancel()
+                return connection
+        return await KafkaConnection.open(
+            leader.host, leader.port, client_id=PASSED_ON, timeout_s=CONNECT_TIMEOUT_S
+        )
+
+    def _keep(self, leader: BrokerNode, connection: KafkaConnection) -> None:
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(IDLE_S, partial(self._drop, connection))
+        self._idle[connection] = leader, timer
+
+    def _drop(self, connection: KafkaConnection) -> None:
+        self._idle.pop(connection)[1].cancel()
+        connection.close()
+
+
+def _request(entries: Sequence[AppendEntry], acks: int, timeout_ms: int) -> Any:
+    request: Any = request_class(ApiKey.PRODUCE, VERSION)
+    topic_data: Any = item_class(request, "topic_data")
+    partition_data: Any = item_class(topic_data, "partition_data")
+    return request(
+        transactional_id=None,
+        # Without acks there is no answer: nobody would know when the next batch may follow.
+        acks=acks or 1,
+        timeout=dt.timedelta(milliseconds=timeout_ms),
+        topic_data=tuple(
+            topic_data(
+                name=topic,
+                partition_data=tuple(
+                    partition_data(index=entry.topic_partition.partition, records=entry.records)
+                    for entry in of_topic
+                ),
+            )
+            for topic, of_topic in groupby(entries, lambda entry: entry.topic_partition.topic)
+        ),
+    )
+
+
+def _result(entry: AppendEntry, answer: Any) -> AppendResult:
+    time, leader = answer.log_append_time, answer.current_leader
+    return AppendResult(
+        topic_partition=entry.topic_partition,
+        error_code=ErrorCode(int(answer.error_code)),
+        base_offset=answer.base_offset,
+        log_append_time_ms=-1 if time is None else (time - EPOCH) // MILLISECOND,
+        log_start_offset=answer.log_start_offset,
+        error_message=answer.error_message,
+        leader_hint=None
+        if leader.leader_id < 0
+        else LeaderHint(
+            leader=BrokerId(leader.leader_id), leader_epoch=LeaderEpoch(leader.leader_epoch)
+        ),
+    )
+
+
+def _failed(
+    leader: BrokerNode, entries: Sequence[AppendEntry], code: ErrorCode, reason: Exception
+) -> list[AppendResult]:
+    logger.info("batches are not passed on to broker %d: %s", leader.id, reason or code.name)
+    return [
+        AppendResult(topic_partition=entry.topic_partition, error_code=code) for entry in entries
+    ]

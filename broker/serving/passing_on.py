@@ -1,0 +1,162 @@
+"""Appends what clients send: here, or with the leader, for those that were sent there in vain.
+
+A client that was told of another leader and comes back has its batches passed on to that one. Its
+connection starts nothing behind them until they are answered, so what comes over one connection
+reaches the leader in the order in which it came here; who changes the connection or the broker
+meanwhile has no order in Kafka either.
+
+Kafka has nothing of the kind: such a client waits for its own timer there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+
+from broker.metadata_cache import BrokerNode, MetadataCache
+from broker.replica.client_requests import AppendEntry, AppendResult
+from broker.serving.other_leaders import OtherLeaders
+from broker.serving.sent_away import SentAway
+from jbodlab.error_code import ErrorCode
+from jbodlab.ids import INTERNAL_TOPICS, NO_LEADER, BrokerId, TopicPartition
+
+SENT_AWAY = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        # Not in KIP-951: a failed directory moves the leader just the same.
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+"""Errors after which a client looks for another leader."""
+
+NOWHERE: Mapping[int, BrokerNode] = {}
+
+
+class Replicas(Protocol):
+    """Those of this broker."""
+
+    def append(
+        self, entries: Sequence[AppendEntry], acks: int, timeout_ms: int
+    ) -> asyncio.Future[list[AppendResult]]:
+        """Append; the results are in the order of the entries."""
+
+
+class Appending(msgspec.Struct, frozen=True):
+    """Results to come, and which of them come from another broker, by their place."""
+
+    future: asyncio.Future[list[AppendResult]]
+    elsewhere: Mapping[int, BrokerNode]
+
+
+class PassingOn:
+    """Which batches of which client go where.
+
+    Args:
+        replicas: Those of this broker.
+        cache: Knows who leads, and where that broker is.
+        broker_id: Ours.
+        now_s: Clock that never goes back.
+    """
+
+    def __init__(
+        self,
+        replicas: Replicas,
+        cache: MetadataCache,
+        broker_id: BrokerId,
+        now_s: Callable[[], float],
+    ) -> None:
+        self._replicas = replicas
+        self._cache = cache
+        self._broker_id = broker_id
+        self._now_s = now_s
+        self._sent_away = SentAway()
+        self._leaders = OtherLeaders()
+
+    def append(
+        self, client: object, entries: Sequence[AppendEntry], acks: int, timeout_ms: int
+    ) -> Appending:
+        """Append batches, each behind all that came for its partition before.
+
+        Args:
+            client: Any object that stands for the client's connection; None for another broker,
+                whose batches are never passed on.
+            entries: The batches.
+            acks: 0, 1 or -1.
+            timeout_ms: How long the replicas are waited for.
+        """
+        if self._sent_away and client is not None:
+            elsewhere = self._elsewhere(client, entries)
+            if elsewhere:
+                work = self._append_elsewhere(entries, elsewhere, acks, timeout_ms)
+                return Appending(work, elsewhere)
+        return Appending(self._replicas.append(entries, acks, timeout_ms), NOWHERE)
+
+    def refused(
+        self, client: object, result: AppendResult, records: bytes | memoryview | None
+    ) -> None:
+        """Take notice that a client is told of an error, in the order in which it is told."""
+        if client is not None and result.error_code in SENT_AWAY:
+            self._sent_away.refused(client, result.topic_partition, records, self._now_s())
+
+    def close(self) -> None:
+        """Close idle connections to other brokers."""
+        self._leaders.close()
+
+    def _elsewhere(
+        self, client: object, entries: Sequence[AppendEntry]
+    ) -> Mapping[int, BrokerNode]:
+        """Return the entries that are to be passed on, by their place, and to whom."""
+        found: dict[int, BrokerNode] = {}
+        now_s = self._now_s()
+        for place, entry in enumerate(entries):
+            partition = entry.topic_partition
+            leader = self._leader(partition)
+            if leader == self._broker_id:
+                self._sent_away.is_right(client, partition)
+            elif self._sent_away.comes_back(client, partition, entry.records, now_s):
+                node = self._cache.peer(leader)
+                if node is not None and not self._leaders.are_busy:
+                    found[place] = node
+        return found
+
+    def _leader(self, partition: TopicPartition) -> BrokerId:
+        registration = self._cache.partition(partition)
+        # No client writes to the brokers' own topics, but for one, which is known by its id.
+        if registration is None or partition.topic in INTERNAL_TOPICS:
+            return NO_LEADER
+        return registration.leader
+
+    def _append_elsewhere(
+        self,
+        entries: Sequence[AppendEntry],
+        elsewhere: Mapping[int, BrokerNode],
+        acks: int,
+        timeout_ms: int,
+    ) -> asyncio.Task[list[AppendResult]]:
+        places: dict[BrokerNode | None, list[int]] = {}
+        for place in range(len(entries)):
+            places.setdefault(elsewhere.get(place), []).append(place)
+        parts: list[asyncio.Future[list[AppendResult]]] = []
+        for leader, some in places.items():
+            of_leader = [entries[place] for place in some]
+            if leader is None:
+                parts.append(self._replicas.append(of_leader, acks, timeout_ms))
+            else:
+                parts.append(self._leaders.append(leader, of_leader, acks, timeout_ms))
+        return asyncio.get_running_loop().create_task(_joined([*places.values()], parts))
+
+
+async def _joined(
+    places: Sequence[Sequence[int]], parts: Sequence[asyncio.Future[list[AppendResult]]]
+) -> list[AppendResult]:
+    """Return the results of all parts, each at its place; who cancels this cancels the parts."""
+    found = {
+        place: result
+        for some, results in zip(places, await asyncio.gather(*parts), strict=True)
+        for place, result in zip(some, results, strict=True)
+    }
+    return [found[place] for place in sorted(found)]

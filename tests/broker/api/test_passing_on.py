@@ -1,0 +1,435 @@
+"""Two brokers: this one, to which clients come back, and the leader, each on a real listener."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+from broker.replica.client_requests import AppendEntry, AppendResult, LeaderHint
+from broker.serving import other_leaders
+from broker.traffic import TopicCount
+from jbodlab.client import KafkaConnection
+from jbodlab.error_code import ErrorCode
+from jbodlab.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
+from jbodlab.protocol.api_table import ApiKey
+from jbodlab.protocol.record_batch import build_batch
+from tests.broker.api.conftest import Cluster, serving
+from tests.waiting import called
+
+OK, TIMED_OUT, NOT_LEADER = 0, 7, 6
+T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
+OTHER, THIRD = BrokerId(2), BrokerId(3)
+INTERNAL = "__consumer_offsets"
+TRANSACTIONAL = {"transactional_id": "x"}
+
+Test = Callable[[Cluster, Cluster, KafkaConnection], Any]
+
+
+def batch(value: bytes = b"v") -> bytes:
+    return build_batch([(None, value)], timestamp_ms=0)
+
+
+def produce(
+    *batches: tuple[TopicPartition, bytes],
+    acks: int = -1,
+    timeout_ms: int = 1_500,
+    version: int = 12,
+    transactional_id: str | None = None,
+) -> Any:
+    kio = import_module(f"kio.schema.produce.v{version}.request")
+    return kio.ProduceRequest(
+        transactional_id=transactional_id,
+        acks=acks,
+        timeout=datetime.timedelta(milliseconds=timeout_ms),
+        topic_data=tuple(
+            kio.TopicProduceData(
+                name=name,
+                partition_data=(kio.PartitionProduceData(index=index, records=records),),
+            )
+            for (name, index), records in batches
+        ),
+    )
+
+
+async def ask(client: KafkaConnection, *batches: tuple[TopicPartition, bytes], **more: Any) -> Any:
+    """Produce; returns the answer for each batch."""
+    request = produce(*batches, **more)
+    response = await client.call(ApiKey.PRODUCE, more.get("version", 12), request)
+    return [each for topic in response.responses for each in topic.partition_responses]
+
+
+async def codes(client: KafkaConnection, *batches: Any, **more: Any) -> list[int]:
+    return [int(each.error_code) for each in await ask(client, *batches, **more)]
+
+
+def refused(*partitions: TopicPartition) -> list[AppendResult]:
+    return [AppendResult(each, ErrorCode.NOT_LEADER_OR_FOLLOWER) for each in partitions]
+
+
+def appended(*partitions: TopicPartition, offset: int = 7) -> list[AppendResult]:
+    return [AppendResult(each, base_offset=offset) for each in partitions]
+
+
+def leads(cluster: Cluster, *leaders: int, topic: str = "t") -> None:
+    """Publish who leads the partitions of a topic."""
+    cluster.publish_topic(topic, *(cluster.partition(leader, (1, 2, 3)) for leader in leaders))
+
+
+@pytest.fixture
+def run_two(run: Callable[..., None]) -> Callable[[Test], None]:
+    """Runs a test with us, the leader of all partitions of `t` but number 1, and a client."""
+
+    def run_test(test: Test) -> None:
+        async def scenario(us: Cluster, client: KafkaConnection) -> None:
+            async with serving(Cluster(), auto_create_topics=False) as leader:
+                us.publish_brokers(1, 2, 3, on_this_machine={2: leader.port, 3: leader.port})
+                leads(us, OTHER, 1, THIRD)
+                us.replicas.results["append"] = refused(T0)
+                leader.replicas.results["append"] = appended(T0)
+                await test(us, leader, client)
+
+        run(scenario)
+
+    return run_test
+
+
+def test_who_comes_back_gets_the_answer_of_the_leader(run_two: Callable[[Test], None]) -> None:
+    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
+        (told,) = await ask(client, (T0, batch()))
+        assert (told.error_code, told.current_leader.leader_id) == (NOT_LEADER, OTHER)
+        assert not leader.replicas.calls, "nobody is passed on who was not told"
+        leader.replicas.results["append"] = [
+            AppendResult(T0, base_offset=41, log_append_time_ms=1_234_567, log_start_offset=5)
+        ]
+
+        (answer,) = await ask(client, (T0, batch()))
+
+        assert (answer.error_code, answer.base_offset, answer.log_start_offset) == (OK, 41, 5)
+        assert answer.log_append_time.timestamp() == 1_234.567
+        assert leader.replicas.calls == [("append", [AppendEntry(T0, batch())], -1, 1_500)]
+        assert len(us.replicas.calls) == 1
+        assert await codes(client, (T0, batch(b"next"))) == [OK], "it is told no second time"
+
+    run_two(test)
+
+
+@pytest.mark.parametrize("code", [19, 45, 10, 87])
+def test_an_error_of_the_leader_is_told_with_its_message(
+    run_two: Callable[[Test], None], code: int
+) -> None:
+    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
+        await ask(client, (T0, batch()))
+        leader.replicas.results["append"] = [
+            AppendResult(T0, ErrorCode(code), error_message="of the leader")
+        ]
+
+        (answer,) = await ask(client, (T0, batch()), version=8)
+
+        assert (answer.error_code, answer.error_message) == (code, "of the leader")
+        assert answer.base_offset == -1
+
+    run_two(test)
+
+
+@pytest.mark.parametrize(("acks", "passed"), [(-1, -1), (1, 1), (0, 1)])
+def test_acks_and_timeout_go_along(run_two: Callable[[Test], None], acks: int, passed: int) -> None:
+    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
+        await ask(client, (T0, batch()))
+        request = produce((T0, batch()), acks=acks, timeout_ms=321)
+        with suppress(TimeoutError):
+            # Without acks nothing is answered.
+            await client.call(ApiKey.PRODUCE, 12, request, timeout_s=10 if acks else 0.2)
+        await called(leader.replicas.calls)
+
+        assert leader.replicas.calls == [("append", [AppendEntry(T0, batch())], passed, 321)]
+
+    run_two(test)
+
+
+def test_what_was_under_way_when_the_first_was_refused_is_refused_too(
+    run_two: Callable[[Test], None],
+) -> None:
+    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
+        held = asyncio.get_running_loop().create_future()
+        us.replicas.results["append"] = held
+        under_way = [
+            asyncio.create_task(codes(client, (T0, batch(b"%d" % number)))) for number in range(2)
+        ]
+        await called(us.replicas.calls)
+        held.set_result(refused(T0))
+        assert await asyncio.gather(*under_way) == [[NOT_LEADER]] * 2
+        us.replicas.results["append"] = refused(T0)
+        assert await codes(client, (T0, batch(b"1"))) == [NOT_LEADER], "not before the first"
+
+        for value in (b"0", b"1"):
+            assert await codes(client, (T0, batch(value))) == [OK]
+        entries = [entry.records for _, (entry,), *_ in leader.replicas.calls]
+        assert entries == [batch(b"0"), batch(b"1")]
+
+    run_two(test)
+
+
+def test_nothing_of_a_connection_starts_before_what_is_passed_on_is_answered(
+    run_two: Callable[[Test], None],
+) -> None:
+    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
+        await ask(client, (T0, batch()))
+        held = asyncio.get_running_loop().create_future()
+        leader.replicas.results["append"] = held
+        both = [asyncio.create_task(codes(client, (T0, batch()))) for _ in range(2)]
+        await called(leader.replicas.calls)
+        await asyncio.sleep(0.05)
+        assert len(leader.replicas.calls) == 1
+
+        held.set_result(appended(T0))
+
+        assert await asyncio.gather(*both) == [[OK]] * 2
+        assert len(leader.replicas.calls) == 2
+
+    run_two(test)
+
+
+def test_each_connection_is_told_once(run_two: Callable[[Test], None]) -> None:
+    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
+        other = await us.connect()
+        assert await codes(client, (T0, batch())) == [NOT_LEADER]
+        assert await codes(other, (T0, batch())) == [NOT_LEADER]
+        assert await codes(client, (T0, batch())) == [OK]
+        assert await codes(other, (T0, batch())) == [OK]
+        other.close()
+
+    run_two(test)
+
+
+def test_partitions_of_one_request_go_each_to_its_leader(run_two: Callable[[Test], None]) -> None:
+    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
+        wanted = [(T1, batch(b"1")), (T2, batch(b"2")), (T0, batch(b"0")), (T1, batch(b"3"))]
+        us.replicas.results["append"] = [
+            *appended(T1), *refused(T2, T0), *appended(T1, offset=8),
+        ]  # fmt: skip
+        assert await codes(client, *wanted) == [OK, NOT_LEADER, NOT_LEADER, OK]
+        us.replicas.results["append"] = [*appended(T1, offset=9), *appended(T1, offset=10)]
+
+        answers = await ask(client, *wanted)
+
+        assert [(each.index, each.base_offset) for each in answers] == [
+            (1, 9), (2, 7), (0, 7), (1, 10),
+        ]  # fmt: skip
+        assert us.replicas.calls[1][1] == [
+            AppendEntry(T1, batch(b"1")),
+            AppendEntry(T1, batch(b"3")),
+        ]
+        passed = [entry for call in leader.replicas.calls for entry in call[1]]
+        assert sorted(passed, key=repr) == [
+            AppendEntry(T0, batch(b"0")),
+            AppendEntry(T2, batch(b"2")),
+        ]
+
+    run_two(test)
+
+
+def test_a_leader_that_is_none_any_more_is_believed_and_the_client_is_told(
+    run_two: Callable[[Test], None],
+) -> None:
+    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
+        await ask(client, (T0, batch(b"1")))
+        leader.publish_brokers(1, 2, 3)
+        hint = LeaderHint(leader=THIRD, leader_epoch=LeaderEpoch(8))
+        (result,) = refused(T0)
+        leader.replicas.results["append"] = [AppendResult(T0, result.error_code, leader_hint=hint)]
+        (told,) = await ask(client, (T0, batch(b"1")))
+        assert (told.error_code, told.current_leader.leader_id) == (NOT_LEADER, THIRD)
+        leader.replicas.results["append"] = appended(T0)
+
+        # Else the second would overtake the first.
+        assert await codes(client, (T0, batch(b"2"))) == [NOT_LEADER]
+        assert await codes(client, (T0, batch(b"1"))) == [OK]
+
+    run_two(test)
+
+
+def test_a_leader_that_is_not_reached_is_named_again(run_two: Callable[[Test], None]) -> None:
+    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
+        us.publish_brokers(1, 2, on_this_machine={2: 1})
+        await ask(client, (T0, batch()))
+
+        (told,) = await ask(client, (T0, batch()))
+
+        assert (told.error_code, told.current_leader.leader_id) == (NOT_LEADER, OTHER)
+
+    run_two(test)
+
+
+def test_a_leader_that_does_not_answer_in_time_is_waited_for_no_longer(
+    run_two: Callable[[Test], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(other_leaders, "ANSWER_SLACK_S", 0.0)
+
+    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
+        await ask(client, (T0, batch()))
+        never = asyncio.get_running_loop().create_future()
+        leader.replicas.results["append"] = never
+
+        assert await codes(client, (T0, batch()), timeout_ms=50) == [TIMED_OUT]
+
+        assert await asyncio.wait_for(asyncio.shield(_cancelled(never)), 10)
+
+    run_two(test)
+
+
+def test_who_goes_away_is_given_up_with_the_leader_as_well(
+    run_two: Callable[[Test], None],
+) -> None:
+    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
+        other = await us.connect()
+        await ask(other, (T0, batch()))
+        never = asyncio.get_running_loop().create_future()
+        leader.replicas.results["append"] = never
+        asked = asyncio.create_task(codes(other, (T0, batch())))
+        await called(leader.replicas.calls)
+
+        other.close()
+
+        assert await _cancelled(never)
+        with suppress(ConnectionError):
+            await asked
+
+    run_two(test)
+
+
+def test_a_request_of_a_broker_is_not_passed_on_again(run_two: Callable[[Test], None]) -> None:
+    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
+        passing = await KafkaConnection.open(
+            "127.0.0.1", us.port, client_id=other_leaders.PASSED_ON, timeout_s=10
+        )
+
+        for _ in range(3):
+            assert await codes(passing, (T0, batch())) == [NOT_LEADER]
+
+        passing.close()
+        assert not leader.replicas.calls
+
+    run_two(test)
+
+
+def test_of_too_many_requests_some_are_refused(
+    run_two: Callable[[Test], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(other_leaders, "IN_PROGRESS_MAX", 1)
+
+    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
+        other = await us.connect()
+        for connection in (client, other):
+            await ask(connection, (T0, batch()))
+        held = asyncio.get_running_loop().create_future()
+        leader.replicas.results["append"] = held
+        first = asyncio.create_task(codes(client, (T0, batch())))
+        await called(leader.replicas.calls)
+
+        assert await codes(other, (T0, batch())) == [NOT_LEADER]
+
+        held.set_result(appended(T0))
+        assert await first == [OK]
+        assert await codes(other, (T0, batch())) == [OK]
+        other.close()
+
+    run_two(test)
+
+
+def test_who_is_led_here_again_is_appended_here(run_two: Callable[[Test], None]) -> None:
+    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
+        await ask(client, (T0, batch()))
+        leads(us, 1)
+        us.replicas.results["append"] = appended(T0)
+
+        assert await codes(client, (T0, batch())) == [OK]
+
+        leads(us, OTHER)
+        us.replicas.results["append"] = refused(T0)
+        assert await codes(client, (T0, batch())) == [NOT_LEADER], "it is told anew"
+        assert not leader.replicas.calls
+
+    run_two(test)
+
+
+@pytest.mark.parametrize("leader_id", [-1, 4])
+def test_without_a_leader_that_lives_nothing_is_passed_on(
+    run_two: Callable[[Test], None], leader_id: int
+) -> None:
+    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
+        leads(us, leader_id)
+        for _ in range(3):
+            assert await codes(client, (T0, batch())) == [NOT_LEADER]
+
+    run_two(test)
+
+
+def test_transactions_stay_refused_in_words(run_two: Callable[[Test], None]) -> None:
+    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
+        await ask(client, (T0, batch()))
+
+        assert await codes(client, (T0, batch()), **TRANSACTIONAL) == [35]
+
+        assert not leader.replicas.calls
+
+    run_two(test)
+
+
+def test_the_brokers_own_topics_are_not_passed_on(run_two: Callable[[Test], None]) -> None:
+    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
+        own = TopicPartition(INTERNAL, 0)
+        leads(us, OTHER, topic=INTERNAL)
+        us.replicas.results["append"] = refused(own)
+        admin = await KafkaConnection.open(
+            "127.0.0.1", us.port, client_id="__admin_client", timeout_s=10
+        )
+
+        for _ in range(2):
+            assert await codes(admin, (own, batch())) == [NOT_LEADER]
+
+        admin.close()
+        assert not leader.replicas.calls
+
+    run_two(test)
+
+
+def test_the_leader_counts_the_traffic_and_the_broker_of_the_client_its_quota(
+    run_two: Callable[[Test], None],
+) -> None:
+    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
+        limits = {frozenset({("client-id", None)}): {"producer_byte_rate": 1e5}}
+        for cluster in (us, leader):
+            image = cluster.cache.image
+            cluster.cache.publish(replace(image, quotas=limits, offset=Offset(image.offset + 1)))
+        large = batch(b"x" * 90_000)
+        await ask(client, (T0, large))
+
+        request = produce((T0, large))
+        response = await client.call(ApiKey.PRODUCE, 12, request)
+
+        assert response.throttle_time > datetime.timedelta(milliseconds=500)
+        topic, *_ = leader.traffic.topics()
+        assert topic[1][TopicCount.BYTES_IN] == len(large)
+        assert us.traffic.total[TopicCount.BYTES_IN] == 0
+        assert us.traffic.total[TopicCount.TOTAL_PRODUCE_REQUESTS] == 1
+        passing = await KafkaConnection.open(
+            "127.0.0.1", leader.port, client_id=other_leaders.PASSED_ON, timeout_s=10
+        )
+        for _ in range(3):
+            response = await passing.call(ApiKey.PRODUCE, 12, request)
+            assert not response.throttle_time
+        passing.close()
+
+    run_two(test)
+
+
+async def _cancelled(future: asyncio.Future[Any]) -> bool:
+    await asyncio.wait([future], timeout=10)
+    return future.cancelled()
