@@ -17,6 +17,8 @@ and
 
     {"event": "acknowledged", "value": "17"}
 
+With `stay`, which only kafka-go knows, it does the same, and never asks again who leads.
+
 It leaves its group at the line `leave` on its standard input, or at the end of
 that, and ends with code 0. What its library takes for fatal ends it with another code.
 """

@@ -14,7 +14,7 @@ import pytest
 from tests.clients.members import MemberProcess, Seen, longest_gap_s, seen_by
 from tests.clients.programs import PROGRAMS, NoKafkaError
 from tests.cluster.group_stage import GOES_ON_S, committed, coordinator
-from tests.cluster.harness import Load, wait_for
+from tests.cluster.harness import Load, read_all, wait_for
 from tests.cluster.scenes import Scene, Stage
 
 pytestmark = [
@@ -188,3 +188,41 @@ def _ends(load: Load) -> dict[int, int]:
     for partition, offset in list(load.acknowledged.values()):
         ends[partition] = max(offset + 1, ends.get(partition, 0))
     return ends
+
+
+def test_a_writer_that_never_asks_for_another_leader_is_passed_on_to_it(stage: Stage) -> None:
+    try:
+        command = PROGRAMS["kafka-go"].command()
+    except NoKafkaError as error:
+        pytest.skip(str(error))
+    with stage.scene() as scene:
+        ledger = scene.topic(PARTITIONS, records=0, min_insync_replicas="2")
+        writer = MemberProcess(command, scene.cluster.bootstrap, ledger.topic, "400", "stay")
+
+        def wait_written(more: int) -> None:
+            """Wait until all numbers are acknowledged that come in so many more."""
+            last = max(map(int, writer.acknowledged), default=0) + more
+            wanted = {str(number) for number in range(last)}
+            wait_for(
+                f"the numbers up to {last} written",
+                lambda: wanted <= writer.acknowledged.keys() or writer.errors,
+                GOES_ON_S,
+                last_seen=lambda: writer,
+            )
+
+        try:
+            wait_written(400)
+            leader, path = scene.leader(ledger)
+            scene.break_and_wait("chmod000", leader, path)
+            wait_written(2_000)
+            writer.leave()
+        finally:
+            writer.close()
+
+        assert not writer.errors, "it gave records up"
+        there = {
+            value.decode()
+            for records in read_all(scene.cluster.bootstrap, ledger.topic, PARTITIONS).values()
+            for _, value in records
+        }
+        assert writer.acknowledged.keys() <= there

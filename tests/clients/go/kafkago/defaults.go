@@ -4,17 +4,22 @@ import (
 	"context"
 	"log"
 	"sync"
+	"time"
 
 	"github.com/segmentio/kafka-go"
 
 	"jbodlab/clients/events"
 )
 
+// Longer than any test: what a writer knows of leaders it knows from the beginning.
+const never = 1000 * time.Hour
+
 // Writes numbers as the library does unless told otherwise, but to every replica in sync. A batch
 // waits for a hundred of them, or for a second; who writes one waits as long.
-func produce(leave context.Context, brokers []string, topic, rate string) {
+func produce(leave context.Context, brokers []string, topic, rate string, transport kafka.RoundTripper) {
 	writer := &kafka.Writer{
 		Addr: kafka.TCP(brokers...), Topic: topic, RequiredAcks: kafka.RequireAll,
+		Transport: transport,
 	}
 	var writing sync.WaitGroup
 	events.Numbers(leave, rate, func(number string) {

@@ -22,7 +22,9 @@ func main() {
 	brokers := strings.Split(bootstrap, ",")
 	switch mode {
 	case "produce":
-		produce(leave, brokers, topic, group)
+		produce(leave, brokers, topic, group, nil)
+	case "stay":
+		produce(leave, brokers, topic, group, &kafka.Transport{MetadataTTL: never})
 	case "default":
 		consumeByDefault(leave, brokers, topic, group)
 	default:
