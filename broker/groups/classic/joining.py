@@ -179,6 +179,8 @@ def _replace_static_member(
         client_host=request.client_host,
         join=None,
         sync=None,
+        # The session of a new one ends also while its join is parked; that is another client's now.
+        is_new=False,
     )
     change.substitute(old.member_id, member)
     change.start_session(member)

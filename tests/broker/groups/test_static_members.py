@@ -154,6 +154,21 @@ def test_static_restart_in_a_preparing_group_takes_the_parked_join_over() -> Non
     assert bench.answers[new].generation_id == 2
 
 
+def test_static_member_that_restarts_while_its_first_join_is_parked_waits_like_any_other() -> None:
+    bench = Bench()
+    (a,) = stable(bench, "a", session_timeout_ms=60_000, rebalance_timeout_ms=60_000)
+    old = bench.ask(join(group_instance_id="i", session_timeout_ms=10_000))
+    bench.advance(1_000)
+
+    new = bench.ask(join(group_instance_id="i", session_timeout_ms=10_000))
+    assert error_of(bench.answers[old]) is ErrorCode.FENCED_INSTANCE_ID
+    bench.advance(30_000)
+    assert new not in bench.answers
+    rejoin = bench.ask(join(a, session_timeout_ms=60_000))
+
+    assert bench.answers[new].generation_id == bench.answers[rejoin].generation_id == 2
+
+
 def test_static_duplicate_is_fenced_in_every_api() -> None:
     bench = Bench()
     _, j = static_pair(bench)
