@@ -94,7 +94,7 @@ def check_place(
     is_join = request.member_epoch == JOIN_EPOCH
     # Who takes the place of a static member makes the group no larger.
     is_new = member_id not in group.members and holder is None
-    if is_join and is_new and len(group.members) >= settings.consumer_max_size:
+    if is_new and len(group.members) >= settings.consumer_max_size:
         raise KafkaError(
             ErrorCode.GROUP_MAX_SIZE_REACHED,
             f"group {group.group_id} has {len(group.members)} members, its maximum",

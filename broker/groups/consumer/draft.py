@@ -16,7 +16,7 @@ from broker.groups.consumer.group import (
     Target,
 )
 from broker.groups.consumer.replay import current_value, target_value, with_row
-from broker.groups.consumer.topics import metadata_hash
+from broker.groups.consumer.topics import NO_TOPICS_HASH, metadata_hash
 from broker.groups.decision import Answer, Decision, SoftChange, Ticket, Timer, Work
 from broker.groups.settings import GroupSettings
 from broker.groups.tables import Row
@@ -171,6 +171,10 @@ class Draft:
         """Return the hash of the topics that are subscribed now."""
         key, topics = hashed_topics(self.group.group_id), self.context.topics
         names = self.group.subscribed_topics()
+        if not names:
+            # Nothing may stay of a group that nobody is in: there is no end to their ids.
+            self.set_soft(key, None)
+            return NO_TOPICS_HASH
         known: HashedTopics | None = self.soft(key)
         if known is None or (known.version, known.names) != (topics.version, names):
             known = HashedTopics(topics.version, names, metadata_hash(topics, names))

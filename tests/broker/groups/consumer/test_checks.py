@@ -98,6 +98,7 @@ def test_full_group_takes_nobody_but_its_members(rig: Rig) -> None:
     rig.join("b")
 
     assert rig.join("n") == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert rig.beat("n", 3) == ErrorCode.GROUP_MAX_SIZE_REACHED
     assert isinstance(rig.join("b"), ConsumerGroupHeartbeatResponse)
     rig.beat("s", -2, instance_id="i")
     assert isinstance(rig.join("s2", instance_id="i"), ConsumerGroupHeartbeatResponse)

@@ -226,6 +226,19 @@ def test_last_member_leaves_an_empty_group_that_stays(rig: Rig) -> None:
     assert rig.join("c").assignment == rig.ids(*range(12))
 
 
+def test_nothing_is_remembered_of_a_group_without_members() -> None:
+    """Tools make a group each time they are called: nobody would ever forget these."""
+    rig = Rig()
+    rig.join("a", subscribed_topic_regex="t.*")
+    rig.pass_ms(1)
+    rig.beat("a")
+
+    rig.beat("a", -1)
+
+    assert rig.shard._state.soft == {}
+    assert rig.timers == {}
+
+
 def test_static_member_that_leaves_for_a_while_keeps_its_place() -> None:
     rig = Rig()
     rig.join("a", instance_id="i")
