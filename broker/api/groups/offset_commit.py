@@ -131,20 +131,9 @@ class OffsetCommitApi:
     def failure(
         self, request: OffsetCommitRequest, context: RequestContext, error: KafkaError
     ) -> OffsetCommitResponse:
-        """Return the error for every partition."""
-        return OffsetCommitResponse(
-            topics=tuple(
-                TopicResult(
-                    getattr(topic, "name", ""),
-                    getattr(topic, "topic_id", None),
-                    tuple(
-                        PartitionResult(each.partition_index, error.code)
-                        for each in topic.partitions
-                    ),
-                )
-                for topic in request.topics
-            )
-        )
+        """Return the error for every partition that exists; of the others it is known already."""
+        asked = _Asked(request.topics, self._cache.image.topics)
+        return OffsetCommitResponse(topics=asked.results(lambda _topic, _index: error.code))
 
 
 class OffsetDeleteApi:

@@ -349,12 +349,15 @@ def test_offsets_of_partitions_that_exist_are_committed(run: Run, version: int) 
     run(scenario)
 
 
-def test_commit_that_the_coordinator_refuses_fails_for_every_partition(run: Run) -> None:
+def test_commit_that_the_coordinator_refuses_fails_for_every_partition_that_exists(
+    run: Run,
+) -> None:
     async def scenario(cluster: Any, client: Any) -> None:
         cluster.publish_topic("t")
         cluster.groups.later[requests.OffsetCommit] = KafkaError(ErrorCode.ILLEGAL_GENERATION)
-        answer = await client.call(8, 8, commit(8, ("t", (0,))))
-        assert [int(p.error_code) for p in answer.topics[0].partitions] == [22]
+        answer = await client.call(8, 8, commit(8, ("t", (0, 9)), ("gone", (0,))))
+        codes = [[int(p.error_code) for p in topic.partitions] for topic in answer.topics]
+        assert codes == [[22, 3], [3]]
         answer = await client.call(8, 8, commit(8, ("gone", (0,))))
         assert [int(p.error_code) for p in answer.topics[0].partitions] == [3]
 
