@@ -10,10 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from broker.compaction.log_cleaner import LogCleaner
+from broker.compaction.settings import CleanerSettings
+from broker.coordinator import loading
 from broker.coordinator.group_coordinator import GroupCoordinator
 from broker.coordinator.shard import ShardContext, ShardState
 from broker.coordinator.topics_of_image import CachedTopics
+from broker.disk.log_dir import LogDir
 from broker.groups import requests, responses
 from broker.groups.consumer.assignors.question import Question
 from broker.groups.consumer.assignors.uniform import assign_uniformly
@@ -24,12 +29,16 @@ from broker.groups.shard import GroupShard
 from broker.metadata_cache import MetadataCache
 from broker.metadata_publisher import MetadataPublisher
 from broker.replica.partition import Partition
+from broker.replica.partition_log import PartitionLog
+from broker.replica.tail_cache import Slice
+from jbodlab.config.topic_keys import SEGMENT_BYTES
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
 from jbodlab.ids import GROUP_METADATA_TOPIC, BrokerId, TopicId, TopicPartition
 from jbodlab.outside import real
 from jbodlab.records.schema import Record
 from jbodlab.records.topic_records import RemoveTopicRecord
+from tests.broker.compaction.test_log_cleaner import Here
 from tests.broker.replicas import (
     DEADLINE_S,
     ME,
@@ -396,7 +405,7 @@ def test_what_a_new_leader_has_above_the_high_watermark_is_not_told_before_it_is
     run(tmp_path, test)
 
 
-def test_damaged_log_is_no_empty_list_of_groups(
+def test_load_damaged_is_no_empty_list_of_groups(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def test(cluster: Cluster) -> None:
@@ -413,6 +422,95 @@ def test_damaged_log_is_no_empty_list_of_groups(
 
         assert code(cluster.ask(fetch())) is ErrorCode.NOT_COORDINATOR
         assert "could not be loaded: record batch at offset 0 has a wrong CRC" in caplog.text
+
+    run(tmp_path, test)
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Stops every load behind its first piece until it is set; the directory's thread goes on."""
+    gate, read = asyncio.Event(), PartitionLog.read
+
+    def slow(log: PartitionLog, offset: int, *arguments: Any, **options: Any) -> Any:
+        async def later() -> bytes:
+            if offset > log.start_offset:
+                await gate.wait()
+            found = read(log, offset, *arguments, **options)
+            return b"".join(found.buffers) if isinstance(found, Slice) else await found
+
+        return later()
+
+    monkeypatch.setattr(PartitionLog, "read", slow)
+    monkeypatch.setattr(loading, "PIECE_BYTES", 500)
+    return gate
+
+
+async def with_commits(cluster: Cluster) -> None:
+    """A log of several segments, and of several pieces each."""
+    cluster.metadata.apply(
+        config("cleanup.policy", "compact", GROUP_METADATA_TOPIC),
+        config("min.cleanable.dirty.ratio", "0.01", GROUP_METADATA_TOPIC),
+        config(SEGMENT_BYTES, "1000", GROUP_METADATA_TOPIC),
+    )
+    for offset in range(60):
+        await cluster.answered(commit(offset))
+    assert cluster.partition.log is not None
+    assert len(cluster.partition.log.state.segments.closed) > 3
+
+
+def test_coordinator_dies_loading(tmp_path: Path, gate: asyncio.Event) -> None:
+    async def test(cluster: Cluster) -> None:
+        await with_commits(cluster)
+        cluster.metadata.apply(change(leader=1))
+        for request in (commit(), fetch(), join("a"), sync("m", 1), heartbeat("m", 1)):
+            assert code(cluster.ask(request)) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+        cluster.fail_directory()
+
+        for request in (commit(), fetch(), join("a"), sync("m", 1), heartbeat("m", 1)):
+            assert code(cluster.ask(request)) is ErrorCode.NOT_COORDINATOR
+        assert cluster.coordinator.is_offline(0)
+        gate.set()
+        await turns()
+        assert cluster.state is None
+
+    run(tmp_path, test)
+
+
+def test_compact_under_load_of_shard(tmp_path: Path, gate: asyncio.Event) -> None:
+    async def test(cluster: Cluster) -> None:
+        await with_commits(cluster)
+        log = cluster.partition.log
+        assert log is not None
+        before = sum(each.size for each in log.state.segments.closed)
+        cluster.metadata.apply(change(leader=1))
+        await turns()
+        assert cluster.state is ShardState.LOADING
+        host = cluster.host
+
+        async def write_checkpoint(_log_dir: LogDir) -> None:
+            pass
+
+        cleaner = LogCleaner(
+            host.log_dirs,
+            host.manager,
+            write_checkpoint,
+            outside=replace(real(), compactor=Here),
+            settings=CleanerSettings(backoff_ms=5),
+        )
+        cleaner.start()
+        try:
+            await until(lambda: log.state.disk.cleaned_to == log.state.active.base_offset)
+        finally:
+            await cleaner.stop()
+        assert sum(each.size for each in log.state.segments.closed) < before / 10
+        assert cluster.state is ShardState.LOADING
+        gate.set()
+        await cluster.active()
+
+        assert await cluster.offset() == 59
+        await cluster.answered(commit(60))
+        assert await cluster.offset() == 60
 
     run(tmp_path, test)
 
