@@ -41,6 +41,9 @@ func belong(leave context.Context, brokers []string, topic, group string) {
 		SessionTimeout:    45 * time.Second,
 		HeartbeatInterval: 500 * time.Millisecond,
 		JoinGroupBackoff:  500 * time.Millisecond,
+		// Where no broker can be reached it forgets who it was, without leaving the group, which
+		// then waits for its former self as long as this.
+		RebalanceTimeout: 10 * time.Second,
 	})
 	if err != nil {
 		log.Fatal(err)
