@@ -164,7 +164,11 @@ class ClassicMemberMetadata(Struct):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupMemberMetadataValue(GroupValue):
-    """A member; the names are sorted."""
+    """A member; the names are sorted.
+
+    For Apache Kafka a member that says nothing of the classic protocol speaks it, without a time
+    for its session, so that null is always written.
+    """
 
     NAME: ClassVar[str] = "ConsumerGroupMemberMetadataValue"
 
@@ -177,7 +181,10 @@ class ConsumerGroupMemberMetadataValue(GroupValue):
     rebalance_timeout_ms: int = wire(INT32, default=-1)
     server_assignor: str | None = wire(_NULLABLE_STRING, default=None)
     classic_member_metadata: ClassicMemberMetadata | None = wire(
-        nullable(struct_of(ClassicMemberMetadata)), tag=0, default=None
+        nullable(struct_of(ClassicMemberMetadata)),
+        tag=0,
+        default=None,
+        omitted=ClassicMemberMetadata(),
     )
 
 

@@ -129,7 +129,7 @@ class _Generator:
             self._line(1, "tags = []")
             for spec in self.tagged:
                 self._line(1, f"field = value.{spec.name}")
-                self._line(1, f"if field != {self._name(spec.default)}:")
+                self._line(1, f"if field != {self._name(spec.omitted)}:")
                 self._line(2, f"tags.append(({spec.tag}, {self._write(spec.kind, 'field')}))")
             section = (
                 r"merge_tags(tags, value.unknown_tags) if tags or value.unknown_tags else b'\0'"
@@ -203,7 +203,7 @@ class _Generator:
                 nested = f"{self._nested(encoder, kind)}({value})"
                 if not kind.nullable:
                     return nested
-                return rf"(b'\xff' if {value} is None else b'\x01' + {nested})"
+                return rf"(b'\0' if {value} is None else b'\x01' + {nested})"
             case Form.BYTES:
                 plain = f"wire.write_{self._size}bytes({value})"
             case Form.ARRAY:

@@ -64,9 +64,9 @@ def _generate(cls: type[Struct], version: int, with_unknown_tags: bool) -> Rende
         indent = "    "
         lines.append(f"{indent}field = value.{spec.name}")
         if spec.tag is not None:
-            default = f"_{len(names)}"
-            names[default] = spec.default
-            lines.append(f"{indent}if field != {default}:")
+            omitted = f"_{len(names)}"
+            names[omitted] = spec.omitted
+            lines.append(f"{indent}if field != {omitted}:")
             indent *= 2
         key = f',"{spec.json_key}":'
         lines.append(f"{indent}text += {key!r} + {_expression(spec.kind, 'field', names)}")

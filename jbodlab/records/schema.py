@@ -59,6 +59,8 @@ class FieldSpec:
     until: int | None
     tag: int | None
     default: object
+    omitted: object
+    """With a tag: the value that has none."""
 
     def is_in(self, version: int) -> bool:
         """Return whether a schema version has the field."""
@@ -77,6 +79,7 @@ class _Wire:
     since: int
     until: int | None
     tag: int | None
+    omitted: object
 
 
 _SPECS: dict[type[Struct], tuple[FieldSpec, ...]] = {}
@@ -89,6 +92,7 @@ def wire(
     until: int | None = None,
     tag: int | None = None,
     default: object = _MISSING,
+    omitted: object = _MISSING,
 ) -> T:
     """Declare a field of a record.
 
@@ -98,9 +102,11 @@ def wire(
         until: Last schema version that has it; None for all that follow.
         tag: Tag number if it stands in the tagged section, where it is left out at its default.
         default: Value when absent, if it differs from the default of the kind.
+        omitted: Value that is left out of the tagged section, if that is not the default.
     """
     value = kind.default if default is _MISSING else default
-    declared = field(default=value, metadata={"wire": _Wire(kind, since, until, tag)})
+    left_out = value if omitted is _MISSING else omitted
+    declared = field(default=value, metadata={"wire": _Wire(kind, since, until, tag, left_out)})
     return cast("T", declared)
 
 
@@ -115,6 +121,7 @@ def field_specs(cls: type[Struct]) -> tuple[FieldSpec, ...]:
                 declared.until,
                 declared.tag,
                 item.default,
+                declared.omitted,
             )
             for item in fields(cls)
             if (declared := cast("_Wire | None", item.metadata.get("wire"))) is not None
@@ -142,7 +149,7 @@ def to_json(
         if not spec.is_in(version):
             continue
         value: object = getattr(record, spec.name)
-        if spec.tag is None or value != spec.default:
+        if spec.tag is None or value != spec.omitted:
             result[spec.json_key] = json_value(
                 value,
                 lambda inner: to_json(inner, version, with_unknown_tags=with_unknown_tags),

@@ -218,8 +218,8 @@ def read_wide_count(data: bytes, position: int) -> tuple[int, int]:
 
 
 def is_present(data: bytes, position: int) -> bool:
-    """Read the byte before a struct that may be null: 1 where there is one, -1 for null."""
-    if data[position] not in (0x01, 0xFF):
+    """Read the byte before a struct with a tag that may be null: 1 where there is one, else 0."""
+    if data[position] > 0x01:
         raise DecodeError(f"struct with presence {data[position]}")
     return data[position] == 0x01
 

@@ -85,6 +85,22 @@ def test_version_that_is_written(value: values.GroupValue, version: int) -> None
     assert value.written_version == version
 
 
+def test_member_of_the_new_protocol_is_said_to_be_one() -> None:
+    """Kafka takes a member without the field for a classic one, and its session for over."""
+    key = keys.ConsumerGroupMemberMetadataKey(group_id="g", member_id="m")
+    value = values.ConsumerGroupMemberMetadataValue(
+        client_id="c", client_host="/h", subscribed_topic_names=()
+    )
+
+    written = encode(GroupRecord(key, value))[1]
+
+    assert written is not None
+    assert written.endswith(bytes.fromhex("0001000100"))
+    # Logs of this project from before are without it, and mean the same.
+    before = written[:-4] + b"\0"
+    assert decode(encode(GroupRecord(key, None))[0], before).value == value
+
+
 def test_offset_with_an_end_has_no_room_for_a_leader_epoch() -> None:
     record = GroupRecord(KEY, OffsetCommitValue(leader_epoch=3, expire_timestamp=9))
 
