@@ -17,11 +17,13 @@ import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from importlib import metadata, util
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from lab.cluster import kafka_jars
 from tests.clients.members import ProgramProcess
@@ -96,8 +98,6 @@ def counted(scene: Scene, topic: str) -> Counter[str]:
 
 def keyed(scene: Scene, topic: str) -> list[tuple[str, str]]:
     """Keys and values of a topic; those of one key in their order."""
-    from confluent_kafka import Consumer, TopicPartition
-
     consumer = Consumer(
         {
             "bootstrap.servers": scene.cluster.bootstrap,
@@ -109,7 +109,8 @@ def keyed(scene: Scene, topic: str) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     try:
         for index in range(PARTITIONS):
-            _, end = consumer.get_watermark_offsets(TopicPartition(topic, index), timeout=30)
+            where = TopicPartition(topic, index)
+            _, end = wait_for(f"the end of {where}", partial(_bounds, consumer, where))
             consumer.assign([TopicPartition(topic, index, 0)])
             at = 0
             while at < end:
@@ -119,6 +120,17 @@ def keyed(scene: Scene, topic: str) -> list[tuple[str, str]]:
                     found.append((message.key().decode(), message.value().decode()))
     finally:
         consumer.close()
+    return found
+
+
+def _bounds(consumer: Consumer, where: TopicPartition) -> tuple[int, int] | None:
+    """Where a partition begins and ends; None while a new leader does not know yet."""
+    try:
+        found: tuple[int, int] = consumer.get_watermark_offsets(where, timeout=30)
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.OFFSET_NOT_AVAILABLE:
+            raise
+        return None
     return found
 
 

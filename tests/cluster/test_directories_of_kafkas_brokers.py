@@ -1,0 +1,190 @@
+"""Directories change hands: brokers of Apache Kafka go on where these have stopped, and back.
+
+What a broker finds there is the topic of committed offsets, with groups of both kinds and their
+members, and logs that the other one has compacted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from kio.schema.consumer_group_describe.v1.request import ConsumerGroupDescribeRequest
+
+from jbodlab.protocol.api_table import ApiKey
+from lab.cluster import Cluster
+from tests.cluster import moving
+from tests.cluster.harness import made, wait_for
+from tests.kafka.servers import SHORT_LIVED, KafkaServers
+from tests.kafka.tools import GROUPS, KafkaTools
+
+pytestmark = [pytest.mark.cluster, pytest.mark.kafka, pytest.mark.timeout(300)]
+
+SETTINGS = {
+    "offsets.topic.num.partitions": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    "log.cleaner.backoff.ms": "100",
+    "log.segment.delete.delay.ms": "1000",
+}
+TOPIC, COMPACTED = "t", "compacted"
+COMPACTION = {
+    "cleanup_policy": "compact",
+    "internal_segment_bytes": "16384",
+    "min_cleanable_dirty_ratio": "0.01",
+}
+KEYS = 7
+SESSION_MS = 300_000
+DESCRIPTIONS = ("--offsets", "--members --verbose", "--state --verbose")
+
+
+class Directories:
+    """One broker and one controller, which are ours or Kafka's, on the same directories."""
+
+    def __init__(self, root: Path, tools: KafkaTools) -> None:
+        self._ours = made(root, brokers=1, dirs=2, settings=SETTINGS)
+        self._theirs = Cluster(
+            self._ours.state, servers=KafkaServers(tools, SHORT_LIVED), ports=None
+        )
+        self._tools = tools
+
+    def close(self) -> None:
+        self._ours.close()
+
+    @contextmanager
+    def served(self, *, by_kafka: bool) -> Iterator[Cluster]:
+        """Serve them; in the end all processes have stopped in order."""
+        cluster = self._theirs if by_kafka else self._ours
+        try:
+            for node in cluster.nodes.values():
+                node.start()
+            cluster.wait_served()
+            yield cluster
+        finally:
+            for node in reversed([*cluster.nodes.values()]):
+                node.stop()
+
+    def described(self, cluster: Cluster) -> dict[str, list[str]]:
+        """What Kafka's tool prints of all groups."""
+        printed = {}
+        for what in DESCRIPTIONS:
+            arguments = f"--describe --all-groups {what}".split()
+            done = self._tools.run(GROUPS, "--bootstrap-server", cluster.bootstrap, *arguments)
+            assert done.code == 0, done
+            printed[what] = sorted(" ".join(line.split()) for line in done.lines if line.strip())
+        return printed
+
+
+def protocols_of(cluster: Cluster, *groups: str) -> list[int]:
+    """Which protocol the members of consumer groups are said to speak: 0 is the classic one."""
+    request = ConsumerGroupDescribeRequest(group_ids=groups, include_authorized_operations=False)
+    answer = moving.ask(cluster, 1, ApiKey.CONSUMER_GROUP_DESCRIBE, 1, request)
+    return [member.member_type for group in answer.groups for member in group.members]
+
+
+def leave_for_a_while(cluster: Cluster, group: str, protocol: str) -> None:
+    """Be a member that has committed something, and whose place is kept now that it is away."""
+    found = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "group.id": group,
+            "group.protocol": protocol,
+            "group.instance.id": f"of {group}",
+            "client.id": group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "log_level": 0,
+            **({"session.timeout.ms": SESSION_MS} if protocol == "classic" else {}),
+        }
+    )
+    found.subscribe([TOPIC])
+    wait_for("its records", lambda: found.poll(0.5) is not None, 60)
+    offsets = [TopicPartition(TOPIC, number, 3 + number) for number in range(2)]
+    found.commit(offsets=offsets, asynchronous=False)
+    found.close()
+
+
+def commit_alone(cluster: Cluster, group: str, offset: int) -> None:
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group, "log_level": 0})
+    consumer.commit(offsets=[TopicPartition(TOPIC, 0, offset)], asynchronous=False)
+    consumer.close()
+
+
+def write(cluster: Cluster, round_number: int) -> dict[str, str]:
+    """Write the compacted topic in many small batches; returns the last value of each key."""
+    producer = Producer(
+        {"bootstrap.servers": cluster.bootstrap, "batch.size": 2_000, "log_level": 0}
+    )
+    last = {}
+    for number in range(1_200):
+        key, value = f"key {number % KEYS}", f"{round_number}:{number}:" + "x" * 60
+        producer.produce(COMPACTED, value, key=key)
+        last[key] = value
+    assert producer.flush(30) == 0
+    return last
+
+
+def table(cluster: Cluster) -> tuple[dict[str, str], int]:
+    """The last value of each key of the compacted topic, and how many records it has."""
+    consumer = Consumer(
+        {"bootstrap.servers": cluster.bootstrap, "group.id": "reads", "log_level": 0}
+    )
+    where = TopicPartition(COMPACTED, 0, 0)
+    consumer.assign([where])
+    _, end = consumer.get_watermark_offsets(where, timeout=30)
+    found: dict[str, str] = {}
+    count = at = 0
+    while at < end:
+        message = consumer.poll(5.0)
+        assert message is not None
+        assert message.error() is None, message.error()
+        found[message.key().decode()] = message.value().decode()
+        at = message.offset() + 1
+        count += 1
+    consumer.close()
+    return found, count
+
+
+def wait_compacted(cluster: Cluster) -> None:
+    wait_for("it is compacted", lambda: table(cluster)[1] < 400, 60)
+
+
+@pytest.fixture
+def directories(cluster_root: Path, kafka_tools: KafkaTools) -> Iterator[Directories]:
+    found = Directories(cluster_root, kafka_tools)
+    yield found
+    found.close()
+
+
+def test_groups_and_compacted_logs_change_hands_and_come_back(directories: Directories) -> None:
+    with directories.served(by_kafka=False) as cluster:
+        cluster.create_topic(TOPIC, 2, 1)
+        cluster.create_topic(COMPACTED, 1, 1, **COMPACTION)
+        producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+        for number in range(20):
+            producer.produce(TOPIC, str(number), partition=number % 2)
+        assert producer.flush(30) == 0
+        for protocol in ("classic", "consumer"):
+            leave_for_a_while(cluster, protocol, protocol)
+        commit_alone(cluster, "alone", 5)
+        last = write(cluster, 1)
+        wait_compacted(cluster)
+        before = directories.described(cluster)
+
+    with directories.served(by_kafka=True) as cluster:
+        assert directories.described(cluster) == before
+        assert protocols_of(cluster, "consumer") == [1]
+        assert table(cluster)[0] == last
+        commit_alone(cluster, "alone", 6)
+        for protocol in ("classic", "consumer"):
+            leave_for_a_while(cluster, f"new {protocol}", protocol)
+        last = write(cluster, 2)
+        wait_compacted(cluster)
+        before = directories.described(cluster)
+
+    with directories.served(by_kafka=False) as cluster:
+        assert directories.described(cluster) == before
+        assert protocols_of(cluster, "consumer", "new consumer") == [1, 1]
+        assert table(cluster)[0] == last
