@@ -26,6 +26,8 @@ pytestmark = [pytest.mark.cluster, pytest.mark.kafka, pytest.mark.timeout(300)]
 SETTINGS = {
     "offsets.topic.num.partitions": "1",
     "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.heartbeat.interval.ms": "1000",
+    "group.consumer.min.heartbeat.interval.ms": "1000",
     "log.cleaner.backoff.ms": "100",
     "log.segment.delete.delay.ms": "1000",
 }
@@ -77,33 +79,69 @@ class Directories:
         return printed
 
 
-def protocols_of(cluster: Cluster, *groups: str) -> list[int]:
-    """Which protocol the members of consumer groups are said to speak: 0 is the classic one."""
-    request = ConsumerGroupDescribeRequest(group_ids=groups, include_authorized_operations=False)
-    answer = moving.ask(cluster, 1, ApiKey.CONSUMER_GROUP_DESCRIBE, 1, request)
-    return [member.member_type for group in answer.groups for member in group.members]
+def leave_for_a_while(
+    cluster: Cluster, group: str, *protocols: str, subscribed: str = TOPIC
+) -> None:
+    """Be members that commit something, and whose places are kept when they are away."""
+    found = [
+        Consumer(
+            {
+                "bootstrap.servers": cluster.bootstrap,
+                "group.id": group,
+                "group.protocol": protocol,
+                "group.instance.id": f"{number} of {group}",
+                "client.id": group,
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                "log_level": 0,
+                **({"session.timeout.ms": SESSION_MS} if protocol == "classic" else {}),
+            }
+        )
+        for number, protocol in enumerate(protocols)
+    ]
+
+    def shares() -> list[int]:
+        for each in found:
+            each.poll(0.2)
+        return [len(each.assignment()) for each in found]
+
+    for count, each in enumerate(found, 1):
+        each.subscribe([subscribed])
+        # Whoever comes first is the kind of the group.
+        wait_for(
+            f"shares of {group}",
+            lambda count=count: shares()[:count] == [2 // count] * count,
+            60,
+            last_seen=shares,
+        )
+    for each in found:
+        each.commit(offsets=[TopicPartition(p.topic, p.partition, 3) for p in each.assignment()])
+    for each in found:
+        each.close()
 
 
-def leave_for_a_while(cluster: Cluster, group: str, protocol: str) -> None:
-    """Be a member that has committed something, and whose place is kept now that it is away."""
-    found = Consumer(
-        {
-            "bootstrap.servers": cluster.bootstrap,
-            "group.id": group,
-            "group.protocol": protocol,
-            "group.instance.id": f"of {group}",
-            "client.id": group,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            "log_level": 0,
-            **({"session.timeout.ms": SESSION_MS} if protocol == "classic" else {}),
-        }
+def groups_of_every_kind(cluster: Cluster, prefix: str) -> None:
+    leave_for_a_while(cluster, f"{prefix} classic", "classic")
+    leave_for_a_while(cluster, f"{prefix} consumer", "consumer")
+    leave_for_a_while(cluster, f"{prefix} expression", "consumer", subscribed=f"^{TOPIC}.*")
+    leave_for_a_while(cluster, f"{prefix} mixed", "consumer", "classic")
+    commit_alone(cluster, f"{prefix} alone", 5)
+
+
+KINDS = {"consumer": [1], "expression": [1], "mixed": [0, 1]}
+"""Protocols of their members; 0 is the classic one."""
+
+
+def protocols_of(cluster: Cluster, prefix: str) -> dict[str, list[int]]:
+    """Which protocols the members of consumer groups are said to speak."""
+    request = ConsumerGroupDescribeRequest(
+        group_ids=tuple(f"{prefix} {kind}" for kind in KINDS), include_authorized_operations=False
     )
-    found.subscribe([TOPIC])
-    wait_for("its records", lambda: found.poll(0.5) is not None, 60)
-    offsets = [TopicPartition(TOPIC, number, 3 + number) for number in range(2)]
-    found.commit(offsets=offsets, asynchronous=False)
-    found.close()
+    answer = moving.ask(cluster, 1, ApiKey.CONSUMER_GROUP_DESCRIBE, 1, request)
+    return {
+        kind: sorted(member.member_type for member in group.members)
+        for kind, group in zip(KINDS, answer.groups, strict=True)
+    }
 
 
 def commit_alone(cluster: Cluster, group: str, offset: int) -> None:
@@ -166,25 +204,23 @@ def test_groups_and_compacted_logs_change_hands_and_come_back(directories: Direc
         for number in range(20):
             producer.produce(TOPIC, str(number), partition=number % 2)
         assert producer.flush(30) == 0
-        for protocol in ("classic", "consumer"):
-            leave_for_a_while(cluster, protocol, protocol)
-        commit_alone(cluster, "alone", 5)
+        groups_of_every_kind(cluster, "first")
+        assert protocols_of(cluster, "first") == KINDS
         last = write(cluster, 1)
         wait_compacted(cluster)
         before = directories.described(cluster)
 
     with directories.served(by_kafka=True) as cluster:
         assert directories.described(cluster) == before
-        assert protocols_of(cluster, "consumer") == [1]
+        assert protocols_of(cluster, "first") == KINDS
         assert table(cluster)[0] == last
-        commit_alone(cluster, "alone", 6)
-        for protocol in ("classic", "consumer"):
-            leave_for_a_while(cluster, f"new {protocol}", protocol)
+        commit_alone(cluster, "first alone", 6)
+        groups_of_every_kind(cluster, "second")
         last = write(cluster, 2)
         wait_compacted(cluster)
         before = directories.described(cluster)
 
     with directories.served(by_kafka=False) as cluster:
         assert directories.described(cluster) == before
-        assert protocols_of(cluster, "consumer", "new consumer") == [1, 1]
+        assert protocols_of(cluster, "first") == protocols_of(cluster, "second") == KINDS
         assert table(cluster)[0] == last
