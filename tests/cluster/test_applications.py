@@ -105,7 +105,7 @@ class Application:
         return len({(record.partition, record.offset) for record in self.seen()})
 
 
-def test_application_goes_on_after_a_restart_of_all_brokers_and_two_dead_directories(
+def test_application_of_the_clients_matrix_goes_on_after_a_restart_and_two_dead_directories(
     application: Application, group_stage: Stage
 ) -> None:
     with group_stage.scene() as scene:

@@ -143,7 +143,7 @@ ALONE = {LATENCY, PRODUCER_SPEED, CONSUMER_SPEED, SHARE_CONSUMER_SPEED}
 """They leave work to the end of their process."""
 
 
-def test_each_tool_works_or_says_why_not_with_the_exit_code_of_it(
+def test_tools_work_or_say_why_not_with_the_exit_code_of_it(
     stage: Stage, kafka_tools: KafkaTools
 ) -> None:
     wrong = []

@@ -6,6 +6,7 @@ Libraries hide the answers that they try again; here each of them is looked at.
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -25,8 +26,9 @@ from jbodlab.protocol.api_table import ApiKey
 from tests.cluster import moving
 from tests.cluster.group_members import Members
 from tests.cluster.group_stage import COORDINATORS, GOES_ON_S, committed, coordinator
-from tests.cluster.harness import running, wait_for
+from tests.cluster.harness import running, script, wait_for
 from tests.cluster.scenes import SETTINGS, Scene, Stage
+from tests.kafka.tools import GROUPS, KafkaTools
 
 pytestmark = pytest.mark.cluster
 
@@ -379,6 +381,7 @@ def test_one_replica_directory_dead(group_stage: Stage) -> None:
 
 
 def test_other_directory_unaffected(group_stage: Stage) -> None:
+    """I17."""
     with group_stage.scene() as scene:
         topic = scene.topic(1, records=0).topic
         with asking(scene, topic) as askers:
@@ -398,3 +401,37 @@ def test_other_directory_unaffected(group_stage: Stage) -> None:
             assert of_dead.refused() == {MOVED}
             assert of_other.refused() == set()
             assert askers[broker].fetch(spared) == (NONE, of_other.acknowledged)
+
+
+@pytest.mark.kafka
+def test_tools_with_one_directory_dead(group_stage: Stage, kafka_tools: KafkaTools) -> None:
+    """A group whose coordinator is in a dead directory, without another replica, and one beside."""
+    with group_stage.scene() as scene:
+        topic = scene.topic(1, records=0).topic
+        scene.cluster.create_topic(GROUP_METADATA_TOPIC, COORDINATORS, 1)
+        with asking(scene, topic) as askers:
+            broker = wait_active(scene, askers, "g")
+            (dying, hit), (_, spared) = list(groups_by_directory(scene, broker).items())[:2]
+            for group in (hit, spared):
+                assert askers[broker].commit(group, 7) is NONE
+            scene.break_and_wait("chmod000", broker, dying)
+        at = ("--bootstrap-server", scene.cluster.bootstrap, "--timeout", "5000")
+
+        def both(*arguments: str) -> Iterator[tuple[int, str, str]]:
+            command = [*script("jbod-consumer-groups"), *at, *arguments]
+            ours = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+            yield ours.returncode, ours.stdout, ours.stderr
+            yield kafka_tools.run(GROUPS, *at, *arguments)
+
+        for code, out, err in both("--list"):
+            assert (code, spared in out, hit in out) == (0, True, False), err
+        for code, out, err in both("--describe", "--group", spared):
+            assert (code, spared in out) == (0, True), err
+        (code, out, err), (_, theirs, why) = both("--describe", "--group", hit)
+        assert code == 1
+        assert out.strip().startswith("Error: ")
+        assert "has no leader that can be reached" in out
+        assert "Traceback" not in out + err
+        assert "Error: " in theirs + why
+        code, out, err = next(iter(both("--describe", "--all-groups")))
+        assert (code, spared in out) == (0, True), err

@@ -44,7 +44,7 @@ async def found(client: Any, *groups: str, version: int = 6, key_type: int = 0) 
     return [await client.call(10, version, kio.FindCoordinatorRequest(key=groups[0], **types))]
 
 
-def test_coordinator_is_the_leader_of_the_partition_of_the_group(run: Run) -> None:
+def test_find_batched_names_the_leader_of_the_partition_of_each_group(run: Run) -> None:
     async def scenario(cluster: Any, client: Any) -> None:
         leaders = [1 if index != 12 else 2 for index in range(50)]
         leaders[2] = 3
@@ -257,7 +257,7 @@ def test_members_leave(run: Run, version: int) -> None:
     ],
     ids=["join", "sync", "heartbeat", "leave"],
 )
-def test_coordinator_that_is_loading_throws_no_member_out(
+def test_load_answers_throw_no_member_out(
     run: Run, key: int, asks: type, request_of: Callable[[], Any], code: int
 ) -> None:
     async def scenario(cluster: Any, client: Any) -> None:
@@ -449,6 +449,22 @@ def test_offset_fetch_never_says_that_a_coordinator_is_not_available(
             assert [int(p.error_code) for p in answer.topics[0].partitions] == [16]
         if 2 <= version < 8:
             assert int(answer.error_code) == 16
+
+    run(scenario)
+
+
+def test_load_answers_ask_clients_to_come_again(run: Run) -> None:
+    async def scenario(cluster: Any, client: Any) -> None:
+        cluster.publish_topic(OFFSETS, *(cluster.partition(1) for _ in range(50)))
+        cluster.publish_topic("t")
+        cluster.groups.results[requests.OffsetCommit] = LOADING
+        cluster.groups.results[requests.OffsetFetch] = LOADING
+
+        committed = await client.call(8, 8, commit(8, ("t", (0,))))
+        assert [int(p.error_code) for p in committed.topics[0].partitions] == [14]
+        fetched = await client.call(9, 8, fetch(8, g={"t": (0,)}))
+        assert [int(group.error_code) for group in fetched.groups] == [14]
+        assert [int(each.error_code) for each in await found(client, "g")] == [0]
 
     run(scenario)
 

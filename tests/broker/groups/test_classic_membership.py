@@ -62,6 +62,7 @@ def test_heartbeat_of_an_unknown_or_empty_group() -> None:
 
 
 def test_session_that_heartbeats_never_ends_and_one_that_does_not_ends_in_time() -> None:
+    """I18."""
     bench = Bench()
     a, b = stable(bench, "a", "b")
 

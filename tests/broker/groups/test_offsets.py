@@ -7,8 +7,14 @@ from typing import Any
 import pytest
 
 from broker.groups.decision import Ticket
-from broker.groups.requests import DescribeGroups, NamedPartitions, OffsetDelete, OffsetFetch
-from broker.groups.responses import FetchedOffset, PartitionResponse
+from broker.groups.requests import (
+    DeleteGroups,
+    DescribeGroups,
+    NamedPartitions,
+    OffsetDelete,
+    OffsetFetch,
+)
+from broker.groups.responses import DeleteGroupsResponse, FetchedOffset, PartitionResponse
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
 from jbodlab.group_records.keys import OffsetCommitKey
@@ -35,6 +41,8 @@ T0 = (NamedPartitions("t", (0,)),)
 def error_of(answer: Any) -> ErrorCode:
     if isinstance(answer, KafkaError):
         return answer.code
+    if isinstance(answer, DeleteGroupsResponse):
+        return answer.results[0].error_code
     return ErrorCode(answer.topics[0].partitions[0].error_code)
 
 
@@ -292,6 +300,30 @@ def test_delete_offsets_where_subscriptions_cannot_be_read() -> None:
     stable(bench, "a", protocols=(RANGE[0]._replace(metadata=b"?"),))
 
     assert error_of(bench.answer(DELETE)) is ErrorCode.NONE
+
+
+@pytest.mark.parametrize(
+    ("request_", "if_it_came_true"),
+    [
+        (commit(7), ErrorCode.NONE),
+        (DELETE, ErrorCode.GROUP_ID_NOT_FOUND),
+        (DeleteGroups(groups_names=("g",)), ErrorCode.GROUP_ID_NOT_FOUND),
+    ],
+    ids=["commit", "offsets", "group"],
+)
+def test_repetition_of_what_nobody_knows_is_answered_as_usual(
+    request_: Any, if_it_came_true: ErrorCode
+) -> None:
+    """I6, whether the records of the first time are there or went with the replica."""
+    for keeps, expected in (("written", if_it_came_true), ("committed", ErrorCode.NONE)):
+        bench = Bench()
+        bench.ask(commit(1))
+        bench.replicates = False
+        first = bench.ask(request_)
+        bench.commit_in_time_failed()
+        assert error_of(bench.answers[first]) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+        assert error_of(bench.fail_over(keeps=keeps).answer(request_)) is expected
 
 
 def test_topics_are_looked_up_when_they_are_needed() -> None:

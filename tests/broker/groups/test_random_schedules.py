@@ -238,6 +238,7 @@ class World:
 
 @pytest.mark.parametrize("seed", range(25))
 def test_nothing_is_lost_or_owned_twice_and_nobody_waits_for_ever(seed: int) -> None:
+    """I1, I2, I3, I7, I8, I9."""
     rng = random.Random(seed)
     delay = rng.choice([0, 3_000])
     limit = rng.choice([2, 2**31 - 1])

@@ -93,6 +93,23 @@ def test_static_restart_is_answered_when_its_record_is_committed() -> None:
     assert bench.answers[ticket].generation_id == 1
 
 
+def test_static_restart_whose_answer_came_too_late_is_done_again() -> None:
+    """I6."""
+    bench = Bench()
+    _, j = static_pair(bench)
+    bench.replicates = False
+    first = bench.ask(join(group_instance_id="j"))
+    bench.commit_in_time_failed()
+    assert error_of(bench.answers[first]) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    bench.replicates = True
+
+    answer = bench.answer(join(group_instance_id="j"))
+
+    assert (answer.error_code, answer.generation_id) == (ErrorCode.NONE, 1)
+    assert bench.answer(sync(answer.member_id, 1)).assignment == b"J"
+    assert error_of(bench.answer(beat(j, 1, "j"))) is ErrorCode.FENCED_INSTANCE_ID
+
+
 def test_static_restart_that_cannot_be_written_leaves_the_old_member() -> None:
     bench = Bench()
     _, j = static_pair(bench)

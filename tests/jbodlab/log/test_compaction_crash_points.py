@@ -68,6 +68,7 @@ def _nothing_is_synced(monkeypatch):
 
 @pytest.mark.parametrize("rest", range(STEPS_PER_TEST))
 def test_compact_crash_points(tmp_path, rest):
+    """I16."""
     for step in range(1 + rest, STEPS + 1, STEPS_PER_TEST):
         for lost in (0, 2, 100):
             folder = tmp_path / f"{step} {lost}"

@@ -204,7 +204,7 @@ def test_compact_producer_state(log):
 
 
 def test_of_a_log_that_is_never_the_same_for_two_rounds_the_table_stays(log):
-    """Any schedule of appends, deletions, transactions and rounds."""
+    """I15, after any schedule of appends, deletions, transactions and rounds."""
     for seed in range(8):
         choose = random.Random(seed)
         now_ms, open_ones = 10_000, {}

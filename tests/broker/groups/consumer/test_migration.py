@@ -589,7 +589,7 @@ def test_empty_consumer_group_becomes_a_classic_one() -> None:
     assert not rig.shard.tables.written.rows(Row.EPOCH, GROUP)
 
 
-def test_group_rolls_to_the_new_protocol_and_back_with_failovers() -> None:
+def test_848_upgrade_downgrade_with_failovers() -> None:
     rig = Rig(FakeTopics(t=6))
     classic_group(rig, k=(0, 1), l=(2, 3), m=(4, 5))
     old = [id_of(rig, each) for each in "klm"]

@@ -1,0 +1,44 @@
+"""Each case of the rules for groups and compaction has a test that is named after it.
+
+Each invariant is named in the text of a test that checks it. Those of transactions come with them.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parents[2]
+_CASES = """
+    first_find_creates find_with_few_brokers find_batched hash_known commit_then_fetch
+    commit_waits_for_replica fetch_sees_committed_only commit_below_min_isr commit_disk_dies
+    acked_commit_disk_dies coordinator_dies_loading load_answers load_damaged load_after_compaction
+    resign_answers_parked move_coordinator_directory move_source_dies revived_coordinator
+    one_replica_directory_dead other_directory_unaffected join_member_id_required join_initial_delay
+    join_wrong_inputs protocol_vote sync_missing_member sync_never join_timeout static_restart
+    static_restart_failover static_duplicate commit_in_rebalance failover_in_rebalance
+    group_max_size offsets_expire topic_deleted_recreated delete_group_live 848_join_leave
+    848_slow_revoker 848_lost_answer 848_failover_mid_reconcile 848_static 848_regex
+    848_upgrade_downgrade 848_commit_old_epoch compact_basic compact_tombstone compact_transactions
+    compact_producer_state compact_crash_points compact_disk_dies compact_and_move
+    compact_under_load_of_shard clients_matrix tools
+"""
+INVARIANTS = [f"I{number}" for number in (*range(1, 10), *range(15, 19))]
+
+
+@pytest.fixture(scope="module")
+def sources() -> str:
+    return "\n".join(path.read_text() for path in sorted(TESTS.rglob("test_*.py")))
+
+
+def test_each_case_has_a_test_named_after_it(sources: str) -> None:
+    named = re.findall(r"def (test_\w+)", sources)
+    missing = [case for case in _CASES.split() if not any(f"_{case}" in name for name in named)]
+    assert not missing
+
+
+def test_each_invariant_is_named_where_it_is_checked(sources: str) -> None:
+    texts = "\n".join(re.findall(r'"""(.*?)"""', sources, re.DOTALL))
+    assert not [each for each in INVARIANTS if not re.search(rf"\b{each}\b", texts)]
