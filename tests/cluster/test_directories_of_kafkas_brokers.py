@@ -14,12 +14,14 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from kio.schema.consumer_group_describe.v1.request import ConsumerGroupDescribeRequest
 
+from jbodlab.ids import GROUP_METADATA_TOPIC
 from jbodlab.protocol.api_table import ApiKey
 from lab.cluster import Cluster
 from tests.cluster import moving
 from tests.cluster.harness import made, wait_for
 from tests.kafka.servers import SHORT_LIVED, KafkaServers
-from tests.kafka.tools import GROUPS, KafkaTools
+from tests.kafka.tools import DUMP_LOG, GROUPS, KafkaTools
+from tests.storage_tool.dumping import dump
 
 pytestmark = [pytest.mark.cluster, pytest.mark.kafka, pytest.mark.timeout(300)]
 
@@ -67,6 +69,12 @@ class Directories:
         finally:
             for node in reversed([*cluster.nodes.values()]):
                 node.stop()
+
+    def dumped(self) -> tuple[list[str], list[str]]:
+        """What both dump tools print of all segments of the groups: Kafka's, and ours."""
+        found = self._ours.root.glob(f"broker-*/disk-*/data/{GROUP_METADATA_TOPIC}-0/*.log")
+        arguments = ["--offsets-decoder", "--files", ",".join(map(str, sorted(found)))]
+        return self._tools.run(DUMP_LOG, *arguments).lines, dump(*arguments).lines
 
     def described(self, cluster: Cluster) -> dict[str, list[str]]:
         """What Kafka's tool prints of all groups."""
@@ -224,3 +232,7 @@ def test_groups_and_compacted_logs_change_hands_and_come_back(directories: Direc
         assert directories.described(cluster) == before
         assert protocols_of(cluster, "first") == protocols_of(cluster, "second") == KINDS
         assert table(cluster)[0] == last
+
+    theirs, ours = directories.dumped()
+    assert len(theirs) > 50
+    assert ours == theirs
