@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 
 from jbodlab.log import names
 from jbodlab.log.checkpoints import read_offsets
@@ -25,15 +25,10 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 class Table:
     """A compacted topic of one partition, and what was acknowledged of each key."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: Scene, **config: str) -> None:
         self.cluster: Cluster = scene.cluster
-        ledger = scene.topic(
-            1,
-            records=0,
-            cleanup_policy="compact",
-            internal_segment_bytes="8000",
-            min_cleanable_dirty_ratio="0.01",
-        )
+        always = {"internal_segment_bytes": "8000", "min_cleanable_dirty_ratio": "0.01"}
+        ledger = scene.topic(1, records=0, **{"cleanup_policy": "compact", **always, **config})
         self.topic = ledger.topic
         self.written: dict[bytes, bytes | None] = {}
         self.errors: list[str] = []
@@ -79,7 +74,7 @@ class Table:
                 "log_level": 0,
             }
         )
-        consumer.assign([TopicPartition(self.topic, 0, 0)])
+        consumer.assign([TopicPartition(self.topic, 0, OFFSET_BEGINNING)])
         found: dict[bytes, bytes] = {}
         count, is_over = 0, False
         while not is_over:
@@ -102,6 +97,13 @@ class Table:
         found, count = self.read()
         assert found == {key: value for key, value in self.written.items() if value is not None}
         return count
+
+    def starts(self) -> set[int]:
+        """Where the replicas begin."""
+        return {
+            min(names.parse_offset(path.name) for path in folder.glob("*.log"))
+            for folder in self.folders()
+        }
 
     def folders(self) -> Iterator[Path]:
         """The folders of all replicas that can be found now."""
@@ -156,6 +158,23 @@ def test_who_reads_a_compacted_topic_gets_the_last_value_of_each_key(scene: Scen
     assert sum(value for _, value in metric) > 0
     scene.restart(*scene.cluster.broker_ids)
     assert table.check() < 500
+
+
+def test_what_retention_leaves_of_a_compacted_topic_is_the_last_of_its_keys(scene: Scene) -> None:
+    table = Table(scene, cleanup_policy="compact,delete", retention_bytes="9000")
+    start = 0
+    for _ in range(2):
+        table.produce(400)
+        table.wait_cleaned()
+        wait_for("the oldest goes", lambda before=start: min(table.starts()) > before)
+        found, count = table.read()
+        assert not table.errors
+        assert 0 < count < 200
+        # What is gone is gone as a whole: nothing comes back as it was before.
+        assert found.items() <= table.written.items()
+        start = min(table.starts())
+        scene.restart(*scene.cluster.broker_ids)
+    table.assert_tidy()
 
 
 def test_kill_9_in_the_middle_of_compaction_costs_nothing(scene: Scene) -> None:
