@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+from broker.controller_link.heartbeat import BrokerLifecycle
 from broker.disk.fence import Fence
 from broker.disk.log_dir import LogDir
 from broker.disk.no_space import NoSpaceError
@@ -123,15 +124,23 @@ class _Metadata:
         """The parts that were last compared: as committed, and as a process has them."""
         self._known: set[int] = set()
         """Epochs of registrations that were unfenced before."""
+        self._told: dict[Process, MetadataImage] = {}
+        self._asked: dict[Process | None, MetadataImage] = {}
+        """The image that a broker was told last, and had when it asked to be unfenced."""
         self._misplaced: set[tuple[TopicPartition, str]] = set()
         """What the last commit left wrong."""
         after(MetadataStream, "__init__", self._begun)
         before(ActiveController, "_replayed", self._decided)
         before(MetadataStream, "committed", self._committed)
         before(MetadataCache, "publish", self._published)
+        before(BrokerLifecycle, "ready_to_unfence", self._asks)
+
+    def _asks(self, *_: Any) -> None:
+        self._asked[PROCESS.get()] = self._told[PROCESS.get()]
 
     def _published(self, _cache: Any, image: MetadataImage, *_: Any) -> None:
         """S7: an image at an offset is the same one everywhere."""
+        self._told[PROCESS.get()] = image
         known = self._images.get(image.offset)
         if known is None:
             return
@@ -245,15 +254,22 @@ class _Metadata:
             world.report("S18", node.name, "it is fenced, and nothing has kept it from being heard")
 
     def _unfenced(self, broker: BrokerRegistration, image: MetadataImage) -> None:
-        """S17: who starts with several directories says first in which its replicas are."""
+        """S17: who starts with several directories says first in which its replicas are.
+
+        It cannot say so of what is made when it has asked already.
+        """
         if len(broker.directories) < 2 or broker.epoch in self._known:
             return
         self._known.add(broker.epoch)
         me = broker.broker_id
-        for partition, state in partitions_of(image):
-            if me in state.replicas and state.directory(me) == UNASSIGNED:
-                sentence = f"it is unfenced, {partition} has no directory"
-                self._world.report("S17", f"node-{me}", sentence)
+        asked = self._asked.get(self._world.nodes[me].process, image)
+        for topic in asked.topics.by_id.values():
+            for index, known in topic.partitions.items():
+                state = image.topics.partition(topic.topic_id, index)
+                has_it = me in known.replicas and state is not None and me in state.replicas
+                if has_it and state.directory(me) == UNASSIGNED:
+                    sentence = f"it is unfenced, {topic.name}-{index} has no directory"
+                    self._world.report("S17", f"node-{me}", sentence)
 
     def _changed_partition(
         self,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -43,6 +42,7 @@ class History(World):
         super().__init__(SimLoop("1"), Options(seed=1, brokers=2, is_calm=True))
         self.build()
         self.groups = Groups(self)
+        self.asked: dict[Any, Any] = {}
         self.topics("t0", GROUP_METADATA_TOPIC)
 
     def image_has(self, **parts: Any) -> History:
@@ -88,15 +88,14 @@ class History(World):
         self.violations += [Violation(*each) for each in found]
 
     def changes(self, **after: Any) -> None:
-        checker = object.__new__(taps._Metadata)
-        checker._world = self
+        checker = taps._Metadata(self)
         former = partition((1, 2), "A B", partition_epoch=5).state
         checker._changed_partition(T0, former, partition((1, 2), "A B", **after).state)
 
     def leads(self, step: str, *args: Any) -> None:
         """Let a leader of t0 come to a step of the checkers of what it does."""
-        checker = object.__new__(taps._Appends)
-        checker._world, checker._leaders, checker.high = self, {}, {(T0_ID, 0): 9}
+        checker = taps._Appends(self)
+        checker.high = {(T0_ID, 0): 9}
         log = Values(written_end=5, end_offset=5)
         values = {"topic_id": T0_ID, "topic_partition": T0, "broker_id": 2, "high_watermark": 3}
         known = {"log": log, "replica": Values(log=log, leader=Values(leader_epoch=0), **values)}
@@ -116,9 +115,8 @@ class History(World):
         broker = Values(broker_id=1, epoch=7, fenced=False, directories=("A", "B"))
         broker.directory_is_online = lambda _: False
         self.image_has(cluster=Values(brokers=dict.fromkeys((1, 2), broker)), offset=3)
-        checker = object.__new__(taps._Metadata)
-        checker._world, checker._images, checker._known = self, {3: self.image}, set()
-        checker._compared = defaultdict(dict)
+        checker = taps._Metadata(self)
+        checker._images, checker._asked = {3: self.image}, self.asked
         checker._misplaced = taps.misplaced(self.image)
         known = {"image": self.image, "broker": broker}
         getattr(checker, step)(*(known.get(str(each), each) for each in args))
@@ -238,6 +236,7 @@ CASES: list[tuple[str, Callable[[History], Any]]] = [
 def _cluster() -> Iterator[History]:
     cluster = History()
     yield cluster
+    taps.detach()
     cluster.loop.close()
 
 
@@ -255,6 +254,10 @@ FINE: list[Callable[[History], Any]] = [
     lambda h: (h.member("m1", until_s=-1.0), h.groups.holds(h.member("m2"))),
     lambda h: h.tainted.add(OFFSETS) or h.groups.fetched("g", T0, floor=4, offset=3),
     lambda h: h.changes(partition_epoch=6),
+    lambda h: (
+        h.asked.update({None: EMPTY})
+        or h.topics("t0", directories=(UNASSIGNED,) * 2).commits("_unfenced", "broker", "image")
+    ),
 ]
 
 
