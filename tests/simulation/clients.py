@@ -31,12 +31,8 @@ NONE, OUT_OF_RANGE, NO_LEADER, NOT_LEADER, TOPIC_EXISTS, DUPLICATE = 0, 1, 5, 6,
 RETRIABLE = frozenset({3, 5, 6, 7, 8, 9, 13, 14, 15, 16, 19, 20, 56, 74, 75, 76, 87, 100})
 """Error codes after which a client tries again, with newer metadata."""
 METADATA = {"allow_auto_topic_creation": False, "include_topic_authorized_operations": False}
-FETCH = {"replica_id": -1, "max_wait": timedelta(milliseconds=10), "min_bytes": 1}
-FETCH |= {"max_bytes": 1 << 20, "isolation_level": 0, "session_id": 0, "session_epoch": -1}
-FETCH |= {"forgotten_topics_data": [], "rack_id": ""}
-FETCHED = {"current_leader_epoch": -1, "last_fetched_epoch": -1, "log_start_offset": -1}
-FETCHED |= {"partition_max_bytes": 1 << 20}
-"""What is always the same of a Metadata and a Fetch request, and of each partition in that."""
+FETCH = {"max_wait": timedelta(milliseconds=10), "min_bytes": 1, "max_bytes": 1 << 20}
+"""What is always the same of a Metadata and a Fetch request."""
 REQUEST_S = 4.0
 BROKER = 4
 PREFERRED, UNCLEAN = 0, 1
@@ -243,8 +239,8 @@ class Producer(Client):
             in_sync_have(self.world, partition, offset + len(values))
 
     async def _get_id(self) -> bool:
-        fields = {"transactional_id": None, "producer_id": -1, "producer_epoch": -1}
-        response = await self.ask_any(22, 4, transaction_timeout=timedelta(seconds=60), **fields)
+        fields = {"transactional_id": None, "transaction_timeout": timedelta(seconds=60)}
+        response = await self.ask_any(22, 4, **fields)
         if response is None or int(response.error_code) != NONE:
             await asyncio.sleep(0.2)
             return False
@@ -273,9 +269,10 @@ class Consumer(Client):
     async def read_some(self, partition: TopicPartition) -> bool:
         """Read from one partition once; returns whether that was all that there is."""
         offset = self._offsets.get(partition, 0)
-        wanted = FETCHED | {"partition": partition.partition, "fetch_offset": offset}
-        topics = [{"topic": partition.topic, "partitions": [wanted]}]
-        response = await self.ask_leader(partition, 1, 12, topics=topics, **FETCH)
+        wanted = {"partition": partition.partition, "fetch_offset": offset}
+        wanted["partition_max_bytes"] = FETCH["max_bytes"]
+        fields = {"topics": [{"topic": partition.topic, "partitions": [wanted]}], **FETCH}
+        response = await self.ask_leader(partition, 1, 12, forgotten_topics_data=[], **fields)
         if response is None:
             return False
         answer = response.responses[0].partitions[0]
@@ -325,15 +322,15 @@ def values_in(data: bytes) -> list[tuple[int, bytes]]:
 
 
 class Admin(Client):
-    """What an operator asks for; each returns an error code, or None if nobody answered."""
+    """What an operator asks for; each notes and returns an error code, None without an answer."""
 
     async def create_topic(
         self, name: str, partitions: int, factor: int, settings: dict[str, str]
     ) -> int | None:
         topic = {"name": name, "num_partitions": partitions, "replication_factor": factor}
-        topic["configs"] = [{"name": key, "value": value} for key, value in settings.items()]
-        fields = {"topics": [topic | {"assignments": []}], "validate_only": False}
-        return await self._ask(19, 7, "topics", timeout=WAIT, **fields)
+        configs = [{"name": key, "value": value} for key, value in settings.items()]
+        topics = [topic | {"configs": configs, "assignments": []}]
+        return await self._ask(19, 7, "topics", timeout=WAIT, topics=topics)
 
     async def delete_topic(self, name: str) -> int | None:
         topics = [{"name": name, "topic_id": None}]
@@ -371,9 +368,8 @@ class Admin(Client):
         return await self._ask(44, 1, "responses", broker=broker, **fields)
 
     async def upgrade(self, level: int) -> int | None:
-        update = {"feature": "metadata.version", "max_version_level": level, "upgrade_type": 1}
-        fields = {"feature_updates": [update], "validate_only": False}
-        return await self._ask(57, 1, timeout=WAIT, **fields)
+        update = {"feature": "metadata.version", "max_version_level": level}
+        return await self._ask(57, 1, timeout=WAIT, feature_updates=[update])
 
     async def revive(self, broker: int, path: str) -> int | None:
         return await self._ask(10_000, 0, broker=broker, path=path)
@@ -389,7 +385,10 @@ class Admin(Client):
         for name in results:
             # Where the whole request was refused, there are none.
             found = next(iter(getattr(found, name, ())), found)
-        return None if found is None else int(found.error_code)
+        code = None if found is None else int(found.error_code)
+        asked = {name: value for name, value in fields.items() if value is not WAIT}
+        self.world.note(f"{_request_class(key, version).__name__} {broker or ''} {asked}: {code}")
+        return code
 
 
 def message(key: int, version: int, /, **fields: Any) -> Any:

@@ -107,7 +107,7 @@ class Member(Client):
 
     @property
     def me(self) -> dict[str, Any]:
-        return {"group_id": self.group, "member_id": self._id, "group_instance_id": None}
+        return {"group_id": self.group, "member_id": self._id}
 
     def come_again(self) -> None:
         """Be somebody else from now on."""
@@ -183,8 +183,7 @@ class Member(Client):
         return self.took(await self.ask_coordinator(12, 4, generation_id=self.epoch, **self.me))
 
     async def leave(self) -> None:
-        members = [{"member_id": self._id, "group_instance_id": None}]
-        await self.ask_coordinator(13, 4, group_id=self.group, members=members)
+        await self.ask_coordinator(13, 4, group_id=self.group, members=[{"member_id": self._id}])
 
     async def commit(self) -> None:
         """Commit what is owned; where that may or may not have happened, come again."""
@@ -194,10 +193,9 @@ class Member(Client):
             offsets[partition] = self.groups.tried[self.group, partition]
         if not offsets:
             return
-        always = {"committed_leader_epoch": -1, "committed_metadata": ""}
         partitions = [
-            {"partition_index": partition.partition, "committed_offset": offset, **always}
-            for partition, offset in offsets.items()
+            {"partition_index": p.partition, "committed_offset": offset, "committed_metadata": ""}
+            for p, offset in offsets.items()
         ]
         topics = [{"name": self.plan.topic, "partitions": partitions}]
         fields = {"generation_id_or_member_epoch": self.epoch, **self.me}
@@ -272,10 +270,7 @@ class ModernMember(Member):
         await self.ask_coordinator(68, 1, **self._fields(-1))
 
     def _fields(self, epoch: int, **more: Any) -> dict[str, Any]:
-        names = ("instance_id", "rack_id", "subscribed_topic_names", "subscribed_topic_regex")
-        fields = dict.fromkeys((*names, "server_assignor", "topic_partitions"))
-        me = {"group_id": self.group, "member_id": self._id, "member_epoch": epoch}
-        return fields | me | more
+        return {**self.me, "member_epoch": epoch, "topic_partitions": None, **more}
 
     async def _beat(self, epoch: int, **more: Any) -> bool:
         until_s = self.world.now_s() + SESSION.total_seconds()

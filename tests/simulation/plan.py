@@ -6,12 +6,12 @@ again, and made smaller. Options are drawn as a swarm: most histories lack most 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from random import Random
-from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from jbodlab.records.metadata_version import JBOD_LEVEL, LATEST
 
@@ -37,8 +37,7 @@ SETTINGS = {
 """Properties of all servers, and what each is drawn from."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicPlan:
+class TopicPlan(msgspec.Struct, frozen=True, kw_only=True):
     """A topic that there is from the beginning."""
 
     name: str
@@ -50,8 +49,7 @@ class TopicPlan:
     """Whether each batch is on the disk before it is acknowledged."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProducerPlan:
+class ProducerPlan(msgspec.Struct, frozen=True, kw_only=True):
     """A client that writes at most so many batches to one topic, at most `pause_ms` apart."""
 
     topic: str
@@ -62,8 +60,7 @@ class ProducerPlan:
     value_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupPlan:
+class GroupPlan(msgspec.Struct, frozen=True, kw_only=True):
     """A consumer group with some members, of KIP-848 or classic ones."""
 
     name: str
@@ -72,8 +69,7 @@ class GroupPlan:
     is_modern: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class Options(msgspec.Struct, frozen=True, kw_only=True):
     """A cluster and its clients.
 
     Attributes:
@@ -102,7 +98,7 @@ class Options:
     loss: str = "none"
     capacity: int = UNLIMITED
     level: int = LATEST
-    settings: Mapping[str, int] = field(
+    settings: dict[str, int] = msgspec.field(
         default_factory=lambda: {name: choices[0] for name, choices in SETTINGS.items()}
     )
 
@@ -111,8 +107,7 @@ class Options:
         return self.settings[name] / 1000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class Event(msgspec.Struct, frozen=True, kw_only=True):
     """Something that happens to a history.
 
     Attributes:
@@ -131,24 +126,19 @@ class Event:
     after: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """A whole history."""
 
     options: Options
-    events: tuple[Event, ...] = field(default_factory=tuple)
+    events: tuple[Event, ...] = ()
 
     def to_text(self) -> str:
-        return json.dumps(asdict(self), indent=1) + "\n"
+        return msgspec.json.format(msgspec.json.encode(self), indent=1).decode() + "\n"
 
 
 def read_plan(path: Path) -> Plan:
     """Read what `Plan.to_text` has written."""
-    found = json.loads(path.read_text())
-    options: dict[str, Any] = found["options"]
-    for name, kind in {"topics": TopicPlan, "producers": ProducerPlan, "groups": GroupPlan}.items():
-        options[name] = tuple(kind(**each) for each in options[name])
-    return Plan(options=Options(**options), events=tuple(Event(**each) for each in found["events"]))
+    return msgspec.json.decode(path.read_bytes(), type=Plan)
 
 
 MOMENTS = ("assigned", "heartbeat", "isr", "moving", "swapped", "elected", "registered", "appended")

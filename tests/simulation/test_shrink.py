@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from tests.simulation import faults
 from tests.simulation.plan import Event, Plan, draw
