@@ -7,13 +7,12 @@ operation whose answer did not come may have been carried out or not.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import zlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from random import Random
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 from jbodlab.client import KafkaConnection
 from jbodlab.errors import DecodeError, JbodlabError
@@ -24,9 +23,7 @@ from tests.simulation.plan import ProducerPlan
 from tests.simulation.taps import in_sync_have
 from tests.simulation.world import World
 
-T = TypeVar("T")
-
-FAILURES = (ConnectionError, TimeoutError, OSError, JbodlabError)
+FAILURES = (OSError, JbodlabError)
 NONE, OUT_OF_RANGE, NO_LEADER, NOT_LEADER, TOPIC_EXISTS, DUPLICATE = 0, 1, 5, 6, 36, 46
 RETRIABLE = frozenset({3, 5, 6, 7, 8, 9, 13, 14, 15, 16, 19, 20, 56, 74, 75, 76, 87, 100})
 """Error codes after which a client tries again, with newer metadata."""
@@ -59,28 +56,6 @@ class Client:
         self.is_running = True
         self._connections: dict[int, KafkaConnection] = {}
 
-    async def call(
-        self, broker: int, key: int, version: int, entity: Any, timeout_s: float = REQUEST_S
-    ) -> Any:
-        """Ask one broker; raises one of `FAILURES`."""
-        connection = self._connections.get(broker)
-        if connection is None or not connection.is_open:
-            port = self.world.nodes[broker].port
-            connection = await KafkaConnection.open(
-                "127.0.0.1", port, client_id=self.name, timeout_s=REQUEST_S
-            )
-            self._connections[broker] = connection
-        was_settled = self.world.is_settled
-        try:
-            return await connection.call(key, version, entity, timeout_s)
-        except DecodeError as error:
-            self.world.report("S16", f"node-{broker}", f"answer to API {key}: {error}")
-            raise
-        except TimeoutError:
-            if was_settled and self.world.is_settled:
-                self.world.report("L5", f"node-{broker}", f"no answer to API {key}")
-            raise
-
     def close(self) -> None:
         for connection in self._connections.values():
             connection.close()
@@ -99,10 +74,30 @@ class Client:
     ) -> Any:
         """Ask one broker; None where there is no answer, or none within so many seconds."""
         request = message(key, version, **fields)
-        with contextlib.suppress(*FAILURES):
+        was_settled = False
+        try:
             async with asyncio.timeout(within_s):
-                return await self.call(broker, key, version, request, timeout_s)
+                connection = await self._connected(broker)
+                was_settled = self.world.is_settled
+                return await connection.call(key, version, request, timeout_s)
+        except DecodeError as error:
+            self.world.report("S16", f"node-{broker}", f"answer to API {key}: {error}")
+        except TimeoutError:
+            if was_settled and self.world.is_settled and within_s is None:
+                self.world.report("L5", f"node-{broker}", f"no answer to API {key}")
+        except FAILURES:
+            pass
         return None
+
+    async def _connected(self, broker: int) -> KafkaConnection:
+        found = self._connections.get(broker)
+        if found is None or not found.is_open:
+            port = self.world.nodes[broker].port
+            found = await KafkaConnection.open(
+                "127.0.0.1", port, client_id=self.name, timeout_s=REQUEST_S
+            )
+            self._connections[broker] = found
+        return found
 
     async def ask_any(self, key: int, version: int, /, **fields: Any) -> Any:
         """Ask brokers one after the other until one answers; None if none does."""
@@ -413,15 +408,3 @@ def _item_classes(kind: Any) -> dict[str, Any]:
 
 
 _request_class = functools.cache(request_class)
-
-
-async def until(
-    world: World, what: Callable[[], Awaitable[T]], timeout_s: float, pause_s: float = 0.2
-) -> T | None:
-    """Ask again and again until there is a true answer; None when the time is over."""
-    end = world.loop.time() + timeout_s
-    while True:
-        answer = await what()
-        if answer or world.loop.time() > end:
-            return answer or None
-        await asyncio.sleep(pause_s)

@@ -13,12 +13,13 @@ from random import Random
 from typing import Any, NamedTuple
 
 from tests.simulation import faults, members, settled, taps
-from tests.simulation.clients import NONE, TOPIC_EXISTS, UNCLEAN, Admin, Consumer, Producer, until
+from tests.simulation.clients import NONE, TOPIC_EXISTS, UNCLEAN, Admin, Consumer, Producer
 from tests.simulation.loop import SimLoop, Stuck
 from tests.simulation.members import Groups, Member, ModernMember
 from tests.simulation.plan import UNLIMITED, Event, Plan, TopicPlan
 from tests.simulation.world import NotesHandler, Violation, World
 
+Ask = Callable[[], Awaitable[object]]
 START_S, HEAL_S = 30.0, 60.0
 KEPT: list[World] = []
 """Nothing of dead processes is to be collected, as its `finally` blocks would run."""
@@ -68,14 +69,8 @@ def run(
     root.handlers[:] = []
     taps.detach()
     first = world.violations[0] if world.violations else None
-    return Outcome(
-        violation=None if first is None else first.found,
-        trace=loop.trace(),
-        steps=loop.steps,
-        virtual_s=world.now_s(),
-        seen=world.seen,
-        notes=world.notes,
-    )
+    found = None if first is None else first.found
+    return Outcome(found, loop.trace(), loop.steps, world.now_s(), world.seen, world.notes)
 
 
 def _unhandled(world: World, context: dict[str, Any]) -> None:
@@ -120,13 +115,23 @@ class _History:
         await self._restart_all(self._kill_all)
 
     async def _start(self) -> None:
-        await self._must("the brokers serve", self._all_serve)
+        await self._must("L1", "cluster", "it does not start", self._all_serve, START_S)
         for topic in self._plan.options.topics:
-            await self._must(f"{topic.name} is created", functools.partial(self._is_made, topic))
+            is_made = functools.partial(self._is_made, topic)
+            await self._must("L1", topic.name, "it is not created", is_made, START_S)
 
-    async def _must(self, what: str, ask: Callable[[], Awaitable[bool]]) -> None:
-        if not await until(self._world, ask, START_S):
-            self._world.report("L1", "cluster", f"not within {START_S:g} s: {what}")
+    async def _must(
+        self,
+        checker: str,
+        subject: object,
+        what: str,
+        ask: Ask,
+        seconds: float,
+        pause_s: float = 0.2,
+    ) -> None:
+        """Report what does not come true in time."""
+        if not await self._world.until(ask, seconds, pause_s):
+            self._world.report(checker, subject, what)
 
     async def _all_serve(self) -> bool:
         answers = [await self._admin.refresh(node.id) for node in self._world.brokers]
@@ -227,27 +232,25 @@ class _History:
         """Read every partition to its end, as a new consumer."""
         world = self._world
         reader = Consumer(world, "reader")
-        await until(world, reader.refresh, 10.0)
+        await world.until(reader.refresh, 10.0)
         for partition in sorted(reader.leaders):
             if partition in world.tainted:
                 continue
             at_end = functools.partial(reader.read_some, partition)
-            if not await until(world, at_end, 15.0, pause_s=0.02):
-                world.report("L2", partition, "it cannot be read to its end")
+            await self._must("L2", partition, "it cannot be read to its end", at_end, 15.0, 0.02)
         reader.close()
 
         async def all_equal() -> bool:
             return not settled.lagging(world)
 
-        if not await until(world, all_equal, 15.0):
+        if not await world.until(all_equal, 15.0):
             world.report("L3", settled.lagging(world)[0], "a follower does not catch up")
 
     async def _fetch_all(self) -> None:
         """Ask every group for what is committed."""
         for group in self._plan.options.groups:
             reader = Member(self._groups, group, f"{group.name}-reader")
-            if not await until(self._world, reader.fetch, 15.0):
-                self._world.report("L5", group.name, "nobody tells what is committed")
+            await self._must("L5", group.name, "nobody tells what is committed", reader.fetch, 15.0)
             reader.close()
 
     async def _restart_all(self, stop: Any) -> None:

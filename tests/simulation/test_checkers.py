@@ -132,8 +132,8 @@ class History(World):
 
         client = Client(self, "c")
         client._connections[1] = cast("Any", Values(is_open=True, call=call))
-        with pytest.raises(type(error)):
-            client.call(1, 3, 12, None).send(None)
+        with pytest.raises(Violation):
+            self.loop.run_until_complete(client.refresh(1))
 
     def made(self, name: str) -> None:
         """Let a replica of t0 be made in a directory, while the other one has it."""

@@ -12,7 +12,7 @@ import functools
 import logging
 import traceback
 from collections import Counter, defaultdict
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from contextvars import Context
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -426,6 +426,15 @@ class World:
     def _client_ended(self, name: str, task: asyncio.Task[Any]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             self.report("S12", name, "".join(traceback.format_exception(error))[-1500:])
+
+    async def until(
+        self, what: Callable[[], Awaitable[object]], timeout_s: float, pause_s: float = 0.2
+    ) -> bool:
+        """Ask again and again until there is a true answer; returns whether there was one."""
+        end = self.loop.time() + timeout_s
+        while not (answer := await what()) and self.loop.time() <= end:
+            await asyncio.sleep(pause_s)
+        return bool(answer)
 
     async def until_down(self, nodes: Iterable[Node], timeout_s: float) -> None:
         """Wait until none of some nodes runs, but not for longer."""
