@@ -48,7 +48,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", nargs="*", default=(), help="with one of these faults")
     parser.add_argument("--until", type=int, default=0, help="end at this step")
     parser.add_argument("--shrink", type=Path, help="write the smallest plan that fails alike")
-    parser.add_argument("--save", type=Path, help="write the plan to a file")
     return parser
 
 
@@ -64,9 +63,6 @@ def plan_of(seed: int, *, is_strict: bool = True) -> Plan:
 def _one(options: argparse.Namespace) -> int:
     is_strict = not options.wild
     plan = read_plan(options.plan) if options.plan else plan_of(options.seed, is_strict=is_strict)
-    if options.save:
-        options.save.write_text(plan.to_text())
-
     if options.shrink:
         small = Shrinker(lambda tried: _failure(in_child(tried))).shrink(plan)
         options.shrink.write_text(small.to_text())

@@ -251,7 +251,7 @@ class SimDisk:
 
     def _hang(self, kind: str, *, is_after: bool) -> None:
         while kind in self.hangs and self.hangs_after is is_after:
-            self._hanging.wait()
+            self._hanging.rest()
             if self.random.random() < LATE_SHARE:
                 pause(self.loop, self.random.random() * LATE_S_MAX)
 

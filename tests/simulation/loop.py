@@ -276,7 +276,7 @@ class Waiters:
         self._loop = loop
         self._waiting: deque[tuple[greenlet, Context]] = deque()
 
-    def wait(self, timeout: float | None = None) -> None:
+    def rest(self, timeout: float | None = None) -> None:
         """Let others run until woken, or for so many seconds."""
         me = (getcurrent(), copy_context())
         assert me[0] is not self._loop.hub, "the event loop itself waits"
@@ -324,25 +324,23 @@ class SimQueue(Waiters):
 
     def get(self) -> Any:
         while not self._items:
-            self.wait()
+            self.rest()
         return self._items.popleft()
 
 
-class SimFlag:
+class SimFlag(Waiters):
     """`jbodlab.threads.Flag`."""
 
-    def __init__(self, loop: SimLoop) -> None:
-        self._is_set = False
-        self._waiters = Waiters(loop)
+    _is_set = False
 
     def set(self) -> None:
         self._is_set = True
-        self._waiters.wake_all()
+        self.wake_all()
 
     def is_set(self) -> bool:
         return self._is_set
 
     def wait(self, timeout: float, /) -> bool:
         if not self._is_set:
-            self._waiters.wait(timeout)
+            self.rest(timeout)
         return self._is_set

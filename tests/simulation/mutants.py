@@ -22,19 +22,15 @@ PATCHES = Path(__file__).with_name("mutants")
 COPIED = ("jbodlab", "broker", "controller", "tests/simulation")
 
 
-def checkers_of(patch: Path) -> list[str]:
+def checkers_of(patch: Path, label: str = "Found by:") -> list[str]:
     """Return the checkers that may find a bug."""
-    return _head(patch, "Found by:")
+    lines = [line for line in patch.read_text().splitlines() if line.startswith(label)]
+    return lines[0].removeprefix(label).split() if lines else []
 
 
 def faults_of(patch: Path) -> list[str]:
     """Return the faults without one of which a bug shows nothing; empty if any history may do."""
-    return _head(patch, "Needs one of:")
-
-
-def _head(patch: Path, label: str) -> list[str]:
-    lines = [line for line in patch.read_text().splitlines() if line.startswith(label)]
-    return lines[0].removeprefix(label).split() if lines else []
+    return checkers_of(patch, "Needs one of:")
 
 
 def hunt(patch: Path, seeds: str, jobs: int) -> tuple[int, str]:

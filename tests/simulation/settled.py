@@ -46,8 +46,17 @@ class Copy(NamedTuple):
     @property
     def is_current(self) -> bool:
         """Others may have folders of such names: only one with a log is a replica's."""
-        has_a_log = any(name.endswith(names.LOG_SUFFIX) for name in self.folder.names)
-        return has_a_log and self.parsed.kind is DirKind.CURRENT
+        return bool(self.segments) and self.parsed.kind is DirKind.CURRENT
+
+    @property
+    def segments(self) -> list[bytes]:
+        found = sorted(self.folder.names.items())
+        files = (file for name, file in found if name.endswith(names.LOG_SUFFIX))
+        return [bytes(file.data) for file in files if isinstance(file, File)]
+
+    @property
+    def batches(self) -> list[Batch]:
+        return [batch for segment in self.segments for batch in _batches_in(segment)]
 
 
 class Batch(NamedTuple):
@@ -67,12 +76,6 @@ def copies(world: World) -> Iterator[Copy]:
                     continue
                 if isinstance(folder, Folder) and name != names.METADATA_DIR_NAME:
                     yield Copy(node.id, path, name, parsed, folder)
-
-
-def batches_of(folder: Folder) -> list[Batch]:
-    """Return what is in the segments of a replica."""
-    files = [folder.names[each] for each in sorted(folder.names) if each.endswith(names.LOG_SUFFIX)]
-    return [b for file in files if isinstance(file, File) for b in _batches_in(bytes(file.data))]
 
 
 @functools.cache
@@ -160,23 +163,23 @@ def lagging(world: World) -> list[TopicPartition]:
 
 def check_logs(world: World) -> None:
     """S0, S3, S5, S6, D1: replicas are the same, and what was acknowledged is in them, once."""
-    found: dict[TopicPartition, list[tuple[Copy, list[Batch]]]] = defaultdict(list)
+    found: dict[TopicPartition, list[Copy]] = defaultdict(list)
     for copy in copies(world):
         if copy.is_current:
-            found[copy.partition].append((copy, batches_of(copy.folder)))
+            found[copy.partition].append(copy)
     for _, logs in sorted(found.items()):
         for log in logs:
-            _check_one(world, *log)
+            _check_one(world, log)
         for log in logs[1:]:
-            _check_same(world, *logs[0], *log)
-    _check_accounts(world, {p: logs[0][1] for p, logs in found.items()})
+            _check_same(world, logs[0], log)
+    _check_accounts(world, {p: logs[0].batches for p, logs in found.items()})
 
 
-def _check_one(world: World, copy: Copy, batches: list[Batch]) -> None:
+def _check_one(world: World, copy: Copy) -> None:
     name = f"{copy.partition} on {copy.node}"
     end, epoch = 0, -1
     sequences: dict[tuple[int, int, int], int] = {}
-    for batch in batches:
+    for batch in copy.batches:
         header = batch.header
         if header.base_offset < end:
             world.report("S3", name, f"offset {header.base_offset} follows {end}")
@@ -193,15 +196,13 @@ def _check_one(world: World, copy: Copy, batches: list[Batch]) -> None:
                 world.report("S3", name, f"the record at {header.base_offset} is damaged")
 
 
-def _check_same(
-    world: World, first: Copy, first_batches: list[Batch], copy: Copy, batches: list[Batch]
-) -> None:
+def _check_same(world: World, first: Copy, copy: Copy) -> None:
     partition = copy.partition
     if partition in world.tainted:
         return
-    known = {batch.header.base_offset: batch for batch in first_batches}
-    starts = {batch.header.base_offset for batch in batches}
-    for batch in batches:
+    known = {batch.header.base_offset: batch for batch in first.batches}
+    starts = {batch.header.base_offset for batch in copy.batches}
+    for batch in copy.batches:
         offset = batch.header.base_offset
         if offset not in known or known[offset][:2] != batch[:2]:
             world.report("S3", partition, f"{copy.node} and {first.node} differ at {offset}")
@@ -245,7 +246,7 @@ def snapshot_of(world: World) -> dict[str, Any]:
     return {
         "logs": {
             (copy.node, str(copy.directory), copy.partition): [
-                (batch.header.base_offset, batch.crc) for batch in batches_of(copy.folder)
+                (batch.header.base_offset, batch.crc) for batch in copy.batches
             ]
             for copy in copies(world)
             # Who coordinates may write at any time: that a member is gone.
@@ -287,7 +288,7 @@ def lost_before_written(world: World) -> list[TopicPartition]:
     accounts = world.accounts
     written = {accounts.sent[value][0] for value in accounts.acknowledged}
     # One that was made again under its name was written before.
-    written &= {each.partition for each in copies(world) if each.is_current and _has_data(each)}
+    written &= {each.partition for each in copies(world) if each.is_current and any(each.segments)}
     return [
         partition
         for partition, state in partitions_of(world.image)
@@ -299,11 +300,6 @@ def lost_before_written(world: World) -> list[TopicPartition]:
             for node in state.isr
         )
     ]
-
-
-def _has_data(copy: Copy) -> bool:
-    files = (f for name, f in copy.folder.names.items() if name.endswith(names.LOG_SUFFIX))
-    return any(isinstance(file, File) and file.data for file in files)
 
 
 def badly_formatted(world: World) -> list[tuple[Node, Path]]:

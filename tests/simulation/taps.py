@@ -29,7 +29,7 @@ from jbodlab.image.broker_registration import BrokerRegistration
 from jbodlab.image.loader import MetadataLoader
 from jbodlab.image.metadata_image import MetadataImage
 from jbodlab.image.partition_registration import PartitionRegistration
-from jbodlab.log.names import DirKind, parse_partition_dir
+from jbodlab.log.names import METADATA_DIR_NAME, DirKind, parse_partition_dir
 from jbodlab.metadata_log.batches import read_batches
 from jbodlab.protocol.record_batch import iterate_headers
 from jbodlab.records.topic_records import PartitionChangeRecord
@@ -38,7 +38,6 @@ from tests.simulation.loop import PROCESS, Process
 from tests.simulation.plan import MOMENTS, SESSION
 from tests.simulation.world import Node, World, directory_id, partitions_of, topic_id_in
 
-METADATA_FOLDER = "__cluster_metadata-0"
 PARTS = ("cluster", "topics", "configs", "features", "next_producer_id")
 """Of an image; they are compared, part by part."""
 ATTACHED: list[tuple[Any, str, Any]] = []
@@ -206,7 +205,7 @@ class _Metadata:
     def _check_durable(self, end_offset: int) -> None:
         """S8: what is answered and streamed is on the controller's disk."""
         root = self._world.disks[self._world.controller.metadata_dir].medium.root
-        folder = root.durable.get(METADATA_FOLDER)
+        folder = root.durable.get(METADATA_DIR_NAME)
         if not isinstance(folder, Folder):
             self._world.report("S8", "controller", "the folder of its log is not durable")
             return
@@ -376,7 +375,7 @@ class _Appends:
             self._world.report("S2", partition.topic_partition, sentence)
 
 
-SOMETIMES: dict[str, tuple[Any, str, Callable[..., object]]] = {
+SOMETIMES: dict[str, tuple[Any, str, Callable[..., bool]]] = {
     "a swap was taken back": (SwapToken, "take_back", lambda *_: True),
     "a move ended after it was announced": (Announcements, "take_back", lambda *_: True),
     "a former life was fenced off": (Fence, "check", lambda fence: fence.is_closed),
@@ -421,16 +420,11 @@ def _moments(world: World) -> None:
     before(DirectorySwap, "_swap", lambda *_: world.moment("swapped"))
     before(LogDir, "go_offline", functools.partial(_goes_offline, world))
     for name, (owner, method, counts) in SOMETIMES.items():
-        _attach(owner, method, functools.partial(_counted, world, name, counts))
+        before(owner, method, functools.partial(_count, world, name, counts))
 
 
-def _counted(world: World, name: str, counts: Any, inner: Any) -> Any:
-    def call(*args: Any) -> Any:
-        if counts(*args):
-            world.seen[name] += 1
-        return inner(*args)
-
-    return call
+def _count(world: World, name: str, counts: Callable[..., bool], *args: Any) -> None:
+    world.seen[name] += counts(*args)
 
 
 def _goes_offline(world: World, log_dir: Any, cause: str) -> None:

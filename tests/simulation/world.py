@@ -432,9 +432,10 @@ class World:
     ) -> bool:
         """Ask again and again until there is a true answer; returns whether there was one."""
         end = self.loop.time() + timeout_s
-        while not (answer := await what()) and self.loop.time() <= end:
+        while True:
+            if (answer := await what()) or self.loop.time() > end:
+                return bool(answer)
             await asyncio.sleep(pause_s)
-        return bool(answer)
 
     async def until_down(self, nodes: Iterable[Node], timeout_s: float) -> None:
         """Wait until none of some nodes runs, but not for longer."""
