@@ -329,6 +329,7 @@ class _Appends:
         self.high: dict[tuple[Any, int], int] = {}
 
         before(leader_appends, "check_append", self._appends)
+        after(leader_appends, "check_append", self._accepted)
         around(Partition, "advance_high_watermark", self._advance)
         before(Partition, "_begin_to_lead", self._begins)
 
@@ -345,6 +346,13 @@ class _Appends:
         state = world.image.topics.partition(partition.topic_id, name.partition)
         if state is not None and state.leader_epoch == epoch and state.leader != me:
             world.report("S1", name, f"{me} appends, {state.leader} leads")
+
+    def _accepted(self, partition: Any, leader: Any, acks: int, _header: Any) -> None:
+        """S4: nothing is taken for all while fewer are in sync than the topic demands."""
+        name, replicas = partition.topic_partition, partition.registration.replicas
+        demanded = self._world.image.configs.topic(name.topic).get("min.insync.replicas", "1")
+        if acks == -1 and len(leader.isr) < min(int(demanded), len(replicas)):
+            self._world.report("S4", name, f"{leader.isr} are in sync, {demanded} are demanded")
 
     def _advance(self, inner: Any, partition: Any) -> None:
         """S2: the high watermark never falls, and is never beyond what is written."""

@@ -17,6 +17,7 @@ from jbodlab.directory_id import UNASSIGNED
 from jbodlab.errors import DecodeError
 from jbodlab.ids import GROUP_METADATA_TOPIC, TopicId, TopicPartition
 from jbodlab.image.metadata_image import EMPTY
+from jbodlab.image.settings_image import ConfigsImage
 from jbodlab.image.topics_image import TopicImage, TopicsImage
 from jbodlab.protocol.record_batch import build_batch
 from jbodlab.records.topic_records import PartitionChangeRecord
@@ -98,6 +99,7 @@ class History(World):
         checker.high = {(T0_ID, 0): 9}
         log = Values(written_end=5, end_offset=5)
         values = {"topic_id": T0_ID, "topic_partition": T0, "broker_id": 2, "high_watermark": 3}
+        values["registration"] = partition((1, 2), "A B").state
         known = {"log": log, "replica": Values(log=log, leader=Values(leader_epoch=0), **values)}
         getattr(checker, step)(*(known.get(str(each), each) for each in args))
 
@@ -175,6 +177,9 @@ ERROR = logging.makeLogRecord(
     {"levelno": logging.ERROR, "msg": "oh", "exc_info": (KeyError, KeyError("k"), None)}
 )
 
+BY_TWO = ConfigsImage(resources={(2, "t0"): {"min.insync.replicas": "2"}})
+ALONE = Values(isr=(2,))
+
 CASES: list[tuple[str, Callable[[History], Any]]] = [
     ("S0", lambda h: h.log(1, batch(A)).told(A, B, acknowledged={A: 0, B: 1}).logs()),
     ("S1", lambda h: h.leads("_appends", "replica")),
@@ -187,6 +192,7 @@ CASES: list[tuple[str, Callable[[History], Any]]] = [
     ("S3", lambda h: h.log(1, batch(A)).log(2, batch(B)).logs()),
     ("S3", lambda h: h.log(1, batch(A), batch(B, 1)).log(2, batch(A)).logs()),
     ("S4", lambda h: taps.in_sync_have(h.serves(2, written_end=4), T0, 5)),
+    ("S4", lambda h: h.image_has(configs=BY_TWO).leads("_accepted", "replica", ALONE, -1, None)),
     ("S5", lambda h: h.log(1, batch(A)).told(A, acknowledged={A: 7}).logs()),
     ("S6", lambda h: h.log(1, *TWICE).logs()),
     ("S6", lambda h: h.log(1, batch(A), batch(A, 1)).told(A, once={A}).logs()),
@@ -254,6 +260,7 @@ FINE: list[Callable[[History], Any]] = [
     lambda h: (h.member("m1", until_s=-1.0), h.groups.holds(h.member("m2"))),
     lambda h: h.tainted.add(OFFSETS) or h.groups.fetched("g", T0, floor=4, offset=3),
     lambda h: h.changes(partition_epoch=6),
+    lambda h: h.leads("_accepted", "replica", ALONE, -1, None),
     lambda h: (
         h.asked.update({None: EMPTY})
         or h.topics("t0", directories=(UNASSIGNED,) * 2).commits("_unfenced", "broker", "image")
