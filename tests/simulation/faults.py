@@ -327,6 +327,13 @@ async def hang_whole(hit: Hit, path: Path) -> None:
     await repair(hit, path)
 
 
+@fault("calm", 0, a_broker)
+async def killed(hit: Hit, node: Node) -> None:
+    """A broker is away for longer than its session."""
+    hit.world.explained_s = hit.world.options.seconds(SESSION) + 1
+    await kill(hit, node)
+
+
 @fault("calm", 0, a_disk)
 async def unreported(hit: Hit, path: Path) -> None:
     """A directory fails while its broker cannot tell the controller."""
@@ -610,6 +617,7 @@ async def _move_in_trouble(
     if moment:
         await hit.world.reached(moment, 2.0)
     await asyncio.sleep(hit.random.random() ** 3 * (0.02 if moment == "swapped" else 1.0))
+    await _until_whole(hit.world)
     if trouble in ("target", "source"):
         others = [path for path in node.log_dirs if path not in targets] or [target]
         path = target if trouble == "target" else others[0]
@@ -726,6 +734,8 @@ async def _closely(hit: Hit, steps: list[Callable[[], object]]) -> None:
     hit.random.shuffle(steps)
     steps[0]()
     await asyncio.sleep(hit.random.random() ** 3 * 0.3)
+    # Somebody may have lost something meanwhile.
+    await _until_whole(hit.world)
     steps[1]()
 
 

@@ -182,7 +182,8 @@ def _calm(options: Options, random: Random) -> Plan:
         )
         for number in range(3)
     )
-    fault = random.choice(("eio", "eio", "hang_whole", "unreported", "freeze_controller"))
+    faults = ("eio", "eio", "hang_whole", "unreported", "freeze_controller", "killed", "restart")
+    fault = random.choice(faults)
     options = replace(
         options,
         is_calm=True,
