@@ -20,7 +20,7 @@ from jbodlab.records.metadata_version import LATEST
 from tests.simulation.clients import Admin, Producer
 from tests.simulation.disk import CHANGES, KINDS, SimDisk
 from tests.simulation.plan import FAILURE, PROBE, SESSION, Event, ProducerPlan
-from tests.simulation.world import Node, World, directory_id, partitions_of
+from tests.simulation.world import DECIDED_S, Node, World, directory_id, partitions_of
 
 FAVOUR = 0.5
 """Share of the events that aim at one broker, so that troubles meet."""
@@ -491,10 +491,14 @@ async def elect(hit: Hit, found: tuple[TopicPartition, Any]) -> None:
 
 @fault("admin", 2, lambda hit: hit.random.choice(hit.world.brokers))
 async def cordon(hit: Hit, node: Node) -> None:
-    """A directory gets no new replicas for a while."""
+    """A directory gets no new replicas for a while, although a topic is made."""
     path = hit.random.choice(node.log_dirs)
-    await hit.admin.configure(4, str(node.id), "cordoned.log.dirs", str(path))
+    if await hit.admin.configure(4, str(node.id), "cordoned.log.dirs", str(path)) == 0:
+        hit.world.cordoned_s[path] = hit.world.now_s()
+    await asyncio.sleep(DECIDED_S)
+    await new_topic(hit)
     await asyncio.sleep(hit.length_s)
+    hit.world.cordoned_s.pop(path, None)
     await hit.admin.configure(4, str(node.id), "cordoned.log.dirs", None)
 
 

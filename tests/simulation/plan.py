@@ -102,6 +102,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         default_factory=lambda: {name: choices[0] for name, choices in SETTINGS.items()}
     )
 
+    @property
+    def is_compacted(self) -> bool:
+        """Whether the logs of group coordinators are compacted while the history lasts."""
+        return bool(self.groups) and self.seed % 2 == 1
+
     def seconds(self, name: str) -> float:
         """Return a setting that is a time."""
         return self.settings[name] / 1000

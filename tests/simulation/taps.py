@@ -21,6 +21,7 @@ from broker.moves.announcements import Announcements
 from broker.moves.directory_swap import DirectorySwap, SwapToken
 from broker.replica import leader_appends
 from broker.replica.partition import Partition
+from controller import isr
 from controller.active_controller import ActiveController
 from controller.metadata_stream import MetadataStream
 from jbodlab.directory_id import UNASSIGNED
@@ -36,7 +37,14 @@ from jbodlab.records.topic_records import PartitionChangeRecord
 from tests.simulation.disk import File, Folder, SimDisk
 from tests.simulation.loop import PROCESS, Process
 from tests.simulation.plan import MOMENTS, SESSION
-from tests.simulation.world import Node, World, directory_id, partitions_of, topic_id_in
+from tests.simulation.world import (
+    DECIDED_S,
+    Node,
+    World,
+    directory_id,
+    partitions_of,
+    topic_id_in,
+)
 
 PARTS = ("cluster", "topics", "configs", "features", "next_producer_id")
 """Of an image; they are compared, part by part."""
@@ -97,7 +105,7 @@ def _called_on_loop(world: World, disk: SimDisk, kind: str) -> None:
 
 
 def _folder_made(world: World, path: Path) -> None:
-    """S13: no replica is made anew while the directory that has it may come back."""
+    """S13: no replica is made where none may be, or anew while its own directory may come back."""
     node = world.node_with(path.parent)
     try:
         parsed = parse_partition_dir(path.name)
@@ -106,6 +114,10 @@ def _folder_made(world: World, path: Path) -> None:
     topic, state = world.find(parsed.topic_partition)
     if parsed.kind is not DirKind.CURRENT or state is None or node.id not in state.replicas:
         return
+    closed_s = world.now_s() - world.cordoned_s.get(path.parent, world.now_s())
+    has_chosen = state.directory(node.id) == UNASSIGNED
+    if has_chosen and closed_s > DECIDED_S and not any(world.disks[p].cause for p in node.places):
+        world.report("S13", path.name, f"it is made in {path.parent}, which is cordoned")
     for other in node.log_dirs:
         if other != path.parent and directory_id(world, other) == state.directory(node.id):
             folder = world.disks[other].medium.root.names.get(path.name)
@@ -130,6 +142,7 @@ class _Metadata:
         """What the last commit left wrong."""
         after(MetadataStream, "__init__", self._begun)
         before(ActiveController, "_replayed", self._decided)
+        before(isr, "_changed", self._proposed)
         before(MetadataStream, "committed", self._committed)
         before(MetadataCache, "publish", self._published)
         before(BrokerLifecycle, "ready_to_unfence", self._asks)
@@ -175,6 +188,14 @@ class _Metadata:
             if count > 1:
                 name = f"{index} of {topic_id}"
                 self._world.report("S14", name, "one result changes its ISR twice")
+
+    def _proposed(self, change: Any, partition: Any, *_: Any) -> None:
+        """S14: what a leader wants of an ISR counts if it knows all that came before."""
+        known = partition.state
+        asked, there = ((e.leader_epoch, e.partition_epoch) for e in (change, known))
+        if asked != there:
+            name = f"{partition.topic}-{partition.index}"
+            self._world.report("S14", name, f"an ISR is taken of {asked}, it is at {there}")
 
     def _begun(self, _stream: Any, log: Any, _log_thread: Any, end_offset: int) -> None:
         """S7: the log of metadata only grows."""
@@ -315,8 +336,8 @@ def misplaced(image: MetadataImage) -> set[tuple[TopicPartition, str]]:
                 found.add((partition, f"{member} in its ISR is not registered"))
             elif not broker.directory_is_online(directory):
                 found.add((partition, f"{member} in its ISR is in the offline {directory}"))
-            elif member == state.leader and broker.fenced:
-                found.add((partition, f"leader {member} is fenced"))
+            elif broker.fenced:
+                found.add((partition, f"{member} in its ISR is fenced"))
     return found
 
 

@@ -148,6 +148,11 @@ class History(World):
         cast("Folder", copy).names["partition.metadata"] = metadata
         taps._folder_made(self, path / name)
 
+    def placed(self, name: str) -> None:
+        """Let a broker make a replica of t0 in the directory that it has chosen."""
+        self.topics("t0", directories=(UNASSIGNED,) * 2)
+        taps._folder_made(self, self.nodes[1].log_dirs[0] / name)
+
     def member(self, name: str, until_s: float = 1e9) -> ModernMember:
         found = ModernMember(self.groups, GROUP, name)
         found.owned, found.held_until_s = [T0], until_s
@@ -179,6 +184,8 @@ ERROR = logging.makeLogRecord(
 
 BY_TWO = ConfigsImage(resources={(2, "t0"): {"min.insync.replicas": "2"}})
 ALONE = Values(isr=(2,))
+BEHIND = Values(leader_epoch=0, partition_epoch=4, topic="t0", index=0)
+BEHIND.state = Values(leader_epoch=0, partition_epoch=5)
 
 CASES: list[tuple[str, Callable[[History], Any]]] = [
     ("S0", lambda h: h.log(1, batch(A)).told(A, B, acknowledged={A: 0, B: 1}).logs()),
@@ -205,7 +212,9 @@ CASES: list[tuple[str, Callable[[History], Any]]] = [
     ("S12", lambda h: history._unhandled(h, {"message": "oh", "exception": KeyError()})),
     ("S12", lambda h: NotesHandler(h).emit(ERROR)),
     ("S13", lambda h: h.made("t0-0")),
+    ("S13", lambda h: h.cordoned_s.update({h.nodes[1].log_dirs[0]: -3.0}) or h.placed("t0-0")),
     ("S14", lambda h: h.commits("_decided", None, Values(records=[(ISR_CHANGE, 0)] * 2))),
+    ("S14", lambda h: h.commits("_proposed", BEHIND, BEHIND)),
     ("S14", lambda h: h.changes(partition_epoch=5)),
     ("S14", lambda h: h.changes(partition_epoch=6, leader=2)),
     ("S14", lambda h: h.changes(partition_epoch=6, isr=(), leader=1)),
@@ -261,6 +270,7 @@ FINE: list[Callable[[History], Any]] = [
     lambda h: h.tainted.add(OFFSETS) or h.groups.fetched("g", T0, floor=4, offset=3),
     lambda h: h.changes(partition_epoch=6),
     lambda h: h.leads("_accepted", "replica", ALONE, -1, None),
+    lambda h: h.cordoned_s.update({h.nodes[1].log_dirs[0]: -1.0}) or h.placed("t0-0"),
     lambda h: (
         h.asked.update({None: EMPTY})
         or h.topics("t0", directories=(UNASSIGNED,) * 2).commits("_unfenced", "broker", "image")

@@ -52,6 +52,8 @@ for _api in api_table.APIS.values():
 CONTROLLER = 100
 ROOT = Path("/simulation")
 WALL_START_MS = 1_700_000_000_000
+DECIDED_S = 2.0
+"""By when a healthy broker has made what it decided to make."""
 ALWAYS = {
     "controller.quorum.voters": f"{CONTROLLER}@127.0.0.1:{PORT_BASE + CONTROLLER}",
     "controller.listener.names": "CONTROLLER",
@@ -73,6 +75,12 @@ ALWAYS = {
     "group.consumer.heartbeat.interval.ms": "300",
 }
 """Properties of all servers in all histories."""
+COMPACTED = {
+    "log.roll.ms": "1000",
+    "log.cleaner.backoff.ms": "500",
+    "log.cleaner.min.cleanable.ratio": "0.01",
+}
+"""And of those whose logs are to be compacted."""
 
 
 class Violation(Exception):  # noqa: N818 - what was found, as the history's end
@@ -174,6 +182,8 @@ class World:
         """Whether nothing goes wrong any more, and the cluster has recovered."""
         self.explained_s = 0.0
         """How long it may take until the one thing that goes wrong is known."""
+        self.cordoned_s: dict[Path, float] = {}
+        """Since when directories get no new replicas."""
         self.hit_until_s: dict[int, float] = {}
         """Until when what is done to a node explains its silence."""
         self.moments: dict[str, list[Callable[[], object]]] = defaultdict(list)
@@ -272,6 +282,11 @@ class World:
                 self.loop, path, self.new_medium(capacity), f"{self.options.seed}:disk:{path}"
             )
         self.format(node, node.places)
+        for path in log_dirs if self.options.loss == "torn" else ():
+            # As if it had been stopped in order before: that must count once only.
+            view = DiskView(self.disks[path])
+            view.write_bytes(path / names.CLEAN_SHUTDOWN_FILE, b"", sync=True)
+            self.disks[path].medium.sync_all()
 
     def new_medium(self, capacity: int) -> Medium:
         self._devices += 1
@@ -448,6 +463,7 @@ class World:
         is_broker = node.id != CONTROLLER
         return {
             **ALWAYS,
+            **(COMPACTED if self.options.is_compacted else {}),
             "process.roles": "broker" if is_broker else "controller",
             "node.id": str(node.id),
             "listeners": f"{'PLAINTEXT' if is_broker else 'CONTROLLER'}://127.0.0.1:{node.port}",
