@@ -128,7 +128,7 @@ class InSyncReplicas:
     def shrink(self) -> None:
         """Ask for an ISR without the members that lag too long."""
         leader, log = self._replica.leader, self._replica.log
-        if leader is None or log is None:
+        if leader is None or log is None or not leader.followers:
             return
         wanted = leader.shrunk_isr(
             leader_end=log.written_end,

@@ -296,7 +296,8 @@ class Partition:
     def advance_high_watermark(self) -> None:
         """Compute the high watermark anew, and answer who waited for it."""
         leader, log = self.leader, self.log
-        if leader is None or log is None:
+        # There is nothing above the end: thousands of quiet partitions are passed over quickly.
+        if leader is None or log is None or self.high_watermark >= log.written_end:
             return
         reached = self._reached(leader, log.written_end)
         if reached > self.high_watermark:
