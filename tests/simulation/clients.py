@@ -34,6 +34,7 @@ REQUEST_S = 4.0
 BROKER = 4
 PREFERRED, UNCLEAN = 0, 1
 WAIT = timedelta(seconds=3)
+STUBBORN_ATTEMPTS = 6
 RECOVERY_S = 2.5
 """For an election, and for clients to hear of it."""
 
@@ -208,7 +209,8 @@ class Producer(Client):
             if self._plan.acks == 0 or not self.is_running:
                 break
             await asyncio.sleep(min(0.05 * 2**attempt, 0.5) * (0.5 + self.random.random()))
-            await self.refresh()
+            if not self._plan.is_stubborn or attempt % STUBBORN_ATTEMPTS == STUBBORN_ATTEMPTS - 1:
+                await self.refresh()
         # Its fate is unknown; another one under the next sequence could never be told apart.
         self._id = (-1, -1)
 
@@ -222,7 +224,7 @@ class Producer(Client):
         if response is None:
             return None, -1
         answer = response.responses[0].partition_responses[0]
-        if int(answer.error_code) in (NO_LEADER, NOT_LEADER):
+        if int(answer.error_code) in (NO_LEADER, NOT_LEADER) and not self._plan.is_stubborn:
             self.leaders.pop(partition, None)
         return int(answer.error_code), answer.base_offset
 

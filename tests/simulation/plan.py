@@ -50,7 +50,10 @@ class TopicPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProducerPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """A client that writes at most so many batches to one topic, at most `pause_ms` apart."""
+    """A client that writes at most so many batches to one topic, at most `pause_ms` apart.
+
+    A stubborn one stays with the leader that it knows, whatever that says, for some attempts.
+    """
 
     topic: str
     acks: int
@@ -58,6 +61,7 @@ class ProducerPlan(msgspec.Struct, frozen=True, kw_only=True):
     records: int
     pause_ms: int
     value_bytes: int
+    is_stubborn: bool = False
 
 
 class GroupPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -225,7 +229,7 @@ def _options(seed: int, random: Random, *, is_strict: bool) -> Options:
         directories=directories,
         chaos_ms=random.choice((4_000, 6_000, 6_000, 10_000)),
         topics=topics,
-        producers=_producers(topics, random),
+        producers=_producers(topics, random, Random(f"{seed}:stubborn")),
         consumers=random.choice((1, 1, 2)),
         groups=_groups(topics, Random(f"{seed}:groups")),
         is_ordered=random.random() < 0.6,
@@ -260,7 +264,9 @@ def _topic(name: str, brokers: int, random: Random) -> TopicPlan:
     )
 
 
-def _producers(topics: Sequence[TopicPlan], random: Random) -> tuple[ProducerPlan, ...]:
+def _producers(
+    topics: Sequence[TopicPlan], random: Random, stubborn: Random
+) -> tuple[ProducerPlan, ...]:
     return tuple(
         ProducerPlan(
             topic=topic.name,
@@ -269,6 +275,7 @@ def _producers(topics: Sequence[TopicPlan], random: Random) -> tuple[ProducerPla
             records=random.choice((20, 40, 80)),
             pause_ms=random.choice((5, 20, 100, 300)),
             value_bytes=random.choice((40, 200, 1_000)),
+            is_stubborn=stubborn.random() < 0.5,
         )
         for topic in topics
         for number in range(random.choice((1, 2)))

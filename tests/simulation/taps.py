@@ -21,6 +21,7 @@ from broker.moves.announcements import Announcements
 from broker.moves.directory_swap import DirectorySwap, SwapToken
 from broker.replica import leader_appends
 from broker.replica.partition import Partition
+from broker.serving.other_leaders import OtherLeaders
 from controller import isr
 from controller.active_controller import ActiveController
 from controller.metadata_stream import MetadataStream
@@ -410,6 +411,7 @@ SOMETIMES: dict[str, tuple[Any, str, Callable[..., bool]]] = {
     "a former life was fenced off": (Fence, "check", lambda fence: fence.is_closed),
     "an empty heir must not lead": (Partition, "must_not_lead", lambda *_: True),
     "a disk had no room": (NoSpaceError, "__init__", lambda *_: True),
+    "a batch was passed on to the leader": (OtherLeaders, "append", lambda *_: True),
     "a broker loaded a snapshot": (
         MetadataLoader,
         "load_snapshot",
