@@ -35,6 +35,8 @@ IN_PROGRESS_MAX = 100
 CONNECT_TIMEOUT_S = 2.0
 ANSWER_SLACK_S = 1.0
 """Given to the leader beyond the time-out that it was told."""
+ANSWER_MAX_S = 30.0
+"""However long the client would wait: one that stands must not hold all of these requests up."""
 IDLE_S = 10.0
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -82,7 +84,7 @@ class OtherLeaders:
             connection = await self._connection(leader)
         except OSError as error:
             return _failed(leader, entries, ErrorCode.NOT_LEADER_OR_FOLLOWER, error)
-        timeout_s = max(0, timeout_ms) / 1000 + ANSWER_SLACK_S
+        timeout_s = min(max(0, timeout_ms) / 1000 + ANSWER_SLACK_S, ANSWER_MAX_S)
         try:
             response = await connection.call(
                 ApiKey.PRODUCE, VERSION, _request(entries, acks, timeout_ms), timeout_s
