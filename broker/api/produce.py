@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 
 from broker.api.answer import Answer, Encoded, Later, RequestContext, milliseconds
 from broker.api.leader_hints import LeaderHints
-from broker.api.request_handler import CloseConnectionError, ConnectionInfo
+from broker.api.request_handler import CloseConnectionError
 from broker.client_quotas import ClientQuotas
 from broker.metadata_cache import MetadataCache
 from broker.replica.appends import APPENDED_AT_ONCE
 from broker.replica.client_requests import NO_TRANSACTIONS, AppendEntry, AppendResult
 from broker.serving.passing_on import PassingOn
+from broker.serving.sent_away import Sender
 from broker.traffic import Traffic
 from jbodlab.client_quota import PRODUCER_RATE
 from jbodlab.error_code import ErrorCode
@@ -82,7 +83,7 @@ class ProduceApi:
                 entries.append(AppendEntry(TopicPartition(name, data.index), records))
                 size += len(records or b"")
         appending = self._passing_on.append(
-            _client(context), entries, acks, milliseconds(request.timeout)
+            _sender(context), entries, acks, milliseconds(request.timeout)
         )
         elsewhere = appending.elsewhere
         throttle_ms = 0
@@ -123,7 +124,7 @@ class ProduceApi:
     ) -> Encoded:
         remaining = iter(enumerate(results))
         results = []
-        client = _client(context)
+        sender = _sender(context)
         may_write_all = context.header.client_id == ADMIN_CLIENT
         for topic in request.topic_data:
             name = topic.name
@@ -139,7 +140,7 @@ class ProduceApi:
                     continue
                 if is_here:
                     self._traffic.produce_failed(name, result.error_code)
-                self._passing_on.refused(client, result, records)
+                self._passing_on.refused(sender, result, records)
         if request.acks == NONE:
             return _no_response(results)
         return self._response(request, context, results, throttle_ms)
@@ -185,9 +186,12 @@ def _check_no_zstd(request: ProduceRequest, version: int) -> None:
         )
 
 
-def _client(context: RequestContext) -> ConnectionInfo | None:
+def _sender(context: RequestContext) -> Sender | None:
     """Return who has to be sent away before anything is passed on; nothing is for a broker."""
-    return None if context.is_passed_on else context.connection
+    if context.is_passed_on:
+        return None
+    connection = context.connection
+    return Sender(connection, connection.peer, context.header.client_id)
 
 
 def _refused(topic: str, index: int) -> AppendResult:

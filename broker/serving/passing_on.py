@@ -19,7 +19,7 @@ import msgspec
 from broker.metadata_cache import BrokerNode, MetadataCache
 from broker.replica.client_requests import AppendEntry, AppendResult
 from broker.serving.other_leaders import OtherLeaders
-from broker.serving.sent_away import SentAway
+from broker.serving.sent_away import Sender, SentAway
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import INTERNAL_TOPICS, NO_LEADER, BrokerId, TopicPartition
 
@@ -77,37 +77,36 @@ class PassingOn:
         self._leaders = OtherLeaders()
 
     def append(
-        self, client: object, entries: Sequence[AppendEntry], acks: int, timeout_ms: int
+        self, sender: Sender | None, entries: Sequence[AppendEntry], acks: int, timeout_ms: int
     ) -> Appending:
         """Append batches, each behind all that came for its partition before.
 
         Args:
-            client: Any object that stands for the client's connection; None for another broker,
-                whose batches are never passed on.
+            sender: Whence they come; None for another broker, whose are never passed on.
             entries: The batches.
             acks: 0, 1 or -1.
             timeout_ms: How long the replicas are waited for.
         """
-        if self._sent_away and client is not None:
-            elsewhere = self._elsewhere(client, entries)
+        if self._sent_away and sender is not None:
+            elsewhere = self._elsewhere(sender, entries)
             if elsewhere:
                 work = self._append_elsewhere(entries, elsewhere, acks, timeout_ms)
                 return Appending(work, elsewhere)
         return Appending(self._replicas.append(entries, acks, timeout_ms), NOWHERE)
 
     def refused(
-        self, client: object, result: AppendResult, records: bytes | memoryview | None
+        self, sender: Sender | None, result: AppendResult, records: bytes | memoryview | None
     ) -> None:
         """Take notice that a client is told of an error, in the order in which it is told."""
-        if client is not None and result.error_code in SENT_AWAY:
-            self._sent_away.refused(client, result.topic_partition, records, self._now_s())
+        if sender is not None and result.error_code in SENT_AWAY:
+            self._sent_away.refused(sender, result.topic_partition, records, self._now_s())
 
     def close(self) -> None:
         """Close idle connections to other brokers."""
         self._leaders.close()
 
     def _elsewhere(
-        self, client: object, entries: Sequence[AppendEntry]
+        self, sender: Sender, entries: Sequence[AppendEntry]
     ) -> Mapping[int, BrokerNode]:
         """Return the entries that are to be passed on, by their place, and to whom."""
         found: dict[int, BrokerNode] = {}
@@ -116,8 +115,8 @@ class PassingOn:
             partition = entry.topic_partition
             leader = self._leader(partition)
             if leader == self._broker_id:
-                self._sent_away.is_right(client, partition)
-            elif self._sent_away.comes_back(client, partition, entry.records, now_s):
+                self._sent_away.is_right(sender, partition)
+            elif self._sent_away.comes_back(sender, partition, entry.records, now_s):
                 node = self._cache.peer(leader)
                 if node is not None and not self._leaders.are_busy:
                     found[place] = node

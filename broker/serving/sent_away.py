@@ -2,16 +2,20 @@
 
 Most clients ask for the metadata when they are sent away, and turn to the new leader. Some send the
 same batch to the same broker again and again, until a timer of their own has them look at the
-metadata: nothing of theirs is written for seconds. A batch that comes back over the connection
-over which it was refused shows that its client has been told, and does not listen. From then on,
-for a limited time, what it sends for the partition is better passed on than refused.
+metadata: nothing of theirs is written for seconds. A batch that comes back shows that its client
+has been told, and does not listen. From then on, for a limited time, what it sends for the
+partition over this connection is better passed on than refused. A client with several connections
+may come back over another one than that over which it was told.
 
-Nothing that was under way when the first batch was refused is passed on: it would overtake that
-one. So it is the first refused batch that has to come back. It is known by what it says of its
-producer and by its records, as a client may build it anew, with another time, for each attempt.
+Nothing that was under way when the first batch of a connection was refused is passed on: it would
+overtake that one. So it is the first refused batch that has to come back. It is known by what it
+says of its producer and by its records, as a client may build it anew, with another time, for each
+attempt.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import msgspec
 
@@ -28,71 +32,111 @@ PRODUCER_OFFSET = 43
 """Where a batch begins to be the same in each attempt: producer, sequence, count, records."""
 
 
-class _SentAway(msgspec.Struct):
-    client: object
+class Sender(NamedTuple):
+    """Whence a batch comes.
+
+    Attributes:
+        connection: Any object that stands for it.
+        peer: Its address and port.
+        client_id: What the client calls itself.
+    """
+
+    connection: object
+    peer: str
+    client_id: str | None
+
+
+_Batch = tuple[str, str | None, TopicPartition, int, int]
+"""A client, with all its connections, a partition, and what a batch is known by."""
+
+
+class _Told(msgspec.Struct):
+    connection: object
     """Kept, so that nobody else gets its id."""
     until_s: float
-    first: tuple[int, int] | None
-    """Of the batch that was refused; None since it has come back."""
+    first: _Batch | None
+    """The batch that was refused first; None for who has come back."""
 
 
 class SentAway:
-    """Remembers; pure, with the time as an argument. A client is any object: its connection."""
+    """Remembers; pure, with the time as an argument."""
 
     def __init__(self) -> None:
-        # In the order of their times.
-        self._by_client: dict[tuple[int, TopicPartition], _SentAway] = {}
+        # Both in the order of their times.
+        self._told: dict[tuple[int, TopicPartition], _Told] = {}
+        self._first: dict[_Batch, float] = {}
+        """First refused batches that have not come back, and until when they are known."""
 
     def __bool__(self) -> bool:
         """Whether anybody was sent away lately."""
-        return bool(self._by_client)
+        return bool(self._told)
 
     def refused(
         self,
-        client: object,
+        sender: Sender,
         partition: TopicPartition,
         records: bytes | memoryview | None,
         now_s: float,
     ) -> None:
-        """Remember that a client was sent away with a batch, unless it was so with one before."""
+        """Remember that a client was sent away, unless it has to come back with one before."""
         self._forget_old(now_s)
-        key = id(client), partition
-        found = self._by_client.get(key)
-        if found is not None and found.first is not None:
+        found = self._told.get((id(sender.connection), partition))
+        if found is not None and found.first in self._first:
             return
-        self.is_right(client, partition)
-        if len(self._by_client) >= REMEMBERED_MAX:
-            del self._by_client[next(iter(self._by_client))]
-        self._by_client[key] = _SentAway(client, now_s + REMEMBERED_S, _identity(records))
+        batch = _batch(sender, partition, records)
+        self._note(sender, partition, now_s, batch)
+        self._first.pop(batch, None)
+        self._first[batch] = now_s + REMEMBERED_S
+        if len(self._first) > REMEMBERED_MAX:
+            del self._first[next(iter(self._first))]
 
-    def is_right(self, client: object, partition: TopicPartition) -> None:
+    def is_right(self, sender: Sender, partition: TopicPartition) -> None:
         """Forget that a client was sent away: this broker leads again."""
-        self._by_client.pop((id(client), partition), None)
+        self._told.pop((id(sender.connection), partition), None)
 
     def comes_back(
         self,
-        client: object,
+        sender: Sender,
         partition: TopicPartition,
         records: bytes | memoryview | None,
         now_s: float,
     ) -> bool:
         """Return whether a client that was sent away with a batch sends it again, or has done."""
         self._forget_old(now_s)
-        found = self._by_client.get((id(client), partition))
-        if found is None:
+        found = self._told.get((id(sender.connection), partition))
+        if found is not None and found.first is None:
+            return True
+        if self._first.pop(_batch(sender, partition, records), None) is None:
             return False
-        if found.first is not None and found.first == _identity(records):
+        if found is None:
+            self._note(sender, partition, now_s, None)
+        else:
             found.first = None
-        return found.first is None
+        return True
+
+    def _note(
+        self, sender: Sender, partition: TopicPartition, now_s: float, first: _Batch | None
+    ) -> None:
+        self.is_right(sender, partition)
+        if len(self._told) >= REMEMBERED_MAX:
+            del self._told[next(iter(self._told))]
+        told = _Told(sender.connection, now_s + REMEMBERED_S, first)
+        self._told[id(sender.connection), partition] = told
 
     def _forget_old(self, now_s: float) -> None:
-        while self._by_client:
-            oldest = next(iter(self._by_client))
-            if now_s < self._by_client[oldest].until_s:
-                return
-            del self._by_client[oldest]
+        while self._told:
+            oldest = next(iter(self._told))
+            if now_s < self._told[oldest].until_s:
+                break
+            del self._told[oldest]
+        while self._first:
+            first = next(iter(self._first))
+            if now_s < self._first[first]:
+                break
+            del self._first[first]
 
 
-def _identity(records: bytes | memoryview | None) -> tuple[int, int]:
+def _batch(sender: Sender, partition: TopicPartition, records: bytes | memoryview | None) -> _Batch:
     same = memoryview(records or b"")[PRODUCER_OFFSET:]
-    return len(same), crc32c(same)
+    ip, _, _ = sender.peer.rpartition(":")
+    return ip, sender.client_id, partition, len(same), crc32c(same)

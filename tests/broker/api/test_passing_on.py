@@ -196,13 +196,14 @@ def test_nothing_of_a_connection_starts_before_what_is_passed_on_is_answered(
     run_two(test)
 
 
-def test_each_connection_is_told_once(run_two: Callable[[Test], None]) -> None:
+def test_a_client_comes_back_over_any_of_its_connections(run_two: Callable[[Test], None]) -> None:
     async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
         other = await us.connect()
-        assert await codes(client, (T0, batch())) == [NOT_LEADER]
-        assert await codes(other, (T0, batch())) == [NOT_LEADER]
-        assert await codes(client, (T0, batch())) == [OK]
-        assert await codes(other, (T0, batch())) == [OK]
+        assert await codes(client, (T0, batch(b"1"))) == [NOT_LEADER]
+        assert await codes(other, (T0, batch(b"1"))) == [OK]
+        assert await codes(other, (T0, batch(b"2"))) == [OK]
+        assert await codes(client, (T0, batch(b"3"))) == [NOT_LEADER], "it may be under way"
+        assert await codes(client, (T0, batch(b"3"))) == [OK]
         other.close()
 
     run_two(test)
@@ -328,18 +329,18 @@ def test_of_too_many_requests_some_are_refused(
 
     async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
         other = await us.connect()
-        for connection in (client, other):
-            await ask(connection, (T0, batch()))
+        for connection, value in ((client, b"1"), (other, b"2")):
+            await ask(connection, (T0, batch(value)))
         held = asyncio.get_running_loop().create_future()
         leader.replicas.results["append"] = held
-        first = asyncio.create_task(codes(client, (T0, batch())))
+        first = asyncio.create_task(codes(client, (T0, batch(b"1"))))
         await called(leader.replicas.calls)
 
-        assert await codes(other, (T0, batch())) == [NOT_LEADER]
+        assert await codes(other, (T0, batch(b"2"))) == [NOT_LEADER]
 
         held.set_result(appended(T0))
         assert await first == [OK]
-        assert await codes(other, (T0, batch())) == [OK]
+        assert await codes(other, (T0, batch(b"2"))) == [OK]
         other.close()
 
     run_two(test)

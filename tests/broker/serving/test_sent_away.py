@@ -1,12 +1,13 @@
 from __future__ import annotations
 
-from broker.serving.sent_away import REMEMBERED_MAX, REMEMBERED_S, SentAway
+from broker.serving.sent_away import REMEMBERED_MAX, REMEMBERED_S, Sender, SentAway
 from jbodlab.ids import TopicPartition
 from jbodlab.protocol.record_batch import build_batch
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
-A, B = object(), object()
-"""Connections."""
+A, ALSO_A = (Sender(object(), f"10.0.0.1:{port}", "a") for port in (1, 2))
+"""Two connections of a client."""
+B = Sender(object(), "10.0.0.2:1", "a")
 
 
 def batch(value: bytes = b"v", *, at_ms: int = 0, sequence: int = -1) -> bytes:
@@ -52,12 +53,37 @@ def test_what_was_under_way_with_the_first_refused_batch_is_refused_as_well() ->
     assert sent_away.comes_back(A, P0, second, 0.3)
 
 
-def test_every_connection_is_told_of_every_partition_by_itself() -> None:
+def test_every_client_is_told_of_every_partition_by_itself() -> None:
     sent_away = SentAway()
     sent_away.refused(A, P0, batch(), 0)
 
     assert not sent_away.comes_back(B, P0, batch(), 1)
+    assert not sent_away.comes_back(ALSO_A._replace(client_id="b"), P0, batch(), 1)
     assert not sent_away.comes_back(A, P1, batch(), 1)
+
+
+def test_a_client_may_come_back_over_another_connection_and_that_is_the_one_that_did() -> None:
+    sent_away = SentAway()
+    sent_away.refused(A, P0, batch(b"1"), 0)
+
+    assert not sent_away.comes_back(ALSO_A, P0, batch(b"2"), 1)
+    assert sent_away.comes_back(ALSO_A, P0, batch(b"1"), 1)
+    assert sent_away.comes_back(ALSO_A, P0, batch(b"2"), 1)
+    assert not sent_away.comes_back(A, P0, batch(b"2"), 1), "under way since before it was told"
+    assert not sent_away.comes_back(ALSO_A, P0, batch(b"2"), REMEMBERED_S + 1)
+
+
+def test_a_connection_whose_first_batch_came_back_over_another_one_is_told_anew() -> None:
+    sent_away = SentAway()
+    sent_away.refused(A, P0, batch(b"1"), 0)
+    assert sent_away.comes_back(ALSO_A, P0, batch(b"1"), 1)
+
+    assert not sent_away.comes_back(A, P0, batch(b"2"), 2)
+    sent_away.refused(A, P0, batch(b"2"), 2)
+    sent_away.refused(A, P0, batch(b"3"), 2)
+
+    assert not sent_away.comes_back(A, P0, batch(b"3"), 3)
+    assert sent_away.comes_back(A, P0, batch(b"2"), 3)
 
 
 def test_after_some_time_a_client_is_told_again() -> None:
@@ -83,12 +109,16 @@ def test_who_came_back_and_was_refused_nevertheless_has_to_come_back_again() -> 
     assert not sent_away.comes_back(A, P0, batch(b"2"), REMEMBERED_S + 5)
 
 
-def test_who_is_right_to_ask_here_is_forgotten() -> None:
+def test_who_is_right_to_ask_here_is_told_anew_when_that_has_changed() -> None:
     sent_away = SentAway()
-    sent_away.refused(A, P0, batch(), 0)
+    sent_away.refused(A, P0, batch(b"1"), 0)
+    assert sent_away.comes_back(A, P0, batch(b"1"), 1)
     sent_away.is_right(A, P0)
 
-    assert not sent_away.comes_back(A, P0, batch(), 1)
+    assert not sent_away.comes_back(A, P0, batch(b"2"), 2)
+    sent_away.refused(A, P0, batch(b"2"), 2)
+    assert not sent_away.comes_back(A, P0, batch(b"3"), 3)
+    assert sent_away.comes_back(A, P0, batch(b"2"), 3)
 
 
 def test_of_too_many_the_oldest_are_forgotten() -> None:
@@ -105,8 +135,18 @@ def test_who_is_told_again_does_not_keep_others_longer() -> None:
     sent_away = SentAway()
     for partition, now_s in ((P0, 0), (P1, 1)):
         sent_away.refused(A, partition, batch(), now_s)
-    assert sent_away.comes_back(A, P0, batch(), 2)
+        assert sent_away.comes_back(A, partition, batch(), now_s)
     sent_away.refused(A, P0, batch(), 5)
+
+    assert not sent_away.comes_back(A, P1, batch(), REMEMBERED_S + 1)
+    assert sent_away.comes_back(A, P0, batch(), REMEMBERED_S + 1)
+
+
+def test_a_batch_that_is_refused_again_does_not_keep_others_longer() -> None:
+    sent_away = SentAway()
+    sent_away.refused(A, P0, batch(), 0)
+    sent_away.refused(A, P1, batch(), 1)
+    sent_away.refused(ALSO_A, P0, batch(), 5)
 
     assert not sent_away.comes_back(A, P1, batch(), REMEMBERED_S + 1)
     assert sent_away.comes_back(A, P0, batch(), REMEMBERED_S + 1)
