@@ -124,7 +124,6 @@ class ProduceApi:
     ) -> Encoded:
         remaining = iter(enumerate(results))
         results = []
-        sender = _sender(context)
         may_write_all = context.header.client_id == ADMIN_CLIENT
         for topic in request.topic_data:
             name = topic.name
@@ -140,7 +139,7 @@ class ProduceApi:
                     continue
                 if is_here:
                     self._traffic.produce_failed(name, result.error_code)
-                self._passing_on.refused(sender, result, records)
+                self._passing_on.refused(_sender(context), result, records)
         if request.acks == NONE:
             return _no_response(results)
         return self._response(request, context, results, throttle_ms)
