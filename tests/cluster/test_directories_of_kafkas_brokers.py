@@ -27,6 +27,9 @@ pytestmark = [pytest.mark.cluster, pytest.mark.kafka, pytest.mark.timeout(300)]
 
 SETTINGS = {
     "offsets.topic.num.partitions": "1",
+    "transaction.state.log.num.partitions": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
     "group.consumer.heartbeat.interval.ms": "1000",
     "group.consumer.min.heartbeat.interval.ms": "1000",
@@ -158,6 +161,20 @@ def commit_alone(cluster: Cluster, group: str, offset: int) -> None:
     consumer.close()
 
 
+def commit_in_transactions(cluster: Cluster, group: str) -> None:
+    """Commit an offset in a transaction, and another one in one that is aborted."""
+    address = {"bootstrap.servers": cluster.bootstrap, "log_level": 0}
+    consumer = Consumer({**address, "group.id": group})
+    producer = Producer({**address, "transactional.id": group})
+    producer.init_transactions(60)
+    for offset, end in ((9, producer.commit_transaction), (10, producer.abort_transaction)):
+        producer.begin_transaction()
+        where = [TopicPartition(TOPIC, 0, offset)]
+        producer.send_offsets_to_transaction(where, consumer.consumer_group_metadata(), 30)
+        end(30)
+    consumer.close()
+
+
 def write(cluster: Cluster, round_number: int) -> dict[str, str]:
     """Write the compacted topic in many small batches; returns the last value of each key."""
     producer = Producer(
@@ -224,6 +241,7 @@ def test_groups_and_compacted_logs_change_hands_and_come_back(directories: Direc
         assert table(cluster)[0] == last
         commit_alone(cluster, "first alone", 6)
         groups_of_every_kind(cluster, "second")
+        commit_in_transactions(cluster, "in transactions")
         last = write(cluster, 2)
         wait_compacted(cluster)
         before = directories.described(cluster)
@@ -231,6 +249,7 @@ def test_groups_and_compacted_logs_change_hands_and_come_back(directories: Direc
     with directories.served(by_kafka=False) as cluster:
         assert directories.described(cluster) == before
         assert protocols_of(cluster, "first") == protocols_of(cluster, "second") == KINDS
+        assert any(line.startswith(f"in transactions {TOPIC} 0 9 ") for line in before["--offsets"])
         assert table(cluster)[0] == last
 
     theirs, ours = directories.dumped()
