@@ -53,6 +53,8 @@ class LogReduction:
         """Records of transactions without a marker yet, by producer id."""
         self.above: list[RawBatch] = []
         """What lies above the high watermark, in the order of the log."""
+        self._newest_above: dict[bytes, int] = {}
+        """The offset of the last record there of each key."""
         self.record_count = 0
 
     def take(self, data: bytes, offset: int) -> int:
@@ -76,6 +78,7 @@ class LogReduction:
             records = self._counting(data, position, header)
             if header.next_offset > self._high_watermark:
                 self.above.append(RawBatch(header.next_offset, records))
+                self._newest_above.update((record.key, record.offset) for record in records)
             else:
                 for record in records:
                     # In the order of the last record of each key.
@@ -114,7 +117,8 @@ class LogReduction:
 
     def _has_newer(self, record: RawRecord) -> bool:
         last = self._last.get(record.key)
-        return last is not None and last.offset > record.offset
+        newest = self._newest_above.get(record.key, -1 if last is None else last.offset)
+        return newest > record.offset
 
 
 def _present(key: bytes | None, offset: int) -> bytes:

@@ -119,6 +119,21 @@ def test_records_of_a_transaction_count_from_its_marker_on() -> None:
     assert [(producer, r.key) for producer, r in reduction.open_records()] == [(3, b"c")]
 
 
+@pytest.mark.parametrize("high_watermark", range(5))
+def test_record_of_a_transaction_replaces_none_that_is_newer(high_watermark: int) -> None:
+    log = Log()
+    log.add(("a", "older"), producer=1)
+    log.add(("b", "gone"), producer=2)
+    log.add(("a", "newer"), ("b", None))
+    log.end_transaction(1, commit=True)
+    log.end_transaction(2, commit=True)
+
+    reduction = reduced(log, high_watermark)
+
+    found = {r.key: r.value for _, records in reduction.above for r in records}
+    assert {b"a": b"newer", b"b": None, **found} == {b"a": b"newer", b"b": None}
+
+
 @pytest.mark.parametrize("at", [17, 70])
 def test_damaged_batch_is_never_taken_for_a_short_log(at: int) -> None:
     log = Log()
