@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from jbodlab.config import topic_keys
+from jbodlab.errors import ConfigError
 from lab.rehearsal import expressions
 from lab.rehearsal.document import Item
 from lab.rehearsal.plan import LAST, Attach, ClusterNeed, Topic
@@ -61,11 +63,16 @@ class Known:
             self.check_topic(topic)
         except ValueError as error:
             item.wrong(str(error))
-        if isinstance(self.patient, ClusterNeed) and topic.replicas > self.patient.brokers:
-            item.wrong(
-                f"{topic.replicas} replicas need as many brokers, and there are "
-                f"{self.patient.brokers}"
-            )
+        if isinstance(self.patient, ClusterNeed):
+            if topic.replicas > self.patient.brokers:
+                item.wrong(
+                    f"{topic.replicas} replicas need as many brokers, and there are "
+                    f"{self.patient.brokers}"
+                )
+            try:
+                topic_keys.check(topic.config)
+            except ConfigError as error:
+                item.wrong(str(error))
         self.topics[topic.name] = topic
 
     def check_topic(self, topic: Topic) -> None:

@@ -6,6 +6,8 @@ import shlex
 from typing import Any
 
 from fault_injection.kinds import size_bytes
+from jbodlab.config.node_config import read_values
+from jbodlab.errors import ConfigError
 from lab.cluster.disks import FOLDER, FUSE, KINDS, SIZED
 from lab.cluster.limits import DISK_MB_MIN
 from lab.rehearsal.document import Fields, one_of, text, texts, whole
@@ -29,7 +31,7 @@ def read_patient(top: Fields) -> ClusterNeed | Attach:
 def _cluster(fields: Fields) -> ClusterNeed:
     brokers = fields.read("brokers", whole(1, BROKERS_MAX), 3)
     mechanism = fields.read("mechanism", one_of(*MECHANISMS), "auto")
-    config = fields.read("config", texts, NO_SETTINGS)
+    config = fields.read("config", _settings_of_nodes, NO_SETTINGS)
     disks = fields.get("disks")
     each, kind, size = 3, FUSE if mechanism == FUSE else FOLDER, 256 << 20
     if disks is not None:
@@ -124,6 +126,15 @@ def _addresses(value: Any) -> str:
         host, _, port = address.strip().rpartition(":")
         if not host or not port.isdecimal() or not 0 < int(port) < 65536:
             raise ValueError(f"{address!r} is no HOST:PORT")
+    return found
+
+
+def _settings_of_nodes(value: Any) -> dict[str, str]:
+    found = texts(value)
+    try:
+        read_values(found)
+    except ConfigError as error:
+        raise ValueError(str(error)) from error
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -162,7 +163,8 @@ class Timeline:
             return None
         inner = Fields(item)
         times = inner.read("times", whole(2, REPEATS_MAX), 2, needed=True)
-        every_s = inner.read("every", positive, 1.0, needed=True)
+        # What is wrong here already is not compared with the length of the entry as well.
+        every_s = inner.read("every", positive, math.inf, needed=True)
         inner.done()
         return times, every_s
 

@@ -224,6 +224,28 @@ WRONG = {
         entry("{at: 5s, do: permission, where: broker-1/dir-1, as: first, repeat: {times: 3}}"),
         "p.yaml:10: timeline[0].repeat: 'every' is missing",
     ),
+    "a repetition without an interval, of what has a length": (
+        entry(
+            "{at: 5s, do: permission, where: broker-1/dir-1, as: first, for: 9s, "
+            "repeat: {times: 3}}"
+        ),
+        "p.yaml:10: timeline[0].repeat: 'every' is missing",
+    ),
+    "a setting of a topic that Kafka does not know": (
+        ("replicas: 3}", "replicas: 3, config: {min.insync: 2}}"),
+        "p.yaml:5: topics.orders: invalid value 2 for configuration min.insync: "
+        "Unknown topic config name",
+    ),
+    "a setting of a topic that is out of range": (
+        ("replicas: 3}", "replicas: 3, config: {min.insync.replicas: 0}}"),
+        "p.yaml:5: topics.orders: invalid value 0 for configuration min.insync.replicas: "
+        "value must be at least 1",
+    ),
+    "a setting of the servers that is no number": (
+        ("cluster: {brokers: 3", "cluster: {config: {num.io.threads: many}, brokers: 3"),
+        "p.yaml:3: cluster.config: invalid value many for configuration num.io.threads: "
+        "not an integer",
+    ),
     "an action without its words": (
         entry("{at: 5s, do: move, topic: orders, partition: 0, as: first}"),
         "p.yaml:10: timeline[0]: 'to' is missing",
