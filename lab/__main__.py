@@ -16,6 +16,7 @@ a directory or a leader is missing); 130 after Ctrl-C.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from collections.abc import Sequence
@@ -237,17 +238,22 @@ def _down(options: argparse.Namespace, interrupts: Interrupts) -> int:
     from lab import up_and_down
 
     files = StateFiles.open()
+    tell = _tell_nobody if options.json else print
     problems: list[str] = []
     _ask(options, files)
     with interrupts.deferred():
         with files.lock(options.name):
-            if files.read(options.name) is None and not files.root(options.name).exists():
-                print(f"no cluster named {options.name} is up")
-            else:
+            was_up = files.read(options.name) is not None or files.root(options.name).exists()
+            if was_up:
                 problems += up_and_down.down(options.name, files)
-                if not problems:
-                    print(f"cluster {options.name} ended and removed")
-        problems += up_and_down.remove_leftovers(files, print)
+        if not was_up:
+            tell(f"no cluster named {options.name} is up")
+        elif not problems:
+            tell(f"cluster {options.name} ended and removed")
+        ended = was_up and not problems
+        problems += up_and_down.remove_leftovers(files, tell)
+    if options.json:
+        print(json.dumps({"name": options.name, "ended": ended, "problems": problems}))
     for problem in problems:
         print(f"jbodlab: {problem}", file=sys.stderr)
     return 1 if problems else 0

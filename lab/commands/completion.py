@@ -6,14 +6,23 @@ eval "$(jbodlab completion bash)"
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Iterable, Mapping
 
 from fault_injection import kinds
 from lab.interrupts import Interrupts
+from lab.rehearsal import plans
+
+_WORDS: Mapping[str, Callable[[], Iterable[str]]] = {
+    "inject": lambda: kinds.KINDS,
+    "rehearse": plans.shipped,
+}
+"""What commands take beside their options, where that is known."""
 
 _BASH = """\
 _jbodlab() {{
     local command=${{COMP_WORDS[1]}} word=${{COMP_WORDS[COMP_CWORD]}} known
-    if [ "$COMP_CWORD" -eq 1 ]; then known="{commands}"; else case "$command" in
+    local before=${{COMP_WORDS[COMP_CWORD - 1]}}
+    if [ "$COMP_CWORD" -eq 1 ]; then known="{commands}"; else case "$command $before" in
 {cases}
     esac; fi
     COMPREPLY=($(compgen -W "$known" -- "$word"))
@@ -37,9 +46,14 @@ def script(parser: argparse.ArgumentParser) -> str:
     )
     cases = []
     for name, command in commands.choices.items():
-        words = [word for action in command._actions for word in action.option_strings]
-        words = [word for word in words if word.startswith("--")]
-        if name == "inject":
-            words += kinds.KINDS
-        cases.append(f'        {name}) known="{" ".join(words)}";;')
+        words = list(_WORDS.get(name, tuple)())
+        for action in command._actions:
+            options = [word for word in action.option_strings if word.startswith("--")]
+            words += options
+            if action.choices and options:
+                before = "|".join(f'"{name} {option}"' for option in options)
+                cases.append(f'        {before}) known="{" ".join(map(str, action.choices))}";;')
+            elif action.choices:
+                words += map(str, action.choices)
+        cases.append(f'        "{name} "*) known="{" ".join(words)}";;')
     return _BASH.format(commands=" ".join(commands.choices), cases="\n".join(cases))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import shutil
 import subprocess
 import time
 import uuid
@@ -36,6 +37,8 @@ POLL_S = 0.05
 
 def run(options: argparse.Namespace, interrupts: Interrupts) -> int:
     """Carry it out; returns the program's exit code, or 1 if messages were lost or doubled."""
+    if shutil.which(options.words[0]) is None:
+        raise LabError(f"cannot start {options.words[0]}: there is no such program")
     files = StateFiles.open()
     with files.lock(options.name):
         cluster = clusters.opened(files, options.name, interrupts)

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -211,6 +212,18 @@ def test_interrupted_it_heals_first_and_ends_what_it_started(staying: Staying) -
     ] == []
     staying.told("heal", "--revive")
     assert staying.topics() == {"__consumer_offsets"}
+
+
+def test_a_program_that_is_not_there_is_found_out_at_once(staying: Staying) -> None:
+    began = time.monotonic()
+
+    done = staying.run("run", "--fail", "broker-1/1", "--", "/no/such/program")
+
+    assert (done.returncode, done.stderr) == (
+        1,
+        "jbodlab: cannot start /no/such/program: there is no such program\n",
+    )
+    assert time.monotonic() - began < 10
 
 
 def test_a_program_that_ends_too_early_leaves_no_topic(staying: Staying) -> None:

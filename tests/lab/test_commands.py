@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -34,6 +35,13 @@ def test_down_where_nothing_runs_says_so_and_succeeds(tmp_path: Path) -> None:
     result = jbodlab(tmp_path, "down")
 
     assert (result.returncode, result.stdout) == (0, "no cluster named default is up\n")
+
+
+def test_down_tells_programs_as_well(tmp_path: Path) -> None:
+    result = jbodlab(tmp_path, "down", "--json")
+
+    assert result.returncode == 0
+    assert json.loads(result.stdout) == {"name": "default", "ended": False, "problems": []}
 
 
 def test_status_where_nothing_runs_fails_with_one_line(tmp_path: Path) -> None:

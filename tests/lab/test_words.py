@@ -58,5 +58,27 @@ def test_completion_knows_every_command_and_its_options() -> None:
 
 
 @pytest.mark.process
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("inj", "inject"),
+        ("inject swa", "swapped"),
+        ("up --kind t", "tmpfs"),
+        ("up --mech", "--mechanism"),
+        ("rehearse slow", "slow-disk"),
+        ("rehearse --against k", "kafka"),
+        ("completion z", "zsh"),
+    ],
+)
+def test_bash_completes_commands_options_and_words(words: str, offered: str) -> None:
+    asked = f"COMP_WORDS=(jbodlab {words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _jbodlab"
+    script = f'{completion.script(_parser())}{asked}; echo "${{COMPREPLY[*]}}"'
+
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+
+    assert done.stdout == f"{offered}\n"
+
+
+@pytest.mark.process
 def test_the_completion_is_a_script_that_bash_reads() -> None:
     subprocess.run(["bash", "-n", "-c", completion.script(_parser())], check=True)
