@@ -35,6 +35,13 @@ Serve = Callable[[Sequence[str], Path], "subprocess.Popen[bytes]"]
 """Starts the process of a disk, given its command and the file for its output."""
 
 
+def refusal(kind: str) -> str:
+    """Return why disks of a kind cannot be made here; empty if they probably can."""
+    if kind == FUSE:
+        return fuse_machine.refusal()
+    return "only root may mount" if kind in SIZED and os.geteuid() != 0 else ""
+
+
 def make(
     directories: Iterable[Path],
     user: ServerUser,
@@ -127,8 +134,8 @@ def unmount_below(root: Path) -> list[Path]:
 
 
 def _mount_all(disks: list[Path], size_mb: int, interrupts: Interrupts, kind: str) -> str:
-    if os.geteuid() != 0:
-        return "only root may mount"
+    if reason := refusal(kind):
+        return reason
     for number, disk in enumerate(disks):
         disk.mkdir(parents=True)
         with interrupts.deferred():

@@ -19,12 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from fault_injection.kinds import KINDS
+from lab.cluster import disks
 from lab.errors import LabError
 from lab.interrupts import Interrupts
 from lab.rehearsal import plans, reader
 from lab.rehearsal.arguments import KAFKA, WRONG_USE
 from lab.rehearsal.judgement import Outcome
-from lab.rehearsal.plan import Plan
+from lab.rehearsal.plan import ClusterNeed, Plan
 from lab.report import junit, page
 from lab.screen import Screen, Tone
 
@@ -39,12 +40,7 @@ class WrongCallError(LabError):
 def run(options: argparse.Namespace, interrupts: Interrupts) -> int:
     """Run the command; returns the exit code."""
     if options.list:
-        for name, text in plans.shipped().items():
-            plan = reader.read(text, name)
-            kinds = ", ".join(dict.fromkeys(entry.do for entry in plan.timeline))
-            made_by = dict.fromkeys(" or ".join(KINDS[each.do].mechanisms) for each in plan.faults)
-            print(f"{name:<40} {kinds:<22} {', then '.join(made_by)}".rstrip())
-        return 0
+        return _list(options)
     try:
         if options.compare is not None:
             return _compare(options)
@@ -64,6 +60,31 @@ def run(options: argparse.Namespace, interrupts: Interrupts) -> int:
     except LabError as error:
         print(f"jbodlab rehearse: INCONCLUSIVE: {error}", file=sys.stderr)
         return Outcome.INCONCLUSIVE.value
+
+
+def _list(options: argparse.Namespace) -> int:
+    """Print the shipped plans: what happens in each, what makes that, and whether it can here."""
+    shown = []
+    for name, text in plans.shipped().items():
+        plan = reader.read(text, name)
+        made_by = dict.fromkeys(" or ".join(KINDS[each.do].mechanisms) for each in plan.faults)
+        need = plan.patient
+        shown.append(
+            {
+                "plan": name,
+                "does": list(dict.fromkeys(entry.do for entry in plan.timeline)),
+                "made_by": list(made_by),
+                "not_here": disks.refusal(need.kind) if isinstance(need, ClusterNeed) else "",
+            }
+        )
+    if options.json:
+        print(json.dumps(shown, indent=1))
+        return 0
+    for one in shown:
+        not_here = f"  (not here: {one['not_here']})" if one["not_here"] else ""
+        line = f"{one['plan']:<40} {', '.join(one['does']):<22} {', then '.join(one['made_by'])}"
+        print(f"{line}{not_here}".rstrip())
+    return 0
 
 
 def _read(name: str) -> Plan:

@@ -137,6 +137,17 @@ def test_what_is_compared_must_be_results(tmp_path: Path) -> None:
     )
 
 
+def test_shipped_plans_are_listed_for_programs_with_what_they_need(tmp_path: Path) -> None:
+    result = jbodlab(tmp_path, "rehearse", "--list", "--json")
+
+    plans = {one["plan"]: one for one in json.loads(result.stdout)}
+    assert plans["disk-and-broker"]["does"] == ["eio", "kill"]
+    assert plans["disk-and-broker"]["not_here"] == ""
+    loop = plans["power-loss-of-a-broker"]
+    assert loop["made_by"] == ["loop"]
+    assert loop["not_here"] == ("" if os.geteuid() == 0 else "only root may mount")
+
+
 def test_a_replay_asks_for_its_cluster_first(tmp_path: Path) -> None:
     result = jbodlab(tmp_path, "replay")
 
