@@ -28,7 +28,10 @@ from lab.state_files import StateFiles
 from lab.traffic import ConsumerGroup, Producer
 
 PARTITIONS_PER_DIRECTORY = 2
-RATE_PER_S = 200
+RATE_OF_PARTITION = 40
+"""Messages per second: a gap is known to the time between two of them."""
+RATE_MAX = 500
+"""Of all partitions together, as all are kept: 36 ms between two of one in a default cluster."""
 PATIENCE_S = 10.0
 JOIN_TIMEOUT_S = 10.0
 END_DEADLINE_S = 10.0
@@ -51,7 +54,7 @@ def run(options: argparse.Namespace, interrupts: Interrupts) -> int:
             raise LabError(str(error)) from error
         partitions = PARTITIONS_PER_DIRECTORY * sum(len(one.log_dirs) for one in cluster.brokers)
         with _topic(cluster, partitions, interrupts) as topic:
-            producer = Producer(cluster.bootstrap, topic, partitions, RATE_PER_S)
+            producer = Producer(cluster.bootstrap, topic, partitions, rate(partitions))
             group = ConsumerGroup(cluster.bootstrap, topic, experiment.CONSUMERS)
             command: subprocess.Popen[bytes] | None = None
             faults: list[Fault] = []
@@ -80,6 +83,11 @@ def run(options: argparse.Namespace, interrupts: Interrupts) -> int:
     found = _judged(producer, group, faults[0], code)
     clusters.show(options.json, {**found, "to_do": to_do}, _text(options, found, to_do))
     return code or (1 if found["lost"] or found["duplicated"] else 0)
+
+
+def rate(partitions: int) -> int:
+    """Return how many messages per second measure so many partitions."""
+    return min(RATE_OF_PARTITION * partitions, RATE_MAX)
 
 
 @contextlib.contextmanager

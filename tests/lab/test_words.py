@@ -10,7 +10,7 @@ import pytest
 from lab.__main__ import _parser
 from lab.cluster import Cluster, layout
 from lab.cluster.processes import own_user
-from lab.commands import TABLE, clusters, completion
+from lab.commands import TABLE, clusters, completion, running
 from lab.errors import LabError
 
 
@@ -82,3 +82,10 @@ def test_bash_completes_commands_options_and_words(words: str, offered: str) -> 
 @pytest.mark.process
 def test_the_completion_is_a_script_that_bash_reads() -> None:
     subprocess.run(["bash", "-n", "-c", completion.script(_parser())], check=True)
+
+
+def test_gaps_are_measured_with_messages_that_stand_closely() -> None:
+    """As closely as a figure within 50 ms needs, where there are not too many partitions."""
+    assert running.rate(2) == 80
+    assert 1 / (running.rate(18) / 18) < 0.05
+    assert running.rate(400) == running.RATE_MAX
