@@ -269,10 +269,10 @@ def _spread(runs: Sequence[Run]) -> str:
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[int] = ()) -> str:
-    def cell(number: int, text: str) -> str:
-        return f'<td class="n">{text}</td>' if number in right else f"<td>{text}</td>"
+    def cell(number: int, text: str, tag: str = "td") -> str:
+        return f'<{tag} class="n">{text}</{tag}>' if number in right else f"<{tag}>{text}</{tag}>"
 
-    head = "".join(f"<th>{escape(text)}</th>" for text in heads)
+    head = "".join(cell(number, escape(text), "th") for number, text in enumerate(heads))
     lines = "".join(
         f"<tr>{''.join(cell(number, text) for number, text in enumerate(row))}</tr>" for row in rows
     )

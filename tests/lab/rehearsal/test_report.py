@@ -107,6 +107,13 @@ def test_a_page_has_a_lane_for_each_thing_and_a_word_for_each_verdict() -> None:
     assert "✓ met" in text
 
 
+def test_heads_of_numbers_stand_above_them() -> None:
+    drawn = page.page([kept(GOOD)])
+
+    assert '<th class="n">measured</th>' in drawn
+    assert "<th>wanted</th>" in drawn
+
+
 def test_many_events_are_thinned() -> None:
     many = [isr(1 + number / 10_000, number % 3) for number in range(20_000)]
     found = kept(facts(steady(0, 10), *many, faults=[fault()]))
