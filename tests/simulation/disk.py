@@ -179,7 +179,7 @@ class SimDisk:
         hangs: Kinds of calls that wait until `heal`.
         hangs_after: Whether what hangs has taken effect before.
         slowness_s: What each call that changes something takes longer.
-        on_folder: Told of each new folder.
+        on_folder: Told of each new folder, and of each that is renamed, with its former name.
         on_loop: Told of calls that come from an event loop, which they would hold up.
         cause: What was last done to it; empty as long as nothing was.
     """
@@ -196,7 +196,7 @@ class SimDisk:
         self.hangs_after = False
         self.slowness_s = 0.0
         self.cause = ""
-        self.on_folder: Callable[[Path], object] = lambda _path: None
+        self.on_folder: Callable[[Path, Path], object] = lambda _path, _former: None
         self.on_loop: Callable[[SimDisk, str], object] = lambda _disk, _kind: None
         self._locks: dict[int, Process] = {}
         self._hanging = Waiters(loop)
@@ -339,7 +339,7 @@ class DiskView:
         medium = self.disk.medium
         made = Folder(next(medium.numbers))
         medium.change((self._need(path.parent, Folder), path.name, made))
-        self.disk.on_folder(path)
+        self.disk.on_folder(path, path)
 
     def rename(self, source: Path, target: Path, *, sync: bool = True) -> None:
         self._rename(source, target)
@@ -472,6 +472,8 @@ class DiskView:
         if source != target:
             home = self._need(source.parent, Folder)
             self.disk.medium.change((home, source.name, None), (folder, target.name, node))
+            if isinstance(node, Folder):
+                self.disk.on_folder(target, source)
 
 
 class SimFile:

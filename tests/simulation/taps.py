@@ -105,15 +105,17 @@ def _called_on_loop(world: World, disk: SimDisk, kind: str) -> None:
         world.report("S19", PROCESS.get(), sentence)
 
 
-def _folder_made(world: World, path: Path) -> None:
+def _folder_made(world: World, path: Path, former: Path) -> None:
     """S13: no replica is made where none may be, or anew while its own directory may come back."""
     node = world.node_with(path.parent)
     try:
-        parsed = parse_partition_dir(path.name)
+        kinds = [parse_partition_dir(each.name).kind for each in (former, path)]
     except ValueError:
         return
-    topic, state = world.find(parsed.topic_partition)
-    if parsed.kind is not DirKind.CURRENT or state is None or node.id not in state.replicas:
+    topic, state = world.find(parse_partition_dir(path.name).topic_partition)
+    # A replica is made under a name that says that it is to be deleted, until it is whole.
+    is_made = kinds[0] in (DirKind.DELETE, DirKind.CURRENT) and kinds[1] is DirKind.CURRENT
+    if not is_made or state is None or node.id not in state.replicas:
         return
     closed_s = world.now_s() - world.cordoned_s.get(path.parent, world.now_s())
     has_chosen = state.directory(node.id) == UNASSIGNED

@@ -146,12 +146,13 @@ class History(World):
         metadata.data += f"version: 0\ntopic_id: {kafka_uuid.to_text(T0_ID)}\n".encode()
         copy = self.disks[other].medium.root.names["t0-0"]
         cast("Folder", copy).names["partition.metadata"] = metadata
-        taps._folder_made(self, path / name)
+        taps._folder_made(self, path / name, path / f"{name}.{'0' * 32}-delete")
 
     def placed(self, name: str) -> None:
         """Let a broker make a replica of t0 in the directory that it has chosen."""
         self.topics("t0", directories=(UNASSIGNED,) * 2)
-        taps._folder_made(self, self.nodes[1].log_dirs[0] / name)
+        path = self.nodes[1].log_dirs[0] / name
+        taps._folder_made(self, path, path)
 
     def member(self, name: str, until_s: float = 1e9) -> ModernMember:
         found = ModernMember(self.groups, GROUP, name)
