@@ -210,6 +210,10 @@ class SimDisk:
         self.cause = os.strerror(code)
         self.errors.update(dict.fromkeys(kinds, code))
 
+    def hang(self, kinds: Sequence[str], *, is_after: bool = False) -> None:
+        """Let calls wait until `heal`, before they take effect or after that."""
+        self.hangs, self.hangs_after, self.cause = frozenset(kinds), is_after, "it hangs"
+
     def heal(self) -> None:
         """Let everything work again; what hung goes on."""
         self.errors.clear()

@@ -236,9 +236,7 @@ async def hang(hit: Hit, path: Path) -> None:
     """Calls to a directory do not return for a while."""
     kinds = hit.random.choice(HANGS)
     hit.note(f"{path} hangs in {', '.join(kinds)}")
-    disk = hit.disk(path)
-    disk.hangs, disk.cause = frozenset(kinds), "it hangs"
-    disk.hangs_after = hit.random.random() < 0.5
+    hit.disk(path).hang(kinds, is_after=hit.random.random() < 0.5)
     await repair(hit, path)
 
 
@@ -321,8 +319,7 @@ async def twin(hit: Hit, node: Node) -> None:
 @fault("calm", 0, a_disk)
 async def hang_whole(hit: Hit, path: Path) -> None:
     """All calls to a directory hang."""
-    hit.note(f"{path} hangs")
-    hit.disk(path).hangs, hit.disk(path).cause = frozenset(KINDS), "it hangs"
+    hit.disk(path).hang(KINDS)
     hit.world.explained_s = 1.5 * PROBE_DEADLINE_S + hit.world.options.seconds(PROBE) + 1
     await repair(hit, path)
 
@@ -418,16 +415,12 @@ async def break_stream(hit: Hit) -> None:
 # Load
 
 
-BURST = {"acks": -1, "is_idempotent": True, "records": 80, "pause_ms": 8, "value_bytes": 60}
-
-
 @fault("load", 2, a_partition)
 async def burst(hit: Hit, found: tuple[TopicPartition, Any]) -> None:
     """Many batches go to one partition, one soon after the other."""
     partition, _ = found
     if partition.topic != GROUP_METADATA_TOPIC:
-        plan = ProducerPlan(topic=partition.topic, **BURST)
-        name = f"burst{hit.event.choice}"
+        plan, name = ProducerPlan(topic=partition.topic), f"burst{hit.event.choice}"
         await Producer(hit.world, plan, name, only=partition).run()
 
 

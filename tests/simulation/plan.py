@@ -41,10 +41,10 @@ class TopicPlan(msgspec.Struct, frozen=True, kw_only=True):
     """A topic that there is from the beginning."""
 
     name: str
-    partitions: int
-    replication_factor: int
-    min_insync: int
-    segment_bytes: int
+    partitions: int = 4
+    replication_factor: int = 3
+    min_insync: int = 2
+    segment_bytes: int = 16_384
     is_flushed: bool = False
     """Whether each batch is on the disk before it is acknowledged."""
 
@@ -56,11 +56,11 @@ class ProducerPlan(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     topic: str
-    acks: int
-    is_idempotent: bool
-    records: int
-    pause_ms: int
-    value_bytes: int
+    acks: int = -1
+    is_idempotent: bool = True
+    records: int = 80
+    pause_ms: int = 8
+    value_bytes: int = 60
     is_stubborn: bool = False
 
 
@@ -182,14 +182,10 @@ def draw(seed: int, weights: Mapping[str, tuple[str, int]], *, is_strict: bool =
 
 def _calm(options: Options, random: Random) -> Plan:
     """Draw a history in which one thing goes wrong, and the bounds of recovery can be checked."""
-    topic = TopicPlan(
-        name="t0", partitions=4, replication_factor=3, min_insync=2, segment_bytes=16_384
-    )
+    topic = TopicPlan(name="t0")
     producers = tuple(
-        ProducerPlan(
-            topic="t0", acks=-1, is_idempotent=number > 0, records=250, pause_ms=60, value_bytes=40
-        )
-        for number in range(3)
+        ProducerPlan(topic="t0", is_idempotent=n > 0, records=250, pause_ms=60, value_bytes=40)
+        for n in range(3)
     )
     faults = ("eio", "eio", "hang_whole", "unreported", "freeze_controller", "killed", "restart")
     fault = random.choice(faults)

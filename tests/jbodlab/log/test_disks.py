@@ -294,7 +294,7 @@ def test_a_hanging_call_takes_effect_before_or_after(loop: SimLoop) -> None:
         disk = disk_of(loop)
         fs = DiskView(disk)
         file = fs.open_append(Path("/d/f"))
-        disk.hangs, disk.hangs_after = frozenset({"write"}), after
+        disk.hang(("write",), is_after=after)
         done: list[str] = []
 
         def work(file: Any = file, done: list[str] = done) -> None:
