@@ -257,14 +257,27 @@ class _Metadata:
                         self._changed_partition(TopicPartition(topic.name, index), was, state)
         if former.cluster is not image.cluster:
             for broker_id, broker in image.cluster.brokers.items():
-                if former.cluster.brokers.get(broker_id, broker).fenced != broker.fenced:
+                was = former.cluster.brokers.get(broker_id, broker)
+                if was.fenced != broker.fenced:
                     self._fenced(broker) if broker.fenced else self._unfenced(broker, image)
+                if broker.in_controlled_shutdown and not was.in_controlled_shutdown:
+                    self._leaves(broker_id, image)
         # One commit later: what the last one left wrong must be right now.
         is_same = former.topics is image.topics and former.cluster is image.cluster
         wrong = self._misplaced if is_same else misplaced(image)
         for partition, what in sorted(self._misplaced & wrong):
             self._world.report("S10", partition, what)
         self._misplaced = wrong
+
+    def _leaves(self, broker_id: int, image: MetadataImage) -> None:
+        """S10: who stops in order leads nothing that another one can lead."""
+        for partition, state in partitions_of(image):
+            others = [(b, image.cluster.brokers.get(b)) for b in state.isr if b != broker_id]
+            can_lead = [b for b, r in others if r and r.directory_is_online(state.directory(b))]
+            if state.leader == broker_id and any(image.cluster.brokers[b].active for b in can_lead):
+                self._world.report(
+                    "S10", partition, f"{broker_id} stops and leads on, not {can_lead}"
+                )
 
     def _fenced(self, broker: BrokerRegistration) -> None:
         """S18: whoever can be heard is not fenced, also after the controller stood still."""

@@ -114,8 +114,9 @@ class History(World):
 
     def commits(self, step: str, *args: Any) -> None:
         """Let the controller come to a step of the checkers of what it commits."""
-        broker = Values(broker_id=1, epoch=7, fenced=False, directories=("A", "B"))
-        broker.directory_is_online = lambda _: False
+        broker = Values(broker_id=1, epoch=7, fenced=False, directories=("A", "B"), active=True)
+        broker.directory_is_online = lambda directory: directory == UNASSIGNED
+        broker.in_controlled_shutdown = False
         self.image_has(cluster=Values(brokers=dict.fromkeys((1, 2), broker)), offset=3)
         checker = taps._Metadata(self)
         checker._images, checker._asked = {3: self.image}, self.asked
@@ -209,6 +210,10 @@ CASES: list[tuple[str, Callable[[History], Any]]] = [
     ("S8", lambda h: h.commits("_check_durable", 1)),
     ("S9", lambda h: h.log(1, batch(A)).log(1, batch(A), directory=1).look()),
     ("S10", lambda h: h.commits("_changed", EMPTY, "image")),
+    (
+        "S10",
+        lambda h: h.topics("t0", directories=(UNASSIGNED,) * 2).commits("_leaves", 1, "image"),
+    ),
     ("S11", lambda h: taps._goes_offline(h, h.online_dir(), "it was bored")),
     ("S12", lambda h: history._unhandled(h, {"message": "oh", "exception": KeyError()})),
     ("S12", lambda h: NotesHandler(h).emit(ERROR)),
