@@ -102,9 +102,9 @@ def _read(name: str) -> Plan:
 def _rehearse(plan: Plan, options: argparse.Namespace, interrupts: Interrupts) -> int:
     from lab.rehearsal.run import run as run_once
 
-    folder = _folder(options.output)
     if options.junit is not None:
         _check_writable(options.junit)
+    folder = _folder(options.output)
     screen = Screen(sys.stderr if options.json else sys.stdout)
     patients = (OURS, KAFKA) if options.against else (OURS,)
     runs: dict[str, list[dict[str, Any]]] = {name: [] for name in patients}

@@ -18,7 +18,8 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 def jbodlab(state_dir: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "lab", *arguments],
-        cwd=REPOSITORY,
+        # Not the clone, which stays as it is.
+        cwd=next(each for each in (state_dir, *state_dir.parents) if each.exists()),
         env={
             **os.environ,
             "JBODLAB_STATE_DIR": str(state_dir),
@@ -118,6 +119,7 @@ def test_a_rehearsal_that_is_asked_for_wrongly_has_no_verdict(
 
     assert (result.returncode, result.stdout) == (64, "")
     assert result.stderr == f"jbodlab rehearse: {line}\n"
+    assert not (tmp_path / "rehearsals").exists()
 
 
 def test_a_wrong_option_of_a_rehearsal_is_no_failure_of_the_plan(tmp_path: Path) -> None:
