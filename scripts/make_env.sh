@@ -123,11 +123,11 @@ translate() { (cd "$clone" && "$venv/bin/python" -m compileall -q -j 0 "${packag
 
 # Lets the Java virtual machines of replays start sooner. It takes some seconds, so that a first demo
 # does not wait for it; whatever prevents it only costs time later, and is tried once.
-keep_spark_classes() {
-  local stamp=$venv/.jbodlab-spark-classes
+keep_spark() {
+  local stamp=$venv/.jbodlab-spark-kept
   case ",$1," in *,dev,*) ;; *) return 0 ;; esac
   [ ! -f "$stamp" ] || [ "$stamp" -ot "$venv/.jbodlab-dependencies" ] || return 0
-  (cd / && "$venv/bin/python" "$clone/scripts/keep_spark_classes.py" 2>&1 | grep -v incubator) || true
+  (cd / && "$venv/bin/python" "$clone/scripts/keep_spark.py" 2>&1 | grep -v incubator) || true
   touch "$stamp"
 }
 
@@ -155,4 +155,4 @@ fi
 venv=$(readlink -f "$venv")
 install_dependencies "$1"
 translate
-keep_spark_classes "$1"
+keep_spark "$1"

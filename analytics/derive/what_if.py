@@ -30,8 +30,7 @@ from analytics.derive.loss import (
 )
 from analytics.derive.placed import Replicas, per_place, replicas_of
 from analytics.tables import catalog as t
-from analytics.tables.frames import run_sql
-from analytics.tables.spark_schema import spark_schema
+from analytics.tables.frames import map_batches, run_sql
 from analytics.tables.table import INT, LONG, STRING
 from jbodlab import directory_id as directory_ids
 from jbodlab import kafka_uuid
@@ -107,7 +106,7 @@ def what_if(tables: Mapping[str, DataFrame], alive: Alive) -> DataFrame:
         tables: The tables of facts.
         alive: Who may lead.
     """
-    lost = run_sql(_PARTITIONS, tables).mapInArrow(_loser(alive), spark_schema(LOST))
+    lost = map_batches(run_sql(_PARTITIONS, tables), _loser(alive), LOST)
     asked = {name: tables[name] for name in ("brokers", "log_dirs")}
     return run_sql(per_place(("replicas", *LOSSES)), {**asked, "places": lost})
 

@@ -23,8 +23,7 @@ from analytics.fold.cluster_keys import (
 from analytics.fold.key_history import Event, Row, Sync, fold
 from analytics.fold.settings import KRAFT_VERSION, RESOURCE_TYPES
 from analytics.tables import catalog as t
-from analytics.tables.frames import run_sql
-from analytics.tables.spark_schema import spark_schema
+from analytics.tables.frames import map_batches, run_sql
 from jbodlab.records.config_records import ConfigRecord, FeatureLevelRecord
 from jbodlab.records.control_records import KRaftVersionRecord, LeaderChangeMessage
 from jbodlab.records.topic_records import RemoveTopicRecord, TopicRecord
@@ -80,7 +79,7 @@ def cluster_history(rows: DataFrame, syncs: tuple[Sync, ...]) -> DataFrame:
     Returns:
         Rows of schema `HISTORY`; cache them if several tables come from them.
     """
-    return run_sql(_EVENTS, {"rows": rows}).mapInArrow(_folder(syncs), spark_schema(HISTORY))
+    return map_batches(run_sql(_EVENTS, {"rows": rows}), _folder(syncs), HISTORY)
 
 
 def epoch_rows(counts: Iterable[Mapping[str, Any]], controllers: Mapping[int, int]) -> list[Row]:

@@ -30,7 +30,7 @@ from analytics.job.scan_stage import FILE
 from analytics.store.part_files import PartFiles, PartWriters
 from analytics.store.store import Store
 from analytics.tables import catalog as t
-from analytics.tables.spark_schema import spark_schema
+from analytics.tables.frames import map_batches
 from analytics.tables.table import INT, LONG, STRING
 
 FAILURE = "failure"
@@ -69,7 +69,7 @@ def count_touched(spark: SparkSession, failures: Failures, files: BucketFiles) -
     counts: Longs = np.zeros(len(failures), dtype=np.int64)
     if not len(failures):
         return counts
-    found = _per_bucket(spark, files).mapInArrow(_counter(files, failures), spark_schema(_COUNT))
+    found = map_batches(_per_bucket(spark, files), _counter(files, failures), _COUNT)
     for row in found.groupBy("failure").agg(F.sum("touched").alias("touched")).collect():
         counts[row["failure"]] = row["touched"]
     return counts
@@ -90,7 +90,7 @@ def derive_buckets(
         Rows of the schema of `OUTPUT`.
     """
     numbers = _per_bucket(spark, files)
-    return numbers.mapInArrow(_deriver(files, failures, end), spark_schema(OUTPUT.schema))
+    return map_batches(numbers, _deriver(files, failures, end), OUTPUT.schema)
 
 
 def sum_up_failures(
@@ -114,7 +114,7 @@ def sum_up_failures(
     rows = found.unionByName(numbers, allowMissingColumns=True)
     # The numbers have the order of the tables, and the files of tasks follow one another.
     rows = rows.repartitionByRange("failure")
-    return rows.mapInArrow(_summer_up(failures, parts), spark_schema(OUTPUT.schema))
+    return map_batches(rows, _summer_up(failures, parts), OUTPUT.schema)
 
 
 def _per_bucket(spark: SparkSession, files: BucketFiles) -> DataFrame:

@@ -27,7 +27,7 @@ from analytics.job.scan_stage import BLOCK, FILE
 from analytics.store.part_files import PartFiles, PartWriters
 from analytics.store.store import Store
 from analytics.tables import catalog as t
-from analytics.tables.spark_schema import spark_schema
+from analytics.tables.frames import map_batches
 from analytics.tables.table import BINARY, BOOLEAN, INT, LONG, STRING, VALID_FROM, VALID_TO, fields
 from jbodlab import kafka_uuid
 
@@ -133,7 +133,7 @@ def follow_buckets(rows: DataFrame, buckets: int, plan: FollowPlan) -> DataFrame
         Rows of schema `OUTPUT`.
     """
     in_order = rows.repartitionById(buckets, "bucket").sortWithinPartitions("bucket", "first")
-    return in_order.mapInArrow(_follower(plan), spark_schema(OUTPUT))
+    return map_batches(in_order, _follower(plan), OUTPUT)
 
 
 def _follower(

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from analytics.job.row_kinds import task_label
 from analytics.job.scan_stage import FILE
 from analytics.store.part_files import PartFiles, PartWriters
-from analytics.tables.spark_schema import spark_schema
+from analytics.tables.frames import map_batches
 from analytics.tables.table import Table
 
 
@@ -43,7 +43,7 @@ def write_kinds(
     """
     kinds = dict.fromkeys(source.kind for source in tables.values())
     chosen = rows.select("kind", *kinds).coalesce(tasks)
-    return chosen.mapInArrow(_writer(tables, parts), spark_schema(FILE))
+    return map_batches(chosen, _writer(tables, parts), FILE)
 
 
 def table_rows(structs: pa.StructArray, table: Table) -> pa.Table:

@@ -34,6 +34,7 @@ from analytics.store.store import Store, is_inside
 from analytics.store.table_files import StoredTables, values_of
 from analytics.store.table_formats import DELTA_LOG
 from analytics.tables.frames import conformed, run_sql
+from analytics.tables.spark_schema import spark_type
 from analytics.tables.table import CLUSTER, Table
 
 BYTES_PER_FILE = 64 << 20
@@ -381,8 +382,16 @@ def write_beside(folder: str, cluster: str, frames: Mapping[Table, DataFrame]) -
 def _of_table(table: Table, tables: Iterable[Table]) -> str:
     """Return SQL for the rows of a table, as those of one kind among others."""
     own = f"struct({', '.join(conformed(table))})"
-    columns = [f"{own if other is table else 'NULL'} AS `{other.name}`" for other in tables]
+    # With the declared types, by which every column may be null; Arrow insists on it.
+    columns = [
+        f"{own if other is table else f'CAST(NULL AS {_struct(other)})'} AS `{other.name}`"
+        for other in tables
+    ]
     return f"SELECT '{table.name}' AS kind, {', '.join(columns)} FROM {{{table.name}}}"
+
+
+def _struct(table: Table) -> str:
+    return spark_type(pa.struct(table.schema)).simpleString()
 
 
 def _is_ours(file: PurePosixPath) -> bool:

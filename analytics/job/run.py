@@ -56,7 +56,7 @@ from analytics.job.session import few_rows
 from analytics.page.report_figures import Asked, Figures, ask_figures
 from analytics.store.table_files import StoredTables, read_files, write_files
 from analytics.tables import catalog as t
-from analytics.tables.frames import run_sql
+from analytics.tables.frames import is_by_driver, run_sql
 from analytics.tables.spark_schema import spark_schema
 from analytics.tables.table import Table
 
@@ -326,6 +326,8 @@ class _Run:
         )
 
     def _keep(self, frame: DataFrame) -> DataFrame:
+        if is_by_driver(self.spark):
+            return frame  # which has its rows already
         kept = frame.persist(StorageLevel.DISK_ONLY)
         self.kept.append(kept)
         return kept

@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import shutil
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from analytics.errors import ReplayInputError
-from analytics.job.class_archive import archive_options
-from analytics.source.data_source import KraftMetadataSource
+from analytics.job.kept_spark import archive_options, kept_start
+from analytics.store.table_files import DRIVER_BYTES_MAX
+from analytics.tables.frames import BY_DRIVER
 from jbodlab.program_names import ROOT
 
 SMALL_LOG_BYTES = 16 << 20
@@ -32,6 +34,11 @@ _ARROW_OPTIONS = (
     "-Darrow.enable_null_check_for_get=false",
 )
 """Without checks of each single access: the rows of a log come as Arrow batches, whole columns."""
+
+_NO_ACCESSORS = f"-Dsun.reflect.inflationThreshold={2**31 - 1}"
+"""Plans are copied by reflection: half a thousand methods would get a class each, to load it."""
+
+_MEMORY = "spark.driver.memory"
 
 _FEW_COLLECTIONS = ("-Xmn256m", "-XX:MetaspaceSize=192m")
 """A small log makes garbage for a few seconds only: there is room for most of it."""
@@ -58,8 +65,13 @@ _FEW_ROWS_IN_ALL = {
     # What is one partition anyway needs no exchange, and a side of a join no job of its own.
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.autoBroadcastJoinThreshold": "-1",
+    # It compiles a class for every grouping, interpreted or not; sorting a few rows is nothing.
+    "spark.sql.execution.useHashAggregateExec": "false",
 }
 """Besides, where the whole log is small."""
+
+_LOCAL = re.compile(r"local(\[|$)")
+"""A master whose tasks run on this machine and nowhere else."""
 
 _FINISHED = (
     "spark.ui.retainedJobs",
@@ -90,20 +102,22 @@ def start_session(
     python_path = [str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(python_path))
     builder = SparkSession.builder.appName("jbod-replay")
+    start: AbstractContextManager[None] = nullcontext()
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # not under spark-submit
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
         builder = builder.master("local[*]")
-        for key, value in _local_settings(
-            size_bytes,
-            compile_well=compile_well,
-            java_options=archive_options() if java_options is None else java_options,
-        ).items():
+        more = archive_options() if java_options is None else java_options
+        options = [*_java_options(size_bytes, compile_well=compile_well), *more]
+        settings = _local_settings(size_bytes, options)
+        for key, value in settings.items():
             builder = builder.config(key, value)
+        start = kept_start([f"-Xmx{settings[_MEMORY]}", *options])
     else:
         # The report is what is wanted on the terminal, not what Spark tells of itself.
         builder = builder.config("spark.log.level", "ERROR")
     try:
-        spark = builder.getOrCreate()
+        with start:
+            spark = builder.getOrCreate()
     except PySparkRuntimeError as error:  # the JVM is too old, or ended at once
         raise ReplayInputError(f"Spark does not start: {str(error).splitlines()[0]}") from error
     prepare(spark, size_bytes)
@@ -111,7 +125,7 @@ def start_session(
 
 
 def prepare(spark: SparkSession, size_bytes: int) -> None:
-    """Set what a replay needs of a session, and register the data source."""
+    """Set what a replay needs of a session."""
     partitions = max(MIN_SHUFFLE_PARTITIONS, -(-size_bytes // BYTES_PER_SHUFFLE_PARTITION))
     for key, value in {
         "spark.sql.session.timeZone": "UTC",
@@ -121,7 +135,6 @@ def prepare(spark: SparkSession, size_bytes: int) -> None:
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     }.items():
         spark.conf.set(key, value)
-    spark.dataSource.register(KraftMetadataSource)
 
 
 @contextmanager
@@ -135,7 +148,11 @@ def few_rows(spark: SparkSession, size_bytes: int) -> Iterator[None]:
         spark: The session.
         size_bytes: Size of the log that the rows are of.
     """
-    settings = _FEW_ROWS | (_FEW_ROWS_IN_ALL if size_bytes <= SMALL_LOG_BYTES else {})
+    settings = dict(_FEW_ROWS)
+    if size_bytes <= SMALL_LOG_BYTES:
+        settings |= _FEW_ROWS_IN_ALL
+    if size_bytes <= DRIVER_BYTES_MAX and _LOCAL.match(str(spark.conf.get("spark.master"))):
+        settings[BY_DRIVER] = "true"
     before = {key: spark.conf.get(key, None) for key in settings}
     for key, value in settings.items():
         spark.conf.set(key, value)
@@ -199,27 +216,30 @@ def require_user_name() -> None:
         ) from None
 
 
-def _local_settings(
-    size_bytes: int, *, compile_well: bool, java_options: Sequence[str]
-) -> dict[str, str]:
+def _java_options(size_bytes: int, *, compile_well: bool) -> list[str]:
     small = size_bytes <= SMALL_LOG_BYTES
     log4j = Path(__file__).with_name("log4j2.properties")
     options = [
         f"-Dlog4j2.configurationFile={log4j.as_uri()}",
         "-XX:+UseSerialGC" if small else "-XX:+UseParallelGC",
         *_ARROW_OPTIONS,
-        *java_options,
+        _NO_ACCESSORS,
     ]
     if small:
         options += _FEW_COLLECTIONS
     if small or not compile_well:
         options += ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=256m")
+    return options
+
+
+def _local_settings(size_bytes: int, java_options: Sequence[str]) -> dict[str, str]:
+    small = size_bytes <= SMALL_LOG_BYTES
     pages = {"spark.buffer.pageSize": str(SMALL_PAGE_BYTES)} if small else {}
     return {
         **pages,
         **dict.fromkeys(_FINISHED, str(FINISHED_KEPT)),
-        "spark.driver.memory": "1g" if small else "2g",
-        "spark.driver.extraJavaOptions": " ".join(options),
+        _MEMORY: "1g" if small else "2g",
+        "spark.driver.extraJavaOptions": " ".join(java_options),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.python.sql.dataFrameDebugging.enabled": "false",

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
 
 from analytics.store.store import Store, StoredFile
+from analytics.tables.frames import local_frame, map_batches
 from analytics.tables.spark_schema import spark_schema
 from analytics.tables.table import Table
 
@@ -26,6 +27,8 @@ DRIVER_BYTES_MAX = 4 << 20
 ROWS_PER_BATCH = 1 << 16
 
 SUFFIX = ".parquet"
+
+_WRITTEN = pa.schema([pa.field("name", pa.string())])
 
 
 def read_table(
@@ -65,8 +68,7 @@ def read_files(
     paths = [store.path(one.name) for one in files]
     if sum(one.size for one in files) <= DRIVER_BYTES_MAX:
         rows = pa.concat_tables([schema.empty_table(), *_tables(store, paths, schema)])
-        # One batch is one partition, so that no question needs an exchange.
-        return spark.createDataFrame(rows.combine_chunks(), spark_schema(schema)).coalesce(1)
+        return local_frame(spark, rows)
     tasks = min(len(paths), max(2, spark.sparkContext.defaultParallelism * 2))
     numbers = spark.range(0, len(paths), 1, tasks)
     return numbers.mapInArrow(_reader(store.source, paths, schema), spark_schema(schema))
@@ -102,7 +104,7 @@ def write_files(rows: DataFrame, store: Store, folder: str, schema: pa.Schema, t
     """
     store.make_folder(folder)
     chosen = rows.select(*schema.names).coalesce(tasks)
-    written = chosen.mapInArrow(_writer(store.source, folder, schema), "name string").collect()
+    written = map_batches(chosen, _writer(store.source, folder, schema), _WRITTEN).collect()
     names = {row["name"] for row in written}
     for name in store.names(folder):
         if name not in names:  # of an attempt that failed, or was overtaken

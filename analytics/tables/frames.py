@@ -1,4 +1,4 @@
-"""Frames of Spark as tables, and questions to them.
+"""Frames of Spark as tables, questions to them, and what is done with their rows by columns.
 
 A question is one text of SQL rather than a row of calls: each call is several messages to the
 virtual machine, and has it look over the whole plan so far.
@@ -7,13 +7,19 @@ virtual machine, and has it look over the whole plan so far.
 from __future__ import annotations
 
 import string
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 from pyspark.sql import DataFrame, SparkSession
 
-from analytics.tables.spark_schema import spark_type
+from analytics.tables.spark_schema import spark_schema, spark_type
 from analytics.tables.table import Table
+
+BY_DRIVER = "spark.jbodlab.tasksByDriver"
+"""Setting of a session: `true` where the driver does itself what tasks would do in Python."""
+
+Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def run_sql(sql: str, frames: Mapping[str, DataFrame]) -> DataFrame:
@@ -26,6 +32,36 @@ def run_sql(sql: str, frames: Mapping[str, DataFrame]) -> DataFrame:
     asked: dict[str, Any] = {name: frames[name] for name in names_in(sql)}
     spark: SparkSession = next(iter(asked.values())).sparkSession
     return spark.sql(sql, **asked)
+
+
+def map_batches(rows: DataFrame, work: Work, schema: pa.Schema) -> DataFrame:
+    """Return what a function makes of rows, many at a time.
+
+    Tasks call it, or, where the session is set to that, the driver: few rows are done before a
+    worker has started and a job was planned. It is called at once then, and not again.
+
+    Args:
+        rows: The rows; their order within a partition is kept.
+        work: What is done with the batches of a partition, or with all of them.
+        schema: Of what it gives.
+    """
+    spark = rows.sparkSession
+    if not is_by_driver(spark):
+        return rows.mapInArrow(work, spark_schema(schema))
+    found = work(iter(rows.toArrow().to_batches()))
+    return local_frame(spark, pa.Table.from_batches(found, schema))
+
+
+def is_by_driver(spark: SparkSession) -> bool:
+    """Return whether the driver does what tasks would do in Python."""
+    return spark.conf.get(BY_DRIVER, "false") == "true"
+
+
+def local_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
+    """Return rows that the driver has as a frame; one partition, so that no question moves them."""
+    # Of a table without a chunk pyspark does not know the types.
+    one = rows.combine_chunks() if rows.num_rows else rows.schema.empty_table()
+    return spark.createDataFrame(one, spark_schema(one.schema)).coalesce(1)
 
 
 def names_in(sql: str) -> tuple[str, ...]:
