@@ -131,6 +131,9 @@ def prepare(spark: SparkSession, size_bytes: int) -> None:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(partitions),
         "spark.sql.execution.arrow.pyspark.enabled": "true",
+        # Rows that the driver has are one partition, so that no question moves them; and simple
+        # ones are answered while they are planned.
+        "spark.sql.leafNodeDefaultParallelism": "1",
         # Not the old INT96, which other readers take for a local time.
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     }.items():

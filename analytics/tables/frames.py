@@ -58,10 +58,10 @@ def is_by_driver(spark: SparkSession) -> bool:
 
 
 def local_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
-    """Return rows that the driver has as a frame; one partition, so that no question moves them."""
+    """Return rows that the driver has as a frame."""
     # Of a table without a chunk pyspark does not know the types.
     one = rows.combine_chunks() if rows.num_rows else rows.schema.empty_table()
-    return spark.createDataFrame(one, spark_schema(one.schema)).coalesce(1)
+    return spark.createDataFrame(one, spark_schema(one.schema))
 
 
 def names_in(sql: str) -> tuple[str, ...]:

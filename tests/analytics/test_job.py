@@ -492,4 +492,4 @@ def test_a_small_log_takes_few_jobs_and_nothing_is_computed_twice(
     replay(kafka_logs / "4.3.1-disks" / "controller", tmp_path, spark)
 
     assert written_again == []
-    assert scheduler.nextJobId() - before <= 22
+    assert scheduler.nextJobId() - before <= 18
