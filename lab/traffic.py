@@ -156,7 +156,7 @@ class Member(threading.Thread):
     def __init__(self, number: int, group: ConsumerGroup, bootstrap: str, topic: str) -> None:
         super().__init__(name=f"consumer-{number}", daemon=True)
         self.assigned_ns: list[int] = []
-        """When it was given partitions, on the monotonic clock."""
+        """When it was given partitions to read, on the monotonic clock."""
         self._group = group
         self._client = confluent_kafka.Consumer(
             {
@@ -180,7 +180,9 @@ class Member(threading.Thread):
         self._client.close()
 
     def _assigned(self, _client: object, _partitions: object) -> None:
-        self.assigned_ns.append(time.monotonic_ns())
+        # The first who leaves when all is read hands its partitions to the others.
+        if not self._group.is_done():
+            self.assigned_ns.append(time.monotonic_ns())
 
 
 class ConsumerGroup:
