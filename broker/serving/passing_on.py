@@ -111,15 +111,19 @@ class PassingOn:
         """Return the entries that are to be passed on, by their place, and to whom."""
         found: dict[int, BrokerNode] = {}
         now_s = self._now_s()
+        self._sent_away.forget_old(now_s)
         for place, entry in enumerate(entries):
             partition = entry.topic_partition
             leader = self._leader(partition)
             if leader == self._broker_id:
-                self._sent_away.is_right(sender, partition)
+                self._sent_away.forget(sender, partition)
             elif self._sent_away.comes_back(sender, partition, entry.records, now_s):
                 node = self._cache.peer(leader)
                 if node is not None and not self._leaders.are_busy:
                     found[place] = node
+                else:
+                    # It is refused: what comes behind it must not overtake it.
+                    self._sent_away.forget(sender, partition)
         return found
 
     def _leader(self, partition: TopicPartition) -> BrokerId:

@@ -10,7 +10,12 @@ may come back over another one than that over which it was told.
 Nothing that was under way when the first batch of a connection was refused is passed on: it would
 overtake that one. So it is the first refused batch that has to come back. It is known by what it
 says of its producer and by its records, as a client may build it anew, with another time, for each
-attempt.
+attempt. Of a producer without an id, equal batches cannot be told apart: where one is under way
+behind another that is refused, it is taken for that one, and what was sent between both comes
+behind it.
+
+A client is known by its address and its id. Several producers behind one address that call
+themselves the same are one client here: a batch of one may be taken for an equal one of another.
 """
 
 from __future__ import annotations
@@ -79,7 +84,7 @@ class SentAway:
         now_s: float,
     ) -> None:
         """Remember that a client was sent away, unless it has to come back with one before."""
-        self._forget_old(now_s)
+        self.forget_old(now_s)
         found = self._told.get((id(sender.connection), partition))
         if found is not None and found.first in self._first:
             return
@@ -90,9 +95,24 @@ class SentAway:
         if len(self._first) > REMEMBERED_MAX:
             del self._first[next(iter(self._first))]
 
-    def is_right(self, sender: Sender, partition: TopicPartition) -> None:
-        """Forget that a client was sent away: this broker leads again."""
-        self._told.pop((id(sender.connection), partition), None)
+    def forget(self, sender: Sender, partition: TopicPartition) -> None:
+        """Forget that a client was sent away: it has to be told anew."""
+        told = self._told.pop((id(sender.connection), partition), None)
+        if told is not None and told.first is not None:
+            self._first.pop(told.first, None)
+
+    def forget_old(self, now_s: float) -> None:
+        """Forget whoever was told too long ago; to be called before the others are asked."""
+        while self._told:
+            oldest = next(iter(self._told))
+            if now_s < self._told[oldest].until_s:
+                break
+            del self._told[oldest]
+        while self._first:
+            first = next(iter(self._first))
+            if now_s < self._first[first]:
+                break
+            del self._first[first]
 
     def comes_back(
         self,
@@ -102,7 +122,6 @@ class SentAway:
         now_s: float,
     ) -> bool:
         """Return whether a client that was sent away with a batch sends it again, or has done."""
-        self._forget_old(now_s)
         found = self._told.get((id(sender.connection), partition))
         if found is not None and found.first is None:
             return True
@@ -117,23 +136,11 @@ class SentAway:
     def _note(
         self, sender: Sender, partition: TopicPartition, now_s: float, first: _Batch | None
     ) -> None:
-        self.is_right(sender, partition)
+        self.forget(sender, partition)
         if len(self._told) >= REMEMBERED_MAX:
             del self._told[next(iter(self._told))]
         told = _Told(sender.connection, now_s + REMEMBERED_S, first)
         self._told[id(sender.connection), partition] = told
-
-    def _forget_old(self, now_s: float) -> None:
-        while self._told:
-            oldest = next(iter(self._told))
-            if now_s < self._told[oldest].until_s:
-                break
-            del self._told[oldest]
-        while self._first:
-            first = next(iter(self._first))
-            if now_s < self._first[first]:
-                break
-            del self._first[first]
 
 
 def _batch(sender: Sender, partition: TopicPartition, records: bytes | memoryview | None) -> _Batch:

@@ -346,6 +346,38 @@ def test_of_too_many_requests_some_are_refused(
     run_two(test)
 
 
+@pytest.mark.parametrize("is_busy", [True, False])
+def test_nothing_overtakes_a_batch_that_came_back_and_could_not_be_passed_on(
+    run_two: Callable[[Test], None], monkeypatch: pytest.MonkeyPatch, is_busy: bool
+) -> None:
+    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
+        await ask(client, (T0, batch(b"1")))
+        assert await codes(client, (T0, batch(b"1"))) == [OK]
+        held = asyncio.get_running_loop().create_future()
+        us.replicas.results["append"] = held
+        us.replicas.calls.clear()
+        with monkeypatch.context() as patch:
+            if is_busy:
+                patch.setattr(other_leaders, "IN_PROGRESS_MAX", 0)
+            else:
+                us.publish_brokers(1, 3)
+            second = asyncio.create_task(codes(client, (T0, batch(b"2"))))
+            await called(us.replicas.calls)
+        us.replicas.calls.clear()
+        us.publish_brokers(1, 2, 3, on_this_machine={2: leader.port, 3: leader.port})
+
+        third = asyncio.create_task(codes(client, (T0, batch(b"3"))))
+        await called(us.replicas.calls)
+        held.set_result(refused(T0))
+
+        assert await asyncio.gather(second, third) == [[NOT_LEADER]] * 2
+        us.replicas.results["append"] = refused(T0)
+        assert await codes(client, (T0, batch(b"3"))) == [NOT_LEADER], "not before the second"
+        assert await codes(client, (T0, batch(b"2"))) == [OK]
+
+    run_two(test)
+
+
 def test_who_is_led_here_again_is_appended_here(run_two: Callable[[Test], None]) -> None:
     async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
         await ask(client, (T0, batch()))
