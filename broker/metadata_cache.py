@@ -55,6 +55,10 @@ class MetadataCache:
         """The state that clients are told."""
         return self._image
 
+    def is_for_brokers(self, listener_name: str) -> bool:
+        """Return whether brokers find each other at a listener; clients may be there as well."""
+        return listener_name == self._listener_name
+
     def frozen(self) -> MetadataCache:
         """Return what stays as it is now, for an answer that is worked out little by little."""
         return copy.copy(self)

@@ -163,12 +163,12 @@ class BrokerServer:
             disks.log_dirs.add_return_listener(back)
         # One is full or slow, or no longer; the controller hears of all of them together.
         disks.conditions.add_listener(roles)
-        # The metadata changes: settings and replicas, then what clients are told, then groups and
-        # reports.
+        # The metadata changes: settings and replicas, then what clients are told, then groups,
+        # who waits for other leaders, and reports.
         coordinator = self._groups.coordinator
         link.publish_to(
             before=[self._dynamic, roles],
-            after=[coordinator, replicas.reports, link.registration],
+            after=[coordinator, self._front.passing_on, replicas.reports, link.registration],
         )
         # Settings change: the replicas', then the directories'.
         self._dynamic.add_listener(replicas.use_settings)

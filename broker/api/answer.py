@@ -17,7 +17,6 @@ from typing import Any, Protocol
 import msgspec
 
 from broker.api.request_handler import Buffers, ConnectionInfo
-from broker.serving.other_leaders import PASSED_ON
 from jbodlab.errors import KafkaError
 from jbodlab.protocol.headers import RequestHeader
 
@@ -40,11 +39,6 @@ class RequestContext(msgspec.Struct, frozen=True):
     def correlation_id(self) -> int:
         """Number by which the client knows the response."""
         return self.header.correlation_id
-
-    @property
-    def is_passed_on(self) -> bool:
-        """Whether another broker sends it for a client, to whose quotas that one looks."""
-        return self.header.client_id == PASSED_ON
 
     @property
     def listener_name(self) -> str:
@@ -74,6 +68,8 @@ class Later(msgspec.Struct, frozen=True):
     """Whether this broker works meanwhile, where others only wait for somebody else."""
     overlaps: bool = True
     """Whether the next request of a kind that may overlap may start meanwhile."""
+    is_passed_on: bool = False
+    """Whether another broker sends the request for a client, to whose quotas that one looks."""
 
 
 class InParts(msgspec.Struct, frozen=True):

@@ -90,16 +90,19 @@ class BrokerParts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClientApis:
-    """All handlers, and the dispatcher in front of them."""
+    """All handlers, and the dispatcher in front of them.
+
+    Attributes:
+        dispatcher: Gets the requests of all connections.
+        passing_on: Follows the metadata.
+    """
 
     def __init__(self, parts: BrokerParts) -> None:
         self._topic_creator = TopicCreator(parts.controller, parts.internal_topic)
         self._producer_ids = ProducerIds(parts.controller, parts.broker_id, parts.broker_epoch)
         quotas = ClientQuotas(lambda: parts.cache.image.quotas)
-        self._passing_on = PassingOn(
-            parts.replicas, parts.cache, parts.broker_id, parts.monotonic_s
-        )
-        apis = _apis(parts, self._topic_creator, self._producer_ids, self._passing_on, quotas)
+        self.passing_on = PassingOn(parts.replicas, parts.cache, parts.broker_id, parts.monotonic_s)
+        apis = _apis(parts, self._topic_creator, self._producer_ids, self.passing_on, quotas)
         apis[ApiKey.API_VERSIONS] = ApiVersionsApi({*apis, ApiKey.API_VERSIONS}, parts.cache)
         self._thread = HelperThread(parts.threads, "large-requests")
         measured: dict[int, Api] = {
@@ -110,7 +113,7 @@ class ClientApis:
     async def close(self) -> None:
         """Give up calls to the controller that no client waits for."""
         await self._topic_creator.close()
-        self._passing_on.close()
+        self.passing_on.close()
         self._thread.close()
         await self._producer_ids.close()
 

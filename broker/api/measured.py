@@ -55,7 +55,8 @@ class MeasuredApi:
             answer = replace(answer, finish=partial(self._finish, begun_s, answer.finish))
         else:
             self._traffic.answered(self._key, begun_s)
-        if not self._quotas.are_set or context.is_passed_on or asking_replica(request) >= 0:
+        is_passed_on = isinstance(answer, Later) and answer.is_passed_on
+        if not self._quotas.are_set or is_passed_on or asking_replica(request) >= 0:
             return answer
         throttle_ms = self._quotas.throttle(
             REQUEST_PERCENTAGE,

@@ -3,7 +3,8 @@
 The batches are handed on as they came; the replicas check and stamp them. With acks=0 there is no
 response at all, so the only way to tell the client of an error is to close its connection.
 
-What is passed on to another broker counts as that one's traffic; quotas are looked to here.
+What is passed on to another broker counts as that one's traffic, unless it does not answer; quotas
+are looked to here.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from broker.client_quotas import ClientQuotas
 from broker.metadata_cache import MetadataCache
 from broker.replica.appends import APPENDED_AT_ONCE
 from broker.replica.client_requests import NO_TRANSACTIONS, AppendEntry, AppendResult
+from broker.serving.other_leaders import PASSED_ON, Unanswered
 from broker.serving.passing_on import PassingOn
 from broker.serving.sent_away import Sender
 from broker.traffic import Traffic
@@ -82,12 +84,12 @@ class ProduceApi:
                 records = data.records
                 entries.append(AppendEntry(TopicPartition(name, data.index), records))
                 size += len(records or b"")
-        appending = self._passing_on.append(
-            _sender(context), entries, acks, milliseconds(request.timeout)
-        )
+        sender = self._sender(context) if self._passing_on.may_pass_on else None
+        appending = self._passing_on.append(sender, entries, acks, milliseconds(request.timeout))
         elsewhere = appending.elsewhere
         throttle_ms = 0
-        if not context.is_passed_on:
+        is_passed_on = self._is_passed_on(context)
+        if not is_passed_on:
             throttle_ms = self._quotas.throttle(
                 PRODUCER_RATE, context.header.client_id, context.connection, size
             )
@@ -95,7 +97,7 @@ class ProduceApi:
         # The next request must find all of this one appended. Of many batches only the first are,
         # and none of those that are passed on.
         overlaps = len(entries) <= APPENDED_AT_ONCE and not elsewhere
-        return Later(appending.future, finish, overlaps=overlaps)
+        return Later(appending.future, finish, overlaps=overlaps, is_passed_on=is_passed_on)
 
     def failure(
         self, request: ProduceRequest, context: RequestContext, error: KafkaError
@@ -132,17 +134,30 @@ class ProduceApi:
                 place, result = (-1, _refused(name, data.index)) if is_refused else next(remaining)
                 results.append(result)
                 records = data.records
-                is_here = place not in elsewhere
+                is_here = place not in elsewhere or isinstance(result, Unanswered)
                 if result.error_code is ErrorCode.NONE and records is not None:
                     if is_here:
                         self._traffic.produced(name, len(records), records_count(records))
                     continue
                 if is_here:
                     self._traffic.produce_failed(name, result.error_code)
-                self._passing_on.refused(_sender(context), result, records)
+                self._passing_on.refused(self._sender(context), result, records)
         if request.acks == NONE:
             return _no_response(results)
         return self._response(request, context, results, throttle_ms)
+
+    def _is_passed_on(self, context: RequestContext) -> bool:
+        """Return whether another broker sends it for a client; any client can take its id."""
+        return context.header.client_id == PASSED_ON and self._cache.is_for_brokers(
+            context.listener_name
+        )
+
+    def _sender(self, context: RequestContext) -> Sender | None:
+        """Return who has to be sent away before anything is passed on; nothing is for a broker."""
+        if self._is_passed_on(context):
+            return None
+        connection = context.connection
+        return Sender(connection, connection.peer, context.header.client_id)
 
     def _response(
         self,
@@ -183,14 +198,6 @@ def _check_no_zstd(request: ProduceRequest, version: int) -> None:
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
             f"produce requests of version {version} must not use zstd",
         )
-
-
-def _sender(context: RequestContext) -> Sender | None:
-    """Return who has to be sent away before anything is passed on; nothing is for a broker."""
-    if context.is_passed_on:
-        return None
-    connection = context.connection
-    return Sender(connection, connection.peer, context.header.client_id)
 
 
 def _refused(topic: str, index: int) -> AppendResult:

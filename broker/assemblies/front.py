@@ -17,6 +17,7 @@ from broker.network.bounds import Bounds
 from broker.network.listener import Listener
 from broker.network.open_connections import ConnectionLimits
 from broker.open_files import most_connections
+from broker.serving.passing_on import PassingOn
 from jbodlab.image.settings_image import Quotas
 from jbodlab.metrics_endpoint import MetricsEndpoint, metrics_address
 from jbodlab.outside import Outside
@@ -87,6 +88,11 @@ class Front:
             coordinator=groups.coordinator,
         )
         self._metrics = None if address is None else MetricsEndpoint(address, metrics)
+
+    @property
+    def passing_on(self) -> PassingOn:
+        """Waits for other leaders, and follows the metadata for that."""
+        return self._apis.passing_on
 
     async def start_metrics(self) -> None:
         """Show what there is to see, from the first moment on."""

@@ -11,17 +11,19 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import groupby
 from typing import Any
+
+import msgspec
 
 from broker.metadata_cache import BrokerNode
 from broker.replica.client_requests import AppendEntry, AppendResult, LeaderHint
 from jbodlab.client import KafkaConnection
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import DecodeError
-from jbodlab.ids import BrokerId, LeaderEpoch
+from jbodlab.ids import BrokerId, LeaderEpoch, TopicPartition
 from jbodlab.protocol.api_table import ApiKey, item_class, request_class
 
 logger = logging.getLogger(__name__)
@@ -34,13 +36,35 @@ IN_PROGRESS_MAX = 100
 """Requests under way. The memory that they take is that of the clients' requests."""
 CONNECT_TIMEOUT_S = 2.0
 ANSWER_SLACK_S = 1.0
-"""Given to the leader beyond the time-out that it was told."""
+"""Given to the leader beyond the time-out that it was told, and when it leads no longer."""
 ANSWER_MAX_S = 30.0
-"""However long the client would wait: one that stands must not hold all of these requests up."""
+"""However long the client would wait, connecting included: one that stands must not hold all of
+these requests up."""
 IDLE_S = 10.0
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 MILLISECOND = dt.timedelta(milliseconds=1)
+
+
+class Unanswered(AppendResult, frozen=True):
+    """Made up here, as the leader gave no answer."""
+
+
+class _Wait(msgspec.Struct, eq=False):
+    """A request in progress, and until when an answer is waited for, on the loop's clock."""
+
+    leader: BrokerNode
+    entries: Sequence[AppendEntry]
+    ends_s: float
+    limit: asyncio.Timeout | None = None
+    """None before the first step, and after the answer."""
+
+    def hurry(self, ends_s: float) -> None:
+        """Wait no longer than that."""
+        if ends_s < self.ends_s:
+            self.ends_s = ends_s
+            if self.limit is not None and not self.limit.expired():
+                self.limit.reschedule(ends_s)
 
 
 class OtherLeaders:
@@ -48,51 +72,59 @@ class OtherLeaders:
 
     def __init__(self) -> None:
         self._idle: dict[KafkaConnection, tuple[BrokerNode, asyncio.TimerHandle]] = {}
-        self._in_progress = 0
+        self._waits: set[_Wait] = set()
 
     @property
-    def are_busy(self) -> bool:
-        """Whether no more requests are taken for now."""
-        return self._in_progress >= IN_PROGRESS_MAX
+    def room(self) -> int:
+        """How many more requests are taken for now."""
+        return IN_PROGRESS_MAX - len(self._waits)
 
     def append(
         self, leader: BrokerNode, entries: Sequence[AppendEntry], acks: int, timeout_ms: int
     ) -> asyncio.Task[list[AppendResult]]:
         """Have a leader append; the results are in the order of the entries.
 
-        A leader that cannot be reached gives NOT_LEADER_OR_FOLLOWER, one that does not answer in
-        time REQUEST_TIMED_OUT. To cancel it leaves open what has come of the batches.
+        Where there is no answer they are `Unanswered`: a leader that cannot be reached gives
+        NOT_LEADER_OR_FOLLOWER; REQUEST_TIMED_OUT is one that was reached and does not answer in
+        time, or breaks the connection. To cancel it leaves open what has come of the batches.
         """
-        self._in_progress += 1
-        work = self._append(leader, entries, acks, timeout_ms)
-        task = asyncio.get_running_loop().create_task(work, name="pass on")
-        task.add_done_callback(self._done)
+        loop = asyncio.get_running_loop()
+        limit_s = min(max(0, timeout_ms) / 1000 + ANSWER_SLACK_S, ANSWER_MAX_S)
+        wait = _Wait(leader, entries, loop.time() + limit_s)
+        self._waits.add(wait)
+        task = loop.create_task(self._append(wait, acks, timeout_ms), name="pass on")
+        task.add_done_callback(lambda _: self._waits.discard(wait))
         return task
+
+    def leads_no_longer(self, leads: Callable[[BrokerId, TopicPartition], bool]) -> None:
+        """Wait little longer for those that lead nothing any more of what they were sent.
+
+        One that lives says so at once; one that stands would hold the client up.
+        """
+        ends_s = asyncio.get_running_loop().time() + ANSWER_SLACK_S
+        for wait in self._waits:
+            if not any(leads(wait.leader.id, entry.topic_partition) for entry in wait.entries):
+                wait.hurry(ends_s)
 
     def close(self) -> None:
         """Close what is idle; what is in progress ends with the clients' connections."""
         for connection in [*self._idle]:
             self._drop(connection)
 
-    def _done(self, _: asyncio.Task[list[AppendResult]]) -> None:
-        self._in_progress -= 1
-
-    async def _append(
-        self, leader: BrokerNode, entries: Sequence[AppendEntry], acks: int, timeout_ms: int
-    ) -> list[AppendResult]:
+    async def _append(self, wait: _Wait, acks: int, timeout_ms: int) -> list[AppendResult]:
+        leader, entries = wait.leader, wait.entries
+        code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         try:
-            connection = await self._connection(leader)
-        except OSError as error:
-            return _failed(leader, entries, ErrorCode.NOT_LEADER_OR_FOLLOWER, error)
-        timeout_s = min(max(0, timeout_ms) / 1000 + ANSWER_SLACK_S, ANSWER_MAX_S)
-        try:
-            response = await connection.call(
-                ApiKey.PRODUCE, VERSION, _request(entries, acks, timeout_ms), timeout_s
-            )
-        except TimeoutError as error:
-            return _failed(leader, entries, ErrorCode.REQUEST_TIMED_OUT, error)
+            async with asyncio.timeout_at(wait.ends_s) as wait.limit:
+                connection = await self._connection(leader)
+                code = ErrorCode.REQUEST_TIMED_OUT
+                response = await connection.call(
+                    ApiKey.PRODUCE, VERSION, _request(entries, acks, timeout_ms), ANSWER_MAX_S
+                )
         except (OSError, DecodeError) as error:
-            return _failed(leader, entries, ErrorCode.NOT_LEADER_OR_FOLLOWER, error)
+            return _failed(leader, entries, code, error)
+        finally:
+            wait.limit = None
         self._keep(leader, connection)
         answers = [answer for topic in response.responses for answer in topic.partition_responses]
         return [_result(*each) for each in zip(entries, answers, strict=True)]
@@ -161,6 +193,4 @@ def _failed(
     leader: BrokerNode, entries: Sequence[AppendEntry], code: ErrorCode, reason: Exception
 ) -> list[AppendResult]:
     logger.info("batches are not passed on to broker %d: %s", leader.id, reason or code.name)
-    return [
-        AppendResult(topic_partition=entry.topic_partition, error_code=code) for entry in entries
-    ]
+    return [Unanswered(topic_partition=entry.topic_partition, error_code=code) for entry in entries]

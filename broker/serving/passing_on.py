@@ -18,10 +18,12 @@ import msgspec
 
 from broker.metadata_cache import BrokerNode, MetadataCache
 from broker.replica.client_requests import AppendEntry, AppendResult
-from broker.serving.other_leaders import OtherLeaders
+from broker.serving.other_leaders import OtherLeaders, Unanswered
 from broker.serving.sent_away import Sender, SentAway
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import INTERNAL_TOPICS, NO_LEADER, BrokerId, TopicPartition
+from jbodlab.image.metadata_delta import MetadataDelta
+from jbodlab.image.metadata_image import MetadataImage
 
 SENT_AWAY = frozenset(
     {
@@ -76,18 +78,24 @@ class PassingOn:
         self._sent_away = SentAway()
         self._leaders = OtherLeaders()
 
+    @property
+    def may_pass_on(self) -> bool:
+        """Whether anybody was sent away lately."""
+        return bool(self._sent_away)
+
     def append(
         self, sender: Sender | None, entries: Sequence[AppendEntry], acks: int, timeout_ms: int
     ) -> Appending:
         """Append batches, each behind all that came for its partition before.
 
         Args:
-            sender: Whence they come; None for another broker, whose are never passed on.
+            sender: Whence they come; None for another broker, whose are never passed on, and where
+                nothing `may_pass_on`.
             entries: The batches.
             acks: 0, 1 or -1.
             timeout_ms: How long the replicas are waited for.
         """
-        if self._sent_away and sender is not None:
+        if sender is not None:
             elsewhere = self._elsewhere(sender, entries)
             if elsewhere:
                 work = self._append_elsewhere(entries, elsewhere, acks, timeout_ms)
@@ -98,8 +106,16 @@ class PassingOn:
         self, sender: Sender | None, result: AppendResult, records: bytes | memoryview | None
     ) -> None:
         """Take notice that a client is told of an error, in the order in which it is told."""
-        if sender is not None and result.error_code in SENT_AWAY:
+        # What is open must come back as well: else the next batch would overtake it.
+        is_told = result.error_code in SENT_AWAY or isinstance(result, Unanswered)
+        if sender is not None and is_told:
             self._sent_away.refused(sender, result.topic_partition, records, self._now_s())
+
+    def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Wait little longer for brokers that lead no longer; `cache` knows of it already."""
+        self._leaders.leads_no_longer(
+            lambda broker_id, partition: self._leader(partition) == broker_id
+        )
 
     def close(self) -> None:
         """Close idle connections to other brokers."""
@@ -110,6 +126,7 @@ class PassingOn:
     ) -> Mapping[int, BrokerNode]:
         """Return the entries that are to be passed on, by their place, and to whom."""
         found: dict[int, BrokerNode] = {}
+        leaders: set[BrokerNode] = set()
         now_s = self._now_s()
         self._sent_away.forget_old(now_s)
         for place, entry in enumerate(entries):
@@ -119,8 +136,9 @@ class PassingOn:
                 self._sent_away.forget(sender, partition)
             elif self._sent_away.comes_back(sender, partition, entry.records, now_s):
                 node = self._cache.peer(leader)
-                if node is not None and not self._leaders.are_busy:
+                if node is not None and (node in leaders or len(leaders) < self._leaders.room):
                     found[place] = node
+                    leaders.add(node)
                 else:
                     # It is refused: what comes behind it must not overtake it.
                     self._sent_away.forget(sender, partition)
@@ -150,7 +168,10 @@ class PassingOn:
                 parts.append(self._replicas.append(of_leader, acks, timeout_ms))
             else:
                 parts.append(self._leaders.append(leader, of_leader, acks, timeout_ms))
-        return asyncio.get_running_loop().create_task(_joined([*places.values()], parts))
+        task = asyncio.get_running_loop().create_task(_joined([*places.values()], parts))
+        # Who is cancelled before the first step has not begun to wait for the parts.
+        task.add_done_callback(lambda _: [part.cancel() for part in parts])
+        return task
 
 
 async def _joined(

@@ -34,6 +34,7 @@ from broker.replica.client_requests import (
     OffsetQuery,
     RecordDeletion,
 )
+from broker.serving.passing_on import PassingOn
 from broker.traffic import Traffic
 from jbodlab import requests
 from jbodlab.client import KafkaConnection
@@ -52,6 +53,7 @@ from jbodlab.ids import (
 )
 from jbodlab.image.broker_registration import BrokerRegistration
 from jbodlab.image.cluster_image import ClusterImage
+from jbodlab.image.metadata_delta import MetadataDelta
 from jbodlab.image.metadata_image import MetadataImage
 from jbodlab.image.partition_registration import PartitionRegistration
 from jbodlab.image.settings_image import ConfigsImage, FeaturesImage
@@ -293,6 +295,8 @@ class Cluster:
     revival: RecordingRevival = field(default_factory=RecordingRevival)
     traffic: Traffic = field(default_factory=lambda: Traffic(time.monotonic))
     port: int = 0
+    passing_on: PassingOn | None = None
+    """Follows the metadata while this is served."""
 
     def publish_brokers(
         self,
@@ -386,7 +390,10 @@ class Cluster:
         )
 
     def _publish(self, image: MetadataImage) -> None:
-        self.cache.publish(replace(image, offset=Offset(self.cache.image.offset + 1)))
+        old, new = self.cache.image, replace(image, offset=Offset(self.cache.image.offset + 1))
+        self.cache.publish(new)
+        if self.passing_on is not None:
+            self.passing_on.metadata_changed(MetadataDelta(old), new)
 
     async def connect(self) -> KafkaConnection:
         return await KafkaConnection.open(
@@ -416,7 +423,7 @@ async def serving(cluster: Cluster, *, auto_create_topics: bool) -> AsyncIterato
     )
     listener = Listener(LISTENER, "127.0.0.1", 0, apis.dispatcher, Bounds(real()))
     await listener.start()
-    cluster.port = listener.port
+    cluster.port, cluster.passing_on = listener.port, apis.passing_on
     try:
         yield cluster
     finally:

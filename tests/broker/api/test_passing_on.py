@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -12,16 +13,21 @@ from typing import Any
 
 import pytest
 
+from broker.api.request_handler import CloseConnectionError
+from broker.metadata_cache import MetadataCache
 from broker.replica.client_requests import AppendEntry, AppendResult, LeaderHint
 from broker.serving import other_leaders
+from broker.serving.passing_on import PassingOn
+from broker.serving.sent_away import Sender
 from broker.traffic import TopicCount
 from jbodlab.client import KafkaConnection
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
 from jbodlab.protocol.api_table import ApiKey
 from jbodlab.protocol.record_batch import build_batch
-from tests.broker.api.conftest import Cluster, serving
-from tests.waiting import called
+from tests.broker.api.conftest import LISTENER, US, Cluster, serving
+from tests.broker.api.test_metadata import metadata
+from tests.waiting import called, turns
 
 OK, TIMED_OUT, NOT_LEADER = 0, 7, 6
 T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
@@ -264,11 +270,12 @@ def test_a_leader_that_is_not_reached_is_named_again(run_two: Callable[[Test], N
         (told,) = await ask(client, (T0, batch()))
 
         assert (told.error_code, told.current_leader.leader_id) == (NOT_LEADER, OTHER)
+        assert us.traffic.total[TopicCount.FAILED_PRODUCE_REQUESTS] == 2
 
     run_two(test)
 
 
-@pytest.mark.parametrize(("timeout_ms", "max_s"), [(50, 30.0), (2**31 - 1, 0.05)])
+@pytest.mark.parametrize(("timeout_ms", "max_s"), [(1_000, 30.0), (2**31 - 1, 1.0)])
 def test_a_leader_that_does_not_answer_in_time_is_waited_for_no_longer(
     run_two: Callable[[Test], None], monkeypatch: pytest.MonkeyPatch, timeout_ms: int, max_s: float
 ) -> None:
@@ -277,12 +284,134 @@ def test_a_leader_that_does_not_answer_in_time_is_waited_for_no_longer(
 
     async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
         await ask(client, (T0, batch()))
+        assert await codes(client, (T0, batch())) == [OK], "there is a connection"
         never = asyncio.get_running_loop().create_future()
         leader.replicas.results["append"] = never
 
         assert await codes(client, (T0, batch()), timeout_ms=timeout_ms) == [TIMED_OUT]
 
-        assert await asyncio.wait_for(asyncio.shield(_cancelled(never)), 10)
+        assert await _cancelled(never)
+
+    run_two(test)
+
+
+def test_a_leader_that_lets_nobody_connect_is_waited_for_no_longer(
+    run_two: Callable[[Test], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def open_never(*_: Any, **__: Any) -> None:
+        await asyncio.get_running_loop().create_future()
+
+    monkeypatch.setattr(other_leaders, "ANSWER_MAX_S", 0.05)
+
+    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
+        await ask(client, (T0, batch()))
+        monkeypatch.setattr(KafkaConnection, "open", open_never)
+
+        assert await codes(client, (T0, batch())) == [NOT_LEADER], "nothing was sent"
+
+    run_two(test)
+
+
+def test_what_has_come_of_a_batch_is_open_when_the_connection_breaks(
+    run_two: Callable[[Test], None],
+) -> None:
+    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
+        await ask(client, (T0, batch(b"1")))
+        leader.replicas.results["append"] = CloseConnectionError("it breaks")
+        assert await codes(client, (T0, batch(b"1"))) == [TIMED_OUT]
+        leader.replicas.results["append"] = appended(T0)
+
+        # Else the second would overtake the first.
+        assert await codes(client, (T0, batch(b"2"))) == [NOT_LEADER]
+        assert await codes(client, (T0, batch(b"1"))) == [OK]
+        assert await codes(client, (T0, batch(b"2"))) == [OK]
+
+    run_two(test)
+
+
+@pytest.mark.parametrize("leader_id", [THIRD, -1, None])
+def test_a_leader_that_stands_is_waited_for_no_longer_when_it_is_none_any_more(
+    run_two: Callable[[Test], None], monkeypatch: pytest.MonkeyPatch, leader_id: int | None
+) -> None:
+    monkeypatch.setattr(other_leaders, "ANSWER_SLACK_S", 0.0)
+
+    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
+        await ask(client, (T0, batch()))
+        never = asyncio.get_running_loop().create_future()
+        leader.replicas.results["append"] = never
+        asked = asyncio.create_task(codes(client, (T0, batch()), timeout_ms=20_000))
+        await called(leader.replicas.calls)
+        us.publish_topic("another")
+        await turns()
+        assert not asked.done(), "it still leads"
+
+        if leader_id is None:
+            us.delete_topic("t")
+        else:
+            leads(us, leader_id)
+
+        assert await asyncio.wait_for(asked, 10) == [TIMED_OUT]
+
+    run_two(test)
+
+
+def test_a_leader_that_is_none_any_more_has_time_to_say_so(
+    run_two: Callable[[Test], None],
+) -> None:
+    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
+        await ask(client, (T0, batch()))
+        held = asyncio.get_running_loop().create_future()
+        leader.replicas.results["append"] = held
+        asked = asyncio.create_task(codes(client, (T0, batch())))
+        await called(leader.replicas.calls)
+
+        leads(us, THIRD)
+        await turns()
+        held.set_result(appended(T0))
+
+        assert await asked == [OK]
+
+    run_two(test)
+
+
+def test_a_leader_that_has_lost_some_partitions_is_waited_for_as_before(
+    run_two: Callable[[Test], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(other_leaders, "ANSWER_SLACK_S", 0.0)
+
+    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
+        leads(us, OTHER, 1, OTHER)
+        both = [(T0, batch(b"0")), (T2, batch(b"2"))]
+        us.replicas.results["append"] = refused(T0, T2)
+        await ask(client, *both)
+        held = asyncio.get_running_loop().create_future()
+        leader.replicas.results["append"] = held
+        asked = asyncio.create_task(codes(client, *both))
+        await called(leader.replicas.calls)
+
+        leads(us, THIRD, 1, OTHER)
+        await asyncio.sleep(0.05)
+        held.set_result([*refused(T0), *appended(T2)])
+
+        assert await asked == [NOT_LEADER, OK]
+
+    run_two(test)
+
+
+def test_what_is_cancelled_at_once_reaches_no_leader(run_two: Callable[[Test], None]) -> None:
+    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
+        leader.replicas.results["append"] = asyncio.get_running_loop().create_future()
+        passing_on = PassingOn(us.replicas, us.cache, US, time.monotonic)
+        sender, entry = Sender(object(), "10.0.0.1:1", "a"), AppendEntry(T0, batch())
+        passing_on.refused(sender, *refused(T0), entry.records)
+        appending = passing_on.append(sender, [entry], -1, 1_500)
+        assert appending.elsewhere
+
+        appending.future.cancel()
+        await turns()
+
+        assert not [task for task in asyncio.all_tasks() if task.get_name() == "pass on"]
+        assert not leader.replicas.calls
 
     run_two(test)
 
@@ -378,6 +507,26 @@ def test_nothing_overtakes_a_batch_that_came_back_and_could_not_be_passed_on(
     run_two(test)
 
 
+def test_a_request_to_several_leaders_counts_once_for_each(
+    run_two: Callable[[Test], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(other_leaders, "IN_PROGRESS_MAX", 1)
+
+    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
+        leads(us, OTHER, OTHER, THIRD)
+        wanted = [(each, batch(b"%d" % each.partition)) for each in (T0, T2, T1)]
+        us.replicas.results["append"] = refused(T0, T2, T1)
+        await ask(client, *wanted)
+        us.replicas.results["append"] = refused(T2)
+        leader.replicas.results["append"] = appended(T0, T1)
+
+        assert await codes(client, *wanted) == [OK, NOT_LEADER, OK]
+
+        assert len(leader.replicas.calls) == 1
+
+    run_two(test)
+
+
 def test_who_is_led_here_again_is_appended_here(run_two: Callable[[Test], None]) -> None:
     async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
         await ask(client, (T0, batch()))
@@ -461,6 +610,55 @@ def test_the_leader_counts_the_traffic_and_the_broker_of_the_client_its_quota(
             response = await passing.call(ApiKey.PRODUCE, 12, request)
             assert not response.throttle_time
         passing.close()
+
+    run_two(test)
+
+
+def test_a_client_that_calls_itself_like_a_broker_keeps_its_quotas(
+    run: Callable[..., None],
+) -> None:
+    limits = {
+        frozenset({("client-id", None)}): {"producer_byte_rate": 1e3, "request_percentage": 1e-6}
+    }
+
+    async def throttled(listener_of_brokers: str) -> list[bool]:
+        async with serving(
+            Cluster(cache=MetadataCache(US, listener_of_brokers)), auto_create_topics=False
+        ) as cluster:
+            leads(cluster, 1)
+            cluster.replicas.results["append"] = appended(T0)
+            image = cluster.cache.image
+            cluster.cache.publish(replace(image, quotas=limits, offset=Offset(image.offset + 1)))
+            found = []
+            for key, request in (
+                (ApiKey.PRODUCE, produce((T0, batch(b"x" * 9_000)))),
+                (ApiKey.METADATA, metadata(12, "t")),
+            ):
+                client = await KafkaConnection.open(
+                    "127.0.0.1", cluster.port, client_id=other_leaders.PASSED_ON, timeout_s=10
+                )
+                response = await client.call(key, 12, request)
+                found.append(response.throttle_time > datetime.timedelta(0))
+                if not found[-1]:
+                    await client.call(key, 12, request, timeout_s=5)
+                client.close()
+            return found
+
+    async def scenario(*_: Any) -> None:
+        assert await throttled(LISTENER) == [False, True], "brokers produce only"
+        assert await throttled("INSIDE") == [True, True]
+
+    run(scenario)
+
+
+def test_where_nobody_was_sent_away_nobody_is_looked_at(
+    run_two: Callable[[Test], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.api.produce.Sender", None)
+
+    async def test(us: Cluster, leader: Cluster, client: KafkaConnection) -> None:
+        us.replicas.results["append"] = appended(T1)
+        assert await codes(client, (T1, batch())) == [OK]
 
     run_two(test)
 
