@@ -59,7 +59,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(argv: Sequence[str] | None, interrupts: Interrupts) -> int:
     parser = _parser()
-    options = parser.parse_args(argv)
+    options, left_over = parser.parse_known_args(argv)
+    if left_over:
+        # By the command, whose exit code of a wrong call is its own.
+        options.called.error(f"unrecognized arguments: {' '.join(left_over)}")
     options.parser = parser
     interrupts.install()
     _check_system(options)
@@ -161,6 +164,8 @@ def _parser() -> argparse.ArgumentParser:
         )
     for command in (up, status, down):
         arguments.common(command)
+    for command in known.choices.values():
+        command.set_defaults(called=command)
     return parser
 
 

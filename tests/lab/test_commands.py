@@ -129,6 +129,26 @@ def test_a_wrong_option_of_a_rehearsal_is_no_failure_of_the_plan(tmp_path: Path)
     assert result.stderr.endswith("argument --repeat: '0' is no number from 1 to 1000\n")
 
 
+@pytest.mark.parametrize(
+    ("words", "unknown"),
+    [("slow-disk --bogus", "--bogus"), ("slow-disk extra", "extra"), ("--nme x --list", "--nme")],
+)
+def test_a_word_that_a_rehearsal_does_not_know_is_no_failure_of_the_plan(
+    tmp_path: Path, words: str, unknown: str
+) -> None:
+    result = jbodlab(tmp_path, "rehearse", *words.split())
+
+    assert (result.returncode, result.stdout) == (64, "")
+    assert result.stderr.endswith(f"jbodlab rehearse: error: unrecognized arguments: {unknown}\n")
+
+
+def test_of_other_commands_such_a_word_is_a_failure_as_ever(tmp_path: Path) -> None:
+    result = jbodlab(tmp_path, "status", "--bogus")
+
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.endswith("jbodlab status: error: unrecognized arguments: --bogus\n")
+
+
 def test_what_is_compared_must_be_results(tmp_path: Path) -> None:
     result = jbodlab(tmp_path, "rehearse", "--compare", "a", "b")
 
