@@ -84,7 +84,7 @@ NOT_FOR_THESE_BROKERS = ("acls", "transactional", "create_partitions", "alter_re
 """ACLs and transactions; the others take for granted that there is one broker, with the id 0."""
 MANY = 35
 """Tests; fewer that pass have not all been run."""
-HELPER = """
+SERVICE = """
 class ExternalService:
     def __init__(self, host, port):
         self.host, self.port = host, port
@@ -122,7 +122,7 @@ def kafka_pythons_sources() -> Path:
         (sources,) = folder.glob("*/test")
         # Else the tests of Python itself are found under this name.
         (sources / "__init__.py").touch()
-        (sources / "service.py").write_text(HELPER)
+        (sources / "service.py").write_text(SERVICE)
 
     (sources,) = once(CACHE, f"kafka-python-{release}", make).glob("*/test")
     return sources.parent
