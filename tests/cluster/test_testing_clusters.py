@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -30,13 +29,11 @@ def test_a_broker_that_was_healed_serves(cluster: Cluster) -> None:
 def test_a_broker_is_started_while_another_one_is_dead(cluster: Cluster) -> None:
     for number in (1, 2):
         cluster.broker(number).kill()
-    began = time.monotonic()
 
     cluster.broker(1).start()
 
     assert cluster.broker(1).log_dir(1).state == "online"
     assert not cluster.broker(2).is_running
-    assert time.monotonic() - began < 30
     cluster.heal()
 
 
