@@ -25,6 +25,8 @@ READ_PERIOD_S = 0.02
 TICK_S = 0.01
 CLOCK_PERIOD_S = 1.0
 ANSWER_DEADLINE_S = 1.0
+UNTOLD_AFTER = 10
+"""So many times in a row a broker that serves may owe what it says of its directories."""
 MS = 1_000_000
 _STAMP = re.compile(r"\[?(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})")
 
@@ -56,6 +58,8 @@ class Observer(threading.Thread):
         """The last answer to a question for metadata."""
         self.log_dirs: dict[int, list[LogDirView] | None] = {}
         """The last answer of each broker, None where it owes one."""
+        self.untold: set[int] = set()
+        """Brokers that serve, and yet owe that answer."""
         self.events: list[Event] = []
         """It only ever grows; not sorted."""
         self.samples: list[Sample] = []
@@ -185,8 +189,9 @@ class Observer(threading.Thread):
 
     async def _poll_log_dirs(self, node: NodeState) -> None:
         connection, paths = None, self._paths[node.node_id]
+        owed = 0
         while not self._stopping.is_set():
-            found = None
+            found, serves = None, True
             try:
                 if connection is None:
                     connection = await questions.connect(node, ANSWER_DEADLINE_S)
@@ -195,17 +200,25 @@ class Observer(threading.Thread):
                 if connection is not None:
                     connection.close()
                 connection = None
-                if await questions.ask_cluster_view(node, ANSWER_DEADLINE_S) is not None:
-                    # It serves; only what it looks up on a slow disk takes longer than this.
+                serves = await questions.ask_cluster_view(node, ANSWER_DEADLINE_S) is not None
+                owed += 1
+                if serves and owed < UNTOLD_AFTER:
+                    # Only what it looks up on a slow disk takes longer than this.
                     await asyncio.sleep(self._period_s)
                     continue
+            else:
+                owed = 0
             if not paths and found:
                 # Nobody has said where they lie, so the broker's own order has to do.
                 paths.update({view.path: number for number, view in enumerate(found, start=1)})
             now = time.monotonic_ns()
+            if found is None and serves:
+                self.untold.add(node.node_id)
+            else:
+                self.untold.discard(node.node_id)
             self.log_dirs[node.node_id] = found
             self.events += self._polled.log_dirs_are(
-                node.node_id, paths, found, now, self._error_ns
+                node.node_id, paths, found, now, self._error_ns, serves=serves
             )
             await asyncio.sleep(self._period_s)
         if connection is not None:

@@ -31,6 +31,12 @@ LINES = (
     re.compile(r"Stopping serving replicas in dir (?P<path>\S+?)(?: with|$)(?P<cause>.*)"),
 )
 
+_ANSWERS = {
+    "answers": "answers again",
+    "silent": "does not answer",
+    "untold": "serves, and does not tell of its directories",
+}
+
 
 def offline_in(line: str) -> tuple[str, str] | None:
     """Return the directory that a log line says went offline, and why; None for other lines."""
@@ -152,7 +158,8 @@ class PolledNews:
         self.contents: dict[Place, Mapping[TopicPartition, int]] = {}
         """Bytes by replica, of directories that are online."""
         self.offline: set[Place] = set()
-        self.answers: dict[int, bool] = {}
+        self._answers: dict[int, str] = {}
+        """By broker the last of `_ANSWERS`."""
 
     def partitions_are(
         self, found: Mapping[TopicPartition, PartitionView], t_ns: int, err_ns: int
@@ -174,6 +181,8 @@ class PolledNews:
         found: list[LogDirView] | None,
         t_ns: int,
         err_ns: int,
+        *,
+        serves: bool = False,
     ) -> Iterator[Event]:
         """Yield directories that a broker says went off or on line; and brokers that are silent.
 
@@ -183,21 +192,19 @@ class PolledNews:
             found: The answer; None if there was none.
             t_ns: When it came.
             err_ns: Time between two questions.
+            serves: Whether one that owes this answer gives others.
         """
-        answers = found is not None
-        if self.answers.get(broker, True) != answers:
-            kind = "answers" if answers else "silent"
-            said = "answers again" if answers else "does not answer"
-            event = Event(
+        kind = "answers" if found is not None else "untold" if serves else "silent"
+        if self._answers.get(broker, "answers") != kind:
+            yield Event(
                 t_ns=t_ns,
                 source="metric",
                 kind=kind,
-                text=f"broker {broker} {said}",
+                text=f"broker {broker} {_ANSWERS[kind]}",
                 place=Place(broker),
                 err_ns=err_ns,
             )
-            yield event
-        self.answers[broker] = answers
+        self._answers[broker] = kind
         if found is None:
             return
         named = {paths[view.path]: view for view in found if view.path in paths}

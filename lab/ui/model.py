@@ -35,6 +35,7 @@ class BrokerSeen:
     Attributes:
         paths: Numbers of its directories, from 1, by their paths.
         log_dirs: What it said of them last; None if it owes an answer.
+        serves: Whether it gives other answers than that one.
     """
 
     broker_id: int
@@ -42,6 +43,7 @@ class BrokerSeen:
     folder: Path
     paths: Mapping[str, int]
     log_dirs: Sequence[LogDirView] | None
+    serves: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +167,7 @@ def named(partitions: Sequence[TopicPartition]) -> str:
 
 def _broker(seen: Seen, one: BrokerSeen) -> Section:
     led = {key for key, found in seen.partitions.items() if found.leader == one.broker_id}
-    if one.log_dirs is None:
+    if one.log_dirs is None and not one.serves:
         state = SILENT
     elif seen.view is not None and one.broker_id not in seen.view.broker_ids:
         state = FENCED
@@ -218,6 +220,9 @@ def _wrong(seen: Seen, brokers: Sequence[Section]) -> Iterator[_Trouble]:
             yield _Trouble(BAD, f"{who} does not answer")
         if broker["state"] == FENCED:
             yield _Trouble(BAD, f"{who} is fenced: the controller does not hear it")
+        states = {one["state"] for one in broker["log_dirs"]}
+        if broker["state"] != SILENT and UNKNOWN in states:
+            yield _Trouble(WARN, f"{who} does not tell of its directories")
         for one in broker["log_dirs"]:
             where = f"{who}/{one['number']}"
             if one["state"] == OFFLINE:

@@ -184,6 +184,7 @@ class Watching:
             folder=Path(node.metadata_log_dir).parent.parent,
             paths=self._observer.paths(node.node_id),
             log_dirs=self._observer.log_dirs.get(node.node_id),
+            serves=node.node_id in self._observer.untold,
         )
 
     def _faults(self) -> Mapping[int, Fault]:

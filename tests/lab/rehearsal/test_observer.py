@@ -9,6 +9,7 @@ import pytest
 from lab.cluster import layout, questions, wait_for
 from lab.cluster.processes import own_user
 from lab.cluster.questions import ClusterView, LogDirView
+from lab.rehearsal import observer as watching
 from lab.rehearsal.observer import Observer
 
 
@@ -62,7 +63,7 @@ def observer(folder: Path) -> Observer:
 
 
 def kinds(seen: Observer) -> list[str]:
-    return [event.kind for event in seen.events if event.kind in ("silent", "answers")]
+    return [event.kind for event in seen.events if event.kind in ("silent", "untold", "answers")]
 
 
 def test_one_that_never_began_is_stopped_like_any_other(tmp_path: Path) -> None:
@@ -73,8 +74,11 @@ def test_one_that_never_began_is_stopped_like_any_other(tmp_path: Path) -> None:
     assert not never.is_alive()
 
 
-def test_a_broker_is_silent_only_if_it_answers_nothing(tmp_path: Path, asked: Asked) -> None:
+def test_a_broker_is_silent_only_if_it_answers_nothing(
+    tmp_path: Path, asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One with a slow disk takes seconds to tell of its directories, and serves meanwhile."""
+    monkeypatch.setattr(watching, "UNTOLD_AFTER", 1_000_000)
     seen = observer(tmp_path)
     seen.begin()
     try:
@@ -85,7 +89,25 @@ def test_a_broker_is_silent_only_if_it_answers_nothing(tmp_path: Path, asked: As
         assert (kinds(seen), seen.log_dirs) == ([], {1: []})
 
         asked.view = None
-        wait_for("silence", lambda: seen.log_dirs == {1: None})
-        assert kinds(seen) == ["silent"]
+        wait_for("silence", lambda: kinds(seen) == ["silent"])
+        assert seen.log_dirs == {1: None}
+    finally:
+        seen.stop()
+
+
+def test_what_a_serving_broker_does_not_tell_for_long_is_not_known(
+    tmp_path: Path, asked: Asked
+) -> None:
+    seen = observer(tmp_path)
+    seen.begin()
+    try:
+        wait_for("an answer", lambda: seen.log_dirs.get(1) == [])
+        asked.log_dirs = None
+        wait_for("no news for long", lambda: kinds(seen) == ["untold"])
+        assert (seen.log_dirs, seen.untold) == ({1: None}, {1})
+
+        asked.log_dirs = []
+        wait_for("an answer again", lambda: kinds(seen) == ["untold", "answers"])
+        assert (seen.log_dirs, seen.untold) == ({1: []}, set())
     finally:
         seen.stop()

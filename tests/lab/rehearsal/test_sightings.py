@@ -171,3 +171,15 @@ def test_a_broker_that_does_not_answer_is_told_once() -> None:
     ]
 
     assert kinds == [["silent"], [], ["answers"]]
+
+
+def test_a_broker_that_serves_without_telling_of_its_directories_is_not_silent() -> None:
+    news = PolledNews()
+    list(news.log_dirs_are(1, {}, [], 0, 0))
+
+    kinds = [
+        [event.kind for event in news.log_dirs_are(1, {}, answer, 1, 0, serves=serves)]
+        for answer, serves in ((None, True), (None, True), (None, False), ([], True))
+    ]
+
+    assert kinds == [["untold"], [], ["silent"], ["answers"]]

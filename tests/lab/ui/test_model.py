@@ -106,6 +106,16 @@ def test_directories_of_a_silent_broker_are_unknown_not_offline() -> None:
     assert wrong(seen) == ["bad: broker-1 does not answer"]
 
 
+def test_directories_that_a_serving_broker_does_not_tell_of_are_unknown() -> None:
+    untold = replace(WHOLE.brokers[0], log_dirs=None, serves=True)
+    seen = replace(WHOLE, brokers=(untold, WHOLE.brokers[1]))
+
+    (first, _) = model.sections(seen)["brokers"]
+    assert first["state"] == "serves"
+    assert [one["state"] for one in first["log_dirs"]] == ["unknown", "unknown"]
+    assert wrong(seen) == ["warn: broker-1 does not tell of its directories"]
+
+
 def test_a_broker_that_answers_but_is_not_named_by_others_is_fenced() -> None:
     assert WHOLE.view is not None
     view = replace(WHOLE.view, broker_ids=frozenset({2}))
