@@ -2,7 +2,7 @@
 
 Beside the program a producer and two consumers in a group, of our own, measure: the longest gap
 between two acknowledgements, what was lost, and what came twice. Interrupted, it heals first, then
-ends what it started.
+ends what it started, and says what is left to be done.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import contextlib
 import os
 import shutil
 import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Iterator
@@ -53,11 +54,14 @@ def run(options: argparse.Namespace, interrupts: Interrupts) -> int:
         except (FaultError, ValueError) as error:
             raise LabError(str(error)) from error
         partitions = PARTITIONS_PER_DIRECTORY * sum(len(one.log_dirs) for one in cluster.brokers)
-        with _topic(cluster, partitions, interrupts) as topic:
+        faults: list[Fault] = []
+        with (
+            _remaining_told(options.name, cluster, faults),
+            _topic(cluster, partitions, interrupts) as topic,
+        ):
             producer = Producer(cluster.bootstrap, topic, partitions, rate(partitions))
             group = ConsumerGroup(cluster.bootstrap, topic, experiment.CONSUMERS)
             command: subprocess.Popen[bytes] | None = None
-            faults: list[Fault] = []
             producer.start()
             group.start()
             try:
@@ -106,8 +110,30 @@ def _topic(cluster: Cluster, partitions: int, interrupts: Interrupts) -> Iterato
         )
         yield topic
     finally:
-        with interrupts.deferred():
+        with interrupts.deferred(), _only_told():
             traffic.delete_topic(cluster.bootstrap, topic)
+
+
+@contextlib.contextmanager
+def _only_told() -> Iterator[None]:
+    """Say what cannot be tidied up; it hides neither what was found nor why there is an end."""
+    try:
+        yield
+    except (FaultError, LabError) as error:
+        print(f"jbodlab: {error}", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def _remaining_told(name: str, cluster: Cluster, faults: list[Fault]) -> Iterator[None]:
+    """Say what is still to be done if there is an end before that of the experiment."""
+    try:
+        yield
+    except (KeyboardInterrupt, LabError):
+        if faults:
+            with _only_told():
+                for line in breaking.afterwards(name, cluster, [], reviving=False)[0]:
+                    print(f"jbodlab: {line}", file=sys.stderr)
+        raise
 
 
 def _start(options: argparse.Namespace, cluster: Cluster) -> subprocess.Popen[bytes]:
@@ -140,7 +166,8 @@ def _tidy_up(
     group: ConsumerGroup,
 ) -> None:
     for fault in faults:
-        fault.heal()
+        with _only_told():
+            fault.heal()
     if command is not None:
         processes.end(processes.in_session(command.pid), deadline_s=END_DEADLINE_S)
         command.wait(END_DEADLINE_S)

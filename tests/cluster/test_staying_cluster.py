@@ -63,6 +63,11 @@ class Staying:
         done = self.run("status", "--json")
         return {one["topic"] for one in json.loads(done.stdout)["partitions"]}
 
+    @property
+    def cluster(self) -> Cluster:
+        file = lab_state.cluster_file(self.state_dir, "default")
+        return Cluster(lab_state.from_json(file.read_text("utf-8")), outlives_us=True)
+
     def topics_made(self) -> int:
         """Count what the log has of topics that `run` makes for itself."""
         logs = self.state_dir.rglob("__cluster_metadata-0/*.log")
@@ -74,10 +79,8 @@ class Staying:
 
 
 def keep_a_record(staying: Staying) -> None:
-    file = lab_state.cluster_file(staying.state_dir, "default")
-    state = lab_state.from_json(file.read_text("utf-8"))
-    Cluster(state, outlives_us=True).create_topic("kept", partitions=1, replicas=1)
-    producer = Producer({"bootstrap.servers": state.bootstrap})
+    staying.cluster.create_topic("kept", partitions=1, replicas=1)
+    producer = Producer({"bootstrap.servers": staying.cluster.bootstrap})
     producer.produce("kept", b"a record")
     assert producer.flush(30) == 0
 
@@ -195,6 +198,8 @@ def test_interrupted_it_heals_first_and_ends_what_it_started(staying: Staying) -
         env=staying.environment,
         cwd=staying.state_dir,
         stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
         start_new_session=True,
     )
     try:
@@ -202,11 +207,17 @@ def test_interrupted_it_heals_first_and_ends_what_it_started(staying: Staying) -
             "a fault that bites",
             lambda: [one for one in read_faults(staying.journal) if one.state == "proved"],
         )
+        wait_for("a directory that is offline", lambda: offline(staying.cluster.brokers))
         running.send_signal(signal.SIGINT)
-        assert running.wait(60) == 130
+        _, said = running.communicate(timeout=60)
     finally:
         running.kill()
         running.wait(60)
+
+    assert running.returncode == 130, said
+    assert "broker-1/1 is still offline" in said
+    assert "jbodlab heal --revive" in said
+    assert said.endswith("jbodlab: interrupted\n")
 
     assert read_faults(staying.journal) == []
     assert [
