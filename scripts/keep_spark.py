@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from types import FrameType
+from typing import NoReturn
 
 from pyspark.sql import SparkSession
 
@@ -18,13 +21,15 @@ from analytics.job.kept_spark import (
     CLASSES,
     JARS,
     JAVA_OPTIONS,
+    ONES_OWN,
     QUIET,
     STARTER,
     java_program,
     kept_home,
+    settings_of_spark,
     spark_jars,
 )
-from analytics.job.session import SMALL_LOG_BYTES, require_java, start_session
+from analytics.job.session import SMALL_LOG_BYTES, end_children, require_java, start_session
 from bench.metadata_log_generator import generate
 
 LOG = Path(__file__).parent.parent / "tests/fixtures/kafka-metadata-logs/4.3.1-disks/controller"
@@ -47,6 +52,8 @@ _WAIT_S = 120
 
 def main() -> int:
     """Keep it if it is not there; whatever prevents that only costs time later."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _end)
     try:
         made = keep()
     except (ReplayInputError, OSError, subprocess.SubprocessError) as error:
@@ -57,17 +64,27 @@ def main() -> int:
     return 0
 
 
+def _end(number: int, _frame: FrameType | None) -> NoReturn:
+    """End with the virtual machine, which waits for its input's end, and then writes a lot."""
+    end_children()
+    sys.exit(128 + number)
+
+
 def keep() -> Path | None:
-    """Make what is kept.
+    """Make what is kept, as if nobody had set anything of Spark's: only such starts use it.
 
     Returns:
         Its folder; None if it exists already.
 
     Raises:
-        ReplayInputError: there is no Java runtime, or Spark does not start.
+        ReplayInputError: there is no Java runtime, or Spark has settings or does not start.
         OSError: it cannot be written.
         SubprocessError: Spark tells no command.
     """
+    if settings := settings_of_spark():
+        raise ReplayInputError(f"{settings[0]} is there, and says how it starts")
+    for name in ONES_OWN:
+        os.environ.pop(name, None)
     require_java()
     home = kept_home()
     if home is None or (home / CLASSES).exists():
@@ -111,19 +128,18 @@ def _keep_classes(path: Path) -> None:
     unfinished = path.with_suffix(f".{os.getpid()}")
     options = [*QUIET, f"-XX:ArchiveClassesAtExit={unfinished}"]
     spark = start_session(SMALL_LOG_BYTES, java_options=options)
+    machine = spark.sparkContext._gateway.proc  # type: ignore[union-attr]
     try:
         with tempfile.TemporaryDirectory() as folder:
             _use(spark, Path(folder))
-    finally:
-        machine = spark.sparkContext._gateway.proc  # type: ignore[union-attr]
         spark.stop()
         # It writes the archive when it ends, and it ends with its input.
         machine.stdin.close()
-        try:
-            machine.wait(_WAIT_S)
-        except subprocess.TimeoutExpired as error:
-            machine.kill()
-            raise ReplayInputError(f"Java did not end within {_WAIT_S} s") from error
+        machine.wait(_WAIT_S)
+    except subprocess.TimeoutExpired as error:
+        raise ReplayInputError(f"Java did not end within {_WAIT_S} s") from error
+    finally:
+        machine.kill()
     unfinished.replace(path)
 
 

@@ -126,7 +126,8 @@ translate() { (cd "$clone" && "$venv/bin/python" -m compileall -q -j 0 "${packag
 keep_spark() {
   local stamp=$venv/.jbodlab-spark-kept
   case ",$1," in *,dev,*) ;; *) return 0 ;; esac
-  [ ! -f "$stamp" ] || [ "$stamp" -ot "$venv/.jbodlab-dependencies" ] || return 0
+  [ ! -f "$stamp" ] || [ "$stamp" -ot "$venv/.jbodlab-dependencies" ] ||
+    [ "$stamp" -ot "$clone/analytics/job/kept_spark.py" ] || return 0
   (cd / && "$venv/bin/python" "$clone/scripts/keep_spark.py" 2>&1 | grep -v incubator) || true
   touch "$stamp"
 }

@@ -5,7 +5,8 @@ put together the command of a second one, some fifteen thousand classes to load 
 functions of machine learning that each session registers. `make env` keeps what that comes to
 (`scripts/keep_spark.py`): the command, an archive of classes that is mapped into memory, and a
 folder of Spark's jars without those of machine learning. Without it, with another Java than it was
-made with, or where somebody sets something of Spark's, everything works, only slower.
+made with, or where somebody sets something of Spark's (`ONES_OWN`, or a file in `pyspark/conf`),
+everything works, only slower.
 
     bin/spark-submit   what `pyspark` calls: the command, with the options of `JAVA_OPTIONS`
     classes.jsa        the archive
@@ -34,13 +35,30 @@ JAVA_OPTIONS = "JBODLAB_SPARK_JAVA_OPTIONS"
 """The variable by which the starter gets the options of the virtual machine."""
 
 _SPARK_HOME = "SPARK_HOME"
-_ONES_OWN = (_SPARK_HOME, "SPARK_CONF_DIR", "SPARK_DIST_CLASSPATH", "PYSPARK_SUBMIT_ARGS")
+ONES_OWN = (
+    _SPARK_HOME,
+    "SPARK_CONF_DIR",
+    "SPARK_DIST_CLASSPATH",
+    "SPARK_SUBMIT_OPTS",
+    "HADOOP_CONF_DIR",
+    "YARN_CONF_DIR",
+    "PYSPARK_SUBMIT_ARGS",
+)
 """Whoever sets one of these means a start that nobody here knows."""
+
+FORMAT = 1
+"""Of what is kept: another one wherever `scripts/keep_spark.py` makes it in another way."""
 
 
 def spark_jars() -> Path:
     """Return the folder of Spark's own jars."""
     return Path(pyspark.__file__).parent / "jars"
+
+
+def settings_of_spark() -> list[Path]:
+    """Return the files in which somebody has set something for all of Spark's starts."""
+    conf = spark_jars().with_name("conf")
+    return sorted(path for path in conf.glob("*") if path.suffix != ".template")
 
 
 def java_program() -> Path:
@@ -53,7 +71,7 @@ def kept_home() -> Path | None:
     """Return where it belongs, by the Java and the Spark that it is of."""
     java, jars = java_program(), spark_jars()
     try:
-        made = (java.resolve(), java.stat().st_mtime_ns, jars.stat().st_mtime_ns)
+        made = (FORMAT, java.resolve(), java.stat().st_mtime_ns, jars.stat().st_mtime_ns)
     except OSError:
         return None
     key = hashlib.sha256(repr((made, str(jars), pyspark.__version__)).encode()).hexdigest()[:12]
@@ -85,7 +103,7 @@ def kept_start(java_options: Sequence[str]) -> Iterator[None]:
 
 
 def _usable() -> Path | None:
-    if any(name in os.environ for name in _ONES_OWN):
+    if settings_of_spark() or any(name in os.environ for name in ONES_OWN):
         return None
     home = kept_home()
     return home if home is not None and (home / STARTER).exists() else None

@@ -1,25 +1,36 @@
 from __future__ import annotations
 
+import importlib.util
 import os
+import signal
+import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
+from analytics.job import kept_spark
 from analytics.job.kept_spark import (
     CLASSES,
     JAVA_OPTIONS,
+    ONES_OWN,
     STARTER,
     archive_options,
     kept_home,
     kept_start,
 )
+from fault_injection import processes
+
+SCRIPT = Path(__file__).parents[2] / "scripts/keep_spark.py"
 
 
 @pytest.fixture
 def java_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in ("SPARK_HOME", "SPARK_CONF_DIR", "SPARK_DIST_CLASSPATH", "PYSPARK_SUBMIT_ARGS"):
+    for name in ONES_OWN:
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(kept_spark, "spark_jars", lambda: tmp_path / "pyspark/jars")
+    (tmp_path / "pyspark/jars").mkdir(parents=True)
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "env"))
     home = tmp_path / "java"
     (home / "bin").mkdir(parents=True)
@@ -68,7 +79,16 @@ def test_options_that_a_shell_would_split_go_the_long_way(kept: Path) -> None:
     assert start("-Dfile=/a b") == (None, None)
 
 
-@pytest.mark.parametrize("name", ["SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "SPARK_CONF_DIR",
+        "PYSPARK_SUBMIT_ARGS",
+        "SPARK_SUBMIT_OPTS",
+        "HADOOP_CONF_DIR",
+        "YARN_CONF_DIR",
+    ],
+)
 def test_who_sets_something_of_sparks_gets_sparks_own_start(
     kept: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -81,3 +101,95 @@ def test_who_sets_something_of_sparks_gets_sparks_own_start(
 def test_no_java_at_all_is_no_error_here(java_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(java_home / "gone"))
     assert archive_options() == []
+
+
+@pytest.mark.parametrize("name", ["spark-defaults.conf", "spark-env.sh", "java-opts"])
+def test_settings_of_a_file_of_spark_are_a_start_of_sparks_own(
+    kept: Path, tmp_path: Path, name: str
+) -> None:
+    conf = tmp_path / "pyspark/conf"
+    conf.mkdir()
+    (conf / f"{name}.template").write_text("")
+    assert start("-Xmx1g") == (str(kept), "-Xmx1g")
+
+    (conf / name).write_text("")
+
+    assert archive_options() == []
+    assert start("-Xmx1g") == (None, None)
+
+
+def test_what_was_kept_in_another_way_is_not_used(
+    kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_spark, "FORMAT", kept_spark.FORMAT + 1)
+
+    assert start("-Xmx1g") == (None, None)
+
+
+@pytest.fixture
+def keep_spark() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("keep_spark", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_nothing_that_somebody_has_set_gets_into_what_is_kept(
+    java_home: Path, keep_spark: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[dict[str, str]] = []
+
+    def told(*_: object, env: dict[str, str], **__: object) -> subprocess.CompletedProcess[bytes]:
+        seen.append(env)
+        command = ["java", "-cp", "x", "org.apache.spark.deploy.SparkSubmit", "pyspark-shell"]
+        return subprocess.CompletedProcess([], 0, stdout="\0".join(command).encode())
+
+    monkeypatch.setattr(subprocess, "run", told)
+    monkeypatch.setattr(keep_spark, "_keep_classes", lambda path: seen.append(dict(os.environ)))
+    for name in ONES_OWN:
+        monkeypatch.setenv(name, "/somewhere")
+
+    assert keep_spark.keep() == kept_home()
+
+    assert len(seen) == 2
+    assert not any("/somewhere" in variables.values() for variables in seen)
+
+
+def test_nothing_is_kept_where_a_file_says_how_spark_starts(
+    java_home: Path, tmp_path: Path, keep_spark: ModuleType
+) -> None:
+    (tmp_path / "pyspark/conf").mkdir()
+    (tmp_path / "pyspark/conf/spark-env.sh").write_text("")
+
+    with pytest.raises(keep_spark.ReplayInputError, match=r"spark-env\.sh is there"):
+        keep_spark.keep()
+
+    assert not (tmp_path / "env").exists()
+
+
+@pytest.mark.process
+def test_an_ended_keeper_leaves_no_process() -> None:
+    instead = (
+        "import subprocess, sys; sys.path.insert(0, sys.argv[1]);"
+        "import keep_spark;"
+        "child = subprocess.Popen(['sleep', '600']);"
+        "keep_spark.keep = lambda: print(child.pid, flush=True) or child.wait();"
+        "sys.exit(keep_spark.main())"
+    )
+    keeper = subprocess.Popen(
+        [sys.executable, "-c", instead, str(SCRIPT.parent)],
+        env={**os.environ, "PYTHONPATH": str(SCRIPT.parents[1])},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert keeper.stdout is not None
+    child = processes.find(int(keeper.stdout.readline()))
+    assert child is not None
+
+    keeper.terminate()
+
+    assert keeper.wait(30) == 128 + signal.SIGTERM
+    keeper.stdout.close()
+    assert processes.wait_ended([child], 30) == []
