@@ -88,7 +88,10 @@ def main() -> int:
 
 
 def write(config: dict[str, Any], output: Output, stop: Stop) -> dict[str, Any]:
-    """Send by the schedule: message n of key n % keys, each key to one partition."""
+    """Send by the schedule: message n of key n % keys, each key to one partition.
+
+    At a rate of 0 nothing is ever due.
+    """
     producer = confluent_kafka.Producer(config["client"])
     keys, partitions, topic = config["keys"], config["partitions"], config["topic"]
     rate = config["rate"]
@@ -104,7 +107,7 @@ def write(config: dict[str, Any], output: Output, stop: Stop) -> dict[str, Any]:
         )
 
     while not stop.is_set:
-        due_ns = begin_ns + int(number * 1e9 / rate)
+        due_ns = begin_ns + int(number * 1e9 / rate) if rate else sys.maxsize
         left_ns = due_ns - time.monotonic_ns()
         if left_ns > 0:
             producer.poll(min(left_ns / 1e9, POLL_MAX_S))

@@ -42,8 +42,6 @@ def _writers(fields: Fields, known: Known) -> Writers:
 
     def rate(value: Any) -> float:
         found = parse_rate(value if isinstance(value, str) else f"{value}", size)
-        if found <= 0:
-            raise ValueError(f"{value!r} is not above 0")
         if found > RATE_MAX:
             raise ValueError(f"{value!r} is more than {RATE_MAX} messages a second")
         return found

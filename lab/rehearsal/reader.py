@@ -56,8 +56,7 @@ def _plan(top: Fields, source: str) -> Plan:
     steady = _steady(top, known)
     entries = timeline.entries()
     end = _end(top, timeline, entries)
-    wanted = _list(top, "objectives", needed=True)
-    objectives = tuple(filter(None, (_objective(item, known) for item in wanted)))
+    objectives = tuple(filter(None, (_objective(item, known) for item in _list(top, "objectives"))))
     top.done()
     return Plan(
         name=name,
