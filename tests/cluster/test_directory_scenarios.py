@@ -271,6 +271,7 @@ def test_directory_dies_while_its_broker_stands_still(stage: Stage) -> None:
             "it is fenced",
             lambda: scene.cluster.image().cluster.brokers[BrokerId(leader)].fenced,
         )
+        ledger.begin_anew()
         ledger.produce()
         scene.cluster.node(leader).signal(signal.SIGCONT)
         scene.wait_offline(leader, path)
