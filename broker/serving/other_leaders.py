@@ -72,11 +72,12 @@ class OtherLeaders:
 
     def __init__(self) -> None:
         self._idle: dict[KafkaConnection, tuple[BrokerNode, asyncio.TimerHandle]] = {}
-        self._waits: set[_Wait] = set()
+        # Not a set: whose turn comes first must not depend on where they lie in memory.
+        self._waits: dict[_Wait, None] = {}
 
     @property
     def room(self) -> int:
-        """How many more requests are taken for now."""
+        """How many requests more may be under way."""
         return IN_PROGRESS_MAX - len(self._waits)
 
     def append(
@@ -91,9 +92,9 @@ class OtherLeaders:
         loop = asyncio.get_running_loop()
         limit_s = min(max(0, timeout_ms) / 1000 + ANSWER_SLACK_S, ANSWER_MAX_S)
         wait = _Wait(leader, entries, loop.time() + limit_s)
-        self._waits.add(wait)
+        self._waits[wait] = None
         task = loop.create_task(self._append(wait, acks, timeout_ms), name="pass on")
-        task.add_done_callback(lambda _: self._waits.discard(wait))
+        task.add_done_callback(lambda _: self._waits.pop(wait))
         return task
 
     def leads_no_longer(self, leads: Callable[[BrokerId, TopicPartition], bool]) -> None:
