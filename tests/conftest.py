@@ -71,6 +71,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         raise pytest.UsageError("this pytest-xdist makes no groups of this pytest's tests")
 
 
+def pytest_unconfigure() -> None:
+    """Let everything be collected at the end: what is not, some libraries tell of as leaked."""
+    gc.unfreeze()
+
+
 def _group(item: pytest.Item) -> str:
     """What runs in one process: a file; all of Spark, which would else be started many times.
 

@@ -32,21 +32,25 @@ from analytics.derive.reassignments import reassignments
 from analytics.derive.shortages import SHORTAGE, outage_intervals, shortages
 from analytics.tables import catalog as t
 from analytics.tables.table import Table
+from analytics.tables.table import columns as table_columns
 
 OF_PARTITIONS = (t.MOVES, t.ASSIGNMENT_LAG, t.ISR_FLAPS, t.LEADERSHIP_CHURN)
 """Tables whose rows are each of one partition."""
 
 
-LIVES, PLACES, CHANGES = "life", "placed", "changes"
-SHORTAGES, GAUGES = "shortage", "gauge"
-SMALL_KINDS: Mapping[str, pa.Schema] = {
-    LIVES: LIFE,
-    PLACES: PLACED,
-    CHANGES: t.CHANGE_COUNTS.schema,
-    SHORTAGES: SHORTAGE,
-    GAUGES: STEP,
-}
-"""Kinds of rows that are summed up over buckets, and their columns."""
+def _small(name: str, row: str, schema: pa.Schema) -> Table:
+    lines = ((field.name, field.type, "") for field in schema)
+    return Table(name=name, row=row, columns=table_columns(*lines), order=())
+
+
+LIVES = _small("lives", "equal lives of partitions", LIFE)
+PLACES = _small("places", "replicas of a directory", PLACED)
+CHANGES = _small("changes", "equal changes of partitions", t.CHANGE_COUNTS.schema)
+SHORTAGES = _small("shortages", "equal outages of partitions", SHORTAGE)
+GAUGE_STEPS = _small("gauge_steps", "by how much a number changes", STEP)
+
+SMALL_TABLES = (LIVES, PLACES, CHANGES, SHORTAGES, GAUGE_STEPS)
+"""What is summed up over buckets; it goes with the scratch folder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +59,8 @@ class BucketTables:
 
     rows: Mapping[Table, pa.Table]
     """Rows of the tables of OF_PARTITIONS."""
-    small: Mapping[str, pa.Table]
-    """Few rows of kinds that are summed up over buckets."""
+    small: Mapping[Table, pa.Table]
+    """Few rows of the tables of SMALL_TABLES."""
     failures: list[dict[str, object]]
     """Rows of `failure_parts.FAILURE_PART`."""
 
@@ -105,7 +109,7 @@ def derive(rows: BucketRows, failures: Failures, end: LogEnd) -> BucketTables:
             PLACES: _table(placed(rows.rows(t.PARTITIONS, PARTITION)), PLACED),
             CHANGES: change_counts(leadership, isr, end.bucket_ms),
             SHORTAGES: shortages(short, keys, end.time_us),
-            GAUGES: pa.concat_tables(steps),
+            GAUGE_STEPS: pa.concat_tables(steps),
         },
         failures=of_failures,
     )

@@ -21,6 +21,12 @@ NO_CHANGE = frozenset(("created", "snapshot"))
 
 _US_PER_MS = 1000
 
+CHANGE_COUNTS = """
+    SELECT what, from_time, change, cause, sum(changes) AS changes, sum(to_none) AS to_none
+    FROM {changes} GROUP BY what, from_time, change, cause
+"""
+"""The question that gives the table, from `changes` of every bucket."""
+
 
 def change_counts(leadership: pa.Table, isr: pa.Table, bucket_ms: int) -> pa.Table:
     """Count changes.

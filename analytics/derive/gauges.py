@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
-from pyspark.sql import DataFrame
 
 from analytics.bytes.arrays import Longs, spread
 from analytics.decode.arrow_columns import times as time_array
@@ -24,7 +23,6 @@ from analytics.derive.log_end import LogEnd
 from analytics.derive.partition_order import InOrder, PartitionKeys
 from analytics.derive.placement_steps import Placements
 from analytics.derive.shortages import LEADERLESS, UNDER_MIN_ISR
-from analytics.tables.frames import run_sql
 from analytics.tables.table import INT, LONG, STRING, TIME
 from jbodlab.ids import NO_LEADER
 
@@ -46,24 +44,21 @@ STEP = pa.schema(
 
 _US_PER_MS = 1000
 
-_GAUGES = """
+GAUGES = """
     SELECT what, broker, directory, from_time,
       sum(at_end) OVER so_far AS at_end, sum(ever) OVER so_far AS ever
     FROM (
       SELECT what, broker, directory, from_time, sum(at_end) AS at_end, sum(ever) AS ever
       FROM (
-        SELECT what, broker, directory, from_time, at_end, ever FROM {steps}
+        SELECT what, broker, directory, from_time, at_end, ever FROM {gauge_steps}
         UNION ALL
-        SELECT what, broker, NULL, from_time, at_end, ever FROM {steps} WHERE broker IS NOT NULL
+        SELECT what, broker, NULL, from_time, at_end, ever
+        FROM {gauge_steps} WHERE broker IS NOT NULL
       ) GROUP BY what, broker, directory, from_time HAVING sum(at_end) <> 0 OR sum(ever) <> 0
     ) WINDOW so_far AS (PARTITION BY what, broker, directory ORDER BY from_time
       ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
 """
-
-
-def gauges(of_buckets: DataFrame) -> DataFrame:
-    """Return the table of gauges, from rows of STEP of all buckets."""
-    return run_sql(_GAUGES, {"steps": of_buckets})
+"""The question that gives the table of gauges, from `gauge_steps` of every bucket."""
 
 
 def failure_steps(failures: Failures, end: LogEnd) -> pa.Table:

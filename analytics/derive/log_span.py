@@ -40,14 +40,17 @@ class LogSpan:
 
     def bucket_sql(self, time: str) -> str:
         """Return SQL for the begin of the bucket that a time lies in."""
-        return f"timestamp_millis({self.bucket_ms_sql(time)})"
-
-    def bucket_ms_sql(self, time: str) -> str:
-        """Return SQL for the same in milliseconds since 1970."""
-        millis = f"unix_millis({time})"
-        return f"{millis} - pmod({millis}, {self.bucket_ms}L)"
+        return bucket_sql(time, self.bucket_ms)
 
     def lasted_sql(self, start: str, end: str) -> str:
         """Return SQL for the milliseconds between two times; without an end, to the log's."""
-        until = "NULL" if self.end_ms is None else f"{self.end_ms}L"
-        return f"coalesce(unix_millis({end}), {until}) - unix_millis({start})"
+        until = "NULL" if self.end_ms is None else self.end_ms
+        return f"coalesce(epoch_ms({end}), {until}) - epoch_ms({start})"
+
+
+def bucket_sql(time: str, width_ms: int) -> str:
+    """Return SQL for the begin of the bucket of some width that a time lies in."""
+    millis = f"epoch_ms({time})"
+    # Of a negative number the remainder is one, too.
+    since = f"({millis} % {width_ms} + {width_ms}) % {width_ms}"
+    return f"make_timestamptz(1000 * ({millis} - {since}))"

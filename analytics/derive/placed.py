@@ -27,11 +27,12 @@ PLACED = pa.schema(
 """So many replicas, leaders and first replicas lie in this directory of this broker."""
 
 
-def per_place(numbers: Iterable[str]) -> str:
+def per_place(numbers: Iterable[str], table: str) -> str:
     """Return SQL for numbers of every online directory and every registered broker.
 
     Args:
-        numbers: Columns of the frame `places`, summed up; 0 for what it has no row of.
+        numbers: Columns of a table, summed up; 0 for what it has no row of.
+        table: The table.
     """
     names = tuple(numbers)
     sums = ", ".join(f"sum({name}) AS {name}" for name in names)
@@ -46,9 +47,9 @@ def per_place(numbers: Iterable[str]) -> str:
           SELECT 'broker', broker, NULL FROM {{brokers}}
         ) LEFT JOIN (
           SELECT broker AS on_broker, directory AS in_directory,
-            IF(grouping(directory) = 1, 'broker', 'directory') AS of, {sums}
-          FROM {{places}} GROUP BY GROUPING SETS ((broker, directory), (broker))
-        ) ON scope = of AND broker = on_broker AND directory <=> in_directory
+            CASE WHEN grouping(directory) = 1 THEN 'broker' ELSE 'directory' END AS kind, {sums}
+          FROM {{{table}}} GROUP BY GROUPING SETS ((broker, directory), (broker))
+        ) ON scope = kind AND broker = on_broker AND directory IS NOT DISTINCT FROM in_directory
     """
 
 

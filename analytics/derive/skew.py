@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from pyspark.sql import DataFrame
-
 from analytics.derive.placed import COUNTS, per_place
-from analytics.tables.frames import run_sql
 
-_SKEW = f"""
+SKEW = f"""
     SELECT scope, broker, directory, {", ".join(COUNTS)},
       CASE WHEN total > 0 THEN replicas / total END AS share_of_replicas,
       mean_replicas,
@@ -19,21 +14,11 @@ _SKEW = f"""
     FROM (
       SELECT *, sum(replicas) OVER peers AS total, avg(replicas) OVER peers AS mean_replicas,
         avg(leaders) OVER peers AS mean_leaders
-      FROM ({per_place(COUNTS)})
+      FROM ({per_place(COUNTS, "places")})
       WINDOW peers AS (PARTITION BY scope, CASE WHEN scope = 'directory' THEN broker END)
     )
 """
+"""The question that gives the table, a row per registered broker and per online directory.
 
-
-def skew(tables: Mapping[str, DataFrame], placed: DataFrame) -> DataFrame:
-    """Return the table of skew: a row per registered broker and per online directory.
-
-    Args:
-        tables: The tables of facts.
-        placed: Of schema `placed.PLACED`, from every bucket.
-    """
-    return run_sql(_SKEW, {**_asked(tables), "places": placed})
-
-
-def _asked(tables: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
-    return {name: tables[name] for name in ("brokers", "log_dirs")}
+It is asked of those of brokers and directories, and of `places` of every bucket.
+"""

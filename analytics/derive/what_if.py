@@ -8,12 +8,11 @@ There are few such kinds, however many partitions there are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
-from pyspark.sql import DataFrame
 
 from analytics.bytes.arrays import Bools, Longs
 from analytics.decode.arrow_columns import words
@@ -29,8 +28,8 @@ from analytics.derive.loss import (
     without_replica,
 )
 from analytics.derive.placed import Replicas, per_place, replicas_of
+from analytics.store.questions import Questions
 from analytics.tables import catalog as t
-from analytics.tables.frames import map_batches, run_sql
 from analytics.tables.table import INT, LONG, STRING
 from jbodlab import directory_id as directory_ids
 from jbodlab import kafka_uuid
@@ -67,7 +66,7 @@ _SOMEBODY = BrokerId(2**31 - 1)
 _PARTITIONS = f"""
     SELECT leader, replicas, directories, {", ".join(_SIGNED)},
       coalesce(min_insync_replicas, 1) AS min_isr,
-      lower(trim(coalesce(own, of_all))) <=> 'true' AS unclean
+      lower(trim(coalesce(own, of_all))) IS NOT DISTINCT FROM 'true' AS unclean
     FROM {{partitions}}
     LEFT JOIN (SELECT topic_id, min_insync_replicas FROM {{topics}}) USING (topic_id)
     LEFT JOIN (
@@ -99,16 +98,17 @@ class Alive:
         return not online or directory is None or directory in online | _ALWAYS_ONLINE
 
 
-def what_if(tables: Mapping[str, DataFrame], alive: Alive) -> DataFrame:
+def what_if(questions: Questions, alive: Alive) -> pa.Table:
     """Return the table of what single failures would do: a row per directory and per broker.
 
     Args:
-        tables: The tables of facts.
+        questions: To the tables of facts.
         alive: Who may lead.
     """
-    lost = map_batches(run_sql(_PARTITIONS, tables), _loser(alive), LOST)
-    asked = {name: tables[name] for name in ("brokers", "log_dirs")}
-    return run_sql(per_place(("replicas", *LOSSES)), {**asked, "places": lost})
+    batches = questions.batches(_PARTITIONS)
+    found = [losses(pa.Table.from_batches([batch]), alive) for batch in batches]
+    questions.give("lost", pa.concat_tables([LOST.empty_table(), *found]))
+    return questions.table(per_place(("replicas", *LOSSES), "lost"), t.WHAT_IF.schema)
 
 
 def who_is_alive(rows: BucketRows) -> Alive:
@@ -250,13 +250,3 @@ def _summed(replicas: Replicas, flags: Longs) -> pa.Table:
         columns[name] = pa.array(np.bincount(places.codes[flags[:, at] > 0], minlength=size))
     arrays = [columns[field.name].cast(field.type) for field in LOST]
     return pa.Table.from_arrays(arrays, schema=LOST)
-
-
-def _loser(
-    alive: Alive,
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def lose(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            yield from losses(pa.Table.from_batches([batch]), alive).to_batches()
-
-    return lose

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
 
 from analytics.bytes.arrays import Longs
 from analytics.derive.bucket_rows import RowsOfFiles
-from analytics.derive.bucket_tables import OF_PARTITIONS, SMALL_KINDS, BucketTables, derive
+from analytics.derive.bucket_tables import OF_PARTITIONS, derive
 from analytics.derive.directory_failures import Failure, failure_row
 from analytics.derive.failure_parts import (
     FAILURE_PART,
@@ -30,10 +30,10 @@ from analytics.job.scan_stage import FILE
 from analytics.store.part_files import PartFiles, PartWriters
 from analytics.store.store import Store
 from analytics.tables import catalog as t
-from analytics.tables.frames import map_batches
+from analytics.tables.frames import Work, map_batches, map_numbers
 from analytics.tables.table import INT, LONG, STRING
 
-FAILURE = "failure"
+FILE_KIND, FAILURE = "file", "failure"
 
 BY_TASKS = (*OF_PARTITIONS, t.DIRECTORY_FAILURES, t.BROKER_FAILURES)
 """Tables that tasks write by themselves."""
@@ -44,9 +44,8 @@ OUTPUT = Kinds(
     pa.schema(
         [
             pa.field(KIND, STRING),
-            pa.field("file", pa.struct(FILE)),
+            pa.field(FILE_KIND, pa.struct(FILE)),
             pa.field(FAILURE, pa.struct(FAILURE_PART)),
-            *(pa.field(kind, pa.struct(columns)) for kind, columns in SMALL_KINDS.items()),
         ]
     )
 )
@@ -69,7 +68,7 @@ def count_touched(spark: SparkSession, failures: Failures, files: BucketFiles) -
     counts: Longs = np.zeros(len(failures), dtype=np.int64)
     if not len(failures):
         return counts
-    found = map_batches(_per_bucket(spark, files), _counter(files, failures), _COUNT)
+    found = _map_buckets(spark, files, _counter(files, failures), _COUNT)
     for row in found.groupBy("failure").agg(F.sum("touched").alias("touched")).collect():
         counts[row["failure"]] = row["touched"]
     return counts
@@ -89,8 +88,7 @@ def derive_buckets(
     Returns:
         Rows of the schema of `OUTPUT`.
     """
-    numbers = _per_bucket(spark, files)
-    return map_batches(numbers, _deriver(files, failures, end), OUTPUT.schema)
+    return _map_buckets(spark, files, _deriver(files, failures, end), OUTPUT.schema)
 
 
 def sum_up_failures(
@@ -117,9 +115,11 @@ def sum_up_failures(
     return map_batches(rows, _summer_up(failures, parts), OUTPUT.schema)
 
 
-def _per_bucket(spark: SparkSession, files: BucketFiles) -> DataFrame:
+def _map_buckets(
+    spark: SparkSession, files: BucketFiles, work: Work, schema: pa.Schema
+) -> DataFrame:
     count = max(1, len(files.files))
-    return spark.range(0, count, 1, count)
+    return map_numbers(spark, count, count, work, schema)
 
 
 def _counter(files: BucketFiles, failures: Failures) -> Callable[[Batches], Batches]:
@@ -149,11 +149,12 @@ def _deriver(files: BucketFiles, failures: Failures, end: LogEnd) -> Callable[[B
             bucket, own = buckets[number]
             found = derive(RowsOfFiles(store, own), failures, end)
             with PartWriters(files.parts, f"{bucket:05d}") as writers:
-                for table, rows in found.rows.items():
+                for table, rows in (*found.rows.items(), *found.small.items()):
                     writers.write(table, rows, still=True)
             if writers.files:
-                yield OUTPUT.of_rows("file", writers.files)
-            yield from _small_rows(found)
+                yield OUTPUT.of_rows(FILE_KIND, writers.files)
+            if found.failures:
+                yield OUTPUT.of_rows(FAILURE, found.failures)
 
     return derive_files
 
@@ -177,16 +178,9 @@ def _summer_up(failures: Sequence[Failure], parts: PartFiles) -> Callable[[Batch
         with PartWriters(parts, task_label()) as writers:
             for table, rows in made.items():
                 writers.write(table, pa.Table.from_pylist(rows, table.schema), still=True)
-        yield OUTPUT.of_rows("file", writers.files)
+        yield OUTPUT.of_rows(FILE_KIND, writers.files)
 
     return sum_up
-
-
-def _small_rows(found: BucketTables) -> Batches:
-    for kind, rows in found.small.items():
-        yield from OUTPUT.of_table(kind, rows)
-    if found.failures:
-        yield OUTPUT.of_rows(FAILURE, found.failures)
 
 
 def _numbers(batches: Batches, count: int) -> Iterator[int]:

@@ -23,13 +23,13 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from analytics.errors import ReplayInputError
 from analytics.job.former_run import STATE
 from analytics.job.kind_files import Source, in_order, write_kinds
 from analytics.page.report_page import FILE_NAME, MARK, MARK_WITHIN_BYTES
-from analytics.store.part_files import PartFiles, PartWriters, empty_file
+from analytics.store.part_files import PartFiles, PartWriters, WrittenFile, empty_file
 from analytics.store.store import Store, is_inside
 from analytics.store.table_files import StoredTables, values_of
 from analytics.store.table_formats import DELTA_LOG
@@ -258,10 +258,10 @@ class ClusterOutput:
         tasks = 1 + size_bytes // BYTES_PER_FILE
         return write_kinds(rows, sources, self.parts(), tasks=tasks)
 
-    def put(self, table: Table, rows: Sequence[Mapping[str, object]]) -> None:
+    def put(self, table: Table, rows: pa.Table | Sequence[Mapping[str, object]]) -> None:
         """Write a table of which the driver knows the rows."""
+        found = rows if isinstance(rows, pa.Table) else pa.Table.from_pylist(rows, table.schema)
         with PartWriters(self.parts(), "00000") as writers:
-            found = pa.Table.from_pylist(rows, table.schema)
             writers.write(table, in_order(found, table), still=True)
         names = {str(file["name"]) for file in writers.files}
         self.accepted[table.name] = names or {empty_file(self.scratch_store, table, self.name)}
@@ -269,7 +269,7 @@ class ClusterOutput:
     def accept(
         self,
         tables: Iterable[Table],
-        files: Iterable[Row],
+        files: Iterable[WrittenFile],
         former: Mapping[str, Iterable[str]] = MappingProxyType({}),
     ) -> None:
         """Take the files that tasks have written, and no others.
@@ -284,11 +284,11 @@ class ClusterOutput:
         for name, kept in former.items():
             folder = known[name].folder(self.name)
             self.scratch_store.make_folder(folder)
-            for file in kept:
-                self.store.copy(f"{folder}/{file}", f"{self.output.scratch}/{folder}/{file}")
+            for each in kept:
+                self.store.copy(f"{folder}/{each}", f"{self.output.scratch}/{folder}/{each}")
             wanted[name] |= set(kept)
-        for row in files:
-            wanted[row["table"]].add(row["name"])
+        for file in files:
+            wanted[file["table"]].add(file["name"])
         for name, names in wanted.items():
             if not names:
                 names.add(empty_file(self.scratch_store, known[name], self.name))
@@ -328,11 +328,11 @@ class ClusterOutput:
         folder = table.folder(self.name)
         return values_of(self.scratch_store, folder, self.accepted[table.name], column)
 
-    def tables(self, spark: SparkSession) -> StoredTables:
-        """Return the tables as far as they are written when they are asked for."""
+    def tables(self, spark: SparkSession, more: Iterable[Table] = ()) -> StoredTables:
+        """Return the tables, and more, as far as they are written when they are asked for."""
         return StoredTables(
             spark,
-            self.output.tables,
+            (*self.output.tables, *more),
             lambda table: self.scratch_store.uri(table.folder(self.name)),
             self.accepted,
         )

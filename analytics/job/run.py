@@ -20,14 +20,14 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
 
 from analytics.ask.broker_logs import FailureAt, LogLine, joined
-from analytics.ask.offline_log import from_microseconds
 from analytics.bytes.layout import Layout
 from analytics.derive.bucket_rows import NEEDED, files_by_bucket
+from analytics.derive.bucket_tables import SMALL_TABLES
 from analytics.fold.min_insync import AssumedMinIsr
 from analytics.fold.transactions import Dropped
 from analytics.job.cluster_stage import cluster_history, epoch_rows
-from analytics.job.derive_stage import BY_TASKS, BucketFiles
-from analytics.job.derived_frames import derive_tables
+from analytics.job.derive_stage import BucketFiles
+from analytics.job.derived_tables import OF_TASKS, derive_by_tasks, sum_up
 from analytics.job.fold_input import (
     Overview,
     effective_rows,
@@ -155,7 +155,7 @@ class _Run:
         output, spark = self.output, self.spark
         self._write_base()
         self.progress.stage("deriving tables")
-        self._write_derived(output.tables(spark))
+        self._write_derived(output.tables(spark, SMALL_TABLES))
         self.progress.stage("report")
         figures = ask_figures(output.tables(spark), self.asked)
         output.remove_others()
@@ -220,30 +220,21 @@ class _Run:
         self._leave_state(known, of_partitions, is_open=is_open)
 
     def _write_derived(self, made: StoredTables) -> None:
-        output, parts = self.output, self.output.parts()
+        output = self.output
         by_bucket = files_by_bucket(output.accepted, output.name, NEEDED)
-        files = BucketFiles(files=by_bucket, parts=parts)
-        derived = derive_tables(self.spark, made, files, self._keep)
-        written = output.to_write(derived.frames, self.layout.size_bytes)
-        for frame in (derived.of_buckets, derived.of_failures):
-            written = written.union(of_kind(frame, "file"))
-        output.accept((*BY_TASKS, *derived.frames), written.collect())
-        output.put(t.BROKER_LOG_LINES, self._log_lines())
+        files = BucketFiles(files=by_bucket, parts=output.parts())
+        output.accept(OF_TASKS, derive_by_tasks(self.spark, made, files, self._keep))
+        for table, rows in sum_up(made):
+            output.put(table, rows)
+        output.put(t.BROKER_LOG_LINES, self._log_lines(made))
 
-    def _log_lines(self) -> list[dict[str, object]]:
+    def _log_lines(self, made: StoredTables) -> list[dict[str, object]]:
         """Return what brokers wrote, with the failures that it tells of."""
         failures: list[FailureAt] = []
         if self.broker_logs:
-            columns = ("broker", "directory", "detected_offset")
-            time = F.unix_micros("detected_time").alias("us")
-            known = self.output.written(t.DIRECTORY_FAILURES, self.spark).select(*columns, time)
-            failures = [
-                FailureAt(
-                    **{name: row[name] for name in columns},
-                    detected_time=None if row["us"] is None else from_microseconds(row["us"]),
-                )
-                for row in known.collect()
-            ]
+            columns = ("broker", "directory", "detected_offset", "detected_time")
+            found = made.rows(t.DIRECTORY_FAILURES, columns).to_pylist()
+            failures = [FailureAt(**row) for row in found]
         return joined(self.broker_logs, failures)
 
     def _scan_plan(self) -> ScanPlan:

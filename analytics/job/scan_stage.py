@@ -35,7 +35,7 @@ from analytics.decode.split_rows import COLUMNS, read_split
 from analytics.job.row_kinds import Kinds
 from analytics.store.part_files import PartFiles, PartWriters
 from analytics.tables import catalog as t
-from analytics.tables.frames import map_batches
+from analytics.tables.frames import map_numbers
 from analytics.tables.table import BINARY, BOOLEAN, INT, LONG, STRING
 from jbodlab import kafka_uuid
 from jbodlab.records.config_records import NoOpRecord
@@ -115,8 +115,7 @@ class ScanPlan:
 def scan(spark: SparkSession, plan: ScanPlan) -> DataFrame:
     """Return the rows of `SCANNED`; a task takes some splits, one by one."""
     count = max(1, len(plan.splits))
-    numbers = spark.range(0, count, 1, tasks_for(spark, count))
-    return map_batches(numbers, _scanner(plan), SCANNED)
+    return map_numbers(spark, count, tasks_for(spark, count), _scanner(plan), SCANNED)
 
 
 def tasks_for(spark: SparkSession, pieces: int) -> int:

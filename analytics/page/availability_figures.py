@@ -12,15 +12,15 @@ DAYS = 60
 
 
 _SUMS = (
-    "try_sum(partition_ms) AS partition_ms, try_sum(leaderless_ms) AS leaderless_ms,\n"
-    "    try_sum(under_min_isr_ms) AS under_min_isr_ms,\n"
-    "    try_sum(unwritable_ms) AS unwritable_ms"
+    "sum(partition_ms) AS partition_ms, sum(leaderless_ms) AS leaderless_ms,\n"
+    "    sum(under_min_isr_ms) AS under_min_isr_ms,\n"
+    "    sum(unwritable_ms) AS unwritable_ms"
 )
 
 
 _SHARES = (
-    "1 - try_divide(leaderless_ms, partition_ms) AS availability,\n"
-    "  1 - try_divide(unwritable_ms, partition_ms) AS write_availability"
+    "1 - leaderless_ms / nullif(partition_ms, 0) AS availability,\n"
+    "  1 - unwritable_ms / nullif(partition_ms, 0) AS write_availability"
 )
 
 
@@ -40,8 +40,8 @@ def _objective_sql(objective: float | None) -> str:
 
 def availability(objective: float | None) -> Figure:
     """Availability of everything, held against an objective, 0 to 1; None if there is none."""
-    used = "try_divide({lost}, partition_ms * (1 - objective))"
-    below = "1 - try_divide(unwritable_ms, partition_ms) < objective"
+    used = "{lost} / nullif(partition_ms * (1 - objective), 0)"
+    below = "1 - unwritable_ms / nullif(partition_ms, 0) < objective"
     return Figure(
         name="availability",
         title="Availability of all topics, deleted ones included",
@@ -53,7 +53,8 @@ def availability(objective: float | None) -> Figure:
             "  topics_below_objective\n"
             "FROM (\n"
             f"  SELECT count(*) AS topics_ever, {_SUMS},\n"
-            f"    max(objective) AS objective, count_if({below}) AS topics_below_objective\n"
+            "    max(objective) AS objective,\n"
+            f"    count(*) FILTER (WHERE {below}) AS topics_below_objective\n"
             "  FROM (\n"
             f"    SELECT topic_id, {_objective_sql(objective)} AS objective,\n"
             f"    {_SUMS}\n"
@@ -88,7 +89,7 @@ def topic_availability(objective: float | None) -> Figure:
             f"    {_objective_sql(objective)} AS objective\n"
             "  FROM (\n"
             f"    SELECT topic, topic_id, max(partitions) AS partitions, {_SUMS}\n"
-            "    FROM {availability} LEFT SEMI JOIN {topics} USING (topic_id)\n"
+            "    FROM {availability} SEMI JOIN {topics} USING (topic_id)\n"
             "    GROUP BY topic, topic_id\n"
             "  ) WHERE leaderless_ms > 0 OR under_min_isr_ms > 0\n"
             ")\n"
@@ -112,9 +113,9 @@ def daily_availability(span: LogSpan) -> Figure:
     """Availability of the worst topics that exist, on each of the last days."""
     worst = (
         "SELECT topic_id FROM (\n"
-        "    SELECT topic_id, min(topic) AS topic, try_sum(leaderless_ms) AS leaderless_ms,\n"
-        "      try_sum(under_min_isr_ms) AS under_min_isr_ms\n"
-        "    FROM {availability} LEFT SEMI JOIN {topics} USING (topic_id) GROUP BY topic_id\n"
+        "    SELECT topic_id, min(topic) AS topic, sum(leaderless_ms) AS leaderless_ms,\n"
+        "      sum(under_min_isr_ms) AS under_min_isr_ms\n"
+        "    FROM {availability} SEMI JOIN {topics} USING (topic_id) GROUP BY topic_id\n"
         "  ) WHERE leaderless_ms > 0 OR under_min_isr_ms > 0\n"
         "  ORDER BY leaderless_ms DESC, under_min_isr_ms DESC, topic, topic_id\n"
         f"  LIMIT {TOPICS}"

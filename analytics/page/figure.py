@@ -1,27 +1,20 @@
 """What a figure is: one query on the tables, the meaning of its columns, and the rows it gives.
 
-A figure is SQL as Spark understands it, with the names of tables in braces. Whoever shows a figure
+A figure is SQL as DuckDB understands it, with the names of tables in braces. Whoever shows a figure
 shows the query beside it, so that everybody can ask the tables again and get the same. What would
 count the rows of a large table asks a table of counts instead.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
-from functools import cached_property, partial
+from functools import cached_property
 
-from pyspark.sql import DataFrame, Row
+from analytics.store.questions import Questions, Readable
+from analytics.tables.names_in_sql import names_in
 
-from analytics.tables.frames import names_in, run_sql
-
-PLANS_AT_ONCE = 2
-"""Spark makes a plan on one core; what there is to plan is shared out, each share costs a job."""
-
-Tables = Mapping[str, DataFrame]
 Value = str | int | float | None
 
 
@@ -134,65 +127,19 @@ class Answer:
         return [row[at] for row in self.rows]
 
 
-_COUNT = (FigureColumn(name="all_rows", title="Rows", unit=Unit.NUMBER),)
+def ask_all(figures: Sequence[Figure], tables: Readable) -> dict[str, Answer]:
+    """Run several figures; returns the answers by name, in their order."""
+    with Questions(tables) as questions:
+        return {figure.name: _ask(figure, questions) for figure in figures}
 
 
-def ask_all(figures: Sequence[Figure], tables: Tables) -> dict[str, Answer]:
-    """Run several figures; returns the answers by name, in their order.
-
-    To plan a small query takes Spark far longer than to run it, and part of that is the same
-    whatever the query is. So figures are asked together, as parts of a few large queries.
-    """
-    found = _ask([(figure.limited, figure.columns) for figure in figures], tables)
-    # Only where as many rows came as may come, there may be more.
-    full = [
-        figure for figure, rows in zip(figures, found, strict=True) if len(rows) == figure.limit
-    ]
-    counted = _ask([(figure.count, _COUNT) for figure in full], tables)
-    totals: dict[str, int] = {}
-    for figure, ((count,),) in zip(full, counted, strict=True):
-        assert isinstance(count, int)
-        totals[figure.name] = count
-    return {
-        figure.name: Answer(figure=figure, rows=rows, total=totals.get(figure.name, len(rows)))
-        for figure, rows in zip(figures, found, strict=True)
-    }
-
-
-def _ask(
-    queries: Sequence[tuple[str, tuple[FigureColumn, ...]]], tables: Tables
-) -> list[tuple[tuple[Value, ...], ...]]:
-    """Return the rows of each query, as values of its columns."""
-    asked = {name: tables[name] for sql, _ in queries for name in names_in(sql)}
-    parts = [_as_text(at, sql, columns) for at, (sql, columns) in enumerate(queries)]
-    shares = [share for at in range(PLANS_AT_ONCE) if (share := parts[at::PLANS_AT_ONCE])]
-    texts: list[list[str]] = [[] for _ in queries]
-    with ThreadPoolExecutor(PLANS_AT_ONCE) as pool:
-        # Rows of a union come part by part, those of a part in its order.
-        for rows in pool.map(partial(_collect, tables=asked), shares):
-            for at, text in rows:
-                texts[at].append(text)
-    return [
-        tuple(_values(text, columns) for text in own)
-        for own, (_, columns) in zip(texts, queries, strict=True)
-    ]
-
-
-def _collect(parts: Sequence[str], tables: Tables) -> list[Row]:
-    # One task for what is left of each part: every task gets the plans of all parts.
-    return run_sql("\nUNION ALL\n".join(parts), tables).coalesce(1).collect()
-
-
-def _as_text(number: int, sql: str, columns: Sequence[FigureColumn]) -> str:
-    """Return a query whose rows can stand below those of others: a number and a text each."""
-    values = ", ".join(f"{_carried(column)} AS `{column.name}`" for column in columns)
-    return f"SELECT {number} AS query, to_json(struct({values})) AS row FROM (\n{sql}\n)"
-
-
-def _values(text: str, columns: Sequence[FigureColumn]) -> tuple[Value, ...]:
-    # What is null has no member.
-    found = json.loads(text)
-    return tuple(found.get(column.name) for column in columns)
+def _ask(figure: Figure, questions: Questions) -> Answer:
+    values = ", ".join(_carried(column) for column in figure.columns)
+    rows = questions.rows(f"SELECT {values} FROM (\n{figure.limited}\n)")
+    total = len(rows)
+    if total == figure.limit:  # only then there may be more
+        ((total,),) = questions.rows(figure.count)
+    return Answer(figure=figure, rows=tuple(rows), total=total)
 
 
 def figure_columns(lines: Sequence[Line]) -> tuple[FigureColumn, ...]:
@@ -206,10 +153,10 @@ def names_of(lines: Sequence[Line]) -> str:
 
 
 def _carried(column: FigureColumn) -> str:
-    name = f"`{column.name}`"
+    name = f'"{column.name}"'
     match column.unit:
         case Unit.TIME:
-            return f"unix_millis({name})"
+            return f"epoch_ms({name})"
         case Unit.DAY:
             return f"CAST({name} AS STRING)"
         case Unit.SHARE | Unit.DEVIATION:

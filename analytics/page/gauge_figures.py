@@ -54,7 +54,7 @@ def _of_places(scope: str, title: str, where: str) -> Figure:
             f"SELECT what, {own}, from_time AS bucket, at_end\n"
             "FROM {gauges} JOIN (\n"
             f"  SELECT {own} FROM {{gauges}} WHERE {where} GROUP BY {own}\n"
-            f"  ORDER BY count_if(what = 'leaders') DESC, {own} LIMIT {SERIES}\n"
+            f"  ORDER BY count(*) FILTER (WHERE what = 'leaders') DESC, {own} LIMIT {SERIES}\n"
             f") USING ({own}) WHERE {where} ORDER BY what, bucket, {own}"
         ),
         columns=figure_columns([("what", "What", Unit.TEXT), *places, *_NUMBERS[:2]]),
@@ -76,30 +76,30 @@ MARKS_OVER_TIME = Figure(
     name="marks",
     title="What was changed: topics, settings, feature levels; marks on every axis of time",
     sql=(
-        "SELECT time, what, min_by(text, struct(offset, text)) AS text, count(*) AS changes,\n"
-        "  min(offset) AS offset\n"
+        'SELECT time, what, first(text ORDER BY "offset", text) AS text, count(*) AS changes,\n'
+        '  min("offset") AS "offset"\n'
         "FROM (\n"
         "  SELECT valid_from_time AS time, 'topic created' AS what, topic AS text,\n"
-        "    valid_from_offset AS offset FROM {topic_history} WHERE record_type <> 'SNAPSHOT'\n"
+        "    valid_from_offset AS \"offset\" FROM {topic_history} WHERE record_type <> 'SNAPSHOT'\n"
         "  UNION ALL\n"
         "  SELECT valid_to_time, 'topic deleted', topic, valid_to_offset\n"
         "  FROM {topic_history} WHERE valid_to_offset IS NOT NULL\n"
         "  UNION ALL\n"
         "  SELECT valid_from_time, 'setting',\n"
-        "    concat(resource_type, ' ', resource_name, ': ', name, ' = ', value),\n"
+        "    resource_type || ' ' || resource_name || ': ' || name || ' = ' || value,\n"
         "    valid_from_offset FROM {configs} WHERE record_type <> 'SNAPSHOT'\n"
         "  UNION ALL\n"
         "  SELECT valid_to_time, 'setting removed',\n"
-        "    concat(resource_type, ' ', resource_name, ': ', name), valid_to_offset\n"
-        "  FROM {configs} LEFT ANTI JOIN (\n"
+        "    resource_type || ' ' || resource_name || ': ' || name, valid_to_offset\n"
+        "  FROM {configs} ANTI JOIN (\n"
         "    SELECT resource_type, resource_name, name, valid_from_offset AS valid_to_offset\n"
         "    FROM {configs}\n"
         "  ) USING (resource_type, resource_name, name, valid_to_offset)\n"
         "  WHERE valid_to_offset IS NOT NULL\n"
         "  UNION ALL\n"
-        "  SELECT valid_from_time, 'feature level', concat(feature, ' ', level),\n"
+        "  SELECT valid_from_time, 'feature level', feature || ' ' || level,\n"
         "    valid_from_offset FROM {features} WHERE record_type <> 'SNAPSHOT'\n"
-        ") GROUP BY time, what ORDER BY offset DESC, what"
+        ') GROUP BY time, what ORDER BY "offset" DESC, what'
     ),
     columns=figure_columns(
         [

@@ -18,9 +18,11 @@ INCIDENT_COUNTS = Figure(
         "  directory_failures, open_directory_failures, broker_failures, open_broker_failures,\n"
         "  controller_changes\n"
         "FROM (SELECT count(*) AS directory_failures,\n"
-        "    count_if(state = 'open') AS open_directory_failures FROM {directory_failures})\n"
+        "    count(*) FILTER (WHERE state = 'open')\n"
+        "      AS open_directory_failures FROM {directory_failures})\n"
         "CROSS JOIN (SELECT count(*) AS broker_failures,\n"
-        "    count_if(state = 'open') AS open_broker_failures FROM {broker_failures})\n"
+        "    count(*) FILTER (WHERE state = 'open')\n"
+        "      AS open_broker_failures FROM {broker_failures})\n"
         "CROSS JOIN (SELECT count(*) AS controller_changes FROM {controller_changes})"
     ),
     columns=figure_columns(
@@ -44,7 +46,7 @@ _COURSE = (
     "    longest_under_min_isr_ms, under_min_isr_ms, still_short"
 )
 # What a shell takes as one word, whatever the name of the directory holds.
-_SOURCE = r"concat('\'', replace(max(source), '\'', '\'\\\'\''), '\'')"
+_SOURCE = r"'''' || replace(max(source), '''', '''\''''') || ''''"
 
 
 def incidents(span: LogSpan) -> Figure:
@@ -59,8 +61,8 @@ def incidents(span: LogSpan) -> Figure:
             "  still_short, partitions_touched, leaders_moved, to_time, leaderless_ms,\n"
             "  under_min_isr_ms, from_offset, to_offset,\n"
             "  CASE WHEN what <> 'controller' THEN\n"
-            "    concat('jbod-why ', what, ' ', coalesce(directory, CAST(node AS STRING)),\n"
-            "      ' --input ', source, ' --at ', from_offset) END AS why\n"
+            "    'jbod-why ' || what || ' ' || coalesce(directory, CAST(node AS STRING)) ||\n"
+            "      ' --input ' || source || ' --at ' || from_offset END AS why\n"
             "FROM (\n"
             f"  SELECT 'directory' AS what, {_COURSE.format(directory='directory')},\n"
             "    CAST(NULL AS STRING) AS began_by FROM {directory_failures}\n"
@@ -70,7 +72,7 @@ def incidents(span: LogSpan) -> Figure:
             "  UNION ALL\n"
             "  SELECT 'controller', previous_controller, NULL, last_time, from_time, last_offset,\n"
             "    from_offset,\n"
-            "    concat('controller ', coalesce(CAST(controller AS STRING), 'unknown')),\n"
+            "    'controller ' || coalesce(CAST(controller AS STRING), 'unknown'),\n"
             "    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'silent'\n"
             "  FROM {controller_changes}\n"
             f") CROSS JOIN (SELECT {_SOURCE} AS source FROM {{logs}})\n"
@@ -130,10 +132,10 @@ DIRECTORY_FAILURES = Figure(
         "    WHEN NOT last_leader_in_same_batch THEN 'no' END AS last_leader_in_same_batch,\n"
         "  time_to_last_leader_ms, full_isr_time,\n"
         "  time_to_full_isr_ms, state, closed_time, closed_by, noticed_time,\n"
-        "  unix_millis(detected_time) - unix_millis(noticed_time) AS noticed_before_ms, noticed\n"
+        "  epoch_ms(detected_time) - epoch_ms(noticed_time) AS noticed_before_ms, noticed\n"
         "FROM {directory_failures} LEFT JOIN (\n"
         "  SELECT broker, directory, detected_offset, min(time) AS noticed_time,\n"
-        "    min_by(message, struct(time, file, line)) AS noticed\n"
+        "    first(message ORDER BY time, file, line) AS noticed\n"
         "  FROM {broker_log_lines} WHERE detected_offset IS NOT NULL\n"
         "  GROUP BY broker, directory, detected_offset\n"
         ") USING (broker, directory, detected_offset)\n"
@@ -202,7 +204,8 @@ FAILING_DIRECTORIES = Figure(
     name="failing_directories",
     title="Directories that failed most",
     sql=(
-        "SELECT broker, directory, count(*) AS failures, count_if(state = 'open') AS open,\n"
+        "SELECT broker, directory, count(*) AS failures,\n"
+        "  count(*) FILTER (WHERE state = 'open') AS open,\n"
         "  sum(partitions_touched) AS partitions_touched, sum(leaders_lost) AS leaders_lost,\n"
         "  max(time_to_last_leader_ms) AS slowest_leader_ms,\n"
         "  max(time_to_full_isr_ms) AS slowest_isr_ms\n"

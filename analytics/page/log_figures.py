@@ -19,7 +19,7 @@ LOG = Figure(
         "  SELECT coalesce(sum(records), 0) AS records,\n"
         "    min(first_offset) AS first_offset, max(last_offset) AS last_offset,\n"
         "    min(earliest_time) AS first_time, max(latest_time) AS last_time,\n"
-        "    max_by(last_time, last_offset) AS written,\n"
+        "    last(last_time ORDER BY last_offset) AS written,\n"
         f"    coalesce(sum(records) FILTER (WHERE type = '{NoOpRecord.NAME}'), 0) AS no_ops\n"
         "  FROM {record_counts})\n"
         "CROSS JOIN (SELECT max(valid_from_time) AS registered FROM {brokers})\n"
@@ -46,7 +46,8 @@ ASSUMPTIONS = Figure(
     sql=(
         "SELECT min_insync_replicas, min_insync_replicas_from, topics FROM {logs}\n"
         "CROSS JOIN (\n"
-        "  SELECT count_if(min_insync_replicas_from = 'assumed') AS topics FROM {topics})"
+        "  SELECT\n"
+        "  count(*) FILTER (WHERE min_insync_replicas_from = 'assumed') AS topics FROM {topics})"
     ),
     columns=figure_columns(
         [
@@ -87,8 +88,9 @@ PROBLEM_KINDS = Figure(
     name="problem_kinds",
     title="Problems by kind",
     sql=(
-        "SELECT kind, count(*) AS problems, min(offset) AS first_offset,\n"
-        "  min_by(message, struct(coalesce(file, ''), position, offset, message)) AS message\n"
+        'SELECT kind, count(*) AS problems, min("offset") AS first_offset,\n'
+        "  first(message ORDER BY coalesce(file, ''), position, \"offset\", message)\n"
+        "    AS message\n"
         "FROM {problems} GROUP BY kind ORDER BY kind"
     ),
     columns=figure_columns(
@@ -107,8 +109,8 @@ TOPICS_NOW = Figure(
     title="Topics at the end of the log",
     sql=(
         "SELECT count(DISTINCT topic_id) AS topics, count(*) AS partitions,\n"
-        "  count_if(leader = -1) AS leaderless_now,\n"
-        "  count_if(size(isr) < size(replicas)) AS under_replicated_now\n"
+        "  count(*) FILTER (WHERE leader = -1) AS leaderless_now,\n"
+        "  count(*) FILTER (WHERE len(isr) < len(replicas)) AS under_replicated_now\n"
         "FROM {partitions}"
     ),
     columns=figure_columns(
@@ -151,8 +153,8 @@ BROKERS_NOW = Figure(
         "  broker_epoch, coalesce(online, 0) AS online, coalesce(offline, 0) AS offline,\n"
         "  coalesce(replicas, 0) AS replicas, coalesce(leaders, 0) AS leaders\n"
         "FROM {brokers} LEFT JOIN (\n"
-        "  SELECT broker, count_if(state = 'online') AS online,\n"
-        "    count_if(state = 'offline') AS offline\n"
+        "  SELECT broker, count(*) FILTER (WHERE state = 'online') AS online,\n"
+        "    count(*) FILTER (WHERE state = 'offline') AS offline\n"
         "  FROM {log_dirs} WHERE valid_to_offset IS NULL GROUP BY broker\n"
         ") USING (broker) LEFT JOIN (\n"
         "  SELECT broker, replicas, leaders FROM {skew} WHERE scope = 'broker'\n"
@@ -181,7 +183,7 @@ LANE_COUNTS = Figure(
     sql=(
         "SELECT brokers, directories\n"
         "FROM (SELECT count(DISTINCT broker) AS brokers FROM {broker_sessions})\n"
-        "CROSS JOIN (SELECT count(DISTINCT broker, directory) AS directories FROM {log_dirs})"
+        "CROSS JOIN (SELECT count(DISTINCT (broker, directory)) AS directories FROM {log_dirs})"
     ),
     columns=figure_columns(
         [

@@ -15,9 +15,10 @@ def outage_counts(span: LogSpan) -> Figure:
         name="outage_counts",
         title="Outages",
         sql=(
-            "SELECT count(*) AS outages, count_if(to_offset IS NULL) AS open_outages,\n"
-            "  count_if(kind = 'leaderless') AS leaderless_outages,\n"
-            "  count_if(kind = 'under_min_isr') AS under_min_isr_outages,\n"
+            "SELECT count(*) AS outages,\n"
+            "  count(*) FILTER (WHERE to_offset IS NULL) AS open_outages,\n"
+            "  count(*) FILTER (WHERE kind = 'leaderless') AS leaderless_outages,\n"
+            "  count(*) FILTER (WHERE kind = 'under_min_isr') AS under_min_isr_outages,\n"
             f"  max({lasted}) FILTER (WHERE kind = 'leaderless') AS longest_leaderless_ms,\n"
             f"  max({lasted}) FILTER (WHERE kind = 'under_min_isr')\n"
             "    AS longest_under_min_isr_ms\n"
@@ -43,10 +44,10 @@ def outages_by_cause(span: LogSpan) -> Figure:
         title="Outages by cause",
         sql=(
             "SELECT kind, cause, broker, directory, count(*) AS outages,\n"
-            "  count(DISTINCT topic_id, partition) AS partitions,\n"
-            "  count_if(to_offset IS NULL) AS open,\n"
+            "  count(DISTINCT (topic_id, partition)) AS partitions,\n"
+            "  count(*) FILTER (WHERE to_offset IS NULL) AS open,\n"
             f"  max({span.lasted_sql('from_time', 'to_time')}) AS longest_ms,\n"
-            f"  try_sum({span.lasted_sql('from_time', 'to_time')}) AS sum_ms,\n"
+            f"  sum({span.lasted_sql('from_time', 'to_time')}) AS sum_ms,\n"
             "  min(from_time) AS first_time\n"
             "FROM {outages} GROUP BY kind, cause, broker, directory\n"
             "ORDER BY sum_ms DESC, kind, cause, broker, directory"
@@ -99,7 +100,7 @@ def longest_outages(span: LogSpan) -> Figure:
         title="Longest outages",
         sql=(
             "WITH spans AS (\n"
-            "  SELECT *, coalesce(to_offset, 9223372036854775807L) AS until,\n"
+            "  SELECT *, coalesce(to_offset, 9223372036854775807) AS until,\n"
             f"    {span.lasted_sql('from_time', 'to_time')} AS ms\n"
             "  FROM {outages}\n"
             "), begun AS (\n"
@@ -114,13 +115,14 @@ def longest_outages(span: LogSpan) -> Figure:
             "  FROM begun\n"
             "), merged AS (\n"
             "  SELECT topic, topic_id, partition, min(kind) AS kind,\n"
-            "    min_by(cause, struct(kind, from_offset)) AS cause,\n"
-            "    min_by(broker, struct(kind, from_offset)) AS broker,\n"
-            "    min_by(directory, struct(kind, from_offset)) AS directory,\n"
-            "    min_by(from_time, from_offset) AS from_time, max_by(to_time, until) AS to_time,\n"
-            "    try_sum(ms) FILTER (WHERE kind = 'leaderless') AS leaderless_ms,\n"
-            "    try_sum(ms) FILTER (WHERE kind = 'under_min_isr') AS under_min_isr_ms,\n"
-            "    min(from_offset) AS from_offset, max_by(to_offset, until) AS to_offset\n"
+            "    first(cause ORDER BY kind, from_offset) AS cause,\n"
+            "    first(broker ORDER BY kind, from_offset) AS broker,\n"
+            "    first(directory ORDER BY kind, from_offset) AS directory,\n"
+            "    first(from_time ORDER BY from_offset) AS from_time,\n"
+            "    last(to_time ORDER BY until) AS to_time,\n"
+            "    sum(ms) FILTER (WHERE kind = 'leaderless') AS leaderless_ms,\n"
+            "    sum(ms) FILTER (WHERE kind = 'under_min_isr') AS under_min_isr_ms,\n"
+            "    min(from_offset) AS from_offset, last(to_offset ORDER BY until) AS to_offset\n"
             "  FROM numbered GROUP BY topic, topic_id, partition, number\n"
             ")\n"
             "SELECT topic, partition, kind, cause, broker, directory, from_time, to_time,\n"
@@ -153,7 +155,7 @@ RECOVERY = Figure(
     name="recovery",
     title="Percentiles of recovery",
     sql=(
-        "SELECT what, count(ms) AS times, count_if(is_open) AS never,\n"
+        "SELECT what, count(ms) AS times, count(*) FILTER (WHERE is_open) AS never,\n"
         "  percentile_disc(0.5) WITHIN GROUP (ORDER BY ms) AS p50_ms,\n"
         "  percentile_disc(0.95) WITHIN GROUP (ORDER BY ms) AS p95_ms,\n"
         "  percentile_disc(0.99) WITHIN GROUP (ORDER BY ms) AS p99_ms, max(ms) AS max_ms\n"
@@ -175,7 +177,7 @@ RECOVERY = Figure(
         "  FROM {broker_failures} WHERE partitions_touched > 0\n"
         "  UNION ALL\n"
         "  SELECT 'broker failed: serves again',\n"
-        "    unix_millis(closed_time) - unix_millis(detected_time), state = 'open'\n"
+        "    epoch_ms(closed_time) - epoch_ms(detected_time), state = 'open'\n"
         "  FROM {broker_failures}\n"
         ") WHERE ms IS NOT NULL OR is_open GROUP BY what ORDER BY what"
     ),

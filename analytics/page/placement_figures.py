@@ -101,7 +101,8 @@ ASSIGNMENT_LAG = Figure(
     name="assignment_lag",
     title="Replicas created without a directory",
     sql=(
-        "SELECT broker, count(*) AS replicas, count_if(lag_ms IS NULL) AS unassigned,\n"
+        "SELECT broker, count(*) AS replicas,\n"
+        "  count(*) FILTER (WHERE lag_ms IS NULL) AS unassigned,\n"
         "  max(lag_ms) AS slowest_ms, CAST(round(avg(lag_ms)) AS BIGINT) AS mean_ms\n"
         "FROM {assignment_lag} GROUP BY broker ORDER BY slowest_ms DESC, broker"
     ),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
+from analytics.derive.bucket_rows import BucketRows
 from analytics.derive.log_end import log_span
 from analytics.derive.log_span import LogSpan
 from analytics.page import availability_figures as availability
@@ -19,7 +21,7 @@ from analytics.page import timeline_figures as timeline
 from analytics.page.conditions import known_figures, named_values
 from analytics.page.figure import Answer, Figure, Unit, Value, ask_all
 from analytics.page.sections import SECTIONS
-from analytics.store.table_files import StoredTables
+from analytics.store.questions import Readable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,11 +63,15 @@ class Asked:
     paths: Mapping[str, str] = field(default_factory=dict)
 
 
-def ask_figures(tables: StoredTables, asked: Asked | None = None) -> Figures:
+class ReportTables(BucketRows, Readable, Protocol):
+    """What figures are asked of: every table of `tables.catalog`, from one replay."""
+
+
+def ask_figures(tables: ReportTables, asked: Asked | None = None) -> Figures:
     """Ask the tables for all figures.
 
     Args:
-        tables: Every table of `tables.catalog`, from one replay.
+        tables: The tables.
         asked: What is wanted besides.
     """
     asked = asked or Asked()

@@ -12,38 +12,40 @@ _RESERVED = ", ".join(
 )
 # Where no broker tells its rack, nothing is known of racks.
 _PARTITIONS = (
-    "  SELECT p.*, least(coalesce(t.min_insync_replicas, 1), size(replicas)) AS min_isr,\n"
-    "    transform(replicas, each -> try_element_at(racks, each)) AS own_racks\n"
+    "  SELECT p.*, least(coalesce(t.min_insync_replicas, 1), len(replicas)) AS min_isr,\n"
+    "    list_transform(replicas, lambda each: racks[each]) AS own_racks\n"
     "  FROM {partitions} p LEFT JOIN (\n"
     "    SELECT topic_id AS id, min_insync_replicas FROM {topics}\n"
     "  ) t ON p.topic_id = t.id\n"
     "  CROSS JOIN (\n"
-    "    SELECT map_from_entries(collect_list(struct(broker, nullif(rack, '')))) AS racks\n"
+    "    SELECT map_from_entries(list((broker, nullif(rack, '')))) AS racks\n"
     "    FROM {brokers}\n"
     "  )\n"
 )
-_SINGLE = "size(replicas) = 1"
-_AT_MIN = "leader <> -1 AND size(replicas) > min_isr AND size(isr) = min_isr"
-_UNDER_MIN = "size(isr) < min_isr"
+_SINGLE = "len(replicas) = 1"
+_AT_MIN = "leader <> -1 AND len(replicas) > min_isr AND len(isr) = min_isr"
+_UNDER_MIN = "len(isr) < min_isr"
 _ONE_RACK = (
-    "size(replicas) > 1 AND own_racks[0] IS NOT NULL AND size(array_distinct(own_racks)) = 1"
+    "len(replicas) > 1"
+    " AND len(list_filter(own_racks, lambda each: each = own_racks[1])) = len(replicas)"
 )
-_UNPLACED = f"size(filter(directories, each -> each IN ({_RESERVED})))"
+_UNPLACED = f"len(list_filter(directories, lambda each: each IN ({_RESERVED})))"
 
 RISK_NOW = Figure(
     name="risk_now",
     title="Risk at the end of the log",
     sql=(
         "SELECT * FROM (\n"
-        f"  SELECT count_if({_SINGLE}) AS single_replica_now,\n"
-        f"    count_if({_AT_MIN}) AS at_min_isr_now,\n"
-        f"    count_if({_UNDER_MIN}) AS under_min_isr_now,\n"
-        f"    count_if({_ONE_RACK}) AS in_one_rack_now,\n"
-        "    count_if(leader <> -1 AND leader <> replicas[0]) AS not_preferred_now,\n"
+        f"  SELECT count(*) FILTER (WHERE {_SINGLE}) AS single_replica_now,\n"
+        f"    count(*) FILTER (WHERE {_AT_MIN}) AS at_min_isr_now,\n"
+        f"    count(*) FILTER (WHERE {_UNDER_MIN}) AS under_min_isr_now,\n"
+        f"    count(*) FILTER (WHERE {_ONE_RACK}) AS in_one_rack_now,\n"
+        "    count(*) FILTER (WHERE leader <> -1 AND leader <> replicas[1]) AS not_preferred_now,\n"
         f"    coalesce(sum({_UNPLACED}), 0) AS replicas_without_directory_now\n"
         f"  FROM (\n{_PARTITIONS}  )\n"
         ") CROSS JOIN (\n"
-        "  SELECT count_if(scope = 'directory' AND replicas = 0) AS empty_directories_now,\n"
+        "  SELECT\n"
+        "  count(*) FILTER (WHERE scope = 'directory' AND replicas = 0) AS empty_directories_now,\n"
         "    max(abs(deviation)) FILTER (WHERE scope = 'broker') AS replica_imbalance_now,\n"
         "    max(abs(leader_deviation)) FILTER (WHERE scope = 'broker')\n"
         "      AS leader_imbalance_now\n"
@@ -78,11 +80,11 @@ TOPICS_AT_RISK = Figure(
     sql=(
         "SELECT * FROM (\n"
         "  SELECT topic, topic_id, count(*) AS partitions,\n"
-        "    count_if(leader = -1) AS leaderless,\n"
-        f"    count_if({_UNDER_MIN}) AS under_min_isr,\n"
-        f"    count_if({_AT_MIN}) AS at_min_isr,\n"
-        f"    count_if({_SINGLE}) AS single_replica,\n"
-        f"    count_if({_ONE_RACK}) AS in_one_rack\n"
+        "    count(*) FILTER (WHERE leader = -1) AS leaderless,\n"
+        f"    count(*) FILTER (WHERE {_UNDER_MIN}) AS under_min_isr,\n"
+        f"    count(*) FILTER (WHERE {_AT_MIN}) AS at_min_isr,\n"
+        f"    count(*) FILTER (WHERE {_SINGLE}) AS single_replica,\n"
+        f"    count(*) FILTER (WHERE {_ONE_RACK}) AS in_one_rack\n"
         f"  FROM (\n{_PARTITIONS}  ) GROUP BY topic, topic_id\n"
         ") WHERE leaderless + under_min_isr + at_min_isr + single_replica + in_one_rack > 0\n"
         "ORDER BY leaderless DESC, under_min_isr DESC, at_min_isr DESC, single_replica DESC,\n"

@@ -43,7 +43,7 @@ def _timeline(
             f"  ended_by{named}, valid_from_offset\n"
             f"FROM {{{table}}} JOIN (\n"
             f"  SELECT {own} FROM {{{table}}} GROUP BY {own}\n"
-            f"  ORDER BY count_if({odd}) DESC, {own} LIMIT {LANES}\n"
+            f"  ORDER BY count(*) FILTER (WHERE {odd}) DESC, {own} LIMIT {LANES}\n"
             f") USING ({own})\n"
             f"ORDER BY valid_to_offset IS NULL DESC, valid_from_offset DESC, {own}"
         ),

@@ -12,7 +12,7 @@ import base64
 import uuid
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
@@ -38,6 +38,13 @@ _SKIPPED_BY = frozenset(
     )
 )
 """Columns by whose range of values readers skip parts of a file; no others are worth it."""
+
+
+class WrittenFile(Protocol):
+    """A row of `scan.FILE`: a file that was written, with its `table`, its `name` and more."""
+
+    def __getitem__(self, name: str, /) -> Any:
+        """Return a column."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +116,7 @@ class PartWriters:
         self.rows[key] += rows.num_rows
 
     @property
-    def files(self) -> list[dict[str, object]]:
+    def files(self) -> list[WrittenFile]:
         """The files, as rows of `scan.FILE`; after the end of the task only."""
         return [
             {

@@ -1,4 +1,4 @@
-"""Tables as they lie in a store, for Spark to ask.
+"""Tables as they lie in a store, for Spark and others to ask.
 
 Whatever the store is, files are read by `pyarrow`: on the driver as long as they are few bytes,
 else by tasks. So a cluster needs no connector of its own for the store that a replay writes to, and
@@ -13,12 +13,12 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
+import pyarrow.dataset as ds  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
 
 from analytics.store.store import Store, StoredFile
-from analytics.tables.frames import local_frame, map_batches
-from analytics.tables.spark_schema import spark_schema
+from analytics.tables.frames import local_frame, map_batches, map_numbers
 from analytics.tables.table import Table
 
 DRIVER_BYTES_MAX = 4 << 20
@@ -70,8 +70,7 @@ def read_files(
         rows = pa.concat_tables([schema.empty_table(), *_tables(store, paths, schema)])
         return local_frame(spark, rows)
     tasks = min(len(paths), max(2, spark.sparkContext.defaultParallelism * 2))
-    numbers = spark.range(0, len(paths), 1, tasks)
-    return numbers.mapInArrow(_reader(store.source, paths, schema), spark_schema(schema))
+    return map_numbers(spark, len(paths), tasks, _reader(store.source, paths, schema), schema)
 
 
 def _files(store: Store, folder: str, names: Collection[str] | None) -> list[StoredFile]:
@@ -183,6 +182,13 @@ class StoredTables(Mapping[str, DataFrame]):
         """Return columns of a table; no others are read."""
         store, schema = Store(self.folder_of(table)), _some(table, columns)
         return read_files(self.spark, store, "", schema, self.names.get(table.name))
+
+    def dataset(self, name: str) -> ds.Dataset:
+        """Return a table for others than Spark to read, who take of it what they need."""
+        table = self.tables[name]
+        store = Store(self.folder_of(table))
+        paths = [store.path(one.name) for one in _files(store, "", self.names.get(name))]
+        return ds.dataset(paths, table.schema, format="parquet", filesystem=store.files)
 
     def rows(self, table: Table, columns: Sequence[str]) -> pa.Table:
         """Return columns of a table that has few rows, read by the caller itself."""

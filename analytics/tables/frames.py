@@ -6,13 +6,13 @@ virtual machine, and has it look over the whole plan so far.
 
 from __future__ import annotations
 
-import string
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 from pyspark.sql import DataFrame, SparkSession
 
+from analytics.tables.names_in_sql import names_in
 from analytics.tables.spark_schema import spark_schema, spark_type
 from analytics.tables.table import Table
 
@@ -48,8 +48,28 @@ def map_batches(rows: DataFrame, work: Work, schema: pa.Schema) -> DataFrame:
     spark = rows.sparkSession
     if not is_by_driver(spark):
         return rows.mapInArrow(work, spark_schema(schema))
-    found = work(iter(rows.toArrow().to_batches()))
-    return local_frame(spark, pa.Table.from_batches(found, schema))
+    return _by_driver(spark, rows.toArrow(), work, schema)
+
+
+def map_numbers(
+    spark: SparkSession, count: int, tasks: int, work: Work, schema: pa.Schema
+) -> DataFrame:
+    """Return what a function makes of the numbers from 0 on, as `map_batches` does.
+
+    Args:
+        spark: The session.
+        count: How many numbers there are.
+        tasks: To how many tasks they are given.
+        work: What is done with batches of one column, the numbers.
+        schema: Of what it gives.
+    """
+    if not is_by_driver(spark):
+        return spark.range(0, count, 1, tasks).mapInArrow(work, spark_schema(schema))
+    return _by_driver(spark, pa.table({"id": pa.array(range(count))}), work, schema)
+
+
+def _by_driver(spark: SparkSession, rows: pa.Table, work: Work, schema: pa.Schema) -> DataFrame:
+    return local_frame(spark, pa.Table.from_batches(work(iter(rows.to_batches())), schema))
 
 
 def is_by_driver(spark: SparkSession) -> bool:
@@ -62,12 +82,6 @@ def local_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
     # Of a table without a chunk pyspark does not know the types.
     one = rows.combine_chunks() if rows.num_rows else rows.schema.empty_table()
     return spark.createDataFrame(one, spark_schema(one.schema))
-
-
-def names_in(sql: str) -> tuple[str, ...]:
-    """Return the names in braces, in the order of their first use."""
-    fields = (field for _, field, _, _ in string.Formatter().parse(sql) if field)
-    return tuple(dict.fromkeys(fields))
 
 
 def conform(frame: DataFrame, table: Table) -> DataFrame:

@@ -14,7 +14,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from analytics.derive.broker_failures import Session, broker_failures
 from analytics.derive.bucket_rows import NEEDED, files_by_bucket, no_rows
-from analytics.derive.bucket_tables import CHANGES, GAUGES, OF_PARTITIONS, BucketTables, derive
+from analytics.derive.bucket_tables import (
+    CHANGES,
+    GAUGE_STEPS,
+    OF_PARTITIONS,
+    SMALL_TABLES,
+    BucketTables,
+    derive,
+)
 from analytics.derive.directory_failures import (
     Failure,
     failure_columns,
@@ -33,13 +40,12 @@ from analytics.fold.cluster_keys import EpochPart, controller_epochs, make_small
 from analytics.fold.key_history import Event, Sync, fold
 from analytics.fold.table_rows import RowMaker
 from analytics.job.derive_stage import BucketFiles
-from analytics.job.derived_frames import derive_tables
+from analytics.job.derived_tables import derive_by_tasks, sum_up
 from analytics.job.output import OutputDir
-from analytics.store.part_files import PartFiles, PartWriters
+from analytics.store.part_files import PartFiles, PartWriters, empty_file
 from analytics.store.store import Store
 from analytics.store.table_files import StoredTables
 from analytics.tables import catalog as t
-from analytics.tables.spark_schema import spark_schema
 from jbodlab import kafka_uuid
 from jbodlab.ids import BrokerEpoch, BrokerId, TopicId
 from jbodlab.records import frame
@@ -202,10 +208,9 @@ class Buckets(NamedTuple):
     end: LogEnd
     made: list[BucketTables]
 
-    def small(self, kind: str) -> pa.Table:
-        """Return the rows of a kind that is summed up over buckets."""
-        # Of a table whose first chunk is empty Spark takes no row.
-        return pa.concat_tables([one.small[kind] for one in self.made]).combine_chunks()
+    def small(self, table: t.Table) -> pa.Table:
+        """Return the rows of a table that is summed up over buckets."""
+        return pa.concat_tables([one.small[table] for one in self.made])
 
 
 def derived_buckets(batches: Sequence[Sequence[Record]], step_s: float = 1.0) -> Buckets:
@@ -233,7 +238,7 @@ def derived_rows(batches: Sequence[Sequence[Record]], step_s: float = 1.0) -> Ro
         table.name: [row for one in made for row in one.rows[table].to_pylist()]
         for table in OF_PARTITIONS
     }
-    steps = buckets.small(GAUGES).to_pylist()
+    steps = buckets.small(GAUGE_STEPS).to_pylist()
     found["gauges"] = summed_up([*steps, *failure_steps(buckets.known, buckets.end).to_pylist()])
     found["change_counts"] = buckets.small(CHANGES).to_pylist()
     parts = [part for one in made for part in one.failures]
@@ -272,7 +277,7 @@ class RowsInMemory(NamedTuple):
         return no_rows(table, columns) if found is None else found.select(list(columns))
 
 
-def derived_frames(
+def derived_tables(
     spark: SparkSession,
     folder: Path,
     batches: Sequence[Sequence[Record]],
@@ -296,17 +301,19 @@ def derived_frames(
     store = Store(str(folder))
     names = {table.name: store.names(table.folder("one")) for table in NEEDED}
     files = BucketFiles(files=files_by_bucket(names, "one", NEEDED), parts=parts)
-    derived = derive_tables(spark, tables, files, DataFrame.persist)
-    written = [row["file"] for row in derived.of_buckets.where("kind = 'file'").collect()]
-    written += [row["file"] for row in derived.of_failures.where("kind = 'file'").collect()]
+    for file in derive_by_tasks(spark, tables, files, DataFrame.persist):
+        folders[file["table"]] = str(folder / file["table"])
+    for small in SMALL_TABLES:
+        if small.name not in folders:
+            folders[small.name] = str(folder / small.name)
+            empty_file(store, small, "one")
     output = OutputDir(str(folder / "derived"), t.TABLES)
     output.prepare(())
     here = output.cluster("one")
-    here.write(derived.frames, 0)
-    for table in derived.frames:
+    all_tables = (*t.TABLES, *SMALL_TABLES)
+    for table, found in sum_up(StoredTables(spark, all_tables, lambda one: folders[one.name])):
+        here.put(table, found)
         folders[table.name] = here.scratch_store.uri(table.folder("one"))
-    for file in written:
-        folders[file["table"]] = str(folder / file["table"])
     return StoredTables(spark, t.TABLES, lambda table: folders[table.name])
 
 
@@ -359,10 +366,22 @@ def _microseconds(time: object) -> int | None:
     return (time - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
-def frame_of(spark: SparkSession, table: t.Table, rows: list[Row]) -> DataFrame:
+class GivenTables:
+    """Tables of which the test has the rows, for questions."""
+
+    def __init__(self, rows: Mapping[t.Table, list[Row] | pa.Table]) -> None:
+        self.tables = {
+            table.name: own if isinstance(own, pa.Table) else table_of(table, own)
+            for table, own in rows.items()
+        }
+
+    def dataset(self, name: str) -> pa.Table:
+        return self.tables[name]
+
+
+def table_of(table: t.Table, rows: list[Row]) -> pa.Table:
     given = [{name: row.get(name) for name in table.schema.names} for row in rows]
-    own = pa.Table.from_pylist(given, table.schema)
-    return spark.createDataFrame(own, spark_schema(table.schema)).coalesce(1)
+    return pa.Table.from_pylist(given, table.schema)
 
 
 def _topic_events(events: Sequence[Event]) -> list[TopicEvent]:

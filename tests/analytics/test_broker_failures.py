@@ -3,11 +3,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import pytest
-from pyspark.sql import SparkSession
-
 from analytics.derive.broker_failures import Session, broker_failures
-from analytics.derive.controller_changes import controller_changes
+from analytics.derive.controller_changes import CONTROLLER_CHANGES
+from analytics.job.kind_files import in_order
+from analytics.store.questions import Questions
 from analytics.tables import catalog as t
 from analytics.tables.table import SNAPSHOT_TYPE
 from jbodlab.ids import BrokerEpoch, BrokerId, DirectoryId, TopicId
@@ -17,11 +16,11 @@ from jbodlab.records.topic_records import TopicRecord
 from tests.analytics.builders import partition_record, register, uid
 from tests.analytics.small_logs import (
     TOPIC,
+    GivenTables,
     at,
     broker_change,
     change,
     derived_rows,
-    frame_of,
 )
 
 DIRECTORIES = {broker: (uid(broker * 10),) for broker in (1, 2, 3)}
@@ -159,8 +158,7 @@ def test_a_broker_that_a_snapshot_knows_as_fenced_has_failed() -> None:
     assert (failure.began_by, failure.detected_offset, failure.back_offset) == ("snapshot", 7, None)
 
 
-@pytest.mark.spark
-def test_between_two_controllers_nothing_was_written(spark: SparkSession) -> None:
+def test_between_two_controllers_nothing_was_written() -> None:
     epochs = [
         {"epoch": epoch, "controller": controller, "from_offset": start, "from_time": at(start)}
         for epoch, controller, start in ((1, 100, 0), (4, None, 20), (5, 101, 30))
@@ -171,12 +169,11 @@ def test_between_two_controllers_nothing_was_written(spark: SparkSession) -> Non
             *((1, "TOPIC_RECORD", 12), (1, "NO_OP_RECORD", 19), (4, "NO_OP_RECORD", 25)),
         )
     ]
-    tables = {
-        table.name: frame_of(spark, table, rows)  # type: ignore[arg-type]
-        for table, rows in ((t.CONTROLLER_EPOCHS, epochs), (t.RECORD_COUNTS, counts))
-    }
+    given = GivenTables({t.CONTROLLER_EPOCHS: epochs, t.RECORD_COUNTS: counts})  # type: ignore[dict-item]
 
-    found = controller_changes(tables).orderBy("epoch").collect()
+    with Questions(given) as questions:
+        changes = questions.table(CONTROLLER_CHANGES, t.CONTROLLER_CHANGES.schema)
+    found = in_order(changes, t.CONTROLLER_CHANGES).to_pylist()
 
     names = ("epoch", "controller", "previous_controller", "last_offset", "gap_ms")
     assert [tuple(row[name] for name in names) for row in found] == [

@@ -2,19 +2,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import date
-from functools import reduce
 from pathlib import Path
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
+from pyspark.sql import SparkSession
 
-from analytics.derive.availability import availability
-from analytics.derive.bucket_tables import LIVES, PLACES, SHORTAGES, SMALL_KINDS
-from analytics.derive.skew import skew
+from analytics.derive.availability import AVAILABILITY
+from analytics.derive.bucket_tables import LIVES, PLACES, SHORTAGES
+from analytics.derive.skew import SKEW
+from analytics.job.kind_files import in_order
+from analytics.store.questions import Questions
 from analytics.tables import catalog as t
-from analytics.tables.frames import conform
-from analytics.tables.spark_schema import spark_schema
 from jbodlab import directory_id as directory_ids
 from jbodlab import kafka_uuid
 from jbodlab.ids import BrokerEpoch, BrokerId, DirectoryId, TopicId
@@ -24,13 +22,12 @@ from jbodlab.records.topic_records import RemoveTopicRecord, TopicRecord
 from tests.analytics.builders import partition_record, register, uid
 from tests.analytics.small_logs import (
     TOPIC,
-    Buckets,
+    GivenTables,
     broker_change,
     change,
     derived_buckets,
-    derived_frames,
     derived_rows,
-    frame_of,
+    derived_tables,
 )
 
 DIRECTORIES = {broker: (uid(broker * 10), uid(broker * 10 + 1)) for broker in (1, 2, 3, 4)}
@@ -57,13 +54,12 @@ def derived(
     return [tuple(row[name] for name in names) for row in rows]
 
 
-def rows_of(frame: DataFrame, table: t.Table, names: Sequence[str]) -> list[tuple[object, ...]]:
-    rows = conform(frame, table).orderBy(*table.order).select(*names).collect()
-    return [tuple(row) for row in rows]
-
-
-def summed_over_buckets(spark: SparkSession, buckets: Buckets, kind: str) -> DataFrame:
-    return spark.createDataFrame(buckets.small(kind), spark_schema(SMALL_KINDS[kind]))
+def asked(
+    sql: str, given: GivenTables, table: t.Table, names: Sequence[str]
+) -> list[tuple[object, ...]]:
+    with Questions(given) as questions:
+        found = in_order(questions.table(sql, table.schema), table)
+    return [tuple(row[name] for name in names) for row in found.to_pylist()]
 
 
 def only(directory: object) -> tuple[DirectoryId, ...]:
@@ -352,19 +348,14 @@ def test_changes_are_counted_by_time_and_cause() -> None:
     assert sorted(str(row[1]) for row in found if row[0] == "isr") == ["expand", "shrink"]
 
 
-@pytest.mark.spark
-def test_skew_compares_directories_of_a_broker_and_brokers(spark: SparkSession) -> None:
+def test_skew_compares_directories_of_a_broker_and_brokers() -> None:
     names = ("scope", "broker", "replicas", "leaders", "preferred_leaders", "deviation")
     names += ("leader_deviation",)
     buckets = derived_buckets([CLUSTER, [broker_change(2, log_dirs=only(DIRECTORIES[2][0]))]])
-    tables = {
-        table.name: frame_of(spark, table, buckets.rows[table.name])
-        for table in (t.BROKERS, t.LOG_DIRS)
-    }
+    facts = {table: buckets.rows[table.name] for table in (t.BROKERS, t.LOG_DIRS)}
 
-    found = skew(tables, summed_over_buckets(spark, buckets, PLACES))
+    rows = asked(SKEW, GivenTables({**facts, PLACES: buckets.small(PLACES)}), t.SKEW, names)
 
-    rows = rows_of(found, t.SKEW, names)
     assert rows[:4] == [
         ("broker", 1, 2, 2, 2, 1.0, 3.0),
         ("broker", 2, 1, 0, 0, 0.0, -1.0),
@@ -382,8 +373,7 @@ def test_skew_compares_directories_of_a_broker_and_brokers(spark: SparkSession) 
     ]
 
 
-@pytest.mark.spark
-def test_availability_is_cut_at_midnight_and_counts_what_is_still_open(spark: SparkSession) -> None:
+def test_availability_is_cut_at_midnight_and_counts_what_is_still_open() -> None:
     # The first batch is of 23:00, the next ones follow half an hour later each.
     names = ("day", "partitions", "partition_ms", "leaderless_ms", "availability")
     names += ("unwritable_ms", "write_availability")
@@ -391,11 +381,9 @@ def test_availability_is_cut_at_midnight_and_counts_what_is_still_open(spark: Sp
     later = [[change(1, leader=-1)], [broker_change(4, fenced=1)], [broker_change(4, fenced=-1)]]
     buckets = derived_buckets([CLUSTER, *later], step_s=1800)
 
-    found = availability(
-        summed_over_buckets(spark, buckets, LIVES), summed_over_buckets(spark, buckets, SHORTAGES)
-    )
+    given = GivenTables({table: buckets.small(table) for table in (LIVES, SHORTAGES)})
 
-    assert rows_of(found, t.AVAILABILITY, names) == [
+    assert asked(AVAILABILITY, given, t.AVAILABILITY, names) == [
         (date(2026, 1, 1), 2, 2 * hour, hour // 2, 0.75, hour // 2, 0.75),
         (date(2026, 1, 2), 2, hour, hour // 2, 0.5, hour // 2, 0.5),
     ]
@@ -403,9 +391,7 @@ def test_availability_is_cut_at_midnight_and_counts_what_is_still_open(spark: Sp
 
 @pytest.mark.spark
 def test_tables_of_an_empty_log_are_empty(spark: SparkSession, tmp_path: Path) -> None:
-    frames = derived_frames(spark, tmp_path, [])
+    tables = derived_tables(spark, tmp_path, [])
 
-    named = (
-        frames[table.name].select(F.lit(table.name).alias("table")) for table in t.DERIVED_TABLES
-    )
-    assert reduce(DataFrame.union, named).distinct().collect() == []
+    names = [table for table in t.DERIVED_TABLES if len(tables.rows(table, table.schema.names))]
+    assert names == []

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
 
+from analytics.tables import catalog as t
 from jbodlab.ids import DirectoryId, TopicId
 from jbodlab.records.schema import Record
 from jbodlab.records.topic_records import RemoveTopicRecord, TopicRecord
@@ -24,8 +24,8 @@ from tests.analytics.small_logs import (
     broker_change,
     change,
     config,
-    derived_frames,
     derived_rows,
+    derived_tables,
 )
 
 DIRECTORIES = {broker: (uid(broker * 10), uid(broker * 10 + 1)) for broker in (1, 2, 3)}
@@ -130,13 +130,8 @@ def test_numbers_of_buckets_add_up_for_directories_and_brokers(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     rows = base_rows(BATCHES)
-    frames = derived_frames(spark, tmp_path, BATCHES)
-    columns = ("what", "broker", "directory", "at_end", "ever")
-    time = F.unix_millis("from_time").alias("ms")
-    found: list[Row] = [
-        {**row.asDict(), "from_time": datetime.fromtimestamp(row["ms"] / 1000, UTC)}
-        for row in frames["gauges"].select(*columns, time).collect()
-    ]
+    tables = derived_tables(spark, tmp_path, BATCHES)
+    found: list[Row] = tables.rows(t.GAUGES, t.GAUGES.schema.names).to_pylist()
 
     def is_of_broker(row: Row) -> bool:
         return row["broker"] is not None and row["directory"] is None
@@ -153,5 +148,6 @@ def test_numbers_of_buckets_add_up_for_directories_and_brokers(
                 per_broker[what, broker, None] += count
         assert said(of_brokers, moment, "at_end") == per_broker, second
 
-    (rates,) = frames["record_rates"].agg(F.sum("records"), F.max("stretch_ms")).collect()
-    assert tuple(rates) == (sum(map(len, BATCHES)), 50)
+    rates = tables.rows(t.RECORD_RATES, ("records", "stretch_ms")).to_pylist()
+    assert sum(row["records"] for row in rates) == sum(map(len, BATCHES))
+    assert {row["stretch_ms"] for row in rates} == {50}

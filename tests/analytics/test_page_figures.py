@@ -7,10 +7,9 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 
+import duckdb
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
-from pyspark.sql.types import TimestampType
 
 from analytics.page.availability_figures import availability, topic_availability
 from analytics.page.figure import ask_all
@@ -22,7 +21,8 @@ from analytics.page.report_text import text_of
 from analytics.page.risk_figures import EMPTY_DIRECTORIES, RISK_NOW, TOPICS_AT_RISK
 from analytics.page.sections import SECTIONS
 from analytics.page.values import escape
-from analytics.store.table_files import StoredTables, read_table
+from analytics.store.questions import NULL_ORDER
+from analytics.store.table_files import StoredTables
 from jbodlab import directory_id as directory_ids
 from jbodlab import kafka_uuid
 from tests.analytics.page_reader import ReadFigure, read_page, values
@@ -39,38 +39,27 @@ from tests.analytics.shared import Made, frames, made_of_others
 pytestmark = pytest.mark.spark
 
 
-def assert_equal_to_their_queries(
-    spark: SparkSession, folder: Path, figures: list[ReadFigure]
-) -> None:
+def assert_equal_to_their_queries(folder: Path, figures: list[ReadFigure]) -> None:
     """Run the queries on the Parquet files, in a session that knows nothing else."""
-    fresh = spark.newSession()
-    fresh.conf.set("spark.sql.session.timeZone", "UTC")
-    for name in {name for figure in figures for name in figure.tables}:
-        frame = read_table(fresh, ALL_TABLES[name], str(folder / name))
-        frame.coalesce(1).createOrReplaceTempView(name)
-    for figure in figures:
-        found = fresh.sql(figure.query)
-        times = {field.name for field in found.schema if isinstance(field.dataType, TimestampType)}
-        rows = found.select(
-            [
-                F.unix_millis(name).alias(name) if name in times else F.col(name)
-                for name in found.columns
-            ]
-        ).collect()
-        assert values(figure.rows) == [
-            [plain(row[name], time=name in times) for name in found.columns] for row in rows
-        ], figure.query
-        assert all([cell.column for cell in row] == found.columns for row in figure.rows), (
-            figure.query
-        )
+    with duckdb.connect() as fresh:
+        fresh.execute("SET TimeZone = 'UTC'")
+        fresh.execute(f"SET default_null_order = '{NULL_ORDER}'")
+        for name in {name for figure in figures for name in figure.tables}:
+            files = str(folder / name / "*.parquet").replace("'", "''")
+            fresh.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet('{files}')")
+        for figure in figures:
+            found = fresh.sql(figure.query)
+            names, rows = found.columns, found.fetchall()
+            shown = [[plain(value) for value in row] for row in rows]
+            assert values(figure.rows) == shown, figure.query
+            assert all([cell.column for cell in row] == names for row in figure.rows), figure.query
 
 
-def plain(value: object, *, time: bool) -> str | None:
+def plain(value: object) -> str | None:
     if value is None:
         return None
-    if time:
-        assert isinstance(value, int)
-        moment = datetime.fromtimestamp(value / 1000, UTC).replace(tzinfo=None)
+    if isinstance(value, datetime):
+        moment = value.replace(tzinfo=None)
         return f"{moment.isoformat('T', 'milliseconds')}Z"
     if isinstance(value, date):
         return value.isoformat()
@@ -85,7 +74,7 @@ def test_every_figure_equals_its_query_on_the_tables(spark: SparkSession, everyt
 
     assert not page.faults
     assert len(page.figures) > len(everything.figures.answers)
-    assert_equal_to_their_queries(spark, everything.folder, page.figures)
+    assert_equal_to_their_queries(everything.folder, page.figures)
 
 
 def test_a_page_of_a_log_without_anything_says_so(spark: SparkSession, nothing: Made) -> None:
@@ -98,7 +87,7 @@ def test_a_page_of_a_log_without_anything_says_so(spark: SparkSession, nothing: 
     # No rows are no question: nothing else can come of empty tables.
     some = [figure for figure in read.figures if figure.rows]
     assert some
-    assert_equal_to_their_queries(spark, nothing.folder, some)
+    assert_equal_to_their_queries(nothing.folder, some)
 
 
 def test_every_figure_that_is_asked_is_shown(nothing: Made) -> None:

@@ -20,7 +20,7 @@ from tests.analytics.small_logs import (
     broker_change,
     change,
     config,
-    derived_frames,
+    derived_tables,
 )
 
 pytestmark = pytest.mark.spark
@@ -55,7 +55,7 @@ def test_the_text_says_what_the_tables_say(spark: SparkSession, tmp_path: Path) 
     }
     gap: Row = {"kind": "gap", "message": "offsets 4 to 5 are missing"}
     written = [batch for batch in BATCHES if batch]
-    tables = derived_frames(spark, tmp_path, written, more={"topics": [topic], "problems": [gap]})
+    tables = derived_tables(spark, tmp_path, written, more={"topics": [topic], "problems": [gap]})
 
     text = text_of(ask_figures(tables))
 

@@ -1,0 +1,106 @@
+"""Questions in SQL to the tables of one cluster, answered by DuckDB in the process that asks.
+
+What goes over a log, or over all partitions, is work for Spark's tasks. A report asks for a few
+rows of tables that are there already, fifty times: to plan that would take Spark far longer than to
+do it.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+import duckdb
+import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
+
+from analytics.tables.names_in_sql import names_in
+
+ROWS_PER_BATCH = 1 << 16
+
+NULL_ORDER = "nulls_first_on_asc_last_on_desc"
+"""Nothing comes before everything, as Spark has it too."""
+
+_SETTINGS: dict[str, str | bool | int | float | list[str]] = {
+    # Nothing is fetched from anywhere, whatever a question is.
+    "autoinstall_known_extensions": "false",
+    "default_null_order": NULL_ORDER,
+    "TimeZone": "UTC",
+}
+
+
+class Readable(Protocol):
+    """Gives tables by their names, as what DuckDB can read: files, or rows in Arrow."""
+
+    def dataset(self, name: str) -> Any:
+        """Return a table."""
+
+
+class Questions:
+    """Asks tables, each of which is looked at when a question first names it; to be left again.
+
+    Args:
+        tables: The tables.
+    """
+
+    def __init__(self, tables: Readable) -> None:
+        self._tables = tables
+        self._known: set[str] = set()
+        self._spilled = tempfile.TemporaryDirectory(prefix="jbod-replay-")
+        self._connection = duckdb.connect(
+            ":memory:", config={**_SETTINGS, "temp_directory": self._spilled.name}
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._connection.close()
+        self._spilled.cleanup()
+
+    def give(self, name: str, rows: pa.Table) -> None:
+        """Add a table of which the caller has the rows."""
+        self._connection.register(name, rows)
+        self._known.add(name)
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """Return the rows that a question gives.
+
+        Args:
+            sql: The question, with the names of tables in braces.
+        """
+        found: list[tuple[Any, ...]] = self._ask(sql).fetchall()
+        return found
+
+    def table(self, sql: str, schema: pa.Schema) -> pa.Table:
+        """Return what a question gives, as columns.
+
+        Args:
+            sql: The question, with the names of tables in braces.
+            schema: The columns that are wanted of it.
+        """
+        found: pa.Table = self._ask(sql).to_arrow_table()
+        return found.select(schema.names).cast(schema)
+
+    def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
+        """Return what a question gives, many rows at a time.
+
+        Args:
+            sql: The question, with the names of tables in braces.
+        """
+        found: pa.RecordBatchReader = self._ask(sql).to_arrow_reader(ROWS_PER_BATCH)
+        yield from found
+
+    def _ask(self, sql: str) -> duckdb.DuckDBPyRelation:
+        names = names_in(sql)
+        for name in names:
+            if name not in self._known:
+                self._connection.register(name, self._tables.dataset(name))
+                self._known.add(name)
+        return self._connection.sql(sql.format_map({name: name for name in names}))
