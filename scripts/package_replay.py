@@ -1,8 +1,8 @@
 """Packs `jbod-replay` for `spark-submit`: dist/jbod-replay.zip and the file that starts it.
 
 The archive holds our own packages only. What they import has to be on every node, in the
-interpreter of PYSPARK_PYTHON: pyarrow, pandas, numpy, crc32c, cramjam and msgspec, or an
-environment packed with `--archives`.
+interpreter of PYSPARK_PYTHON: pyarrow, pandas, numpy, crc32c, cramjam and msgspec, for the driver
+duckdb as well, or an environment packed with `--archives`.
 """
 
 from __future__ import annotations

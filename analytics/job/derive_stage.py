@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
 
 from analytics.bytes.arrays import Longs
@@ -25,7 +25,7 @@ from analytics.derive.failure_parts import (
 )
 from analytics.derive.failures import Failures
 from analytics.derive.log_end import LogEnd
-from analytics.job.row_kinds import KIND, Kinds, of_kind, task_label
+from analytics.job.row_kinds import KIND, Kinds, task_label
 from analytics.job.scan_stage import FILE
 from analytics.store.part_files import PartFiles, PartWriters
 from analytics.store.store import Store
@@ -33,7 +33,7 @@ from analytics.tables import catalog as t
 from analytics.tables.frames import Work, map_batches, map_numbers
 from analytics.tables.table import INT, LONG, STRING
 
-FILE_KIND, FAILURE = "file", "failure"
+FAILURE = "failure"
 
 BY_TASKS = (*OF_PARTITIONS, t.DIRECTORY_FAILURES, t.BROKER_FAILURES)
 """Tables that tasks write by themselves."""
@@ -44,7 +44,7 @@ OUTPUT = Kinds(
     pa.schema(
         [
             pa.field(KIND, STRING),
-            pa.field(FILE_KIND, pa.struct(FILE)),
+            pa.field("file", pa.struct(FILE)),
             pa.field(FAILURE, pa.struct(FAILURE_PART)),
         ]
     )
@@ -91,20 +91,28 @@ def derive_buckets(
     return _map_buckets(spark, files, _deriver(files, failures, end), OUTPUT.schema)
 
 
-def sum_up_failures(
-    of_buckets: DataFrame, failures: Sequence[Failure], parts: PartFiles
-) -> DataFrame:
-    """Write the tables of directory failures and broker failures.
+def tell(of_buckets: DataFrame) -> tuple[tuple[Row, ...], int]:
+    """Collect in one job which files tasks have written, and how many parts of failures there are.
 
     Args:
         of_buckets: What `derive_buckets` returned.
+    """
+    aggregates = ("collect_list(file)", f"count_if({KIND} = '{FAILURE}')")
+    ((files, count),) = of_buckets.groupBy().agg(*map(F.expr, aggregates)).collect()
+    return tuple(files), count
+
+
+def sum_up_failures(found: DataFrame, failures: Sequence[Failure], parts: PartFiles) -> DataFrame:
+    """Write the tables of directory failures and broker failures.
+
+    Args:
+        found: The rows of failures of what `derive_buckets` returned.
         failures: All of them, in the order of their numbers; those of a table in its order.
         parts: Where tasks write the tables.
 
     Returns:
-        Rows of `OUTPUT`: the files that were written.
+        The files that were written, rows of `scan.FILE`.
     """
-    found = of_kind(of_buckets, FAILURE)
     # Every failure has a row, also one that touched nothing.
     numbers = found.sparkSession.range(len(failures)).select(
         F.col("id").cast("int").alias("failure")
@@ -112,7 +120,7 @@ def sum_up_failures(
     rows = found.unionByName(numbers, allowMissingColumns=True)
     # The numbers have the order of the tables, and the files of tasks follow one another.
     rows = rows.repartitionByRange("failure")
-    return map_batches(rows, _summer_up(failures, parts), OUTPUT.schema)
+    return map_batches(rows, _summer_up(failures, parts), FILE)
 
 
 def _map_buckets(
@@ -152,7 +160,7 @@ def _deriver(files: BucketFiles, failures: Failures, end: LogEnd) -> Callable[[B
                 for table, rows in (*found.rows.items(), *found.small.items()):
                     writers.write(table, rows, still=True)
             if writers.files:
-                yield OUTPUT.of_rows(FILE_KIND, writers.files)
+                yield OUTPUT.of_rows("file", writers.files)
             if found.failures:
                 yield OUTPUT.of_rows(FAILURE, found.failures)
 
@@ -178,7 +186,7 @@ def _summer_up(failures: Sequence[Failure], parts: PartFiles) -> Callable[[Batch
         with PartWriters(parts, task_label()) as writers:
             for table, rows in made.items():
                 writers.write(table, pa.Table.from_pylist(rows, table.schema), still=True)
-        yield OUTPUT.of_rows(FILE_KIND, writers.files)
+        yield pa.RecordBatch.from_pylist(writers.files, schema=FILE)
 
     return sum_up
 

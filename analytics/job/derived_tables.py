@@ -24,17 +24,19 @@ from analytics.derive.skew import SKEW
 from analytics.derive.what_if import what_if, who_is_alive
 from analytics.job.derive_stage import (
     BY_TASKS,
-    FILE_KIND,
+    FAILURE,
     BucketFiles,
     count_touched,
     derive_buckets,
     sum_up_failures,
+    tell,
 )
 from analytics.job.row_kinds import of_kind
 from analytics.store.part_files import PartWriters, WrittenFile
 from analytics.store.questions import Questions
 from analytics.store.table_files import StoredTables
 from analytics.tables import catalog as t
+from analytics.tables.frames import by_driver, few_rows_here
 
 OF_TASKS = (*BY_TASKS, *SMALL_TABLES)
 """Tables whose files `derive_by_tasks` names."""
@@ -73,9 +75,11 @@ def derive_by_tasks(
     with PartWriters(files.parts, "failures") as writers:
         writers.write(GAUGE_STEPS, failure_steps(known, end), still=True)
     of_buckets = keep(derive_buckets(spark, known, end, files))
-    of_failures = sum_up_failures(of_buckets, failures, files.parts)
-    written = of_kind(of_buckets, FILE_KIND).union(of_kind(of_failures, FILE_KIND)).collect()
-    return [*writers.files, *written]
+    of_tasks, count = tell(of_buckets)
+    parts, are_few = few_rows_here(of_kind(of_buckets, FAILURE), count)
+    with by_driver(spark, are_few):
+        of_failures = sum_up_failures(parts, failures, files.parts).collect()
+    return [*writers.files, *of_tasks, *of_failures]
 
 
 def sum_up(tables: StoredTables) -> Iterator[tuple[t.Table, pa.Table]]:

@@ -87,6 +87,7 @@ _SEEN = {
     "names_topics": f"max({_NAMES_A_TOPIC})",
     "files": "collect_list(written)",
     "ends": "collect_list(last)",
+    "others": "count_if(is_row)",
 }
 
 
@@ -102,6 +103,7 @@ class Overview:
         counts: Rows of the table of record counts; times are microseconds since 1970.
         files: What the scan has written, rows of `scan.FILE`.
         ends: The last batches of splits, rows of `scan.END`.
+        others: How many records there are that are not of a partition, and no no-ops.
     """
 
     dropped: tuple[Dropped, ...]
@@ -111,11 +113,13 @@ class Overview:
     counts: tuple[Mapping[str, Any], ...]
     files: tuple[Row, ...]
     ends: tuple[Row, ...]
+    others: int
 
 
 def overview(scanned: DataFrame, layout: Layout) -> Overview:
     """Look over the few rows of a scan, in one job: each count is a group, all else another one."""
-    columns = ("kind = 'count' AS is_count", "count", "wide", "file AS written", "`end` AS last")
+    kinds = ("kind = 'count' AS is_count", "kind = 'row' AS is_row")
+    columns = (*kinds, "count", "wide", "file AS written", "`end` AS last")
     aggregates = [F.expr(f"{sql} AS {name}") for name, sql in (_COUNTED | _SEEN).items()]
     found = (
         scanned.selectExpr(*columns, "row.*")
@@ -141,6 +145,7 @@ def overview(scanned: DataFrame, layout: Layout) -> Overview:
         counts=tuple({name: row[name] for name in names} for row in found if row["is_count"]),
         files=_of(seen, "files"),
         ends=_of(seen, "ends"),
+        others=0 if seen is None else seen["others"],
     )
 
 
@@ -158,19 +163,19 @@ def effective_rows(scanned: DataFrame, layout: Layout, dropped: Iterable[Dropped
 
 
 def history_input(
-    scanned: DataFrame, rows: DataFrame, seen: Overview, buckets: int, layout: Layout
+    blocks: DataFrame, rows: DataFrame, seen: Overview, buckets: int, layout: Layout
 ) -> DataFrame:
     """Return what the buckets get, of schema `INPUT`.
 
     Args:
-        scanned: Rows of the scan.
+        blocks: Rows of the scan, with the blocks of events.
         rows: Those of them that are replayed.
         seen: What `overview` found.
         buckets: How many there are.
         layout: Where the replay starts.
     """
-    blocks = scanned.where("kind = 'block'").select(*(field.name for field in BLOCK))
-    frames = {"blocks": blocks, "rows": rows}
+    own = blocks.where("kind = 'block'").select(*(field.name for field in BLOCK))
+    frames = {"blocks": own, "rows": rows}
     if seen.wide:
         frames["wide"] = rows.sparkSession.createDataFrame(list(seen.wide), "id string, slots int")
     types = f"SELECT * FROM {{rows}} WHERE type IN {TOPIC_TYPES}"

@@ -12,12 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
 
 from analytics.decode.partition_events import BlockRow, unpack, without
 from analytics.fold.broker_facts import BrokerFacts, BrokerState
 from analytics.fold.bucket import BucketFold, TopicEvent
-from analytics.fold.key_history import Event, Row, Sync
+from analytics.fold.key_history import Event, Sync
+from analytics.fold.key_history import Row as TableRow
 from analytics.fold.min_insync import AssumedMinIsr
 from analytics.fold.open_files import pack_open, unpack_open
 from analytics.fold.table_rows import RowMaker, Rows
@@ -134,6 +136,33 @@ def follow_buckets(rows: DataFrame, buckets: int, plan: FollowPlan) -> DataFrame
     """
     in_order = rows.repartitionById(buckets, "bucket").sortWithinPartitions("bucket", "first")
     return map_batches(in_order, _follower(plan), OUTPUT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What tasks tell of the buckets that they followed.
+
+    Attributes:
+        files: What they have written, rows of `scan.FILE`.
+        undecided_us: Until when causes are not known for sure, microseconds since 1970; None if
+            they are.
+        others: How many rows there are besides.
+    """
+
+    files: tuple[Row, ...]
+    undecided_us: int | None
+    others: int
+
+
+IS_OTHER = "kind NOT IN ('file', 'undecided')"
+"""Whether a row of `OUTPUT` belongs to a table."""
+
+
+def tell(followed: DataFrame) -> Told:
+    """Collect what tasks tell, in one job; `followed` is what `follow_buckets` has returned."""
+    aggregates = ("collect_list(file)", "max(undecided_us)", f"count_if({IS_OTHER})")
+    ((files, undecided_us, others),) = followed.groupBy().agg(*map(F.expr, aggregates)).collect()
+    return Told(files=tuple(files), undecided_us=undecided_us, others=others)
 
 
 def _follower(
@@ -258,7 +287,7 @@ class _Bucket:
         return f"{self.number:05d}.npz"
 
 
-def _rows(rows: Sequence[Row]) -> Iterator[pa.RecordBatch]:
+def _rows(rows: Sequence[TableRow]) -> Iterator[pa.RecordBatch]:
     kinds: dict[str, list[object]] = {}
     for row in rows:
         kind = str(row["kind"])

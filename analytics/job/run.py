@@ -11,12 +11,12 @@ Everything lies in the scratch folder then; `job.clusters` puts it in its place.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
 
 from analytics.ask.broker_logs import FailureAt, LogLine, joined
@@ -36,7 +36,7 @@ from analytics.job.fold_input import (
     states_of_cluster,
     sync_points,
 )
-from analytics.job.fold_stage import PARTITION_TABLES, FollowPlan, follow_buckets
+from analytics.job.fold_stage import IS_OTHER, PARTITION_TABLES, FollowPlan, follow_buckets, tell
 from analytics.job.former_run import (
     BYTES_PER_BUCKET,
     GOES_ON_WITH,
@@ -54,9 +54,10 @@ from analytics.job.row_kinds import of_kind
 from analytics.job.scan_stage import SCANNED, ScanPlan, scan
 from analytics.job.session import few_rows
 from analytics.page.report_figures import Asked, Figures, ask_figures
+from analytics.store.part_files import WrittenFile
 from analytics.store.table_files import StoredTables, read_files, write_files
 from analytics.tables import catalog as t
-from analytics.tables.frames import is_by_driver, run_sql
+from analytics.tables.frames import by_driver, few_rows_here, is_by_driver, run_sql
 from analytics.tables.spark_schema import spark_schema
 from analytics.tables.table import Table
 
@@ -171,10 +172,12 @@ class _Run:
             known = known.unionByName(kept.drop(PROBLEM))
         seen = overview(known, layout)
         self.ends = [(row["last_offset"], row["file"], row["position"]) for row in seen.ends]
-        rows = effective_rows(known, layout, seen.dropped)
+        others, are_few = few_rows_here(known.where("kind <> 'block'"), seen.others)
+        rows = effective_rows(others, layout, seen.dropped)
         self.progress.stage("following brokers")
         syncs = sync_points(layout)
-        folded = self._keep(cluster_history(rows, syncs))
+        with by_driver(spark, are_few):
+            folded = self._keep(cluster_history(rows, syncs))
         brokers, controllers = states_of_cluster(folded)
         output.put(t.RECORD_COUNTS, seen.counts)
         output.put(t.CONTROLLER_EPOCHS, epoch_rows(seen.counts, controllers))
@@ -193,31 +196,35 @@ class _Run:
         )
         events = history_input(known, rows, seen, self.buckets, layout)
         followed = self._keep(follow_buckets(events, self.buckets, follow_plan))
-        undecided_us = self._accept(seen.files, followed)
+        told = tell(followed)
+        self._accept((*seen.files, *told.files))
         self.progress.stage("writing tables")
-        of_partitions = followed.where("kind = 'partition_problem'")
-        of_partitions = of_partitions.selectExpr(
-            f"'{PROBLEM}' AS kind", f"partition_problem AS {PROBLEM}"
-        )
-        if kept is not None:
-            of_partitions = of_partitions.unionByName(
-                kept.where(f"kind = '{PROBLEM}'").select("kind", PROBLEM)
+        of_topics, are_few_topics = few_rows_here(followed.where(IS_OTHER), told.others)
+        with by_driver(spark, are_few and are_few_topics):
+            of_partitions = of_topics.where("kind = 'partition_problem'")
+            of_partitions = of_partitions.selectExpr(
+                f"'{PROBLEM}' AS kind", f"partition_problem AS {PROBLEM}"
             )
-        problems = of_partitions.select(f"{PROBLEM}.*").unionByName(of_kind(folded, "problem"))
-        problems = problems.unionByName(of_kind(followed, "problem"))
-        frames = {
-            t.PROBLEMS: self._problems(known, seen, problems),
-            t.TOPICS: topics(followed, output.written(t.PARTITIONS, spark)),
-        }
-        mixed = {folded: OF_CLUSTER, followed: OF_TOPICS}
-        files = output.to_write(frames, layout.size_bytes, mixed).collect()
-        output.accept((*frames, *OF_CLUSTER, *OF_TOPICS), files)
-        latest = (row["latest_time"] for row in seen.counts)
-        end_us = max((time for time in latest if time is not None), default=None)
-        # Records yet to come may be the cause of something that has ended.
-        is_open = end_us is not None and undecided_us is not None and undecided_us >= end_us
-        is_open |= any(end == layout.end_offset for _, end in seen.dropped)
-        self._leave_state(known, of_partitions, is_open=is_open)
+            if kept is not None:
+                of_partitions = of_partitions.unionByName(
+                    kept.where(f"kind = '{PROBLEM}'").select("kind", PROBLEM)
+                )
+            problems = of_partitions.select(f"{PROBLEM}.*").unionByName(of_kind(folded, "problem"))
+            problems = problems.unionByName(of_kind(of_topics, "problem"))
+            frames = {
+                t.PROBLEMS: self._problems(others, seen, problems),
+                t.TOPICS: topics(of_topics, output.written(t.PARTITIONS, spark)),
+            }
+            mixed = {folded: OF_CLUSTER, of_topics: OF_TOPICS}
+            files = output.to_write(frames, layout.size_bytes, mixed).collect()
+            output.accept((*frames, *OF_CLUSTER, *OF_TOPICS), files)
+            latest = (row["latest_time"] for row in seen.counts)
+            end_us = max((time for time in latest if time is not None), default=None)
+            # Records yet to come may be the cause of something that has ended.
+            until_us = told.undecided_us
+            is_open = end_us is not None and until_us is not None and until_us >= end_us
+            is_open |= any(end == layout.end_offset for _, end in seen.dropped)
+            self._leave_state(others, of_partitions, is_open=is_open)
 
     def _write_derived(self, made: StoredTables) -> None:
         output = self.output
@@ -258,15 +265,8 @@ class _Run:
         kept = read_files(self.spark, self.output.store, self.output.state(SMALL), KEPT)
         return kept.where(~F.coalesce(read_again, F.lit(False)) & ~F.coalesce(gone, F.lit(False)))
 
-    def _accept(self, of_scan: Iterable[Row], followed: DataFrame) -> int | None:
-        """Take the files of this run, and those of the former that still count.
-
-        Returns:
-            Until when causes are not known for sure, microseconds since 1970; None if they are.
-        """
-        told = followed.where("kind IN ('file', 'undecided')").select("file", "undecided_us")
-        of_buckets = told.collect()
-        files = [*of_scan, *(row["file"] for row in of_buckets if row["file"] is not None)]
+    def _accept(self, files: Sequence[WrittenFile]) -> None:
+        """Take the files of this run, and those of the former that still count."""
         self.ended = {table.name: {} for table in LARGE_TABLES}
         if self.former is not None:
             snapshots = {snapshot.name for snapshot in self.layout.snapshots}
@@ -280,10 +280,6 @@ class _Run:
         for row in files:
             if not row["still"]:
                 self.ended[row["table"]][row["name"]] = row["log_file"] or ""
-        return max(
-            (row["undecided_us"] for row in of_buckets if row["undecided_us"] is not None),
-            default=None,
-        )
 
     def _leave_state(self, known: DataFrame, of_partitions: DataFrame, *, is_open: bool) -> None:
         """Leave what the next run needs, if it can go on from here."""

@@ -15,15 +15,18 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import partialmethod
 from pathlib import Path
+from socketserver import BaseServer
 
+from pyspark.accumulators import AccumulatorTCPServer
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from analytics.errors import ReplayInputError
 from analytics.job.kept_spark import archive_options, kept_start
 from analytics.store.table_files import DRIVER_BYTES_MAX
-from analytics.tables.frames import BY_DRIVER
+from analytics.tables.frames import by_driver, with_settings
 from jbodlab.program_names import ROOT
 
 SMALL_LOG_BYTES = 16 << 20
@@ -37,6 +40,10 @@ _ARROW_OPTIONS = (
 
 _NO_ACCESSORS = f"-Dsun.reflect.inflationThreshold={2**31 - 1}"
 """Plans are copied by reflection: half a thousand methods would get a class each, to load it."""
+
+_NOT_CHECKED = ("-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote")
+"""Without an archive of classes, which were checked when it was made: Spark's jars are as they were
+released, and to prove that of each class once more takes a fifth of the start."""
 
 _MEMORY = "spark.driver.memory"
 
@@ -61,14 +68,7 @@ _FEW_ROWS = {
     "spark.sql.ui.explainMode": "simple",
 }
 
-_FEW_ROWS_IN_ALL = {
-    # What is one partition anyway needs no exchange, and a side of a join no job of its own.
-    "spark.sql.shuffle.partitions": "1",
-    "spark.sql.autoBroadcastJoinThreshold": "-1",
-    # It compiles a class for every grouping, interpreted or not; sorting a few rows is nothing.
-    "spark.sql.execution.useHashAggregateExec": "false",
-}
-"""Besides, where the whole log is small."""
+_POLL_S = 0.02
 
 _LOCAL = re.compile(r"local(\[|$)")
 """A master whose tasks run on this machine and nowhere else."""
@@ -106,7 +106,7 @@ def start_session(
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # not under spark-submit
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
         builder = builder.master("local[*]")
-        more = archive_options() if java_options is None else java_options
+        more = (archive_options() or _NOT_CHECKED) if java_options is None else java_options
         options = [*_java_options(size_bytes, compile_well=compile_well), *more]
         settings = _local_settings(size_bytes, options)
         for key, value in settings.items():
@@ -115,6 +115,9 @@ def start_session(
     else:
         # The report is what is wanted on the terminal, not what Spark tells of itself.
         builder = builder.config("spark.log.level", "ERROR")
+    # Its thread looks every half a second by default whether it should end, and is waited for.
+    soon = partialmethod(BaseServer.serve_forever, poll_interval=_POLL_S)
+    setattr(AccumulatorTCPServer, "serve_forever", soon)  # noqa: B010 - no type has room for it
     try:
         with start:
             spark = builder.getOrCreate()
@@ -151,22 +154,12 @@ def few_rows(spark: SparkSession, size_bytes: int) -> Iterator[None]:
         spark: The session.
         size_bytes: Size of the log that the rows are of.
     """
-    settings = dict(_FEW_ROWS)
-    if size_bytes <= SMALL_LOG_BYTES:
-        settings |= _FEW_ROWS_IN_ALL
-    if size_bytes <= DRIVER_BYTES_MAX and _LOCAL.match(str(spark.conf.get("spark.master"))):
-        settings[BY_DRIVER] = "true"
-    before = {key: spark.conf.get(key, None) for key in settings}
-    for key, value in settings.items():
-        spark.conf.set(key, value)
-    try:
+    is_local = _LOCAL.match(str(spark.conf.get("spark.master"))) is not None
+    with (
+        with_settings(spark, _FEW_ROWS),
+        by_driver(spark, is_local and size_bytes <= DRIVER_BYTES_MAX),
+    ):
         yield
-    finally:
-        for key, former in before.items():
-            if former is None:
-                spark.conf.unset(key)
-            else:
-                spark.conf.set(key, former)
 
 
 def end_children() -> None:

@@ -7,6 +7,7 @@ virtual machine, and has it look over the whole plan so far.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
@@ -16,8 +17,21 @@ from analytics.tables.names_in_sql import names_in
 from analytics.tables.spark_schema import spark_schema, spark_type
 from analytics.tables.table import Table
 
-BY_DRIVER = "spark.jbodlab.tasksByDriver"
+_IS_BY_DRIVER = "spark.jbodlab.tasksByDriver"
 """Setting of a session: `true` where the driver does itself what tasks would do in Python."""
+
+_BY_DRIVER = {
+    _IS_BY_DRIVER: "true",
+    # What is one partition anyway needs no exchange, and a side of a join no job of its own.
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    # It compiles a class for every grouping, interpreted or not; sorting a few rows is nothing.
+    "spark.sql.execution.useHashAggregateExec": "false",
+}
+"""Settings where the driver does what tasks would do: for few rows, then."""
+
+DRIVER_ROWS_MAX = 20_000
+"""Up to so many rows the driver has done what is to do before tasks have been told."""
 
 Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -74,7 +88,52 @@ def _by_driver(spark: SparkSession, rows: pa.Table, work: Work, schema: pa.Schem
 
 def is_by_driver(spark: SparkSession) -> bool:
     """Return whether the driver does what tasks would do in Python."""
-    return spark.conf.get(BY_DRIVER, "false") == "true"
+    return spark.conf.get(_IS_BY_DRIVER, "false") == "true"
+
+
+@contextmanager
+def by_driver(spark: SparkSession, is_wanted: bool) -> Iterator[None]:
+    """Let the driver do inside what tasks would do in Python, if that is wanted.
+
+    Args:
+        spark: The session.
+        is_wanted: Whether; otherwise it stays as it is.
+    """
+    with with_settings(spark, _BY_DRIVER if is_wanted else {}):
+        yield
+
+
+@contextmanager
+def with_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Change settings of a session, for what is inside."""
+    before = {key: spark.conf.get(key, None) for key in settings}
+    for key, value in settings.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, former in before.items():
+            if former is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, former)
+
+
+def few_rows_here(rows: DataFrame, count: int) -> tuple[DataFrame, bool]:
+    """Bring rows to the driver if they are few, so that it asks them without a task.
+
+    Args:
+        rows: The rows.
+        count: How many there are.
+
+    Returns:
+        The rows, and whether the driver has them now.
+    """
+    if is_by_driver(rows.sparkSession):
+        return rows, True
+    if count > DRIVER_ROWS_MAX:
+        return rows, False
+    return local_frame(rows.sparkSession, rows.toArrow()), True
 
 
 def local_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:

@@ -459,6 +459,7 @@ def test_tasks_and_the_driver_make_the_same_tables_of_a_log(
     monkeypatch.setattr("analytics.job.run.is_by_driver", note)
     # The command, with a log of this size, leaves nothing to tasks.
     monkeypatch.setattr("analytics.job.session.DRIVER_BYTES_MAX", -1)
+    monkeypatch.setattr("analytics.tables.frames.DRIVER_ROWS_MAX", -1)
 
     replay(disks.folder / "controller", tmp_path, spark)
 
