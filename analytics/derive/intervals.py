@@ -14,6 +14,9 @@ from analytics.bytes.arrays import Longs
 from analytics.decode.arrow_reading import FOR_EVER, firsts
 from analytics.decode.partition_events import NO_TIME
 
+_CELLS_MIN, _CELLS_PER_STEP = 1 << 16, 4
+"""Up to so many pairs of places and stretches each has a sum; beyond that steps are sorted."""
+
 
 class Intervals(NamedTuple):
     """Intervals of things that have a key, counted at a place."""
@@ -99,11 +102,29 @@ def _in_order(given: Intervals) -> Intervals:
 
 
 def _summed(given: Steps) -> Steps:
+    """Return the sum of the steps of each place and stretch that are not 0, in order."""
+    size = len(given.place)
+    if not size:
+        return given
+    first = int(given.stretch.min())
+    width = int(given.stretch.max()) - first + 1
+    cells = (int(given.place.max()) + 1) * width
+    if cells > _CELLS_MIN + _CELLS_PER_STEP * size:
+        return _summed_in_order(given)
+    cell = given.place * width + (given.stretch - first)
+    # Sums of ones are whole numbers, and far from where a double has none of them.
+    at_end, ever = (
+        np.bincount(cell, each, cells).astype(np.int64) for each in (given.at_end, given.ever)
+    )
+    changed = np.nonzero((at_end != 0) | (ever != 0))[0]
+    return Steps(changed // width, changed % width + first, at_end[changed], ever[changed])
+
+
+def _summed_in_order(given: Steps) -> Steps:
+    """Return the same where there are far more stretches than steps."""
     order = np.lexsort((given.stretch, given.place))
     place, stretch = given.place[order], given.stretch[order]
     starts = np.nonzero(firsts(place, stretch))[0]
-    if not len(starts):
-        return Steps(place, stretch, given.at_end, given.ever)
     at_end, ever = (np.add.reduceat(each[order], starts) for each in (given.at_end, given.ever))
     changed = np.nonzero((at_end != 0) | (ever != 0))[0]
     heads = starts[changed]

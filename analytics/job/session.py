@@ -41,7 +41,11 @@ _ARROW_OPTIONS = (
 _NO_ACCESSORS = f"-Dsun.reflect.inflationThreshold={2**31 - 1}"
 """Plans are copied by reflection: half a thousand methods would get a class each, to load it."""
 
-_NOT_CHECKED = ("-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote")
+_NOT_CHECKED = (
+    "-XX:+IgnoreUnrecognizedVMOptions",
+    "-XX:+UnlockDiagnosticVMOptions",
+    "-XX:-BytecodeVerificationRemote",
+)
 """Without an archive of classes, which were checked when it was made: Spark's jars are as they were
 released, and to prove that of each class once more takes a fifth of the start."""
 

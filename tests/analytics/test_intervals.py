@@ -4,6 +4,7 @@ import random
 from collections.abc import Sequence
 
 import numpy as np
+import pytest
 
 from analytics.decode.arrow_reading import FOR_EVER
 from analytics.decode.partition_events import NO_TIME
@@ -53,7 +54,11 @@ def test_an_interval_within_one_stretch_was_there_and_is_gone_at_its_end() -> No
     assert told(found) == [(1, 0, 0, 1), (1, 1, 0, -1)]  # type: ignore[arg-type]
 
 
-def test_numbers_over_time_are_those_counted_one_by_one() -> None:
+@pytest.mark.parametrize("cells_min", [1 << 16, -(1 << 16)], ids=["by cell", "in order"])
+def test_numbers_over_time_are_those_counted_one_by_one(
+    monkeypatch: pytest.MonkeyPatch, cells_min: int
+) -> None:
+    monkeypatch.setattr("analytics.derive.intervals._CELLS_MIN", cells_min)
     rng = random.Random(7)
     for _ in range(200):
         given: list[Given] = []
