@@ -7,12 +7,15 @@ operation whose answer did not come may have been carried out or not.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import zlib
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from itertools import chain
 from random import Random
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from jbodlab.client import KafkaConnection
 from jbodlab.errors import DecodeError, JbodlabError
@@ -24,7 +27,8 @@ from tests.simulation.taps import in_sync_have
 from tests.simulation.world import World
 
 FAILURES = (OSError, JbodlabError)
-NONE, OUT_OF_RANGE, NO_LEADER, NOT_LEADER, TOPIC_EXISTS, DUPLICATE = 0, 1, 5, 6, 36, 46
+NONE, OUT_OF_RANGE, NO_LEADER, NOT_LEADER, TOPIC_EXISTS = 0, 1, 5, 6, 36
+OUT_OF_ORDER, DUPLICATE = 45, 46
 RETRIABLE = frozenset({3, 5, 6, 7, 8, 9, 13, 14, 15, 16, 19, 20, 56, 74, 75, 76, 87, 100})
 """Error codes after which a client tries again, with newer metadata."""
 METADATA = {"allow_auto_topic_creation": False, "include_topic_authorized_operations": False}
@@ -35,6 +39,8 @@ BROKER = 4
 PREFERRED, UNCLEAN = 0, 1
 WAIT = timedelta(seconds=3)
 STUBBORN_ATTEMPTS = 6
+GAP_SHARE = 0.02
+"""Of what is sent by those who number their batches: behind it they leave one out."""
 RECOVERY_S = 2.5
 """For an election, and for clients to hear of it."""
 
@@ -144,8 +150,20 @@ def is_whole(value: bytes) -> bool:
     return checksum == b"%08x" % zlib.crc32(body)
 
 
+class Batch(NamedTuple):
+    """Values that go to one partition together, and their bytes."""
+
+    partition: TopicPartition
+    values: list[bytes]
+    data: bytes
+
+
 class Producer(Client):
-    """Writes to one topic, or to one partition of it only, one batch at a time."""
+    """Writes to one topic, or to one partition of it only.
+
+    An idempotent one may send some batches for each partition, one soon after the other, before it
+    hears of the first; they go over one connection, which keeps their order.
+    """
 
     def __init__(
         self, world: World, plan: ProducerPlan, name: str, only: TopicPartition | None = None
@@ -153,87 +171,150 @@ class Producer(Client):
         super().__init__(world, name)
         self._only = only
         self._plan = plan
+        self._is_idempotent = plan.is_idempotent and plan.acks == -1
         self._id = (-1, -1)
         self._sequences: dict[TopicPartition, int] = {}
+        self._number = 0
 
     async def run(self) -> None:
-        number = 0
-        while self.is_running and number < self._plan.records:
+        while self.is_running and self._number < self._plan.records:
             await asyncio.sleep(self.random.random() * self._plan.pause_ms / 1000)
             partitions = self._partitions()
             if not partitions:
                 await self.refresh()
                 await asyncio.sleep(0.1)
                 continue
-            values = [
-                value_of(self.name, number + k, self._plan.value_bytes)
-                for k in range(self.random.choice((1, 1, 1, 3)))
-            ]
-            number += len(values)
-            await self._send(self.random.choice(partitions), values)
+            some = self.random.sample(partitions, min(len(partitions), self._draw((1, 1, 2, 4))))
+            if not self._is_idempotent or self._id[0] >= 0 or await self._get_id():
+                await self._send([batch for each in some for batch in self._batches(each)])
+                if self._id[0] >= 0 and self.random.random() < GAP_SHARE:
+                    await self._leave_gap(some[0])
         self.close()
+
+    def _draw(self, choices: Sequence[int]) -> int:
+        return self.random.choice(choices)
 
     def _partitions(self) -> list[TopicPartition]:
         found = sorted(each for each in self.leaders if each.topic == self._plan.topic)
         return [each for each in found if self._only in (None, each)]
 
-    async def _send(self, partition: TopicPartition, values: list[bytes]) -> None:
-        """Send one batch until its fate is known, or nobody would wait longer."""
-        is_idempotent = self._plan.is_idempotent and self._plan.acks == -1
-        if is_idempotent and self._id[0] < 0 and not await self._get_id():
-            return
-        sequence = self._sequences.get(partition, 0) if is_idempotent else -1
-        for value in values:
-            self.world.accounts.sent[value] = (partition, self._plan.acks)
-            if is_idempotent:
-                self.world.accounts.once.add(value)
-        batch = build_batch(
-            [(None, value) for value in values],
-            timestamp_ms=1_700_000_000_000 + int(self.world.now_s() * 1000),
-            producer_id=self._id[0] if is_idempotent else -1,
-            producer_epoch=self._id[1] if is_idempotent else -1,
-            base_sequence=sequence,
-        )
+    def _batches(self, partition: TopicPartition) -> Iterator[Batch]:
+        # Of a producer that a leader does not know any batch may be the first.
+        has_begun = self._is_idempotent and self._sequences.get(partition, 0)
+        for _ in range(self._draw((1, 1, 3)) if has_begun else 1):
+            values: list[bytes] = []
+            for _ in range(self._draw((1, 1, 1, 3))):
+                values.append(value_of(self.name, self._number, self._plan.value_bytes))
+                self._number += 1
+            self.world.accounts.sent.update(dict.fromkeys(values, (partition, self._plan.acks)))
+            sequence = self._sequences.get(partition, 0)
+            if self._is_idempotent:
+                self._sequences[partition] = sequence + len(values)
+                self.world.accounts.once.update(values)
+            yield Batch(partition, values, self._data(values, sequence))
+
+    async def _leave_gap(self, partition: TopicPartition) -> None:
+        """S6: a batch behind one that is missing is not taken."""
+        sequence = self._sequences[partition] + 1
+        data = self._data([value_of(f"{self.name}-gap", sequence, 0)], sequence)
+        batch = Batch(partition, [], data)
+        code, _ = (await self._attempt(self.leaders.get(partition, -1), [batch]))[0]
+        if code == NONE and not self.world.is_void(partition):
+            self.world.report("S6", partition, f"{self.name} leaves one out, the next is taken")
+
+    def _data(self, values: list[bytes], sequence: int) -> bytes:
+        records = [(None, value) for value in values]
+        timestamp_ms = 1_700_000_000_000 + int(self.world.now_s() * 1000)
+        producer = {}
+        if self._is_idempotent:
+            ids = {"producer_id": self._id[0], "producer_epoch": self._id[1]}
+            producer = {**ids, "base_sequence": sequence}
+        return build_batch(records, timestamp_ms=timestamp_ms, **producer)
+
+    async def _send(self, left: list[Batch]) -> None:
+        """Send batches until the fate of all is known, or nobody would wait longer."""
         begun_s = self.world.now_s()
         for attempt in range(40):
-            code, offset = await self._attempt(partition, batch)
-            if code in (NONE, DUPLICATE):
-                if is_idempotent:
-                    self._sequences[partition] = sequence + len(values)
-                self._acknowledged(partition, values, offset if code == NONE else -1)
-                check_recovery(self.world, partition, self.world.now_s() - begun_s)
-                return
-            if code is not None and code not in RETRIABLE:
-                self.world.seen[f"produce error {code}"] += 1
-                break
-            if self._plan.acks == 0 or not self.is_running:
+            left = await self._round(left, begun_s)
+            if not left or self._plan.acks == 0 or not self.is_running:
                 break
             await asyncio.sleep(min(0.05 * 2**attempt, 0.5) * (0.5 + self.random.random()))
             if not self._plan.is_stubborn or attempt % STUBBORN_ATTEMPTS == STUBBORN_ATTEMPTS - 1:
                 await self.refresh()
-        # Its fate is unknown; another one under the next sequence could never be told apart.
-        self._id = (-1, -1)
+        if left:
+            # Their fate is unknown; another one under the next sequence could never be told apart.
+            self._id = (-1, -1)
 
-    async def _attempt(self, partition: TopicPartition, batch: bytes) -> tuple[int | None, int]:
-        data = [{"index": partition.partition, "records": batch}]
+    async def _round(self, batches: list[Batch], begun_s: float) -> list[Batch]:
+        """Send each batch once, in order; returns those whose fate is still open.
+
+        The first ones of all partitions with a leader share a request, then the second ones.
+        """
+        if any(self.leaders.get(batch.partition, -1) < 0 for batch in batches):
+            await self.refresh()
+        requests: dict[tuple[int, int], list[Batch]] = defaultdict(list)
+        places: Counter[TopicPartition] = Counter()
+        for batch in batches:
+            places[batch.partition] += 1
+            requests[places[batch.partition], self.leaders.get(batch.partition, -1)].append(batch)
+        reached: set[int] = set()
+        for leader in sorted({leader for _, leader in requests if leader >= 0}):
+            with contextlib.suppress(*FAILURES, TimeoutError):
+                await self._connected(leader)
+                reached.add(leader)
+        attempts = [
+            self._attempt(leader if leader in reached else -1, some)
+            for (_, leader), some in requests.items()
+        ]
+        sent = chain.from_iterable(requests.values())
+        answers = chain.from_iterable(await asyncio.gather(*attempts))
+        left: list[Batch] = []
+        for batch, (code, offset) in zip(sent, answers, strict=True):
+            if code in (NONE, DUPLICATE):
+                self._acknowledged(batch, offset if code == NONE else -1)
+                check_recovery(self.world, batch.partition, self.world.now_s() - begun_s)
+                continue
+            is_behind = any(each.partition == batch.partition for each in left)
+            left.append(batch)
+            if code in (NO_LEADER, NOT_LEADER) and not self._plan.is_stubborn:
+                self.leaders.pop(batch.partition, None)
+            elif code == OUT_OF_ORDER and not is_behind:
+                self._forgotten(batch.partition)
+            elif code not in RETRIABLE and code is not None and not is_behind:
+                self.world.seen[f"produce error {code}"] += 1
+                self._id = (-1, -1)
+                return []
+        return left
+
+    async def _attempt(self, leader: int, some: list[Batch]) -> list[tuple[int | None, int]]:
+        """Send one request; returns error code and offset of each batch."""
         fields = {"transactional_id": None, "acks": self._plan.acks, "timeout": WAIT}
         # Without acks there is no answer to wait for.
         fields["within_s"] = None if self._plan.acks else 0.05
-        topic = {"name": partition.topic, "partition_data": data}
-        response = await self.ask_leader(partition, 0, 9, topic_data=[topic], **fields)
+        data = [{"index": each.partition.partition, "records": each.data} for each in some]
+        topics = [{"name": self._plan.topic, "partition_data": data}]
+        response = None
+        if leader >= 0:
+            response = await self.ask(leader, 0, 9, topic_data=topics, **fields)
         if response is None:
-            return None, -1
-        answer = response.responses[0].partition_responses[0]
-        if int(answer.error_code) in (NO_LEADER, NOT_LEADER) and not self._plan.is_stubborn:
-            self.leaders.pop(partition, None)
-        return int(answer.error_code), answer.base_offset
+            for each in some:
+                self.leaders.pop(each.partition, None)
+            return [(None, -1)] * len(some)
+        answers = response.responses[0].partition_responses
+        return [(int(each.error_code), each.base_offset) for each in answers]
 
-    def _acknowledged(self, partition: TopicPartition, values: list[bytes], offset: int) -> None:
-        self.world.seen["acknowledged"] += len(values)
-        for index, value in enumerate(values):
+    def _forgotten(self, partition: TopicPartition) -> None:
+        """S6: whoever sends the next batch, or one again, is known to every leader."""
+        if not self.world.is_void(partition):
+            sentence = f"{self.name} is out of order, who has one batch after the other"
+            self.world.report("S6", partition, sentence)
+
+    def _acknowledged(self, batch: Batch, offset: int) -> None:
+        self.world.seen["acknowledged"] += len(batch.values)
+        for index, value in enumerate(batch.values):
             self.world.accounts.acknowledged[value] = offset + index if offset >= 0 else None
         if self._plan.acks == -1 and offset >= 0:
-            in_sync_have(self.world, partition, offset + len(values))
+            in_sync_have(self.world, batch.partition, offset + len(batch.values))
 
     async def _get_id(self) -> bool:
         fields = {"transactional_id": None, "transaction_timeout": timedelta(seconds=60)}
@@ -286,14 +367,15 @@ class Consumer(Client):
         return self._offsets.get(partition, 0) >= answer.high_watermark
 
     def _out_of_range(self, partition: TopicPartition, answer: Any) -> None:
-        if answer.high_watermark >= 0 and not self.world.is_void(partition):
+        offset, start = self._offsets.get(partition, 0), self.world.trimmed[partition]
+        if answer.high_watermark >= 0 and offset >= start and not self.world.is_void(partition):
             self.world.report(
                 "S15",
                 partition,
-                f"{self.name} has read up to {self._offsets.get(partition, 0)}, now the log is "
+                f"{self.name} has read up to {offset}, now the log is "
                 f"from {answer.log_start_offset} to {answer.high_watermark}",
             )
-        self._offsets[partition] = 0
+        self._offsets[partition] = start if offset < start else 0
 
     def _take(self, partition: TopicPartition, offset: int, value: bytes, watermark: int) -> None:
         report = functools.partial(self.world.report, "S15", partition)
@@ -367,6 +449,13 @@ class Admin(Client):
     async def upgrade(self, level: int) -> int | None:
         update = {"feature": "metadata.version", "max_version_level": level}
         return await self._ask(57, 1, timeout=WAIT, feature_updates=[update])
+
+    async def delete_records(self, broker: int, partition: TopicPartition, to: int) -> int | None:
+        """Let the log of a partition begin at an offset; its leader is asked."""
+        inner = [{"partition_index": partition.partition, "offset": to}]
+        topics = [{"name": partition.topic, "partitions": inner}]
+        fields = {"topics": topics, "timeout": WAIT}
+        return await self._ask(21, 2, "topics", "partitions", broker=broker, **fields)
 
     async def revive(self, broker: int, path: str) -> int | None:
         return await self._ask(10_000, 0, broker=broker, path=path)

@@ -179,6 +179,7 @@ class SimDisk:
         hangs: Kinds of calls that wait until `heal`.
         hangs_after: Whether what hangs has taken effect before.
         slowness_s: What each call that changes something takes longer.
+        late_until_s: Until when calls that hung may still come back, on the loop's clock.
         on_folder: Told of each new folder, and of each that is renamed, with its former name.
         on_loop: Told of calls that come from an event loop, which they would hold up.
         cause: What was last done to it; empty as long as nothing was.
@@ -194,7 +195,7 @@ class SimDisk:
         self.fail_next: dict[str, int] = {}
         self.hangs: frozenset[str] = frozenset()
         self.hangs_after = False
-        self.slowness_s = 0.0
+        self.slowness_s = self.late_until_s = 0.0
         self.cause = ""
         self.on_folder: Callable[[Path, Path], object] = lambda _path, _former: None
         self.on_loop: Callable[[SimDisk, str], object] = lambda _disk, _kind: None
@@ -204,6 +205,10 @@ class SimDisk:
     @property
     def is_ill(self) -> bool:
         return bool(self.errors or self.fail_next or self.hangs or self.slowness_s)
+
+    @property
+    def is_late(self) -> bool:
+        return self.late_until_s > self.loop.time()
 
     def break_(self, code: int, kinds: Sequence[str] = KINDS) -> None:
         """Let calls fail from now on."""
@@ -257,7 +262,9 @@ class SimDisk:
         while kind in self.hangs and self.hangs_after is is_after:
             self._hanging.rest()
             if self.random.random() < LATE_SHARE:
-                pause(self.loop, self.random.random() * LATE_S_MAX)
+                seconds = self.random.random() * LATE_S_MAX
+                self.late_until_s = max(self.late_until_s, self.loop.time() + seconds)
+                pause(self.loop, seconds)
 
     def _take_time(self, kind: str) -> None:
         seconds = self._seconds(kind)

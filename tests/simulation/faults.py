@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -20,10 +20,12 @@ from jbodlab.records.metadata_version import LATEST
 from tests.simulation.clients import Admin, Producer
 from tests.simulation.disk import CHANGES, KINDS, SimDisk
 from tests.simulation.plan import FAILURE, PROBE, SESSION, Event, ProducerPlan
+from tests.simulation.taps import replica_of
 from tests.simulation.world import DECIDED_S, Node, World, directory_id, partitions_of
 
 FAVOUR = 0.5
 """Share of the events that aim at one broker, so that troubles meet."""
+OFFSETS_SHARE = 0.7
 PROBE_DEADLINE_S = 2.0
 STOP_S = 4.0
 """For a broker that ends itself."""
@@ -134,6 +136,12 @@ def _led_in(world: World) -> list[Path]:
 def a_partition(hit: Hit) -> tuple[TopicPartition, Any] | None:
     found = list(partitions_of(hit.world.image))
     return hit.random.choice(found) if found else None
+
+
+def paths_of(world: World, node: Node, state: Any) -> list[Path]:
+    """Return where a node has its replica of a partition, as committed; none, or one."""
+    its = state.directory(node.id) if state is not None and node.id in state.replicas else None
+    return [path for path in node.log_dirs if its and directory_id(world, path) == its]
 
 
 def a_topic(hit: Hit) -> str | None:
@@ -407,6 +415,12 @@ async def lose_answer(hit: Hit, method: str) -> None:
     hit.world.rpc.lose_answers[method] += 1
 
 
+@fault("rpc", 2, lambda hit: hit.random.choice(LOST_ANSWERS))
+async def late_answer(hit: Hit, method: str) -> None:
+    """The controller carries a call out, and its answer arrives after what is told later."""
+    hit.world.rpc.late_answers_s[method] = hit.random.random()
+
+
 @fault("rpc", 2)
 async def break_stream(hit: Hit) -> None:
     hit.world.rpc.break_streams += 1
@@ -463,6 +477,20 @@ async def recreate(hit: Hit, name: str) -> None:
         await hit.admin.create_topic(name, len(partitions), factor, {})
 
 
+@fault("admin", 2, a_partition)
+async def delete_records(hit: Hit, found: tuple[TopicPartition, Any]) -> None:
+    """A partition begins later; not behind what is committed."""
+    partition, state = found
+    leading = replica_of(hit.world, state.leader, partition) if state.leader >= 0 else None
+    if leading is None or leading.leader is None or partition.topic == GROUP_METADATA_TOPIC:
+        return
+    to = hit.random.randint(0, leading.high_watermark)
+    hit.world.trimmed[partition] = max(hit.world.trimmed[partition], to)
+    await hit.admin.delete_records(state.leader, partition, to)
+    if await hit.admin.delete_records(state.leader, partition, 1 << 40) == 0:
+        hit.world.report("S2", partition, "records were deleted that there are not")
+
+
 @fault("admin", 1)
 async def new_topic(hit: Hit) -> None:
     name = f"n{hit.event.choice % 1000}"
@@ -486,6 +514,8 @@ async def elect(hit: Hit, found: tuple[TopicPartition, Any]) -> None:
 async def cordon(hit: Hit, node: Node) -> None:
     """A directory gets no new replicas for a while, although a topic is made."""
     path = hit.random.choice(node.log_dirs)
+    for other in node.log_dirs:
+        hit.world.cordoned_s.pop(other, None)
     if await hit.admin.configure(4, str(node.id), "cordoned.log.dirs", str(path)) == 0:
         hit.world.cordoned_s[path] = hit.world.now_s()
     await asyncio.sleep(DECIDED_S)
@@ -574,15 +604,35 @@ async def troubled_move(hit: Hit, found: tuple[TopicPartition, Any]) -> None:
     )
 
 
-def a_flushed_one(hit: Hit) -> tuple[TopicPartition, Any] | None:
+def a_flushed_one(hit: Hit, replicas: Sequence[int] = (1,)) -> tuple[TopicPartition, Any] | None:
     """Draw a partition with one replica, whose batches are durable before they are acknowledged."""
     flushed = hit.world.flushed_topics()
     found = [
         (partition, state)
         for partition, state in partitions_of(hit.world.image)
-        if partition.topic in flushed and len(state.replicas) == 1
+        if partition.topic in flushed and len(state.replicas) in replicas and state.leader >= 0
     ]
     return hit.random.choice(found) if found else None
+
+
+@fault("combined", 3, lambda hit: a_flushed_one(hit, (1, 2, 3)))
+async def late_write(hit: Hit, found: tuple[TopicPartition, Any]) -> None:
+    """A disk hangs between writes, and its directory is revived as they may still go on."""
+    node = hit.world.nodes[found[1].leader]
+    paths = paths_of(hit.world, node, found[1])
+    if not paths or len(node.log_dirs) < 2:
+        return
+
+    async def trouble() -> None:
+        await asyncio.sleep(hit.random.random() * 0.3)
+        hit.disk(paths[0]).hang(("sync",))
+        hit.note(f"{paths[0]} hangs in sync")
+        await hit.world.reached("offline", PROBE_DEADLINE_S * 2 + hit.world.options.seconds(PROBE))
+        await asyncio.sleep(0.1)
+        hit.disk(paths[0]).heal()
+        await hit.admin.revive(node.id, str(paths[0]))
+
+    await asyncio.gather(burst(hit, found), trouble())
 
 
 @fault("combined", 3, a_flushed_one)
@@ -641,6 +691,93 @@ async def recreate_beside_a_dead_disk(hit: Hit, path: Path) -> None:
     await repair(hit, path)
 
 
+@fault("combined", 2, a_partition)
+async def recreate_under_load(hit: Hit, found: tuple[TopicPartition, Any]) -> None:
+    """A topic is deleted while many write to it."""
+    if found[0].topic != GROUP_METADATA_TOPIC:
+        await asyncio.gather(burst(hit, found), recreate(hit, found[0].topic))
+
+
+def a_replicated_one(hit: Hit) -> tuple[TopicPartition, list[Node]] | None:
+    """Draw a partition with several members in sync, and these, its leader first.
+
+    Most often one of those in which groups keep their offsets, where there is one.
+    """
+    found = [
+        (partition, [hit.world.nodes[each] for each in sorted(state.isr, key=state.leader.__ne__)])
+        for partition, state in partitions_of(hit.world.image)
+        if len(state.isr) > 1 and state.leader in state.isr
+    ]
+    offsets = [each for each in found if each[0].topic == GROUP_METADATA_TOPIC]
+    is_favoured = offsets and hit.random.random() < OFFSETS_SHARE
+    return hit.random.choice(offsets if is_favoured else found) if found else None
+
+
+@fault("combined", 4, a_replicated_one)
+async def failovers(hit: Hit, found: tuple[TopicPartition, list[Node]]) -> None:
+    """One leader after the other goes, before the last follower has what they have appended."""
+    _, nodes = found
+    *others, last = nodes[:1] + hit.random.sample(nodes[1:], len(nodes) - 1)
+    pairs = [pair for node in others for pair in ((node.name, last.name), (last.name, node.name))]
+    for pair in pairs:
+        hit.world.network.hold(*pair)
+    gone = []
+    for node in others[:2]:
+        await asyncio.sleep(0.3 + hit.random.random() * 1.2)
+        if node.is_up and node.is_wanted:
+            node.is_wanted = False
+            is_orderly = hit.random.random() < 0.7
+            (hit.world.ask_to_stop if is_orderly else hit.world.kill)(node)
+            gone.append(node)
+            await hit.world.reached("elected", hit.world.options.seconds(SESSION) + 1)
+    for pair in pairs:
+        hit.world.network.link(*pair).release()
+    await asyncio.gather(*(restart_when_down(hit, node) for node in gone))
+
+
+@fault("combined", 4, a_replicated_one)
+async def crossed_isr(hit: Hit, found: tuple[TopicPartition, list[Node]]) -> None:
+    """A follower that comes back goes again, or the partition changes, as its leader lets it in."""
+    partition, (leader, *others) = found
+    follower = hit.random.choice(others)
+    hit.world.kill(follower)
+    hit.world.boot(follower)
+    await hit.world.reached("proposing", 4.0)
+    link = hit.world.network.link(leader.name, hit.world.controller.name)
+    if hit.random.random() < 0.7:
+        link.slowness_s = 0.05 + hit.random.random() * 0.5
+    else:
+        hit.world.rpc.late_answers_s["AlterPartition"] = 0.1 + hit.random.random()
+    await hit.world.reached("proposing", 4.0)
+    await asyncio.sleep(hit.random.random() * 0.05)
+    troubles = ("disk", "stop", "kill", "fresh", "fresh", "move", "reassign", "elect")
+    trouble = hit.random.choice(troubles)
+    paths = paths_of(hit.world, follower, hit.world.find(partition)[1])
+    if trouble == "disk" and paths:
+        await _until_whole(hit.world)
+        _break(hit, paths[0])
+    elif trouble == "fresh" and paths and follower.is_up and may_lose(hit, follower, paths[0]):
+        link.slowness_s += 1.0
+        hit.world.ask_to_stop(follower)
+        follower.is_wanted = False
+        await hit.world.until_down([follower], 2.0)
+        hit.world.replace(follower, paths[0])
+        hit.world.boot(follower)
+        follower.is_wanted = True
+        await asyncio.sleep(1.0)
+    elif trouble in ("stop", "kill") and follower.is_up and follower.is_wanted:
+        follower.is_wanted = False
+        (hit.world.ask_to_stop if trouble == "stop" else hit.world.kill)(follower)
+    elif trouble in FAULTS:
+        await FAULTS[trouble](hit)
+    await asyncio.sleep(0.5)
+    link.slowness_s = 0.0
+    if not follower.is_wanted:
+        await restart_when_down(hit, follower)
+    elif paths:
+        await repair(hit, paths[0])
+
+
 # Whether, and how it ends
 
 
@@ -648,22 +785,32 @@ def may_lose(hit: Hit, node: Node, replaced: Path | None = None) -> bool:
     """Return whether a node may lose what is not durable, or all that a directory has.
 
     In strict histories it may where each of its partitions with several replicas has another one
-    in the committed ISR on a broker that runs and was not hit itself lately. What has one replica
-    counts as lost from now on, unless each batch was durable before it was acknowledged.
+    in the committed ISR on a broker that runs and was not hit itself lately, or where the disk that
+    is replaced had the only one in sync. What has one replica counts as lost from now on, unless
+    each batch was durable before it was acknowledged.
     """
     world = hit.world
     alone: list[TopicPartition] = []
+    heirless: list[TopicPartition] = []
     for partition, state in partitions_of(world.image):
         others = [world.nodes[each] for each in state.isr if each != node.id]
         is_kept = any(world.is_serving(each) and is_well(world, each) for each in others)
         if node.id not in state.replicas or is_kept:
             continue
-        if len(state.replicas) > 1 and node.id in state.isr and world.options.is_strict:
+        its_disk = None if replaced is None else directory_id(world, replaced)
+        is_lost = its_disk is not None and its_disk == state.directory(node.id)
+        if len(state.replicas) > 1 and is_lost and state.isr == (node.id,):
+            # Nobody may lead before an operator says so.
+            heirless.append(partition)
+        elif len(state.replicas) > 1 and node.id in state.isr and world.options.is_strict:
             return False
         if len(state.replicas) == 1 or node.id in state.isr or not state.isr:
             alone.append(partition)
-    flushed = world.flushed_topics()
+    # What is durable may be in a disk that fails at the same time.
+    is_ill = any(world.disks[path].is_ill for path in node.log_dirs)
+    flushed = set() if is_ill else world.flushed_topics()
     world.tainted.update(each for each in alone if replaced or each.topic not in flushed)
+    world.heirless.update(heirless)
     world.fragile.add(node.id)
     return True
 

@@ -22,7 +22,7 @@ from jbodlab.ids import GROUP_METADATA_TOPIC, TopicPartition
 from tests.simulation.clients import NONE, Client
 from tests.simulation.loop import PROCESS, Process
 from tests.simulation.plan import GroupPlan
-from tests.simulation.taps import after, before
+from tests.simulation.taps import after, before, replica_of
 from tests.simulation.world import World
 
 LOADING, UNAVAILABLE, MOVED, REBALANCE = 14, 15, 16, 27
@@ -76,6 +76,17 @@ class Groups:
                 sentence = f"{member.name} gets {both[0]}, {other.name} has it still"
                 self.world.report("G2", member.group, sentence)
 
+    def is_whole(self, group: str) -> bool:
+        """Return whether a coordinator knows all that was committed when it began to lead.
+
+        It hears of that with the first fetches of its followers, and tells of the past until then.
+        """
+        partition, leader, epoch = self.coordinated_by(group) or (None, -1, -1)
+        replica = None if leader < 0 else replica_of(self.world, leader, partition)
+        role = None if replica is None else replica.leader
+        is_its = role is not None and role.leader_epoch == epoch
+        return is_its and replica.high_watermark >= role.leader_epoch_start
+
     def fetched(self, group: str, partition: TopicPartition, floor: int, offset: int) -> None:
         """G1: what was acknowledged, or seen, is there, or something newer that was tried."""
         if not self._is_void(group, partition):
@@ -84,6 +95,12 @@ class Groups:
                 sentence = f"{offset} is committed, {floor} was, at most {tried} was tried"
                 self.world.report("G1", f"{group} {partition}", sentence)
             self.floor[group, partition] = max(offset, self.floor[group, partition])
+
+    def took_old(self, group: str, response: Any) -> None:
+        """G2: nobody commits what it owned in a generation, or member epoch, that is over."""
+        topics = () if response is None else response.topics
+        if any(int(each.error_code) == NONE for topic in topics for each in topic.partitions):
+            self.world.report("G2", group, "a commit of an older generation was taken")
 
     def _is_void(self, group: str, partition: TopicPartition) -> bool:
         coordinated = self.coordinated_by(group)
@@ -198,6 +215,10 @@ class Member(Client):
             for p, offset in offsets.items()
         ]
         topics = [{"name": self.plan.topic, "partitions": partitions}]
+        if self.epoch > 1 and not self.plan.is_modern and self.random.random() < 0.1:
+            old = {"generation_id_or_member_epoch": self.epoch - 1, **self.me}
+            response = await self.ask_coordinator(8, 9, topics=topics, **old)
+            self.groups.took_old(self.group, response)
         fields = {"generation_id_or_member_epoch": self.epoch, **self.me}
         response = await self.ask_coordinator(8, 9, topics=topics, **fields)
         committed = {
@@ -222,7 +243,8 @@ class Member(Client):
         one that led before and after counts.
         """
         known = [key for key in sorted(self.groups.tried) if key[0] == self.group]
-        floors = {key: self.groups.floor[key] for key in known}
+        is_whole = self.groups.is_whole(self.group)
+        floors = {key: self.groups.floor[key] if is_whole else 0 for key in known}
         led_by = self.groups.coordinated_by(self.group)
         wanted = {"name": self.plan.topic, "partition_indexes": [p.partition for _, p in known]}
         group = {"group_id": self.group, "topics": [wanted]}
@@ -238,6 +260,16 @@ class Member(Client):
                 self.groups.fetched(self.group, partition, floor, each.committed_offset)
             return True
         return False
+
+
+class Watcher(Member):
+    """No member at all: it looks what is committed, on and on."""
+
+    async def run(self) -> None:
+        while self.is_running:
+            await asyncio.sleep(0.05 + self.random.random() * 0.2)
+            await self.fetch()
+        self.close()
 
 
 class ModernMember(Member):

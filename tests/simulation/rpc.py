@@ -34,6 +34,7 @@ class RpcNetwork:
 
     Attributes:
         lose_answers: How many answers of a method are still to be lost after its execution.
+        late_answers_s: How long the next answer of a method is on its way.
         break_streams: How many streams are still to break at their next response.
         on_call: Told of each call that a controller begins to carry out.
         lost: How many answers were lost.
@@ -44,6 +45,7 @@ class RpcNetwork:
         self.network = network
         self.servers: dict[int, SimRpcServer] = {}
         self.lose_answers: Counter[str] = Counter()
+        self.late_answers_s: dict[str, float] = {}
         self.break_streams = self.lost = 0
         self.on_call: Callable[[str], object] = lambda _method: None
         self.calls: dict[_Call, None] = {}
@@ -189,6 +191,8 @@ class _Call:
                 self._tell(None)
             else:
                 response = await result
+                if self.method in self.rpc.late_answers_s:
+                    await asyncio.sleep(self.rpc.late_answers_s.pop(self.method))
                 if self.rpc.lose_answers[self.method] > 0:
                     self.rpc.lose_answers[self.method] -= 1
                     self.rpc.lost += 1

@@ -23,7 +23,7 @@ from jbodlab.protocol.record_batch import BatchHeader, iterate_headers, iterate_
 from jbodlab.records.metadata_version import JBOD_LEVEL
 from tests.simulation.clients import is_whole
 from tests.simulation.disk import File, Folder
-from tests.simulation.taps import replica_of, replica_states
+from tests.simulation.taps import is_reassigned, replica_of, replica_states
 from tests.simulation.world import Node, World, directory_id, partitions_of
 
 Wrong = tuple[str, object, str]
@@ -97,6 +97,7 @@ def unsettled(world: World) -> list[Wrong]:
     fenced = [node for node in world.brokers if not world.is_serving(node)]
     return (
         [("L1", node.name, f"it does not run: {node.ended}") for node in down]
+        or [("L1", each.path, "a call hangs") for each in world.disks.values() if each.is_late]
         or [("L1", node.name, "it is still stopping") for node in ending]
         or [("L1", node.name, "it is not unfenced") for node in fenced]
         or [wrong for found in partitions_of(world.image) for wrong in _of_partition(world, *found)]
@@ -113,7 +114,7 @@ def _of_partition(
         yield "L2", partition, f"it has no leader, its ISR is {state.isr}"
     elif set(state.isr) != set(state.replicas):
         yield "L2", partition, f"its ISR is {state.isr}, its replicas {state.replicas}"
-    if state.adding_replicas or state.removing_replicas:
+    if is_reassigned(state):
         yield "L3", partition, "it is still being reassigned"
 
 
@@ -150,6 +151,8 @@ def _of_brokers(world: World) -> Iterable[Wrong]:
             yield "L3", name, "it is not online"
         elif replica.log.end_offset != replica.log.written_end:
             yield "L3", name, "it is still writing"
+        elif replica.log.start_offset > world.trimmed[replica.topic_partition]:
+            yield "S0", name, f"it begins at {replica.log.start_offset} only"
 
 
 def lagging(world: World) -> list[TopicPartition]:
@@ -179,6 +182,8 @@ def _check_one(world: World, copy: Copy) -> None:
     name = f"{copy.partition} on {copy.node}"
     end, epoch = 0, -1
     sequences: dict[tuple[int, int, int], int] = {}
+    following: dict[tuple[int, int], int] = {}
+    known: dict[int, BatchHeader] = {}
     for batch in copy.batches:
         header = batch.header
         if header.base_offset < end:
@@ -191,9 +196,23 @@ def _check_one(world: World, copy: Copy) -> None:
             if key in sequences and copy.partition not in world.tainted:
                 world.report("S6", name, f"{key} is at {sequences[key]} and {header.base_offset}")
             sequences[key] = header.base_offset
+            expected = following.get(key[:2], header.base_sequence)
+            if header.base_sequence != expected and copy.partition not in world.tainted:
+                world.report("S6", name, f"{key} follows, {expected} should")
+            following[key[:2]] = header.last_sequence + 1
+            known[header.producer_id] = header
         for value in batch.values:
             if copy.partition.topic != GROUP_METADATA_TOPIC and not is_whole(value):
                 world.report("S3", name, f"the record at {header.base_offset} is damaged")
+    replica = replica_of(world, copy.node, copy.partition)
+    if replica is None or replica.log is None or copy.partition in world.tainted:
+        return
+    for producer, header in known.items():
+        entry = replica.log.producers.entry(producer)
+        newest = None if entry is None else (entry.epoch, entry.last_sequence)
+        if newest != (header.producer_epoch, header.last_sequence):
+            sentence = f"{producer} is known by {newest}, its last batch has {header.last_sequence}"
+            world.report("S6", name, sentence)
 
 
 def _check_same(world: World, first: Copy, copy: Copy) -> None:
@@ -225,6 +244,8 @@ def _check_accounts(world: World, logs: dict[TopicPartition, list[Batch]]) -> No
         if acks != -1 or world.is_void(partition):
             continue
         there = [where for where in places.get(value, ()) if where[0] == partition]
+        if not there and (offset is None or offset < world.trimmed[partition]):
+            continue
         label = value[:24].decode()
         if not there:
             _, state = world.find(partition)
@@ -238,7 +259,8 @@ def _check_accounts(world: World, logs: dict[TopicPartition, list[Batch]]) -> No
             world.report("S6", partition, f"{value[:24]!r} is there {places[value]}")
     for partition, seen in accounts.read.items():
         for offset, value in () if world.is_void(partition) else seen.items():
-            if (partition, offset) not in places.get(value, ()):
+            is_kept = offset >= world.trimmed[partition]
+            if is_kept and (partition, offset) not in places.get(value, ()):
                 world.report("S15", partition, f"{offset} was read, and is another now")
 
 
@@ -247,11 +269,14 @@ def snapshot_of(world: World) -> dict[str, Any]:
     return {
         "logs": {
             (copy.node, str(copy.directory), copy.partition): [
-                (batch.header.base_offset, batch.crc) for batch in copy.batches
+                (batch.header.base_offset, batch.crc)
+                for batch in copy.batches
+                if batch.header.base_offset >= world.trimmed[copy.partition]
             ]
             for copy in copies(world)
             # Who coordinates may write at any time: that a member is gone.
             if copy.is_current and copy.partition.topic != GROUP_METADATA_TOPIC
+            if copy.partition not in world.tainted
         },
         "topics": {
             partition: (state.replicas, state.directories)

@@ -20,6 +20,7 @@ from broker.metadata_cache import MetadataCache
 from broker.moves.announcements import Announcements
 from broker.moves.directory_swap import DirectorySwap, SwapToken
 from broker.replica import leader_appends
+from broker.replica.in_sync import InSyncReplicas
 from broker.replica.partition import Partition
 from broker.serving.other_leaders import OtherLeaders
 from controller import isr
@@ -38,14 +39,7 @@ from jbodlab.records.topic_records import PartitionChangeRecord
 from tests.simulation.disk import File, Folder, SimDisk
 from tests.simulation.loop import PROCESS, Process
 from tests.simulation.plan import MOMENTS, SESSION
-from tests.simulation.world import (
-    DECIDED_S,
-    Node,
-    World,
-    directory_id,
-    partitions_of,
-    topic_id_in,
-)
+from tests.simulation.world import DECIDED_S, Node, World, directory_id, partitions_of, topic_id_in
 
 PARTS = ("cluster", "topics", "configs", "features", "next_producer_id")
 """Of an image; they are compared, part by part."""
@@ -308,10 +302,7 @@ class _Metadata:
                     self._world.report("S17", f"node-{me}", sentence)
 
     def _changed_partition(
-        self,
-        partition: TopicPartition,
-        former: PartitionRegistration,
-        state: PartitionRegistration,
+        self, partition: TopicPartition, former: PartitionRegistration, state: PartitionRegistration
     ) -> None:
         """S14: epochs rise as they should, and directories are real ones."""
         world = self._world
@@ -324,6 +315,12 @@ class _Metadata:
             report(f"leader epoch falls to {state.leader_epoch}")
         if not state.isr and former.isr:
             report("its ISR is empty")
+        is_over = is_reassigned(former) and not is_reassigned(state)
+        # One that is cancelled keeps what was to go, or has not what was to come.
+        has_all = {*former.adding_replicas} <= {*state.replicas}
+        is_done = is_over and has_all and not {*former.removing_replicas} & {*state.replicas}
+        if is_done and {*state.replicas} - {*state.isr}:
+            report(f"its reassignment is over, {state.isr} of {state.replicas} are in sync")
         if state.leader != former.leader:
             world.moment("elected")
         if set(state.isr) - set(former.isr) and state.leader in state.isr:
@@ -336,6 +333,11 @@ class _Metadata:
             world.seen["ISR shrunk to one"] += len(state.isr) == 1
         if state.directories != former.directories:
             world.moment("assigned")
+
+
+def is_reassigned(state: PartitionRegistration) -> bool:
+    """Return whether a partition is on its way to other brokers."""
+    return bool(state.adding_replicas or state.removing_replicas)
 
 
 def misplaced(image: MetadataImage) -> set[tuple[TopicPartition, str]]:
@@ -413,11 +415,14 @@ class _Appends:
         """S2: who begins to lead has all that was ever shown."""
         key = (partition.topic_id, partition.topic_partition.partition)
         shown = self.high.get(key, 0)
-        if partition.topic_partition in self._world.tainted:
+        name = partition.topic_partition
+        if name in self._world.heirless and shown > log.end_offset == 0:
+            self._world.report("S2", name, f"{partition.broker_id} leads, and has nothing of it")
+        if name in self._world.tainted:
             self.high[key] = min(shown, log.end_offset)
         elif log.end_offset < shown:
             sentence = f"{partition.broker_id} leads from {log.end_offset} on, {shown} was shown"
-            self._world.report("S2", partition.topic_partition, sentence)
+            self._world.report("S2", name, sentence)
 
 
 SOMETIMES: dict[str, tuple[Any, str, Callable[..., bool]]] = {
@@ -464,6 +469,7 @@ def _moments(world: World) -> None:
     """Say when something is reached that events may follow, and count what happens sometimes."""
     world.rpc.on_call = lambda method: world.moment(CALLS[method]) if method in CALLS else None
     before(DirectorySwap, "_swap", lambda *_: world.moment("swapped"))
+    before(InSyncReplicas, "_propose", lambda *_: world.moment("proposing"))
     before(LogDir, "go_offline", functools.partial(_goes_offline, world))
     for name, (owner, method, counts) in SOMETIMES.items():
         before(owner, method, functools.partial(_count, world, name, counts))
@@ -478,7 +484,7 @@ def _goes_offline(world: World, log_dir: Any, cause: str) -> None:
     if not log_dir.is_online:
         return
     path = log_dir.path
-    world.seen["directory offline"] += 1
+    world.moment("offline")
     is_asking = world.rpc.is_asking(PROCESS.get(), "BrokerHeartbeat")
     world.seen["a directory failed with a heartbeat on its way"] += is_asking
     world.note(f"{path} goes offline: {cause}")
@@ -509,10 +515,7 @@ def replica_of(world: World, node_id: int, partition: TopicPartition) -> Any:
 
 
 def in_sync_have(
-    world: World,
-    partition: TopicPartition,
-    end: int,
-    state: PartitionRegistration | None = None,
+    world: World, partition: TopicPartition, end: int, state: PartitionRegistration | None = None
 ) -> None:
     """S4: every member of the committed ISR has what is acknowledged and shown."""
     topic, found = world.find(partition)

@@ -23,16 +23,17 @@ from jbodlab.protocol.record_batch import build_batch
 from jbodlab.records.topic_records import PartitionChangeRecord
 from tests.builders import named_uuid, partition
 from tests.simulation import faults, history, settled, taps
-from tests.simulation.clients import Admin, Client, check_recovery, value_of
+from tests.simulation.clients import Admin, Client, Producer, check_recovery, value_of
 from tests.simulation.disk import File, Folder
 from tests.simulation.loop import Process, SimLoop
 from tests.simulation.members import Groups, ModernMember, check_coordinators
-from tests.simulation.plan import GroupPlan, Options
+from tests.simulation.plan import GroupPlan, Options, ProducerPlan
 from tests.simulation.world import NotesHandler, Violation, World, directory_id
 
 A, B = (value_of("p0", number, 30) for number in range(2))
 T0, OFFSETS = (TopicPartition(name, 0) for name in ("t0", GROUP_METADATA_TOPIC))
 T0_ID = TopicId(named_uuid("t0"))
+NOTHING: dict[str, Any] = {}
 GROUP = GroupPlan(name="g", topic="t0", members=2, is_modern=True)
 
 
@@ -88,9 +89,9 @@ class History(World):
     def wrong(self, found: Iterable[settled.Wrong]) -> None:
         self.violations += [Violation(*each) for each in found]
 
-    def changes(self, **after: Any) -> None:
+    def changes(self, before: dict[str, Any] = NOTHING, **after: Any) -> None:
         checker = taps._Metadata(self)
-        former = partition((1, 2), "A B", partition_epoch=5).state
+        former = partition((1, 2), "A B", partition_epoch=5, **before).state
         checker._changed_partition(T0, former, partition((1, 2), "A B", **after).state)
 
     def leads(self, step: str, *args: Any) -> None:
@@ -184,6 +185,9 @@ ERROR = logging.makeLogRecord(
     {"levelno": logging.ERROR, "msg": "oh", "exc_info": (KeyError, KeyError("k"), None)}
 )
 
+NOBODY = Values(entry=lambda _: None)
+FRESH = Values(end_offset=0)
+COMMITTED = Values(topics=[Values(partitions=[Values(error_code=0)])])
 BY_TWO = ConfigsImage(resources={(2, "t0"): {"min.insync.replicas": "2"}})
 ALONE = Values(isr=(2,))
 BEHIND = Values(leader_epoch=0, partition_epoch=4, topic="t0", index=0)
@@ -195,6 +199,7 @@ CASES: list[tuple[str, Callable[[History], Any]]] = [
     ("S2", lambda h: h.leads("_advance", partial(shows, 2), "replica")),
     ("S2", lambda h: h.leads("_advance", partial(shows, 6), "replica")),
     ("S2", lambda h: h.leads("_begins", "replica", None, "log")),
+    ("S2", lambda h: h.heirless.add(T0) or h.leads("_begins", "replica", None, FRESH)),
     ("S3", lambda h: h.log(1, batch(A, 3), batch(B, 2)).logs()),
     ("S3", lambda h: h.log(1, batch(A, 0, 2), batch(B, 1, 1)).logs()),
     ("S3", lambda h: h.log(1, batch(b"bits rot:00000000")).logs()),
@@ -205,15 +210,16 @@ CASES: list[tuple[str, Callable[[History], Any]]] = [
     ("S5", lambda h: h.log(1, batch(A)).told(A, acknowledged={A: 7}).logs()),
     ("S6", lambda h: h.log(1, *TWICE).logs()),
     ("S6", lambda h: h.log(1, batch(A), batch(A, 1)).told(A, once={A}).logs()),
+    ("S6", lambda h: h.log(1, batch(A, **ONCE), batch(B, 1, **ONCE | {"base_sequence": 6})).logs()),
+    ("S6", lambda h: h.log(1, batch(A, **ONCE)).serves(1, producers=NOBODY).logs()),
+    ("S6", lambda h: Producer(h, ProducerPlan(topic="t0"), "p")._forgotten(T0)),
+    ("S0", lambda h: h.wrong(settled._of_brokers(h.serves(1, start_offset=3)))),
     ("S7", lambda h: h.commits("_published", None, ANOTHER)),
     ("S7", lambda h: h.commits("_begun", None, None, None, -1)),
     ("S8", lambda h: h.commits("_check_durable", 1)),
     ("S9", lambda h: h.log(1, batch(A)).log(1, batch(A), directory=1).look()),
     ("S10", lambda h: h.commits("_changed", EMPTY, "image")),
-    (
-        "S10",
-        lambda h: h.topics("t0", directories=(UNASSIGNED,) * 2).commits("_leaves", 1, "image"),
-    ),
+    ("S10", lambda h: h.topics("t0", directories=(UNASSIGNED,) * 2).commits("_leaves", 1, "image")),
     ("S11", lambda h: taps._goes_offline(h, h.online_dir(), "it was bored")),
     ("S12", lambda h: history._unhandled(h, {"message": "oh", "exception": KeyError()})),
     ("S12", lambda h: NotesHandler(h).emit(ERROR)),
@@ -224,6 +230,7 @@ CASES: list[tuple[str, Callable[[History], Any]]] = [
     ("S14", lambda h: h.changes(partition_epoch=5)),
     ("S14", lambda h: h.changes(partition_epoch=6, leader=2)),
     ("S14", lambda h: h.changes(partition_epoch=6, isr=(), leader=1)),
+    ("S14", lambda h: h.changes({"adding_replicas": (2,)}, partition_epoch=6, isr=(1,))),
     ("S15", lambda h: h.log(1, batch(A)).told(read={T0: {0: B}}).logs()),
     ("S16", lambda h: h.calls(DecodeError("response to request 4, expected 5"))),
     (
@@ -248,6 +255,7 @@ CASES: list[tuple[str, Callable[[History], Any]]] = [
     ("G1", lambda h: h.groups.fetched("g", T0, floor=4, offset=-1)),
     ("G1", lambda h: h.groups.fetched("g", T0, floor=0, offset=1)),
     ("G2", lambda h: [h.groups.owns("g", 3, each, [T0]) for each in ("m1", "m2")]),
+    ("G2", lambda h: h.groups.took_old("g", COMMITTED)),
     ("G3", lambda h: check_coordinators(h, Process("node-1.1"), [SHARD])),
     ("G2", lambda h: (h.member("m1"), h.groups.holds(h.member("m2")))),
 ]
@@ -276,6 +284,10 @@ FINE: list[Callable[[History], Any]] = [
     lambda h: h.tainted.add(OFFSETS) or h.groups.fetched("g", T0, floor=4, offset=3),
     lambda h: h.changes(partition_epoch=6),
     lambda h: h.leads("_accepted", "replica", ALONE, -1, None),
+    lambda h: (
+        h.trimmed.update({T0: 3}) or h.wrong(settled._of_brokers(h.serves(1, start_offset=3)))
+    ),
+    lambda h: h.trimmed.update({T0: 1}) or h.log(1).told(A, acknowledged={A: 0}).logs(),
     lambda h: h.cordoned_s.update({h.nodes[1].log_dirs[0]: -1.0}) or h.placed("t0-0"),
     lambda h: (
         h.asked.update({None: EMPTY})
