@@ -49,6 +49,9 @@ _NOT_CHECKED = (
 """Without an archive of classes, which were checked when it was made: Spark's jars are as they were
 released, and to prove that of each class once more takes a fifth of the start."""
 
+_SAFE_PATH = "spark.executorEnv.PYTHONSAFEPATH"
+"""Whatever lies in the folder that somebody works in, Python workers do not import it."""
+
 _MEMORY = "spark.driver.memory"
 
 _FEW_COLLECTIONS = ("-Xmn256m", "-XX:MetaspaceSize=192m")
@@ -105,7 +108,7 @@ def start_session(
     require_user_name()
     python_path = [str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(python_path))
-    builder = SparkSession.builder.appName("jbod-replay")
+    builder = SparkSession.builder.appName("jbod-replay").config(_SAFE_PATH, "1")
     start: AbstractContextManager[None] = nullcontext()
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # not under spark-submit
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from analytics.job.session import SMALL_LOG_BYTES
 
 
 @pytest.mark.process
@@ -25,3 +29,28 @@ def test_the_parent_of_python_workers_has_no_thread_that_a_fork_would_lose() -> 
     )
 
     assert (done.stdout, done.stderr) == ("1\n", "")
+
+
+@pytest.mark.spark
+def test_python_workers_import_nothing_from_the_folder_that_somebody_works_in(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "analytics.py").write_text("raise RuntimeError('a file of somebody else')")
+    program = (
+        "from analytics.job.session import start_session;"
+        f"spark = start_session({SMALL_LOG_BYTES + 1});"
+        "print(spark.range(3).mapInArrow(lambda batches: batches, 'id long').count());"
+        "spark.stop()"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program],
+        env={name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout) == (0, "3\n"), done.stderr
