@@ -13,11 +13,20 @@ from analytics.fold import broker_facts
 from analytics.fold.broker_facts import BrokerFacts
 from analytics.fold.replicas import directories_of
 from analytics.fold.states import FROM_SNAPSHOT, States
+from jbodlab.ids import NO_LEADER
 
 CHANGES = ("shrink", "expand", "replace")
 SHRINK, EXPAND, REPLACE = range(3)
 
-CAUSES = ("directory", "broker", "controlled_shutdown", "reassignment", "follower", "unknown")
+CAUSES = (
+    "directory",
+    "broker",
+    "controlled_shutdown",
+    "reassignment",
+    "follower",
+    "elected",
+    "unknown",
+)
 _CODE = {cause: code for code, cause in enumerate(CAUSES)}
 _NOT_LOST = len(CAUSES)
 _OF_LOSS = np.zeros(5, dtype=np.uint8)
@@ -129,11 +138,14 @@ def _without_loss(
     removed = _any(gone, ~members(gone, replicas))
     added = _any(new, members(new, adding))
     moved = (removed | added)[found.codes]
-    led_on = states["leader"][rows] == states["leader"][above]
+    leader, former = states["leader"][rows], states["leader"][above]
     taken_over = states["from_type"][rows] == FROM_SNAPSHOT
     result = cause.copy()
     nothing_lost = cause == _NOT_LOST
-    result[nothing_lost] = np.where(led_on, _CODE["follower"], _CODE["unknown"])[nothing_lost]
+    # A leader where there was none, out of the ELR or at all costs, is in sync with itself.
+    elected = (former == NO_LEADER) & (leader != NO_LEADER)
+    by_leader = np.where(elected, _CODE["elected"], _CODE["unknown"])
+    result[nothing_lost] = np.where(leader == former, _CODE["follower"], by_leader)[nothing_lost]
     result[moved] = _CODE["reassignment"]
     result[taken_over] = _CODE["unknown"]
     return result

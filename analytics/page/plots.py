@@ -29,6 +29,7 @@ CAUSES: Mapping[str, int] = {
     "unclean": ODD,
     "recovered": GOOD,
     "follower": ODD,
+    "elected": GOOD,
     "unknown": GREY,
 }
 KINDS: Mapping[str, int] = {

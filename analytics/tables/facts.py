@@ -114,7 +114,7 @@ ISR_CHANGES = Table(
                 "cause",
                 STRING,
                 "directory, broker, controlled_shutdown, reassignment, follower (it fell behind "
-                "or caught up), unknown",
+                "or caught up), elected (it leads where nobody did), unknown",
             ),
             ("broker", INT, "the broker that was lost, where that is the cause"),
             ("directory", STRING, "the directory that went offline, where that is the cause"),

@@ -48,3 +48,13 @@ def test_a_leader_that_stays_in_sync_was_only_replaced() -> None:
 
 def test_what_another_broker_suffers_explains_nothing() -> None:
     assert causes([change(isr=(1, 2))], [broker_change(2, fenced=1)]) == ([], ["follower"])
+
+
+def test_who_is_elected_where_nobody_led_is_in_sync_by_that() -> None:
+    # As with ELR: the last replica in sync leaves the ISR, too.
+    lost = change(isr=(), leader=-1, eligible_leader_replicas=(1,))
+    back = change(isr=(1,), leader=1, eligible_leader_replicas=())
+
+    leaders, replicas = causes([change(isr=(1,))], [lost, broker_change(1, fenced=1)], [back])
+    assert leaders == ["broker", "recovered"]
+    assert replicas == ["follower", "broker", "elected"]
