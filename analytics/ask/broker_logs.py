@@ -30,7 +30,9 @@ _LOG_DIR = re.compile(
     r"\blog_dir=(?P<own>\S+)|\b(?:in|on|from|to) (?:log )?dir(?:ectory)? (?P<kafka>/[^\s,:)]+)"
     r"|\blog dir(?:ectory)? (?P<other>/[^\s,:)]+)"
 )
-_DIRECTORY_ID = re.compile(r"\bdirectory_id=(\S+)")
+_DIRECTORY_ID = re.compile(
+    r"\bdirectory_id=(?P<own>\S+)|\bwith uuid (?:Some\()?(?P<kafka>[A-Za-z0-9_-]{22})(?![\w-])"
+)
 _LEVELS = frozenset(("WARN", "WARNING", "ERROR", "FATAL", "CRITICAL"))
 
 
@@ -47,7 +49,7 @@ class LogLine:
     """None if no line of the file says which broker wrote it."""
     log_dir: str
     directory: str | None
-    """The id, where the line gives it."""
+    """The id, where this line gives it, or another one of the same file and path."""
     message: str
 
 
@@ -102,13 +104,26 @@ def lines_about_directories(file: str, lines: Iterable[str]) -> Iterator[LogLine
                 time=time,
                 level=parts["level"],
                 broker=None,
-                log_dir=place["own"] or place["kafka"] or place["other"],
-                directory=None if directory is None else directory[1],
+                log_dir=place["own"] or (place["kafka"] or place["other"]).rstrip("."),
+                directory=None if directory is None else directory["own"] or directory["kafka"],
                 message=parts["text"].rstrip(),
             )
         )
+    ids = _ids(found)
     for line in found:
-        yield replace(line, broker=broker)
+        yield replace(line, broker=broker, directory=line.directory or ids.get(line.log_dir))
+
+
+def _ids(lines: Iterable[LogLine]) -> dict[str, str]:
+    """Return the ids of directories by their paths, where a broker's lines tell one and no other.
+
+    Kafka names the id (3.9 and later) in one of the several lines about a failure.
+    """
+    known: dict[str, set[str]] = {}
+    for line in lines:
+        if line.directory is not None:
+            known.setdefault(line.log_dir, set()).add(line.directory)
+    return {path: min(ids) for path, ids in known.items() if len(ids) == 1}
 
 
 def joined(lines: Iterable[LogLine], failures: Sequence[FailureAt]) -> list[dict[str, object]]:

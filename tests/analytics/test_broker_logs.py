@@ -29,6 +29,13 @@ OURS = (
     "2026-01-31 12:05:00,200 ERROR broker.disk.log_dir log directory went offline "
     "broker_id=1 directory_id=D2 log_dir=/disks/2\n"
 )
+ID = "EDlTV87IbFJv0awjd6b7u-"
+KAFKA_4 = f"""\
+[2026-01-31 12:05:00,123] ERROR [RM broker=3] Error while writing in directory /data/d1 (k.s.RM)
+[2026-01-31 12:05:00,124] WARN Stopping serving replicas in dir /data/d1 with uuid Some({ID}) (k)
+[2026-01-31 12:05:00,125] WARN Broker 3: they are in the failed log directory /data/d1. (k.s.RM)
+[2026-01-31 12:05:00,126] WARN Stopping serving logs in dir /data/d2 (kafka.log.LogManager)
+"""
 NOTICED = datetime(2026, 1, 31, 12, 5, 0, 123_000, tzinfo=UTC)
 
 
@@ -77,6 +84,21 @@ def test_a_line_that_may_mean_several_failures_belongs_to_none() -> None:
     (own,) = found(OURS)
     both = [failure(840, "D1", broker=1), failure(900, "D2", broker=1)]
     assert offsets(own, *both) == 900
+
+
+def test_an_id_in_one_line_of_kafkas_is_that_of_all_lines_with_the_same_path() -> None:
+    lines = found(KAFKA_4)
+
+    assert [one.log_dir for one in lines] == ["/data/d1"] * 3 + ["/data/d2"]
+    assert [one.directory for one in lines] == [ID] * 3 + [None]
+    both = [failure(840, ID), failure(900, "D2")]
+    assert [offsets(line, *both) for line in lines] == [840, 840, 840, None]
+
+
+def test_a_path_at_which_one_directory_followed_another_tells_no_id() -> None:
+    other = KAFKA_4.replace(ID, ID.lower())
+
+    assert [one.directory for one in found(KAFKA_4 + other)][::2] == [None, None, None, None]
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
