@@ -6,6 +6,9 @@ the records of brokers, topics and settings, and those of the one partition that
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -16,11 +19,14 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-from analytics.bytes.layout import Layout, Split, find_metadata_dirs, read_layout
+from analytics.bytes.layout import Layout, Split
+from analytics.bytes.log_copies import MEMBER, LogCopy
+from analytics.bytes.named_logs import layout_of, look, unpack_archive
 from analytics.decode.arrow_rows import ALL, Selection
 from analytics.decode.split_rows import COLUMNS, check_split, read_split
 from analytics.errors import ReplayInputError
 from analytics.fold.transactions import MARKERS, Dropped, Marker, dropped_stretches
+from analytics.store.archives import is_archive
 from analytics.store.log_files import open_files
 from jbodlab.records import frame
 from jbodlab.records.cluster_records import (
@@ -106,22 +112,41 @@ class At:
 
 
 class OfflineLog:
-    """The log of one node.
+    """The log of one cluster.
 
     Args:
-        path: As for `find_metadata_dirs`; of several nodes, the log that reaches furthest is read.
+        inputs: What a replay takes; several are copies of one log. One in an archive may be named
+            as reports do it, ARCHIVE!FOLDER.
 
     Raises:
-        ReplayInputError: there is no log, or it tells nothing.
+        ReplayInputError: there is no log, it tells nothing, or there are those of several clusters.
     """
 
-    def __init__(self, path: str | Path) -> None:
-        layouts = [read_layout(source) for source in find_metadata_dirs(str(path))]
-        self.layout: Layout = max(layouts, key=lambda layout: layout.end_offset)
+    def __init__(self, *inputs: str | Path) -> None:
+        self.layout: Layout = layout_of(_of_one_cluster(self._copies([str(one) for one in inputs])))
         self.problems: list[str] = [problem.message for problem in self.layout.problems]
         if self.layout.end_offset == 0:
-            raise ReplayInputError(f"input {path} holds no records")
+            raise ReplayInputError(f"input {', '.join(map(str, inputs))} holds no records")
         self.splits = _replayed(self.layout)
+
+    def _copies(self, inputs: Sequence[str]) -> list[LogCopy]:
+        parts = {text: text.partition(MEMBER) for text in inputs}
+        archives = {
+            text: name for text, (name, bang, _) in parts.items() if bang and is_archive(name)
+        }
+        found = look([archives.get(text, text) for text in inputs])
+        copies = [copy for _, copy in found.found]
+        if found.archives:
+            scratch = tempfile.mkdtemp(prefix="jbod-why-")
+            weakref.finalize(self, shutil.rmtree, scratch, ignore_errors=True)
+            for number, archive in enumerate(found.archives):
+                copies += (copy for _, copy in unpack_archive(archive, scratch, str(number)))
+        wanted = set(archives)
+        if missing := wanted - {copy.source for copy in copies}:
+            raise ReplayInputError(f"input {min(missing)} holds no metadata log")
+        narrowed = set(archives.values())
+        chosen = [one for one in copies if one.archive not in narrowed or one.source in wanted]
+        return list({copy.source: copy for copy in chosen}.values())
 
     def at(self, text: str | None) -> At:
         """Return the moment that a text names: an offset, or a time; None for the end.
@@ -288,6 +313,14 @@ def from_microseconds(microseconds: int) -> datetime:
 
 
 _LEAST_EPOCH_MS = 10**11
+
+
+def _of_one_cluster(copies: Sequence[LogCopy]) -> Sequence[LogCopy]:
+    ids = sorted({copy.cluster_id for copy in copies if copy.cluster_id is not None})
+    if len(ids) > 1:
+        names = ", ".join(copy.source for copy in copies[:3])
+        raise ReplayInputError(f"inputs hold logs of {len(ids)} clusters: name one, as of {names}")
+    return copies
 
 
 def _replayed(layout: Layout) -> list[Split]:

@@ -92,8 +92,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--input",
         required=True,
-        metavar="DIR",
-        help="__cluster_metadata-0, or the log directory that contains it",
+        action="append",
+        metavar="URI",
+        help="__cluster_metadata-0, a folder or archive of it; again for each copy",
     )
     parser.add_argument(
         "--at", metavar="TIME|OFFSET", help="another moment than the end of the log"
@@ -101,7 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add_options(parser)
     options = parser.parse_args(arguments)
     try:
-        log = OfflineLog(options.input)
+        log = OfflineLog(*options.input)
         at = log.at(options.at)
         records, dropped = log.common_records(at.offset)
         cluster = read_cluster(records, assumed_min_isr(options))

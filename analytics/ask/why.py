@@ -42,7 +42,7 @@ def report_problems(program: str, problems: Sequence[str]) -> None:
 
 
 def _answer(options: argparse.Namespace) -> tuple[list[str], list[str]]:
-    log = OfflineLog(options.input)
+    log = OfflineLog(*options.input)
     at = log.at(options.at)
     records, dropped = log.common_records(at.offset)
     cluster = read_cluster(records, assumed_min_isr(options))
@@ -78,8 +78,9 @@ def _parser() -> Parser:
         one.add_argument(
             "--input",
             required=True,
-            metavar="DIR",
-            help="__cluster_metadata-0, or the log directory that contains it",
+            action="append",
+            metavar="URI",
+            help="__cluster_metadata-0, a folder or archive of it; again for each copy",
         )
         one.add_argument(
             "--at",

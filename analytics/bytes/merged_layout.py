@@ -42,6 +42,9 @@ from analytics.store.log_files import open_files
 from jbodlab.metadata_log.snapshots import parse_name
 from jbodlab.protocol.record_batch import CONTROL
 
+SEVERAL = ", "
+"""Between the directories of several copies, where they are named."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
@@ -110,7 +113,7 @@ def merged_layout(folders: Sequence[str]) -> Layout:
     return with_missing_start(
         Layout(
             directory=layouts[0].directory,
-            source=", ".join(folders),
+            source=SEVERAL.join(folders),
             splits=tuple(splits),
             problems=tuple(problems),
             snapshots=tuple(snapshots),

@@ -7,96 +7,22 @@ stay packed until something of their cluster is read.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import chain
 
 from pyspark.sql import SparkSession
 
-from analytics.bytes.layout import Layout, read_layout
-from analytics.bytes.log_copies import (
-    MEMBER,
-    LogCopy,
-    check_label,
-    cluster_id_of,
-    find_copies,
-    is_wanted,
-    labelled,
-    stamp_of,
-)
-from analytics.bytes.merged_layout import merged_layout
-from analytics.errors import ReplayInputError
+from analytics.bytes.layout import Layout
+from analytics.bytes.log_copies import LogCopy, labelled
+from analytics.bytes.named_logs import Archive, Inputs, Stamp, layout_of, look, unpack_archive
 from analytics.job.pieces import answers
-from analytics.store.archives import is_archive, unpack
-from analytics.store.log_files import local_path
-from analytics.store.patterns import expand, is_pattern
-from analytics.store.store import Store
 from analytics.store.table_files import DRIVER_BYTES_MAX
 
-LISTED_AT_ONCE = 16
+__all__ = ["Inputs", "Stamp", "clusters_of", "look", "read_layouts", "unpack_archives"]
 
 UNPACKED = "inputs"
 """Folder of the scratch folder that archives are unpacked to."""
-
-_NAMED = re.compile(r"([^=:/\\]+)=(.+)", re.DOTALL)
-
-Stamp = tuple[tuple[str, int, int], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """A directory or an archive that an input names."""
-
-    label: str | None
-    """Name that was given to the cluster."""
-    source: str
-    is_exact: bool
-    """Whether it was named, not found by a pattern."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Archive:
-    """An archive, and whether it is still what it was."""
-
-    place: Place
-    stamp: Stamp
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inputs:
-    """What was found by listing folders."""
-
-    found: tuple[tuple[str | None, LogCopy], ...]
-    """Copies in directories, with the label that was given."""
-    archives: tuple[Archive, ...]
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of everything, archives as they are."""
-        copies = sum(copy.size_bytes for _, copy in self.found)
-        return copies + sum(size for one in self.archives for _, size, _ in one.stamp)
-
-
-def look(inputs: Sequence[str]) -> Inputs:
-    """Look for what inputs name.
-
-    Args:
-        inputs: Paths, URIs and patterns, each with `NAME=` in front of it or without.
-
-    Raises:
-        ReplayInputError: one names nothing, or cannot be read.
-    """
-    places = [place for text in inputs for place in _places(text)]
-    with ThreadPoolExecutor(LISTED_AT_ONCE) as pool:
-        found = list(pool.map(_look, places))
-    copies = tuple((place.label, one) for place, own, _ in found for one in own)
-    archives = tuple(archive for _, _, archive in found if archive is not None)
-    if not copies and not archives:
-        raise ReplayInputError(f"input {', '.join(inputs)} names no metadata log")
-    return Inputs(found=copies, archives=archives)
 
 
 def unpack_archives(
@@ -113,7 +39,7 @@ def unpack_archives(
         ReplayInputError: one cannot be read, or holds no metadata log.
     """
     jobs = [
-        partial(_unpack, one, scratch, f"{UNPACKED}/{number}")
+        partial(unpack_archive, one, scratch, f"{UNPACKED}/{number}")
         for number, one in enumerate(archives)
     ]
     return list(chain.from_iterable(answers(spark, jobs)))
@@ -134,85 +60,7 @@ def read_layouts(
     Raises:
         ReplayInputError: a log cannot be read.
     """
-    jobs = [partial(_layout, tuple(copies)) for copies in clusters.values()]
+    jobs = [partial(layout_of, tuple(copies)) for copies in clusters.values()]
     size_bytes = sum(copy.size_bytes for copies in clusters.values() for copy in copies)
     found = [job() for job in jobs] if size_bytes <= DRIVER_BYTES_MAX else answers(spark, jobs)
     return dict(zip(clusters, found, strict=True))
-
-
-def _places(text: str) -> Iterator[Place]:
-    named = _NAMED.fullmatch(text)
-    local = local_path(text)
-    if named is None or (local is not None and local.exists()):
-        label, source = None, text
-    else:
-        label, source = check_label(named[1]), named[2]
-    try:
-        found = expand(source)
-    except (OSError, ValueError) as error:
-        raise ReplayInputError(f"input {source} cannot be read: {_reason(error)}") from error
-    if not found:
-        raise ReplayInputError(f"input {source} matches nothing")
-    is_exact = not is_pattern(source)
-    for one in found:
-        yield Place(label=label, source=one, is_exact=is_exact)
-
-
-def _look(place: Place) -> tuple[Place, list[LogCopy], Archive | None]:
-    if is_archive(place.source):
-        above, _, name = place.source.rpartition("/")
-        try:
-            file = Store(above or ".").file(name)
-        except (OSError, ValueError) as error:
-            reason = _reason(error)
-            raise ReplayInputError(f"input {place.source} cannot be read: {reason}") from error
-        if file is None:
-            raise ReplayInputError(f"input {place.source} does not exist")
-        return place, [], Archive(place=place, stamp=((file.name, file.size, file.changed_ns),))
-    try:
-        return place, find_copies(place.source), None
-    except ReplayInputError:
-        if place.is_exact:
-            raise
-        # A pattern may match what is none: a folder of something else beside the logs.
-        return place, [], None
-
-
-def _unpack(archive: Archive, scratch: str, folder: str) -> list[tuple[str | None, LogCopy]]:
-    source = archive.place.source
-    store = Store(scratch)
-    try:
-        for anywhere in (False, True):
-            found = unpack(source, store, folder, partial(is_wanted, anywhere=anywhere))
-            if found:
-                break
-        else:
-            raise ReplayInputError(f"input {source} holds no metadata log")
-        copies = []
-        for one in found:
-            stamp = stamp_of(f"{scratch}/{one.folder}")
-            copies.append(
-                LogCopy(
-                    source=f"{source}{MEMBER}{one.member}",
-                    folder=f"{scratch}/{one.folder}",
-                    cluster_id=cluster_id_of(one.properties),
-                    size_bytes=sum(size for _, size, _ in stamp),
-                    stamp=archive.stamp,
-                    archive=source,
-                )
-            )
-    except (OSError, ValueError) as error:
-        raise ReplayInputError(f"input {source} cannot be read: {_reason(error)}") from error
-    return [(archive.place.label, copy) for copy in copies]
-
-
-def _layout(copies: tuple[LogCopy, ...]) -> Layout:
-    folders = [copy.folder for copy in copies]
-    layout = read_layout(folders[0]) if len(folders) == 1 else merged_layout(folders)
-    if all(copy.archive is None for copy in copies):
-        return layout
-    return replace(layout, source=", ".join(copy.source for copy in copies), stays=False)
-
-
-def _reason(error: Exception) -> object:
-    return error.strerror if isinstance(error, OSError) and error.strerror else error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from analytics.bytes.merged_layout import SEVERAL
 from analytics.derive.log_span import LogSpan
 from analytics.page.figure import LINES, Figure, Unit, figure_columns
 
@@ -45,8 +46,9 @@ _COURSE = (
     "    leaderless, longest_leaderless_ms, leaderless_ms, under_min_isr,\n"
     "    longest_under_min_isr_ms, under_min_isr_ms, still_short"
 )
-# What a shell takes as one word, whatever the name of the directory holds.
-_SOURCE = r"'''' || replace(max(source), '''', '''\''''') || ''''"
+# What a shell takes as one word, whatever the name of the directory holds; of copies, as several.
+_QUOTED = r"'''' || replace(max(source), '''', '''\''''') || ''''"
+_SOURCE = rf"replace({_QUOTED}, '{SEVERAL}', ''' --input ''')"
 
 
 def incidents(span: LogSpan) -> Figure:

@@ -157,7 +157,7 @@ def base_rows(batches: Sequence[Sequence[Record]], step_s: float = 1.0) -> Rows:
             found[table.name] += rows.to_pylist()
     found["logs"] = [
         {
-            "source": "/logs/it's",
+            "source": "/logs/it's, /logs/b",
             "min_insync_replicas": 1,
             "min_insync_replicas_from": "Kafka's default",
         },

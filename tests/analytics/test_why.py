@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -252,3 +254,42 @@ def test_a_damaged_log_is_answered_from_what_is_whole(
     said = capsys.readouterr()
     assert "fenced since offset 9" in said.out
     assert said.err.startswith("jbod-why: the log has problems: ")
+
+
+def test_what_reports_name_as_the_log_answers_also_archives_and_copies(
+    log: LogBuilder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log.close()
+    assert ask(log, "broker", "1") == 0
+    expected = capsys.readouterr().out
+    (segment,) = log.directory.glob("*.log")
+    packed, zipped = tmp_path / "a.tar.gz", tmp_path / "b.zip"
+    with tarfile.open(packed, "w:gz") as tar:
+        tar.add(segment, f"n1/__cluster_metadata-0/{segment.name}")
+    with zipfile.ZipFile(zipped, "w") as file:
+        file.writestr(segment.name, segment.read_bytes()[:-5])
+
+    for named in (
+        [str(packed)],
+        [f"{packed}!n1/__cluster_metadata-0"],
+        [f"{zipped}!", str(packed)],
+    ):
+        arguments = [argument for one in named for argument in ("--input", one)]
+        assert main(["broker", "1", *arguments]) == 0
+        assert capsys.readouterr() == (expected, "")
+    assert main(["broker", "1", "--input", f"{packed}!n2"]) == 1
+    assert capsys.readouterr().err == f"jbod-why: input {packed}!n2 holds no metadata log\n"
+
+
+def test_logs_of_several_clusters_are_not_taken_for_one(
+    log: LogBuilder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log.close()
+    other = LogBuilder(tmp_path / "other")
+    other.append(NoOpRecord())
+    other.close()
+    for one, name in ((log, "A"), (other, "B")):
+        (one.root / "meta.properties").write_text(f"cluster.id={name}\n")
+
+    assert main(["broker", "1", "--input", str(log.root), "--input", str(other.root)]) == 1
+    assert "hold logs of 2 clusters" in capsys.readouterr().err
