@@ -99,19 +99,29 @@ class Store:
 
     def make_folder(self, name: str = "") -> None:
         """Make a folder and those above it; an object store has none."""
-        if not self._has_folders:
+        if not self.has_folders:
             return
         self.files.create_dir(self.path(name), recursive=True)
 
     def move(self, name: str, target: str) -> None:
         """Give a file or folder another name; there is nothing of that name yet."""
-        if self._has_folders:
+        if self.has_folders:
             self.make_folder(str(PurePosixPath(target).parent))
             self.files.move(self.path(name), self.path(target))
             return
         below = [file.name.removeprefix(name) for file in self.files_in(name)] or [""]
         self.do(lambda end: self._copy(f"{name}{end}", f"{target}{end}"), below)
         self.remove(name)
+
+    def overwrite(self, name: str, target: str) -> None:
+        """Make a file or folder what another one is, which stays; in an object store.
+
+        It may be done again after any part of it.
+        """
+        below = [file.name.removeprefix(name) for file in self.files_in(name)] or [""]
+        self.do(lambda end: self._copy(f"{name}{end}", f"{target}{end}"), below)
+        others = {file.name for file in self.files_in(target)} - {target + end for end in below}
+        self.do(self.remove, sorted(others))
 
     def remove(self, name: str) -> None:
         """Remove a file, or a folder with all in it; nothing happens if it is not there."""
@@ -147,7 +157,7 @@ class Store:
 
     def do(self, action: Callable[[str], None], names: Iterable[str]) -> None:
         """Do something for each name: one after the other, or many at once in an object store."""
-        if self._has_folders:
+        if self.has_folders:
             for name in names:
                 action(name)
             return
@@ -155,7 +165,8 @@ class Store:
             list(pool.map(action, names))
 
     @property
-    def _has_folders(self) -> bool:
+    def has_folders(self) -> bool:
+        """Whether folders can be renamed, in one step; an object store has none."""
         return not isinstance(self.files, fs.S3FileSystem | fs.GcsFileSystem)
 
     def _copy(self, name: str, target: str) -> None:

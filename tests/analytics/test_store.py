@@ -118,10 +118,11 @@ class Killed(BaseException):
     """What stands for the end of the process."""
 
 
-def killed_at(step: int) -> Callable[[Store, str, str], None]:
+def killed_at(
+    step: int, move: Callable[[Store, str, str], None] = Store.move
+) -> Callable[[Store, str, str], None]:
     """Return a move that ends the process, before the move of this number or in its middle."""
     moves = 0
-    move = Store.move
 
     def counted(store: Store, name: str, target: str) -> None:
         nonlocal moves
