@@ -27,7 +27,7 @@ from analytics.errors import ReplayInputError
 from analytics.fold.min_insync import AssumedMinIsr
 from analytics.job.clusters import ReplayOptions, ReplayResult, replay_clusters
 from analytics.job.inputs import look
-from analytics.job.output import OutputDir, write_beside
+from analytics.job.output import OutputDir, require_in_place, write_beside
 from analytics.job.session import SMALL_LOG_BYTES, end_children, start_session
 from analytics.page.conditions import Condition, parse_condition, parse_objective
 from analytics.page.report_figures import Asked, names_of_figures
@@ -260,9 +260,10 @@ def answer(
         cluster: The one to ask of, where there are several.
 
     Raises:
-        ReplayInputError: there are no tables, or those of several clusters, or a moment lies
-            outside the log.
+        ReplayInputError: there are no tables, or those of several clusters or of two runs, or a
+            moment lies outside the log.
     """
+    require_in_place(str(output_dir))
     session = start_session(SMALL_LOG_BYTES + 1) if spark is None else spark
     try:
         label = cluster_to_ask(str(output_dir), cluster)

@@ -369,6 +369,19 @@ def finish_former(store: Store) -> None:
     store.remove(scratch)
 
 
+def require_in_place(folder: str) -> None:
+    """Check that tables are all of one run.
+
+    Raises:
+        ReplayInputError: a run has committed and not put all of them in their places.
+    """
+    if Store(folder).exists(MANIFEST):
+        raise ReplayInputError(
+            f"{folder} holds tables of two runs: one of them puts its own in their places, and if "
+            "it was killed there, the next replay does the rest"
+        )
+
+
 def write_beside(folder: str, cluster: str, frames: Mapping[Table, DataFrame]) -> None:
     """Write tables of a cluster into a folder, replacing those that are there.
 

@@ -11,6 +11,7 @@ import pytest
 
 from analytics.derive.bucket_rows import files_by_bucket
 from analytics.errors import ReplayInputError
+from analytics.job.command import answer
 from analytics.job.former_run import state_of
 from analytics.job.output import MANIFEST, OutputDir
 from analytics.store.part_files import PartFiles, PartWriters, empty_file
@@ -160,6 +161,19 @@ def test_a_run_that_is_killed_leaves_the_old_tables_or_the_new_ones(
     assert (folder / state_of("one") / "run.json").read_text() == ("new" if is_committed else "old")
     assert not (folder / MANIFEST).exists()
     assert not list(folder.glob(".jbod-replay-*"))
+
+
+def test_tables_of_two_runs_are_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "out"
+    written(folder, "old").put_in_place(["one"])
+    output = written(folder, "new")
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "move", killed_at(4))
+        with pytest.raises(Killed):
+            output.put_in_place(["one"])
+
+    with pytest.raises(ReplayInputError, match="tables of two runs"):
+        answer(folder, 0)
 
 
 def test_a_state_that_does_not_fit_the_new_tables_goes_with_the_old_ones(tmp_path: Path) -> None:
