@@ -324,11 +324,10 @@ def _recovery(row: Row) -> str:
 
 
 def _assumption(row: Row) -> str:
-    if not row["topics"]:
-        return "nothing"
+    # Also with none at the end: earlier, and for topics that are gone, it may have counted.
     return (
-        f"min.insync.replicas {row['min_insync_replicas']} ({row['min_insync_replicas_from']}) for "
-        f"{_count(row['topics'], 'topic')} that the log sets none for"
+        f"min.insync.replicas {row['min_insync_replicas']} ({row['min_insync_replicas_from']}) "
+        f"where the log sets none, {_count(row['topics'], 'topic')} at its end"
     )
 
 

@@ -74,7 +74,8 @@ def test_the_text_says_what_the_tables_say(spark: SparkSession, tmp_path: Path) 
         "Risk         0 partitions with one replica, 0 at min ISR, 0 under it, 0 in one rack, "
         "0 not led by the first replica, 2 empty log directories",
         "Topics       1 with 1 partition; now 1 without leader, 1 under-replicated",
-        "Assumed      nothing",
+        "Assumed      min.insync.replicas 1 (Kafka's default) where the log sets none, "
+        "0 topics at its end",
         "Brokers      1 active, log directories 1 online 1 offline, 1 replica, 0 leaders, epoch 0",
         "             2 fenced, log directories 2 online 0 offline, 1 replica, 0 leaders, epoch 0",
         f"Outages      2026-01-01 23:00:02.000 under_min_isr by directory on broker 1 {LOST}: "
