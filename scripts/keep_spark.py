@@ -16,7 +16,7 @@ from typing import NoReturn
 from pyspark.sql import SparkSession
 
 from analytics.errors import ReplayInputError
-from analytics.job.command import answer, replay
+from analytics.job.command import replay
 from analytics.job.kept_spark import (
     CLASSES,
     JARS,
@@ -34,9 +34,6 @@ from bench.metadata_log_generator import generate
 
 LOG = Path(__file__).parent.parent / "tests/fixtures/kafka-metadata-logs/4.3.1-disks/controller"
 """A log of which a bit of everything is made, so that the classes for it are loaded."""
-
-_OFFSET = 300
-"""In the middle of it."""
 
 _RECORDS = 60_000
 """Of a log that is too large for the driver."""
@@ -144,14 +141,10 @@ def _keep_classes(path: Path) -> None:
 
 
 def _use(spark: SparkSession, folder: Path) -> None:
-    """Replay a small log, and one that tasks read; ask, with plans that are compiled."""
+    """Replay a small log, and one that tasks read."""
     replay(LOG, folder / "small", spark)
     generate(folder / "log", _RECORDS)
     replay(folder / "log", folder / "larger", spark)
-    for name in ("spark.sql.codegen.wholeStage", "spark.sql.adaptive.enabled"):
-        spark.conf.set(name, "true")
-    spark.conf.set("spark.sql.codegen.factoryMode", "FALLBACK")
-    answer(folder / "small", _OFFSET, spark=spark)
 
 
 if __name__ == "__main__":

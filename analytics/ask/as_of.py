@@ -11,20 +11,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
+import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 
-from analytics.ask.offline_log import clock, from_microseconds
+from analytics.ask.offline_log import clock, from_microseconds, to_microseconds
 from analytics.errors import ReplayInputError
 from analytics.fold.min_insync import ASSUMED, MIN_INSYNC_REPLICAS, OF_CLUSTER, OF_TOPIC
+from analytics.store.questions import GivenTables, Questions, Readable
 from analytics.store.store import Store
-from analytics.store.table_files import StoredTables
+from analytics.store.stored_tables import StoredTables
 from analytics.tables import catalog as t
-from analytics.tables.frames import conform
-from analytics.tables.spark_schema import spark_type
 from analytics.tables.table import CLUSTER, INT, STRING, Table, columns
-
-Tables = Mapping[str, DataFrame]
 
 AS_OF_TABLES: Mapping[Table, Table] = {
     t.BROKERS: t.BROKER_HISTORY,
@@ -137,7 +133,7 @@ def cluster_to_ask(output_dir: str, wanted: str | None = None) -> str:
     return wanted or found[0]
 
 
-def read_tables(spark: SparkSession, output_dir: str, cluster: str) -> Tables:
+def read_tables(output_dir: str, cluster: str) -> StoredTables:
     """Return the tables that a replay has written of a cluster.
 
     Raises:
@@ -147,10 +143,10 @@ def read_tables(spark: SparkSession, output_dir: str, cluster: str) -> Tables:
     for table in t.TABLES:
         if not store.is_folder(table.folder(cluster)):
             raise ReplayInputError(f"{output_dir} holds no tables: {table.name} is missing")
-    return StoredTables(spark, t.TABLES, lambda table: store.uri(table.folder(cluster)))
+    return StoredTables(t.TABLES, lambda table: store.uri(table.folder(cluster)))
 
 
-def resolve(tables: Tables, moment: int | datetime) -> LogMoment:
+def resolve(tables: Readable, moment: int | datetime) -> LogMoment:
     """Return the moment of the log that is meant.
 
     Args:
@@ -160,174 +156,168 @@ def resolve(tables: Tables, moment: int | datetime) -> LogMoment:
     Raises:
         ReplayInputError: it lies before what the log tells, or behind its end.
     """
-    (log,) = (
-        tables[t.LOGS.name]
-        .select("replay_from", "end_offset", F.unix_micros("replay_from_time").alias("from_us"))
-        .collect()
+    with Questions(tables) as questions:
+        return _resolve(questions, moment)
+
+
+def _resolve(questions: Questions, moment: int | datetime) -> LogMoment:
+    ((first, behind, base_us),) = questions.rows(
+        "SELECT replay_from, end_offset, epoch_us(replay_from_time) FROM {logs}"
     )
-    first, end = log["replay_from"], log["end_offset"] - 1
+    end = behind - 1
     # What a snapshot holds is the state before the first record that follows it.
     low = first - 1 if first else 0
-    if isinstance(moment, int) and not low <= moment <= end:
-        raise ReplayInputError(f"offset {moment} is outside of the log, {low} to {end}")
-    records = tables[t.RECORDS.name].where(F.col("offset") >= first)
-    wanted = (
-        records.where(F.col("offset") <= moment)
-        if isinstance(moment, int)
-        else records.where(F.col("timestamp") <= F.lit(moment))
+    if isinstance(moment, int):
+        if not low <= moment <= end:
+            raise ReplayInputError(f"offset {moment} is outside of the log, {low} to {end}")
+        by_then = f'"offset" <= {moment}'
+    else:
+        by_then = f"epoch_us(timestamp) <= {to_microseconds(moment)}"
+    ((offset,),) = questions.rows(
+        f'SELECT max("offset") FROM {{records}} WHERE "offset" >= {first} AND {by_then}'
     )
-    last = wanted.agg(
-        F.max("offset").alias("offset"),
-        F.max_by(F.unix_micros("timestamp"), "offset").alias("time"),
-    ).collect()[0]
-    if last["offset"] is None:
-        base = None if log["from_us"] is None else from_microseconds(log["from_us"])
+    if offset is None:
+        base = _moment(base_us)
         if not isinstance(moment, int) and (base is None or moment < base):
-            span = f"{clock(base or _begin(tables))} on"
+            span = f"{clock(base or _begin(questions))} on"
             raise ReplayInputError(f"time {clock(moment)} is outside of the log, {span}")
         return LogMoment(offset=low, time=base)
-    time = None if last["time"] is None else from_microseconds(last["time"])
-    return LogMoment(offset=last["offset"], time=time)
+    ((time_us,),) = questions.rows(
+        f'SELECT max(epoch_us(timestamp)) FROM {{records}} WHERE "offset" = {offset}'
+    )
+    return LogMoment(offset=offset, time=_moment(time_us))
 
 
-def _begin(tables: Tables) -> datetime | None:
+def _begin(questions: Questions) -> datetime | None:
     """Return the time of the first record."""
-    first = F.min(F.unix_micros("earliest_time")).alias("time")
-    (row,) = tables[t.RECORD_COUNTS.name].agg(first).collect()
-    return None if row["time"] is None else from_microseconds(row["time"])
+    ((time_us,),) = questions.rows("SELECT min(epoch_us(earliest_time)) FROM {record_counts}")
+    return _moment(time_us)
 
 
-def as_of(tables: Tables, moment: LogMoment) -> dict[Table, DataFrame]:
+def _moment(time_us: int | None) -> datetime | None:
+    return None if time_us is None else from_microseconds(time_us)
+
+
+def as_of(tables: Readable, moment: LogMoment) -> dict[Table, pa.Table]:
     """Return the tables as they were; what ended later still holds in them."""
-    held = {
-        table: tables[history.name].where(_holds(moment.offset))
-        for table, history in AS_OF_TABLES.items()
-    }
-    assumed = tables[t.LOGS.name].select(F.col("min_insync_replicas").alias("assumed_number"))
-    held[t.TOPICS] = _topics(held, assumed)
-    nothing_ended = {"valid_to_offset": F.lit(None), "valid_to_time": F.lit(None)}
-    nothing_ended |= {"ended_by": F.lit(None), "duration_ms": F.lit(None)}
-    return {
-        table: conform(
-            frame.withColumns(
-                {name: null for name, null in nothing_ended.items() if name in frame.columns}
-            ),
-            table,
-        )
-        for table, frame in held.items()
-    }
-
-
-def difference(before: Mapping[Table, DataFrame], after: Mapping[Table, DataFrame]) -> DataFrame:
-    """Return what differs between the tables of two moments, of schema `DIFF`."""
-    found: DataFrame | None = None
-    for kind, (table, compared) in _COMPARED.items():
-        part = _differing(kind, before[table], after[table], compared)
-        found = part if found is None else found.unionByName(part)
-    assert found is not None
-    return conform(found, DIFF)
-
-
-def _holds(offset: int) -> Column:
-    ended = F.coalesce("valid_to_offset", F.lit(2**63 - 1))
-    held = (F.col("valid_from_offset") <= offset) & (ended > offset)
-    # A snapshot's states stand at its end, and hold before the record there.
-    of_base = (F.col("record_type") == t.SNAPSHOT_TYPE) & (F.col("valid_from_offset") == offset + 1)
-    return held | of_base
-
-
-def _topics(held: Mapping[Table, DataFrame], assumed: DataFrame) -> DataFrame:
-    """Return topics with the counts of their partitions, and what is set for them."""
-    counts = (
-        held[t.PARTITIONS]
-        .groupBy("topic_id")
-        .agg(
-            F.count("*").cast("int").alias("partitions"),
-            F.max(F.when(F.col("partition") == 0, F.size("replicas"))).alias("replication_factor"),
-        )
-    )
-    is_min_isr = F.col("name") == MIN_INSYNC_REPLICAS
-    number = F.when(F.trim("value").rlike("^[0-9]+$"), F.trim("value").cast("int"))
-    settings = (
-        held[t.CONFIGS]
-        .where(is_min_isr)
-        .select("resource_type", "resource_name", number.alias("number"))
-    )
-    own = settings.where(F.col("resource_type") == "topic").select(
-        F.col("resource_name").alias("topic"), F.col("number").alias("own_number")
-    )
-    default = settings.where(
-        (F.col("resource_type") == "broker") & (F.col("resource_name") == "")
-    ).agg(F.max("number").alias("default_number"))
-    return (
-        held[t.TOPICS]
-        .join(counts, "topic_id", "left")
-        .join(own, "topic", "left")
-        .crossJoin(F.broadcast(default))
-        .withColumn("partitions", F.coalesce("partitions", F.lit(0)))
-        .crossJoin(F.broadcast(assumed))
-        .withColumn(
-            "min_insync_replicas", F.coalesce("own_number", "default_number", "assumed_number")
-        )
-        .withColumn(
-            "min_insync_replicas_from",
-            F.when(F.col("own_number").isNotNull(), OF_TOPIC)
-            .when(F.col("default_number").isNotNull(), OF_CLUSTER)
-            .otherwise(ASSUMED),
-        )
-    )
-
-
-def _differing(kind: str, before: DataFrame, after: DataFrame, compared: _Compared) -> DataFrame:
-    keys = list(compared.keys)
-    old = _texts(before, compared).withColumnRenamed("values", "old")
-    new = _texts(after, compared).withColumnRenamed("values", "new")
-    fields = ("exists", *compared.fields)
-    pairs = F.array(
-        *(
-            F.struct(
-                F.lit(field).alias("field"),
-                F.col(f"old.{field}").alias("before"),
-                F.col(f"new.{field}").alias("after"),
+    with Questions(tables) as questions:
+        return {
+            table: questions.table(
+                _TOPICS.format(held=_held(history, moment.offset), **_held_of_topics(moment))
+                if table is t.TOPICS
+                else _held(history, moment.offset),
+                table.schema,
             )
-            for field in fields
-        )
+            for table, history in AS_OF_TABLES.items()
+        }
+
+
+def difference(before: Mapping[Table, pa.Table], after: Mapping[Table, pa.Table]) -> pa.Table:
+    """Return what differs between the tables of two moments, of schema `DIFF`, in its order."""
+    given = {f"old_{table.name}": rows for table, rows in before.items()}
+    given |= {f"new_{table.name}": rows for table, rows in after.items()}
+    parts = [_differing(kind, table, compared) for kind, (table, compared) in _COMPARED.items()]
+    with Questions(GivenTables(given)) as questions:
+        order = ", ".join(f'"{name}"' for name in DIFF.order)
+        return questions.table("\nUNION ALL\n".join(parts) + f"\nORDER BY {order}", DIFF.schema)
+
+
+_ENDS = ("valid_to_offset", "valid_to_time", "ended_by", "duration_ms")
+"""Columns that say how a state ended."""
+
+
+def _held(history: Table, offset: int) -> str:
+    """Return SQL for the rows of a history that hold at an offset."""
+    ends = [name for name in history.schema.names if name in _ENDS]
+    nothing = ", ".join(f"NULL AS {name}" for name in ends)
+    return f"""
+        SELECT * REPLACE ({nothing}) FROM {{{history.name}}}
+        WHERE valid_from_offset <= {offset}
+          AND (valid_to_offset IS NULL OR valid_to_offset > {offset})
+          -- A snapshot's states stand at its end, and hold before the record there.
+          OR record_type = '{t.SNAPSHOT_TYPE}' AND valid_from_offset = {offset + 1}
+    """
+
+
+def _held_of_topics(moment: LogMoment) -> dict[str, str]:
+    histories = {"partitions": t.PARTITION_HISTORY, "configs": t.CONFIGS}
+    return {name: _held(history, moment.offset) for name, history in histories.items()}
+
+
+# Topics with the counts of their partitions, and what is set for them.
+_TOPICS = f"""
+    WITH settings AS (
+      SELECT resource_type, resource_name,
+        CASE WHEN regexp_full_match(trim(value), '[0-9]+') THEN TRY_CAST(trim(value) AS INT) END
+          AS number
+      FROM ({{configs}}) WHERE name = '{MIN_INSYNC_REPLICAS}'
     )
-    is_new, is_gone = F.col("old").isNull(), F.col("new").isNull()
-    other = F.filter(pairs, lambda pair: ~pair["before"].eqNullSafe(pair["after"]))
-    # Of what came or went, that it did says enough.
-    shown = F.when(is_new | is_gone, F.slice(pairs, 1, 1)).otherwise(other)
-    rows = old.join(new, keys, "full").select(*keys, F.explode(shown).alias("pair"))
-    named = {
-        "name": F.col("feature")
-        if "feature" in keys
-        else F.concat_ws("/", "resource_type", "resource_name", "name")
-        if "resource_type" in keys
-        else F.lit(None)
+    SELECT held.*, coalesce(counts.partitions, 0) AS partitions, counts.replication_factor,
+      coalesce(own.number, by_default.number, assumed.min_insync_replicas) AS min_insync_replicas,
+      CASE WHEN own.number IS NOT NULL THEN '{OF_TOPIC}'
+        WHEN by_default.number IS NOT NULL THEN '{OF_CLUSTER}' ELSE '{ASSUMED}' END
+        AS min_insync_replicas_from
+    FROM ({{held}}) AS held
+    LEFT JOIN (
+      SELECT topic_id, count(*) AS partitions,
+        max(CASE WHEN partition = 0 THEN len(replicas) END) AS replication_factor
+      FROM ({{partitions}}) GROUP BY topic_id
+    ) AS counts ON held.topic_id = counts.topic_id
+    LEFT JOIN (
+      SELECT resource_name, number FROM settings WHERE resource_type = 'topic'
+    ) AS own ON held.topic = own.resource_name
+    CROSS JOIN (
+      SELECT max(number) AS number FROM settings
+      WHERE resource_type = 'broker' AND resource_name = ''
+    ) AS by_default
+    CROSS JOIN (SELECT min_insync_replicas FROM {{{{logs}}}}) AS assumed
+"""
+
+
+def _differing(kind: str, table: Table, compared: _Compared) -> str:
+    """Return SQL for what differs of one table, as rows of `DIFF`."""
+    keys = ", ".join(compared.keys)
+    names = ("exists", *compared.fields)
+    pairs = ", ".join(
+        f"{{{{'field': '{name}', 'before': old.\"{name}\", 'after': new.\"{name}\"}}}}"
+        for name in names
+    )
+    if "feature" in compared.keys:
+        named = "feature"
+    elif "resource_type" in compared.keys:
+        named = "resource_type || '/' || resource_name || '/' || name"
+    else:
+        named = "NULL"
+    own = {"kind": f"'{kind}'", "name": named} | {
+        name: f"pair.{name}" for name in ("field", "before", "after")
     }
-    places: dict[str, Column] = {
-        column.name: (F.col(column.name) if column.name in keys else F.lit(None)).cast(
-            spark_type(column.type)
-        )
+    shown = ", ".join(
+        f"{own.get(column.name, column.name if column.name in compared.keys else 'NULL')}"
+        f' AS "{column.name}"'
         for column in DIFF.columns
-        if column.name in ("topic", "topic_id", "partition", "broker", "directory")
-    }
-    return rows.select(
-        F.lit(kind).alias("kind"),
-        *(column.alias(name) for name, column in places.items()),
-        named["name"].cast("string").alias("name"),
-        F.col("pair.field").alias("field"),
-        F.col("pair.before").alias("before"),
-        F.col("pair.after").alias("after"),
     )
+    # Of what came or went, that it did says enough.
+    return f"""
+        SELECT {shown} FROM (
+          SELECT {keys}, unnest(CASE WHEN was IS NULL OR now IS NULL THEN pairs[1:1]
+            ELSE list_filter(pairs, lambda pair: pair.before IS DISTINCT FROM pair.after)
+            END) AS pair
+          FROM (
+            SELECT {keys}, old."exists" AS was, new."exists" AS now, [{pairs}] AS pairs
+            FROM ({_texts(f"old_{table.name}", table, compared)}) AS old
+            FULL JOIN ({_texts(f"new_{table.name}", table, compared)}) AS new USING ({keys})
+          )
+        )
+    """
 
 
-def _texts(frame: DataFrame, compared: _Compared) -> DataFrame:
-    """Return the keys, and the fields as texts in a struct."""
-    kinds = {field.name: field.dataType for field in frame.schema}
-    values = [F.lit("yes").alias("exists")]
-    for name in compared.fields:
-        is_list = kinds[name].typeName() == "array"
-        text = F.concat_ws(",", F.col(name).cast("array<string>")) if is_list else F.col(name)
-        values.append(F.when(F.col(name).isNotNull(), text.cast("string")).alias(name))
-    return frame.select(*compared.keys, F.struct(*values).alias("values"))
+def _texts(name: str, table: Table, compared: _Compared) -> str:
+    """Return SQL for the keys, and the fields as texts."""
+    texts = [f'{_text(table, field)} AS "{field}"' for field in compared.fields]
+    return f"SELECT {', '.join((*compared.keys, *texts))}, 'yes' AS \"exists\" FROM {{{name}}}"
+
+
+def _text(table: Table, field: str) -> str:
+    if pa.types.is_list(table.schema.field(field).type):
+        return f"array_to_string(CAST({field} AS VARCHAR[]), ',')"
+    return f"CAST({field} AS VARCHAR)"

@@ -3,70 +3,81 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
-from pyspark.sql import DataFrame, Row
-from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
+import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
+import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from analytics.ask.as_of import LogMoment
-from analytics.tables import catalog as t
+from analytics.store.questions import GivenTables, Questions
 from analytics.tables.table import Table
 from jbodlab.ids import NO_LEADER
+
+Row = Mapping[str, Any]
 
 MAX_LINES = 100
 """Of each kind; the tables have the rest."""
 
 
-def as_of_text(tables: Mapping[Table, DataFrame], moment: LogMoment) -> str:
+def as_of_text(tables: Mapping[Table, pa.Table], moment: LogMoment) -> str:
     """Return what the cluster was at a moment."""
-    partitions = tables[t.PARTITIONS].agg(
-        F.count("*").alias("partitions"),
-        F.count_if(F.col("leader") == NO_LEADER).alias("leaderless"),
-        F.count_if(F.size("isr") < F.size("replicas")).alias("under_replicated"),
+    with Questions(GivenTables({table.name: rows for table, rows in tables.items()})) as questions:
+        return _as_of_text(questions, moment)
+
+
+_SHORT = f"leader = {NO_LEADER} OR len(isr) < len(replicas)"
+
+
+def _as_of_text(questions: Questions, moment: LogMoment) -> str:
+    ((topics,),) = questions.rows("SELECT count(*) FROM {topics}")
+    ((partitions, leaderless, under_replicated),) = questions.rows(
+        f"SELECT count(*), count(*) FILTER (WHERE leader = {NO_LEADER}), "
+        "count(*) FILTER (WHERE len(isr) < len(replicas)) FROM {partitions}"
     )
-    found = partitions.collect()[0]
-    topics = tables[t.TOPICS].count()
     lines = [
         f"As of        {moment}",
-        f"Topics       {topics} with {found['partitions']} partitions; {found['leaderless']} "
-        f"without leader, {found['under_replicated']} under-replicated",
+        f"Topics       {topics} with {partitions} partitions; {leaderless} "
+        f"without leader, {under_replicated} under-replicated",
     ]
-    lines += _section("Brokers", [_broker(row) for row in _first(tables[t.BROKERS], "broker")])
-    offline = tables[t.LOG_DIRS].where(F.col("state") == "offline")
+    brokers = _first(questions, "{brokers}", "broker")
+    lines += _section("Brokers", [_broker(row) for row in brokers])
+    offline = _first(questions, "{log_dirs} WHERE state = 'offline'", "broker, directory")
     lines += _section(
         "Offline",
         [
             f"{row['directory']} of broker {row['broker']} since offset {row['valid_from_offset']}"
-            for row in _first(offline, "broker", "directory")
+            for row in offline
         ],
     )
-    short = tables[t.PARTITIONS].where(
-        (F.col("leader") == NO_LEADER) | (F.size("isr") < F.size("replicas"))
-    )
-    lines += _section(
-        "Partitions", [_partition(row) for row in _first(short, "topic", "partition")]
-    )
-    features = _first(tables[t.FEATURES], "feature")
+    short = _first(questions, f"{{partitions}} WHERE {_SHORT}", "topic, partition")
+    lines += _section("Partitions", [_partition(row) for row in short])
+    features = _first(questions, "{features}", "feature")
     lines += _section("Features", [f"{row['feature']} {row['level']}" for row in features])
     return "\n".join(lines) + "\n"
 
 
-def difference_text(diff: DataFrame, before: LogMoment, after: LogMoment) -> str:
-    """Return what differs between two moments."""
+def difference_text(diff: pa.Table, before: LogMoment, after: LogMoment) -> str:
+    """Return what differs between two moments.
+
+    Args:
+        diff: The rows, in the order of their table.
+        before: The first moment.
+        after: The second one.
+    """
     lines = [f"From         {before}", f"To           {after}"]
-    counts = {row["kind"]: row["count"] for row in diff.groupBy("kind").count().collect()}
-    if not counts:
+    if not len(diff):
         return "\n".join([*lines, "Nothing differs."]) + "\n"
-    order = ("topic", "partition", "broker", "directory", "name", "field")
-    for kind in sorted(counts):
-        rows = _first(diff.where(F.col("kind") == kind), *order)
-        lines += _section(kind.capitalize(), [_change(row) for row in rows])
-        if counts[kind] > MAX_LINES:
-            lines.append(f"{'':<12} ... {counts[kind] - MAX_LINES} more, in the table")
+    for kind in sorted(diff.column("kind").unique().to_pylist()):
+        rows = diff.filter(pc.equal(diff.column("kind"), kind))
+        shown = rows.slice(0, MAX_LINES).to_pylist()
+        lines += _section(kind.capitalize(), [_change(row) for row in shown])
+        if len(rows) > MAX_LINES:
+            lines.append(f"{'':<12} ... {len(rows) - MAX_LINES} more, in the table")
     return "\n".join(lines) + "\n"
 
 
-def _first(frame: DataFrame, *order: str) -> list[Row]:
-    return frame.orderBy(*order).limit(MAX_LINES).collect()
+def _first(questions: Questions, rows: str, order: str) -> list[dict[str, Any]]:
+    return questions.named_rows(f"SELECT * FROM {rows} ORDER BY {order} LIMIT {MAX_LINES}")
 
 
 def _section(title: str, texts: list[str]) -> list[str]:

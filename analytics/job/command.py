@@ -28,7 +28,7 @@ from analytics.fold.min_insync import AssumedMinIsr
 from analytics.job.clusters import ReplayOptions, ReplayResult, replay_clusters
 from analytics.job.inputs import look
 from analytics.job.output import OutputDir, require_in_place, write_beside
-from analytics.job.session import SMALL_LOG_BYTES, end_children, start_session
+from analytics.job.session import end_children, start_session
 from analytics.page.conditions import Condition, parse_condition, parse_objective
 from analytics.page.report_figures import Asked, names_of_figures
 from analytics.page.report_json import as_json
@@ -245,18 +245,12 @@ def replay(
         output.clean_up()
 
 
-def answer(
-    output_dir: Path | str,
-    *moments: int | datetime,
-    spark: SparkSession | None = None,
-    cluster: str | None = None,
-) -> str:
+def answer(output_dir: Path | str, *moments: int | datetime, cluster: str | None = None) -> str:
     """Say what tables tell of one moment, or how two moments differ; write that beside them.
 
     Args:
         output_dir: Where the tables are.
         moments: One or two offsets or times.
-        spark: Session to use; without one, a session is started and stopped again.
         cluster: The one to ask of, where there are several.
 
     Raises:
@@ -264,21 +258,13 @@ def answer(
             moment lies outside the log.
     """
     require_in_place(str(output_dir))
-    session = start_session(SMALL_LOG_BYTES + 1) if spark is None else spark
-    try:
-        label = cluster_to_ask(str(output_dir), cluster)
-        tables = read_tables(session, str(output_dir), label)
-        found = [resolve(tables, moment) for moment in moments]
-        held = [as_of(tables, moment) for moment in found]
-        if len(held) == 1:
-            write_beside(f"{output_dir}/{AS_OF}", label, held[0])
-            return as_of_text(held[0], found[0])
-        diff = difference(*held).persist()
-        try:
-            write_beside(str(output_dir), label, {DIFF: diff})
-            return difference_text(diff, *found)
-        finally:
-            diff.unpersist()
-    finally:
-        if spark is None:
-            session.stop()
+    label = cluster_to_ask(str(output_dir), cluster)
+    tables = read_tables(str(output_dir), label)
+    found = [resolve(tables, moment) for moment in moments]
+    held = [as_of(tables, moment) for moment in found]
+    if len(held) == 1:
+        write_beside(f"{output_dir}/{AS_OF}", label, held[0])
+        return as_of_text(held[0], found[0])
+    diff = difference(*held)
+    write_beside(str(output_dir), label, {DIFF: diff})
+    return difference_text(diff, *found)

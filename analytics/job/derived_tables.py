@@ -34,7 +34,7 @@ from analytics.job.derive_stage import (
 from analytics.job.row_kinds import of_kind
 from analytics.store.part_files import PartWriters, WrittenFile
 from analytics.store.questions import Questions
-from analytics.store.table_files import StoredTables
+from analytics.store.stored_tables import StoredTables
 from analytics.tables import catalog as t
 from analytics.tables.frames import by_driver, few_rows_here
 

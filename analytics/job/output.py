@@ -31,7 +31,8 @@ from analytics.job.kind_files import Source, in_order, write_kinds
 from analytics.page.report_page import FILE_NAME, MARK, MARK_WITHIN_BYTES
 from analytics.store.part_files import PartFiles, PartWriters, WrittenFile, empty_file
 from analytics.store.store import Store, is_inside
-from analytics.store.table_files import StoredTables, values_of
+from analytics.store.stored_tables import StoredTables, values_of
+from analytics.store.table_files import read_table
 from analytics.store.table_formats import DELTA_LOG
 from analytics.tables.frames import conformed, run_sql
 from analytics.tables.spark_schema import spark_type
@@ -220,15 +221,6 @@ class ClusterOutput:
         store = self.scratch_store
         return PartFiles(folder=str(store.local or store.source), cluster=self.name, since=since)
 
-    def write(self, frames: Mapping[Table, DataFrame], size_bytes: int) -> None:
-        """Write tables, in one job.
-
-        Args:
-            frames: The tables; columns that a table does not have are left out.
-            size_bytes: Size of the log, by which the large tables are cut into files.
-        """
-        self.accept(frames, self.to_write(frames, size_bytes).collect())
-
     def to_write(
         self,
         frames: Mapping[Table, DataFrame],
@@ -321,17 +313,17 @@ class ClusterOutput:
 
     def written(self, table: Table, spark: SparkSession) -> DataFrame:
         """Return a table that this run has written and not yet put in its place."""
-        return self.tables(spark)[table.name]
+        folder = self.scratch_store.uri(table.folder(self.name))
+        return read_table(spark, table, folder, self.accepted[table.name])
 
     def values(self, table: Table, column: str) -> set[object]:
         """Return the different values that a column has, of a table that this run has written."""
         folder = table.folder(self.name)
         return values_of(self.scratch_store, folder, self.accepted[table.name], column)
 
-    def tables(self, spark: SparkSession, more: Iterable[Table] = ()) -> StoredTables:
+    def tables(self, more: Iterable[Table] = ()) -> StoredTables:
         """Return the tables, and more, as far as they are written when they are asked for."""
         return StoredTables(
-            spark,
             (*self.output.tables, *more),
             lambda table: self.scratch_store.uri(table.folder(self.name)),
             self.accepted,
@@ -382,16 +374,18 @@ def require_in_place(folder: str) -> None:
         )
 
 
-def write_beside(folder: str, cluster: str, frames: Mapping[Table, DataFrame]) -> None:
+def write_beside(folder: str, cluster: str, tables: Mapping[Table, pa.Table]) -> None:
     """Write tables of a cluster into a folder, replacing those that are there.
 
     Raises:
         ReplayInputError: something else is in the way, or the folder cannot be written.
     """
-    output = OutputDir(folder, frames)
+    output = OutputDir(folder, tables)
     output.prepare(())
     try:
-        output.cluster(cluster).write(frames, 0)
+        own = output.cluster(cluster)
+        for table, rows in tables.items():
+            own.put(table, rows)
         output.put_in_place()
     finally:
         output.clean_up()

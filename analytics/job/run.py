@@ -55,7 +55,8 @@ from analytics.job.scan_stage import SCANNED, ScanPlan, scan
 from analytics.job.session import few_rows
 from analytics.page.report_figures import Asked, Figures, ask_figures
 from analytics.store.part_files import WrittenFile
-from analytics.store.table_files import StoredTables, read_files, write_files
+from analytics.store.stored_tables import StoredTables
+from analytics.store.table_files import read_files, write_files
 from analytics.tables import catalog as t
 from analytics.tables.frames import by_driver, few_rows_here, is_by_driver, run_sql
 from analytics.tables.spark_schema import spark_schema
@@ -153,12 +154,12 @@ class _Run:
                 frame.unpersist()
 
     def _run(self) -> ClusterRun:
-        output, spark = self.output, self.spark
+        output = self.output
         self._write_base()
         self.progress.stage("deriving tables")
-        self._write_derived(output.tables(spark, SMALL_TABLES))
+        self._write_derived(output.tables(SMALL_TABLES))
         self.progress.stage("report")
-        figures = ask_figures(output.tables(spark), self.asked)
+        figures = ask_figures(output.tables(), self.asked)
         output.remove_others()
         return ClusterRun(figures=figures, source=self.layout.source)
 

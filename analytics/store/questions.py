@@ -8,7 +8,7 @@ do it.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -35,6 +35,17 @@ class Readable(Protocol):
 
     def dataset(self, name: str) -> Any:
         """Return a table."""
+
+
+class GivenTables:
+    """Tables of which the caller has the rows."""
+
+    def __init__(self, rows: Mapping[str, pa.Table]) -> None:
+        self._rows = rows
+
+    def dataset(self, name: str) -> pa.Table:
+        """Return a table."""
+        return self._rows[name]
 
 
 class Questions:
@@ -77,6 +88,15 @@ class Questions:
         """
         found: list[tuple[Any, ...]] = self._ask(sql).fetchall()
         return found
+
+    def named_rows(self, sql: str) -> list[dict[str, Any]]:
+        """Return the rows that a question gives, each by the names of its columns.
+
+        Args:
+            sql: The question, with the names of tables in braces.
+        """
+        found: pa.Table = self._ask(sql).to_arrow_table()
+        return list(found.to_pylist())
 
     def table(self, sql: str, schema: pa.Schema) -> pa.Table:
         """Return what a question gives, as columns.

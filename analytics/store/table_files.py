@@ -1,4 +1,4 @@
-"""Tables as they lie in a store, for Spark and others to ask.
+"""Tables as they lie in a store, for Spark to ask, and its rows as files.
 
 Whatever the store is, files are read by `pyarrow`: on the driver as long as they are few bytes,
 else by tasks. So a cluster needs no connector of its own for the store that a replay writes to, and
@@ -8,25 +8,19 @@ no second configuration of it.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from pathlib import PurePosixPath
-from types import MappingProxyType
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
-import pyarrow.dataset as ds  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
 
-from analytics.store.store import Store, StoredFile
+from analytics.store.store import Store
+from analytics.store.stored_tables import ROWS_PER_BATCH, SUFFIX, files_of, rows_of
 from analytics.tables.frames import local_frame, map_batches, map_numbers
 from analytics.tables.table import Table
 
 DRIVER_BYTES_MAX = 4 << 20
 """Up to so many bytes of files the driver reads a table: questions to it need no task at all."""
-
-ROWS_PER_BATCH = 1 << 16
-
-SUFFIX = ".parquet"
 
 _WRITTEN = pa.schema([pa.field("name", pa.string())])
 
@@ -64,31 +58,13 @@ def read_files(
         schema: Columns that are wanted of them.
         names: Of the files, all without it.
     """
-    files = _files(store, folder, names)
+    files = files_of(store, folder, names)
     paths = [store.path(one.name) for one in files]
     if sum(one.size for one in files) <= DRIVER_BYTES_MAX:
-        rows = pa.concat_tables([schema.empty_table(), *_tables(store, paths, schema)])
+        rows = pa.concat_tables([schema.empty_table(), *rows_of(store, paths, schema)])
         return local_frame(spark, rows)
     tasks = min(len(paths), max(2, spark.sparkContext.defaultParallelism * 2))
     return map_numbers(spark, len(paths), tasks, _reader(store.source, paths, schema), schema)
-
-
-def _files(store: Store, folder: str, names: Collection[str] | None) -> list[StoredFile]:
-    return [
-        one
-        for one in store.files_in(folder)
-        if one.name.endswith(SUFFIX) and (names is None or PurePosixPath(one.name).name in names)
-    ]
-
-
-def values_of(store: Store, folder: str, names: Iterable[str], column: str) -> set[object]:
-    """Return the different values of one column of Parquet files, read by the caller itself."""
-    found: set[object] = set()
-    for name in names:
-        with pq.ParquetFile(store.path(f"{folder}/{name}"), filesystem=store.files) as file:
-            for batch in file.iter_batches(ROWS_PER_BATCH, columns=[column]):
-                found.update(batch.column(0).unique().to_pylist())
-    return found
 
 
 def write_files(rows: DataFrame, store: Store, folder: str, schema: pa.Schema, tasks: int) -> None:
@@ -126,12 +102,6 @@ def _writer(
     return write
 
 
-def _tables(store: Store, paths: Sequence[str], schema: pa.Schema) -> Iterator[pa.Table]:
-    for path in paths:
-        with pq.ParquetFile(path, filesystem=store.files) as file:
-            yield file.read(columns=schema.names).select(schema.names).cast(schema)
-
-
 def _reader(
     source: str, paths: Sequence[str], schema: pa.Schema
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -145,64 +115,3 @@ def _reader(
                         yield from own.to_batches()
 
     return read
-
-
-class StoredTables(Mapping[str, DataFrame]):
-    """The tables of one cluster by their names; each is read when it is asked for.
-
-    Args:
-        spark: The session.
-        tables: The tables.
-        folder_of: Path or URI of the folder of a table's files.
-        names: For a table the names of its files, if not all in the folder are.
-    """
-
-    def __init__(
-        self,
-        spark: SparkSession,
-        tables: Iterable[Table],
-        folder_of: Callable[[Table], str],
-        names: Mapping[str, Collection[str]] = MappingProxyType({}),
-    ) -> None:
-        self.spark = spark
-        self.tables = {table.name: table for table in tables}
-        self.folder_of = folder_of
-        self.names = names
-        self.frames: dict[str, DataFrame] = {}
-
-    def __getitem__(self, name: str) -> DataFrame:
-        if name not in self.frames:
-            table = self.tables[name]
-            self.frames[name] = read_table(
-                self.spark, table, self.folder_of(table), self.names.get(name)
-            )
-        return self.frames[name]
-
-    def some(self, table: Table, columns: Sequence[str]) -> DataFrame:
-        """Return columns of a table; no others are read."""
-        store, schema = Store(self.folder_of(table)), _some(table, columns)
-        return read_files(self.spark, store, "", schema, self.names.get(table.name))
-
-    def dataset(self, name: str) -> ds.Dataset:
-        """Return a table for others than Spark to read, who take of it what they need."""
-        table = self.tables[name]
-        store = Store(self.folder_of(table))
-        paths = [store.path(one.name) for one in _files(store, "", self.names.get(name))]
-        return ds.dataset(paths, table.schema, format="parquet", filesystem=store.files)
-
-    def rows(self, table: Table, columns: Sequence[str]) -> pa.Table:
-        """Return columns of a table that has few rows, read by the caller itself."""
-        store, schema = Store(self.folder_of(table)), _some(table, columns)
-        files = _files(store, "", self.names.get(table.name))
-        paths = [store.path(one.name) for one in files]
-        return pa.concat_tables([schema.empty_table(), *_tables(store, paths, schema)])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.tables)
-
-    def __len__(self) -> int:
-        return len(self.tables)
-
-
-def _some(table: Table, columns: Sequence[str]) -> pa.Schema:
-    return pa.schema([table.schema.field(name) for name in columns])

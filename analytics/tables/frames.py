@@ -143,11 +143,6 @@ def local_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
     return spark.createDataFrame(one, spark_schema(one.schema))
 
 
-def conform(frame: DataFrame, table: Table) -> DataFrame:
-    """Return the table's columns in their order and with their types; other columns go."""
-    return run_sql(f"SELECT {', '.join(conformed(table))} FROM {{frame}}", {"frame": frame})
-
-
 def conformed(table: Table) -> list[str]:
     """Return SQL for each of a table's columns, with its type."""
     return [

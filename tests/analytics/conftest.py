@@ -88,15 +88,15 @@ def admin(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 @pytest.fixture(scope="session")
-def everything(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Made:
+def everything(tmp_path_factory: pytest.TempPathFactory) -> Made:
     """The figures of tables with one of everything."""
-    return made(spark, tmp_path_factory.mktemp("everything"), **some_of_everything())
+    return made(tmp_path_factory.mktemp("everything"), **some_of_everything())
 
 
 @pytest.fixture(scope="session")
-def nothing(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Made:
+def nothing(tmp_path_factory: pytest.TempPathFactory) -> Made:
     """The figures of empty tables."""
-    return made(spark, tmp_path_factory.mktemp("nothing"))
+    return made(tmp_path_factory.mktemp("nothing"))
 
 
 @pytest.fixture(scope="session")

@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
-from pyspark.sql import SparkSession
 
 from analytics.derive.log_end import log_span
 from analytics.page.figure import ask_all
 from analytics.page.report_figures import Figures, ask_figures, figures_of
-from analytics.store.table_files import StoredTables
+from analytics.store.stored_tables import StoredTables
 from tests.analytics.page_tables import ALL_TABLES, Row, write_tables
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "kafka-metadata-logs"
@@ -35,18 +34,18 @@ class Made(NamedTuple):
     figures: Figures
 
 
-def made(spark: SparkSession, folder: Path, **rows: list[Row]) -> Made:
+def made(folder: Path, **rows: list[Row]) -> Made:
     """Write tables, and ask them for the figures."""
-    tables = frames(spark, folder, **rows)
+    tables = frames(folder, **rows)
     return Made(folder, tables, ask_figures(tables))
 
 
-def made_of_others(spark: SparkSession, folder: Path, like: Made, **rows: list[Row]) -> Figures:
+def made_of_others(folder: Path, like: Made, **rows: list[Row]) -> Figures:
     """Write tables, and ask them for the figures that may differ from those of others.
 
     A figure is the same where its query and all its tables are.
     """
-    tables = frames(spark, folder, **rows)
+    tables = frames(folder, **rows)
     span = log_span(tables)
     same = {
         name
@@ -64,10 +63,10 @@ def made_of_others(spark: SparkSession, folder: Path, like: Made, **rows: list[R
     return Figures(span=span, answers={name: found[name] for name in like.figures.answers})
 
 
-def frames(spark: SparkSession, folder: Path, **rows: list[Row]) -> StoredTables:
+def frames(folder: Path, **rows: list[Row]) -> StoredTables:
     """Write tables, and read them as a replay does: each when it is asked for."""
     write_tables(folder, **rows)
-    return StoredTables(spark, ALL_TABLES.values(), lambda table: str(folder / table.name))
+    return StoredTables(ALL_TABLES.values(), lambda table: str(folder / table.name))
 
 
 def contents(folder: Path) -> object:

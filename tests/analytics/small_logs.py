@@ -44,7 +44,7 @@ from analytics.job.derived_tables import derive_by_tasks, sum_up
 from analytics.job.output import OutputDir
 from analytics.store.part_files import PartFiles, PartWriters, empty_file
 from analytics.store.store import Store
-from analytics.store.table_files import StoredTables
+from analytics.store.stored_tables import StoredTables
 from analytics.tables import catalog as t
 from jbodlab import kafka_uuid
 from jbodlab.ids import BrokerEpoch, BrokerId, TopicId
@@ -297,7 +297,7 @@ def derived_tables(
         Path(folders[table.name]).mkdir(parents=True)
         found = pa.Table.from_pylist(own, table.schema)
         pq.write_table(found, f"{folders[table.name]}/part.parquet")
-    tables = StoredTables(spark, t.TABLES, lambda table: folders[table.name])
+    tables = StoredTables(t.TABLES, lambda table: folders[table.name])
     store = Store(str(folder))
     names = {table.name: store.names(table.folder("one")) for table in NEEDED}
     files = BucketFiles(files=files_by_bucket(names, "one", NEEDED), parts=parts)
@@ -311,10 +311,10 @@ def derived_tables(
     output.prepare(())
     here = output.cluster("one")
     all_tables = (*t.TABLES, *SMALL_TABLES)
-    for table, found in sum_up(StoredTables(spark, all_tables, lambda one: folders[one.name])):
+    for table, found in sum_up(StoredTables(all_tables, lambda one: folders[one.name])):
         here.put(table, found)
         folders[table.name] = here.scratch_store.uri(table.folder("one"))
-    return StoredTables(spark, t.TABLES, lambda table: folders[table.name])
+    return StoredTables(t.TABLES, lambda table: folders[table.name])
 
 
 def _bucket(rows: Rows, number: object) -> RowsInMemory:

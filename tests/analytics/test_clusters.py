@@ -158,10 +158,10 @@ def test_a_question_names_its_cluster_where_there_are_several(
     runs: Runs, spark: SparkSession
 ) -> None:
     with pytest.raises(ReplayInputError, match=r"holds 4 clusters .*: say --cluster NAME"):
-        answer(runs.output, 0, spark=spark)
+        answer(runs.output, 0)
     with pytest.raises(ReplayInputError, match="holds no cluster nowhere"):
-        answer(runs.output, 0, spark=spark, cluster="nowhere")
-    answer(runs.output, 2, spark=spark, cluster="us")
+        answer(runs.output, 0, cluster="nowhere")
+    answer(runs.output, 2, cluster="us")
     assert by_cluster(runs.output / "as_of", "topics", "topic") == {"us": {"topic-2"}}
 
 

@@ -176,9 +176,9 @@ def partitions_of(image: MetadataImage) -> Rows:
 def test_as_of_gives_the_state_of_that_moment(
     runs: Runs, spark: SparkSession, read_table: ReadTable
 ) -> None:
-    text = answer(runs.at_once, runs.half, spark=spark)
+    text = answer(runs.at_once, runs.half)
 
-    tables = read_tables(spark, str(runs.at_once), "meta")
+    tables = read_tables(str(runs.at_once), "meta")
     by_time = resolve(tables, datetime.fromtimestamp(runs.half_ms / 1000, UTC))
     output = runs.at_once / "as_of"
     expected = partitions_of(runs.half_image)
@@ -201,7 +201,7 @@ def test_as_of_gives_the_state_of_that_moment(
 def test_as_of_the_end_is_what_the_tables_of_now_say(
     runs: Runs, spark: SparkSession, read_table: ReadTable
 ) -> None:
-    answer(runs.at_once, runs.end, spark=spark)
+    answer(runs.at_once, runs.end)
 
     for table in ("brokers", "topics", "partitions"):
         found = read_table(runs.at_once / "as_of", table)
@@ -211,11 +211,11 @@ def test_as_of_the_end_is_what_the_tables_of_now_say(
 def test_a_difference_names_what_differs_and_nothing_else(
     runs: Runs, spark: SparkSession, read_table: ReadTable
 ) -> None:
-    same = answer(runs.at_once, runs.half, runs.half, spark=spark)
+    same = answer(runs.at_once, runs.half, runs.half)
     assert same.splitlines()[-1] == "Nothing differs."
     assert read_table(runs.at_once, "diff") == []
 
-    text = answer(runs.at_once, runs.half, runs.end, spark=spark)
+    text = answer(runs.at_once, runs.half, runs.end)
     rows = read_table(runs.at_once, "diff")
     of = {
         (topic.topic_id, index): state
@@ -248,9 +248,9 @@ def test_a_difference_names_what_differs_and_nothing_else(
 
 def test_a_moment_outside_the_log_is_refused(runs: Runs, spark: SparkSession) -> None:
     with pytest.raises(ReplayInputError, match="outside of the log"):
-        answer(runs.at_once, runs.end + 1, spark=spark)
+        answer(runs.at_once, runs.end + 1)
     with pytest.raises(ReplayInputError, match="outside of the log"):
-        answer(runs.at_once, datetime(2001, 1, 1, tzinfo=UTC), spark=spark)
+        answer(runs.at_once, datetime(2001, 1, 1, tzinfo=UTC))
 
 
 def test_a_moment_that_is_none_is_one_line_and_exit_code_1(
@@ -264,4 +264,4 @@ def test_a_moment_that_is_none_is_one_line_and_exit_code_1(
 
 def test_a_folder_without_tables_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(ReplayInputError, match="holds no tables"):
-        answer(tmp_path, 1, spark=spark)
+        answer(tmp_path, 1)

@@ -66,8 +66,8 @@ def test_a_log_that_begins_at_a_snapshot_gives_the_same_end_state(
     assert (row["replay_from"], row["end_offset"]) == (start, log.log.end_offset)
     for moment in (start - 2, datetime(2001, 1, 1, tzinfo=UTC)):
         with pytest.raises(ReplayInputError, match="is outside of the log, "):
-            answer(tmp_path / "out", moment, spark=spark)
-    answer(tmp_path / "out", start - 1, spark=spark)
+            answer(tmp_path / "out", moment)
+    answer(tmp_path / "out", start - 1)
     brokers = read_table(tmp_path / "out" / "as_of", "brokers")
     assert [row["broker"] for row in brokers] == sorted(base.cluster.brokers)
 

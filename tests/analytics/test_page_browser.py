@@ -16,7 +16,7 @@ from tests.headless_browser import Browser, find_browser
 
 BROWSER = find_browser()
 pytestmark = [
-    pytest.mark.spark,
+    pytest.mark.process,
     pytest.mark.skipif(BROWSER is None, reason="no Chromium or Chrome on the path"),
 ]
 

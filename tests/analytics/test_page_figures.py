@@ -9,12 +9,11 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from pyspark.sql import SparkSession
 
 from analytics.page.availability_figures import availability, topic_availability
 from analytics.page.figure import ask_all
 from analytics.page.outage_figures import longest_outages
-from analytics.page.report_figures import ask_figures, names_of_figures
+from analytics.page.report_figures import names_of_figures
 from analytics.page.report_json import as_json
 from analytics.page.report_page import report_page
 from analytics.page.report_text import text_of
@@ -22,12 +21,10 @@ from analytics.page.risk_figures import EMPTY_DIRECTORIES, RISK_NOW, TOPICS_AT_R
 from analytics.page.sections import SECTIONS
 from analytics.page.values import escape
 from analytics.store.questions import NULL_ORDER
-from analytics.store.table_files import StoredTables
 from jbodlab import directory_id as directory_ids
 from jbodlab import kafka_uuid
 from tests.analytics.page_reader import ReadFigure, read_page, values
 from tests.analytics.page_tables import (
-    ALL_TABLES,
     HOSTILE,
     Row,
     at,
@@ -35,8 +32,6 @@ from tests.analytics.page_tables import (
     some_of_everything,
 )
 from tests.analytics.shared import Made, frames, made_of_others
-
-pytestmark = pytest.mark.spark
 
 
 def assert_equal_to_their_queries(folder: Path, figures: list[ReadFigure]) -> None:
@@ -69,7 +64,7 @@ def plain(value: object) -> str | None:
     )
 
 
-def test_every_figure_equals_its_query_on_the_tables(spark: SparkSession, everything: Made) -> None:
+def test_every_figure_equals_its_query_on_the_tables(everything: Made) -> None:
     page = read_page(report_page(everything.figures, "somewhere"))
 
     assert not page.faults
@@ -77,7 +72,7 @@ def test_every_figure_equals_its_query_on_the_tables(spark: SparkSession, everyt
     assert_equal_to_their_queries(everything.folder, page.figures)
 
 
-def test_a_page_of_a_log_without_anything_says_so(spark: SparkSession, nothing: Made) -> None:
+def test_a_page_of_a_log_without_anything_says_so(nothing: Made) -> None:
     page = report_page(nothing.figures, "somewhere")
 
     read = read_page(page)
@@ -95,17 +90,6 @@ def test_every_figure_that_is_asked_is_shown(nothing: Made) -> None:
     shown += [block.figure for section in SECTIONS for block in section.blocks]
 
     assert sorted(shown) == sorted(nothing.figures.answers)
-
-
-def test_figures_are_the_same_read_by_the_driver_and_by_tasks(
-    spark: SparkSession, everything: Made, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("analytics.store.table_files.DRIVER_BYTES_MAX", -1)
-    tables = StoredTables(
-        spark, ALL_TABLES.values(), lambda table: str(everything.folder / table.name)
-    )
-
-    assert ask_figures(tables) == everything.figures
 
 
 def test_figures_are_counted_by_hand(everything: Made) -> None:
@@ -190,9 +174,7 @@ def test_figures_are_counted_by_hand(everything: Made) -> None:
     assert answers["topic_availability"].values("availability") == [1 - 530_250 / 1_800_000]
 
 
-def test_what_overlaps_in_one_partition_is_one_outage(
-    spark: SparkSession, everything: Made, tmp_path: Path
-) -> None:
+def test_what_overlaps_in_one_partition_is_one_outage(everything: Made, tmp_path: Path) -> None:
     rows = some_of_everything()
     rows["outages"] = [
         outage(0, 100, 130, kind="under_min_isr", cause="unknown"),
@@ -204,7 +186,7 @@ def test_what_overlaps_in_one_partition_is_one_outage(
     ]
 
     figure = longest_outages(everything.figures.span)
-    longest = ask_all([figure], frames(spark, tmp_path, **rows))["longest_outages"]
+    longest = ask_all([figure], frames(tmp_path, **rows))["longest_outages"]
 
     assert [row[:4] for row in longest.rows] == [
         ("orders", 1, "leaderless", "unknown"),
@@ -217,7 +199,7 @@ def test_what_overlaps_in_one_partition_is_one_outage(
     assert longest.values("to_offset") == [None, 140, 160]
 
 
-def test_risk_is_counted_by_partition(spark: SparkSession, tmp_path: Path) -> None:
+def test_risk_is_counted_by_partition(tmp_path: Path) -> None:
     unassigned = kafka_uuid.to_text(directory_ids.UNASSIGNED)
     kinds: list[tuple[list[int], list[int], int]] = [
         ([1], [1], 1),
@@ -251,7 +233,7 @@ def test_risk_is_counted_by_partition(spark: SparkSession, tmp_path: Path) -> No
     }
 
     figures = (RISK_NOW, TOPICS_AT_RISK, EMPTY_DIRECTORIES)
-    answers = ask_all(figures, frames(spark, tmp_path, **rows))
+    answers = ask_all(figures, frames(tmp_path, **rows))
 
     # RF 1 is never under a minimum of 2, nor at it; what has no leader is not at its minimum.
     assert answers["risk_now"].rows == ((1, 1, 1, 1, 1, 8, 1, None, None, 0, 0),)
@@ -318,9 +300,7 @@ def test_the_page_asks_for_nothing_from_elsewhere(everything: Made) -> None:
     assert all(link and link.startswith(("#", "data:")) for link in links)
 
 
-def test_a_big_log_gives_a_page_of_bounded_size(
-    spark: SparkSession, everything: Made, tmp_path: Path
-) -> None:
+def test_a_big_log_gives_a_page_of_bounded_size(everything: Made, tmp_path: Path) -> None:
     rows = some_of_everything()
     rows["outages"] = [
         outage(n, n % 600, None if n % 7 else n % 600 + 1, cause=f"cause {n // 600}")
@@ -330,16 +310,14 @@ def test_a_big_log_gives_a_page_of_bounded_size(
         {**session, "broker": n} for n in range(1500) for session in rows["broker_sessions"]
     ]
 
-    figures = made_of_others(spark, tmp_path, everything, **rows)
+    figures = made_of_others(tmp_path, everything, **rows)
 
     assert len(report_page(figures, "somewhere")) < 2_000_000
     assert figures.answers["outages_over_time"].more > 0
     assert len({row[0] for row in figures.answers["broker_timeline"].rows}) <= 40
 
 
-def test_times_outside_of_any_calendar_break_nothing(
-    spark: SparkSession, everything: Made, tmp_path: Path
-) -> None:
+def test_times_outside_of_any_calendar_break_nothing(everything: Made, tmp_path: Path) -> None:
     rows = some_of_everything()
     for n, year in ((0, 1), (1, 9999)):
         rows["records"][n]["timestamp"] = datetime(year, 1, 1, tzinfo=UTC)
@@ -348,7 +326,7 @@ def test_times_outside_of_any_calendar_break_nothing(
     ]
     rows["leadership"][1]["valid_from_time"] = None
 
-    page = report_page(made_of_others(spark, tmp_path, everything, **rows), "somewhere")
+    page = report_page(made_of_others(tmp_path, everything, **rows), "somewhere")
 
     assert not read_page(page).faults
     assert "0001-01-01T00:00:00.000Z" in page
