@@ -431,7 +431,11 @@ class Admin(Client):
         wanted = None if replicas is None else list(replicas)
         inner = [{"partition_index": partition.partition, "replicas": wanted}]
         topics = [{"name": partition.topic, "partitions": inner}]
-        return await self._ask(45, 0, "responses", "partitions", timeout=WAIT, topics=topics)
+        self.world.retargeted[partition] += 1
+        code = await self._ask(45, 0, "responses", "partitions", timeout=WAIT, topics=topics)
+        if code is not None:
+            self.world.retargeted[partition] -= 1
+        return code
 
     async def elect(self, partition: TopicPartition, kind: int = PREFERRED) -> int | None:
         topics = [{"topic": partition.topic, "partitions": [partition.partition]}]

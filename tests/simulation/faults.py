@@ -308,7 +308,7 @@ async def twin(hit: Hit, node: Node) -> None:
     if len(node.log_dirs) < 2:
         return
     path, other = hit.random.sample(node.log_dirs, 2)
-    if not may_lose(hit, node, path):
+    if directory_id(hit.world, other) is None or not may_lose(hit, node, path):
         return
     hit.world.replace(node, path)
     hit.world.copy_identity(other, path)
@@ -514,15 +514,20 @@ async def elect(hit: Hit, found: tuple[TopicPartition, Any]) -> None:
 async def cordon(hit: Hit, node: Node) -> None:
     """A directory gets no new replicas for a while, although a topic is made."""
     path = hit.random.choice(node.log_dirs)
-    for other in node.log_dirs:
-        hit.world.cordoned_s.pop(other, None)
+    _uncordon(hit.world, node)
     if await hit.admin.configure(4, str(node.id), "cordoned.log.dirs", str(path)) == 0:
         hit.world.cordoned_s[path] = hit.world.now_s()
     await asyncio.sleep(DECIDED_S)
     await new_topic(hit)
     await asyncio.sleep(hit.length_s)
-    hit.world.cordoned_s.pop(path, None)
+    _uncordon(hit.world, node)
     await hit.admin.configure(4, str(node.id), "cordoned.log.dirs", None)
+
+
+def _uncordon(world: World, node: Node) -> None:
+    """Forget what was cordoned: there is one setting for all directories of a broker."""
+    for path in node.log_dirs:
+        world.cordoned_s.pop(path, None)
 
 
 @fault("admin", 1, lambda hit: hit.random.choice(SETTINGS))
@@ -810,7 +815,7 @@ def may_lose(hit: Hit, node: Node, replaced: Path | None = None) -> bool:
     is_ill = any(world.disks[path].is_ill for path in node.log_dirs)
     flushed = set() if is_ill else world.flushed_topics()
     world.tainted.update(each for each in alone if replaced or each.topic not in flushed)
-    world.heirless.update(heirless)
+    world.heirless.update(dict.fromkeys(heirless, node.id))
     world.fragile.add(node.id)
     return True
 

@@ -278,6 +278,8 @@ class ModernMember(Member):
     def __init__(self, groups: Groups, plan: GroupPlan, name: str) -> None:
         super().__init__(groups, plan, name)
         self.held_until_s = 0.0
+        self._says_all = True
+        """Whether the last answer was lost, and with it what it may have told."""
         groups.modern.append(self)
 
     def come_again(self) -> None:
@@ -286,8 +288,7 @@ class ModernMember(Member):
 
     async def join(self) -> None:
         self.epoch = 0
-        topics = {"subscribed_topic_names": [self.plan.topic], "topic_partitions": []}
-        if not await self._beat(0, rebalance_timeout=SESSION, **topics):
+        if not await self._beat(0, []):
             self.epoch = -1
 
     async def stay(self) -> bool:
@@ -296,7 +297,7 @@ class ModernMember(Member):
             return False
         indexes = [each.partition for each in self.owned]
         owned = [{"topic_id": topic.topic_id, "partitions": indexes}] if indexes else []
-        return await self._beat(self.epoch, topic_partitions=owned)
+        return await self._beat(self.epoch, owned)
 
     async def leave(self) -> None:
         await self.ask_coordinator(68, 1, **self._fields(-1))
@@ -304,7 +305,11 @@ class ModernMember(Member):
     def _fields(self, epoch: int, **more: Any) -> dict[str, Any]:
         return {**self.me, "member_epoch": epoch, "topic_partitions": None, **more}
 
-    async def _beat(self, epoch: int, **more: Any) -> bool:
+    async def _beat(self, epoch: int, owned: list[dict[str, Any]]) -> bool:
+        more: dict[str, Any] = {"topic_partitions": owned}
+        if self._says_all or not epoch:
+            more |= {"subscribed_topic_names": [self.plan.topic], "rebalance_timeout": SESSION}
+        self._says_all = True
         until_s = self.world.now_s() + SESSION.total_seconds()
         led_by = self.groups.coordinated_by(self.group)
         answer = await self.ask_coordinator(68, 1, **self._fields(epoch, **more))
@@ -313,6 +318,7 @@ class ModernMember(Member):
         is_right = led_by is not None and led_by == self.groups.coordinated_by(self.group)
         if is_right and led_by[1] == self._coordinator:
             self.held_until_s = until_s
+        self._says_all = False
         self.epoch = answer.member_epoch
         if answer.assignment is not None:
             topics = self.world.image.topics.by_id

@@ -23,7 +23,7 @@ from jbodlab.protocol.record_batch import BatchHeader, iterate_headers, iterate_
 from jbodlab.records.metadata_version import JBOD_LEVEL
 from tests.simulation.clients import is_whole
 from tests.simulation.disk import File, Folder
-from tests.simulation.taps import is_reassigned, replica_of, replica_states
+from tests.simulation.taps import is_reassigned, manager_on, replica_of, replica_states
 from tests.simulation.world import Node, World, directory_id, partitions_of
 
 Wrong = tuple[str, object, str]
@@ -143,6 +143,10 @@ def _of_disks(world: World) -> Iterable[Wrong]:
 
 
 def _of_brokers(world: World) -> Iterable[Wrong]:
+    for node in world.brokers:
+        manager = manager_on(node)
+        for move in () if manager is None else manager.moves.moves():
+            yield "L4", node.name, f"{move.topic_partition} moves"
     for broker, replica in replica_states(world):
         name = f"{replica.topic_partition} on {broker}"
         if replica.topic_partition in world.tainted:

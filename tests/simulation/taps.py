@@ -316,9 +316,8 @@ class _Metadata:
         if not state.isr and former.isr:
             report("its ISR is empty")
         is_over = is_reassigned(former) and not is_reassigned(state)
-        # One that is cancelled keeps what was to go, or has not what was to come.
-        has_all = {*former.adding_replicas} <= {*state.replicas}
-        is_done = is_over and has_all and not {*former.removing_replicas} & {*state.replicas}
+        # Who asks for another target, or for the same once more, ends the one before at once.
+        is_done = is_over and not world.retargeted[partition]
         if is_done and {*state.replicas} - {*state.isr}:
             report(f"its reassignment is over, {state.isr} of {state.replicas} are in sync")
         if state.leader != former.leader:
@@ -416,7 +415,8 @@ class _Appends:
         key = (partition.topic_id, partition.topic_partition.partition)
         shown = self.high.get(key, 0)
         name = partition.topic_partition
-        if name in self._world.heirless and shown > log.end_offset == 0:
+        is_replaced = self._world.heirless.get(name) == partition.broker_id
+        if is_replaced and shown > log.end_offset == 0:
             self._world.report("S2", name, f"{partition.broker_id} leads, and has nothing of it")
         if name in self._world.tainted:
             self.high[key] = min(shown, log.end_offset)
@@ -496,8 +496,14 @@ def _goes_offline(world: World, log_dir: Any, cause: str) -> None:
 
 def replicas_on(node: Node) -> Any:
     """Return all replicas of a broker that runs, or None."""
+    manager = manager_on(node)
+    return None if manager is None else manager.registry
+
+
+def manager_on(node: Node) -> Any:
+    """Return the `ReplicaManager` of a broker that runs, or None."""
     replicas = getattr(node.server, "_replicas", None) if node.is_up else None
-    return None if replicas is None else replicas.registry
+    return None if replicas is None else replicas.manager
 
 
 def replica_states(world: World) -> Iterator[tuple[int, Any]]:

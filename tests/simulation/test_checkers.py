@@ -104,12 +104,14 @@ class History(World):
         known = {"log": log, "replica": Values(log=log, leader=Values(leader_epoch=0), **values)}
         getattr(checker, step)(*(known.get(str(each), each) for each in args))
 
-    def serves(self, node: int, state: Any = None, **log: Any) -> History:
+    def serves(self, node: int, state: Any = None, is_moving: bool = False, **log: Any) -> History:
         """Let a broker run, with a replica of t0."""
         log = {"failed": False, "end_offset": 9, "written_end": 9, "leader": None} | log
         replica = Values(topic_id=T0_ID, topic_partition=T0, log=Values(**log), state=state)
         registry = Values(partition=lambda _: replica, partitions=lambda: [replica])
-        self.nodes[node].server = Values(_replicas=Values(registry=registry))
+        moves = Values(moves=lambda: [replica] * is_moving)
+        manager = Values(registry=registry, moves=moves)
+        self.nodes[node].server = Values(_replicas=Values(manager=manager))
         self.nodes[node].process = Process(f"node-{node}.1")
         return self
 
@@ -199,7 +201,7 @@ CASES: list[tuple[str, Callable[[History], Any]]] = [
     ("S2", lambda h: h.leads("_advance", partial(shows, 2), "replica")),
     ("S2", lambda h: h.leads("_advance", partial(shows, 6), "replica")),
     ("S2", lambda h: h.leads("_begins", "replica", None, "log")),
-    ("S2", lambda h: h.heirless.add(T0) or h.leads("_begins", "replica", None, FRESH)),
+    ("S2", lambda h: h.heirless.update({T0: 2}) or h.leads("_begins", "replica", None, FRESH)),
     ("S3", lambda h: h.log(1, batch(A, 3), batch(B, 2)).logs()),
     ("S3", lambda h: h.log(1, batch(A, 0, 2), batch(B, 1, 1)).logs()),
     ("S3", lambda h: h.log(1, batch(b"bits rot:00000000")).logs()),
@@ -247,6 +249,7 @@ CASES: list[tuple[str, Callable[[History], Any]]] = [
     ("L2", lambda h: h.has(partition((1, 2), "A B", isr=(1,)).state)),
     ("L3", lambda h: h.log(1, batch(A), name="t1-0").look()),
     ("L4", lambda h: h.log(1, batch(A), name=f"t0-0.{'0' * 32}-future").look()),
+    ("L4", lambda h: h.wrong(settled._of_brokers(h.serves(1, is_moving=True, start_offset=0)))),
     ("L5", lambda h: setattr(h, "is_settled", True) or h.calls(TimeoutError())),
     ("L6", lambda h: settled.check_same(h, {"ids": {"d1": "A"}}, {"ids": {"d1": "B"}})),
     ("L7", lambda h: check_recovery(h, T0, 2.6)),
@@ -283,6 +286,15 @@ FINE: list[Callable[[History], Any]] = [
     lambda h: (h.member("m1", until_s=-1.0), h.groups.holds(h.member("m2"))),
     lambda h: h.tainted.add(OFFSETS) or h.groups.fetched("g", T0, floor=4, offset=3),
     lambda h: h.changes(partition_epoch=6),
+    lambda h: (
+        h.retargeted.update({T0: 1})
+        or h.changes({"adding_replicas": (2,)}, partition_epoch=6, isr=(1,))
+    ),
+    lambda h: (
+        h.heirless.update({T0: 1})
+        or h.tainted.add(T0)
+        or h.leads("_begins", "replica", None, FRESH)
+    ),
     lambda h: h.leads("_accepted", "replica", ALONE, -1, None),
     lambda h: (
         h.trimmed.update({T0: 3}) or h.wrong(settled._of_brokers(h.serves(1, start_offset=3)))

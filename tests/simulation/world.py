@@ -176,10 +176,12 @@ class World:
         self.accounts = Accounts()
         self.tainted: set[TopicPartition] = set()
         self.gone_topics: set[str] = set()
-        self.heirless: set[TopicPartition] = set()
-        """Those whose last replica in sync went with a disk that was replaced."""
+        self.heirless: dict[TopicPartition, int] = {}
+        """Those whose last replica in sync went with a disk that was replaced, and whose it was."""
         self.trimmed: Counter[TopicPartition] = Counter()
         """Below which offset operators have deleted records."""
+        self.retargeted: Counter[TopicPartition] = Counter()
+        """How many requests for other replicas are under way, or have lost their answers."""
         self.fragile: set[int] = set()
         """Brokers that have lost something, and may not have it again."""
         self.is_settled = False
