@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import logging
 import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from enum import Enum
 from pathlib import PurePosixPath
 from typing import Any
@@ -88,7 +90,8 @@ def bring_up_to_date(table_format: TableFormat, store: Store, tables: Iterable[T
                 for table in tables:
                     _write_delta_log(store, table)
             case TableFormat.ICEBERG:
-                _write_iceberg_logs(store, tables)
+                with _silent("pyiceberg"):
+                    _write_iceberg_logs(store, tables)
     except OSError as error:
         raise ReplayInputError(f"output {store.source} is not writable: {error}") from error
 
@@ -142,6 +145,18 @@ def _write_delta_log(store: Store, table: Table) -> None:
             )
     except DeltaError as error:
         raise ReplayInputError(f"table {uri}: {str(error).splitlines()[0]}") from error
+
+
+@contextmanager
+def _silent(library: str) -> Iterator[None]:
+    """Keep warnings of a library from the terminal: several for each file, of what is known."""
+    logger = logging.getLogger(library)
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _write_iceberg_logs(store: Store, tables: Iterable[Table]) -> None:

@@ -49,13 +49,14 @@ def read_by_library(kind: TableFormat, root: Path) -> Rows:
 @pytest.mark.parametrize("kind", LOGGED, ids=lambda kind: kind.value)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::PendingDeprecationWarning")
 def test_a_table_holds_the_rows_of_the_last_run_and_no_others(
-    kind: TableFormat, tmp_path: Path
+    kind: TableFormat, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     pytest.importorskip(LIBRARIES[kind])
     write(tmp_path, "a", 2)
     write(tmp_path, "b", 1)
     store = Store(str(tmp_path))
     bring_up_to_date(kind, store, TABLES)
+    assert caplog.messages == []
     assert read_by_library(kind, tmp_path) == [("a", 0), ("a", 1), ("b", 0)]
 
     for table in TABLES:
