@@ -23,7 +23,8 @@ _PARTITIONS = (
     "  )\n"
 )
 _SINGLE = "len(replicas) = 1"
-_AT_MIN = "leader <> -1 AND len(replicas) > min_isr AND len(isr) = min_isr"
+# As Kafka counts: also where every replica is in sync, and none of them may fail.
+_AT_MIN = "leader <> -1 AND len(replicas) > 1 AND len(isr) = min_isr"
 _UNDER_MIN = "len(isr) < min_isr"
 _ONE_RACK = (
     "len(replicas) > 1"
