@@ -92,6 +92,8 @@ def unpack(
 def _members(source: str, file: IO[bytes]) -> Iterator[tuple[PurePosixPath, IO[bytes]]]:
     """Yield the files of an archive, each to be read before the next one."""
     if source.lower().endswith(".zip"):
+        if not _is_zip(file):
+            raise zipfile.BadZipFile("it is no zip file")
         with zipfile.ZipFile(file) as packed:
             for info in packed.infolist():
                 if not info.is_dir():
@@ -103,6 +105,13 @@ def _members(source: str, file: IO[bytes]) -> Iterator[tuple[PurePosixPath, IO[b
             content_or_none = packed_tar.extractfile(member) if member.isfile() else None
             if content_or_none is not None:
                 yield _clean(member.name), content_or_none
+
+
+def _is_zip(file: IO[bytes]) -> bool:
+    try:
+        return zipfile.is_zipfile(file)
+    except ValueError:  # so short that pyarrow cannot go to where a zip file would tell
+        return False
 
 
 def _clean(name: str) -> PurePosixPath:

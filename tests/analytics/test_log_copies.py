@@ -197,3 +197,10 @@ def test_an_archive_that_is_cut_short_is_an_error(tmp_path: Path, name: str) -> 
 
     with pytest.raises(OSError):  # noqa: PT011 - the libraries have words of their own
         unpack(str(whole), Store(str(tmp_path / "store")), "0", lambda member: True)
+
+
+def test_a_file_that_is_an_archive_by_its_name_only_is_said_to_be_none(tmp_path: Path) -> None:
+    (tmp_path / "no.zip").write_bytes(b"hello\n")
+
+    with pytest.raises(OSError, match="it is no zip file"):
+        unpack(str(tmp_path / "no.zip"), Store(str(tmp_path)), "x", lambda _: True)
