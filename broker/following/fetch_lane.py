@@ -31,7 +31,12 @@ from broker.following.lane_replicas import NEVER, Followed, LaneReplicas
 from broker.following.lane_session import Asked, LaneSession
 from broker.following.leader_connection import Address, FetcherSettings, LeaderConnection
 from broker.following.quota import ByteQuota
-from broker.following.replica_sync import append_fetched, follows, truncate_to_leader
+from broker.following.replica_sync import (
+    append_fetched,
+    begin_with,
+    follows,
+    truncate_to_leader,
+)
 from broker.replica.partition import Partition
 from broker.replica.partition_log import PartitionLog
 from broker.replica.replica_state import Following
@@ -308,6 +313,9 @@ class Lane:
             else:
                 if data.records and not log.log_dir.space.takes(len(data.records)):
                     # The lane has stopped; it will ask for the same again.
+                    return False
+                is_wanted = partial(follows, partition, log, epoch)
+                if not await begin_with(partition, log, data.records, is_wanted):
                     return False
                 append_fetched(log, data.records)
                 topic = partition.topic_partition.topic

@@ -19,6 +19,42 @@ from jbodlab.protocol.record_batch import BatchHeader, crc_is_valid, iterate_hea
 logger = logging.getLogger(__name__)
 
 
+async def begin_with(
+    partition: Partition,
+    log: PartitionLog,
+    records: bytes | memoryview | None,
+    is_wanted: Callable[[], bool],
+) -> bool:
+    """Let a log without records begin where the first fetched batch does.
+
+    Where records were deleted up to the middle of a batch, the leader's log begins there. A
+    follower that begins at the same offset gets the batch as a whole.
+
+    Source: `Partition.appendRecordsToFollowerOrFutureReplica`, UnexpectedAppendOffsetException.
+
+    Args:
+        partition: The replica.
+        log: Its log.
+        records: What was fetched.
+        is_wanted: Whether the replica still follows that leader.
+
+    Returns:
+        Whether the batches may be appended.
+    """
+    if not records or log.start_offset < log.end_offset:
+        return True
+    try:
+        _, header = next(iterate_headers(records))
+    except (DecodeError, StopIteration):
+        return True  # whoever appends them says what is wrong
+    if not header.base_offset < log.end_offset < header.next_offset:
+        return True
+    committed = partition.high_watermark
+    if await log.restart_at(header.base_offset, committed=committed, is_wanted=is_wanted):
+        partition.truncated()
+    return is_wanted() and log.end_offset == header.base_offset
+
+
 def append_fetched(log: PartitionLog, records: bytes | memoryview | None) -> None:
     """Send fetched batches to the disk as they are.
 
