@@ -11,17 +11,21 @@ import contextlib
 import functools
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import timedelta
 from itertools import chain
+from pathlib import Path
 from random import Random
-from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import msgspec
 
 from jbodlab.client import KafkaConnection
 from jbodlab.errors import DecodeError, JbodlabError
 from jbodlab.ids import TopicPartition
 from jbodlab.protocol.api_table import request_class
-from jbodlab.protocol.record_batch import build_batch, iterate_headers, iterate_records
+from jbodlab.protocol.record_batch import BatchHeader, build_batch, iterate_headers, iterate_records
 from tests.simulation.plan import ProducerPlan
 from tests.simulation.taps import in_sync_have
 from tests.simulation.world import World
@@ -37,6 +41,8 @@ FETCH = {"max_wait": timedelta(milliseconds=10), "min_bytes": 1, "max_bytes": 1 
 REQUEST_S = 4.0
 BROKER = 4
 PREFERRED, UNCLEAN = 0, 1
+RESULTS = ("topics", "responses", "results", "partitions")
+"""Names of what an operator's answer has its error codes in, from the outside in."""
 WAIT = timedelta(seconds=3)
 STUBBORN_ATTEMPTS = 6
 GAP_SHARE = 0.02
@@ -69,28 +75,19 @@ class Client:
         self._connections.clear()
 
     async def ask(
-        self,
-        broker: int,
-        key: int,
-        version: int,
-        /,
-        *,
-        timeout_s: float = REQUEST_S,
-        within_s: float | None = None,
-        **fields: Any,
+        self, broker: int, key: int, version: int, /, timeout_s: float = REQUEST_S, **fields: Any
     ) -> Any:
-        """Ask one broker; None where there is no answer, or none within so many seconds."""
+        """Ask one broker; None where there is no answer."""
         request = message(key, version, **fields)
         was_settled = False
         try:
-            async with asyncio.timeout(within_s):
-                connection = await self._connected(broker)
-                was_settled = self.world.is_settled
-                return await connection.call(key, version, request, timeout_s)
+            connection = await self._connected(broker)
+            was_settled = self.world.is_settled
+            return await connection.call(key, version, request, timeout_s)
         except DecodeError as error:
             self.world.report("S16", f"node-{broker}", f"answer to API {key}: {error}")
         except TimeoutError:
-            if was_settled and self.world.is_settled and within_s is None:
+            if was_settled and self.world.is_settled:
                 self.world.report("L5", f"node-{broker}", f"no answer to API {key}")
         except FAILURES:
             pass
@@ -150,6 +147,26 @@ def is_whole(value: bytes) -> bool:
     return checksum == b"%08x" % zlib.crc32(body)
 
 
+class Stored(NamedTuple):
+    """A batch as it is on a disk, or comes from one."""
+
+    header: BatchHeader
+    values: tuple[bytes, ...]
+
+
+@functools.cache
+def stored_in(data: bytes) -> list[Stored]:
+    """Return the batches in a piece of a log."""
+    found = []
+    for position, header in iterate_headers(data):
+        try:
+            values = tuple(r.value or b"" for r in iterate_records(data, position, header))
+        except DecodeError:
+            values = (b"damaged",)
+        found.append(Stored(header, values))
+    return found
+
+
 class Batch(NamedTuple):
     """Values that go to one partition together, and their bytes."""
 
@@ -184,15 +201,14 @@ class Producer(Client):
                 await self.refresh()
                 await asyncio.sleep(0.1)
                 continue
-            some = self.random.sample(partitions, min(len(partitions), self._draw((1, 1, 2, 4))))
+            some = self.random.sample(
+                partitions, min(len(partitions), self.random.choice((1, 1, 2, 4)))
+            )
             if not self._is_idempotent or self._id[0] >= 0 or await self._get_id():
                 await self._send([batch for each in some for batch in self._batches(each)])
                 if self._id[0] >= 0 and self.random.random() < GAP_SHARE:
                     await self._leave_gap(some[0])
         self.close()
-
-    def _draw(self, choices: Sequence[int]) -> int:
-        return self.random.choice(choices)
 
     def _partitions(self) -> list[TopicPartition]:
         found = sorted(each for each in self.leaders if each.topic == self._plan.topic)
@@ -201,9 +217,9 @@ class Producer(Client):
     def _batches(self, partition: TopicPartition) -> Iterator[Batch]:
         # Of a producer that a leader does not know any batch may be the first.
         has_begun = self._is_idempotent and self._sequences.get(partition, 0)
-        for _ in range(self._draw((1, 1, 3)) if has_begun else 1):
+        for _ in range(self.random.choice((1, 1, 3)) if has_begun else 1):
             values: list[bytes] = []
-            for _ in range(self._draw((1, 1, 1, 3))):
+            for _ in range(self.random.choice((1, 1, 1, 3))):
                 values.append(value_of(self.name, self._number, self._plan.value_bytes))
                 self._number += 1
             self.world.accounts.sent.update(dict.fromkeys(values, (partition, self._plan.acks)))
@@ -289,13 +305,15 @@ class Producer(Client):
     async def _attempt(self, leader: int, some: list[Batch]) -> list[tuple[int | None, int]]:
         """Send one request; returns error code and offset of each batch."""
         fields = {"transactional_id": None, "acks": self._plan.acks, "timeout": WAIT}
-        # Without acks there is no answer to wait for.
-        fields["within_s"] = None if self._plan.acks else 0.05
         data = [{"index": each.partition.partition, "records": each.data} for each in some]
         topics = [{"name": self._plan.topic, "partition_data": data}]
         response = None
+        # Without acks there is no answer to wait for.
+        patience = asyncio.timeout(None if self._plan.acks else 0.05)
         if leader >= 0:
-            response = await self.ask(leader, 0, 9, topic_data=topics, **fields)
+            with contextlib.suppress(TimeoutError):
+                async with patience:
+                    response = await self.ask(leader, 0, 9, topic_data=topics, **fields)
         if response is None:
             for each in some:
                 self.leaders.pop(each.partition, None)
@@ -361,9 +379,10 @@ class Consumer(Client):
             self.leaders.pop(partition, None)
         if code != NONE:
             return False
-        for found, value in values_in(bytes(answer.records or b"")):
-            if found >= offset:
-                self._take(partition, found, value, answer.high_watermark)
+        for header, values in stored_in(bytes(answer.records or b"")):
+            for found, value in enumerate(values, header.base_offset):
+                if found >= offset:
+                    self._take(partition, found, value, answer.high_watermark)
         return self._offsets.get(partition, 0) >= answer.high_watermark
 
     def _out_of_range(self, partition: TopicPartition, answer: Any) -> None:
@@ -391,15 +410,6 @@ class Consumer(Client):
         self.world.seen["consumed"] += 1
 
 
-def values_in(data: bytes) -> list[tuple[int, bytes]]:
-    """Return offset and value of each record in batches."""
-    return [
-        (header.base_offset + index, record.value or b"")
-        for position, header in iterate_headers(data)
-        for index, record in enumerate(iterate_records(data, position, header))
-    ]
-
-
 class Admin(Client):
     """What an operator asks for; each notes and returns an error code, None without an answer."""
 
@@ -409,46 +419,39 @@ class Admin(Client):
         topic = {"name": name, "num_partitions": partitions, "replication_factor": factor}
         configs = [{"name": key, "value": value} for key, value in settings.items()]
         topics = [topic | {"configs": configs, "assignments": []}]
-        return await self._ask(19, 7, "topics", timeout=WAIT, topics=topics)
+        return await self._ask(19, 7, timeout=WAIT, topics=topics)
 
     async def delete_topic(self, name: str) -> int | None:
-        topics = [{"name": name, "topic_id": None}]
-        return await self._ask(20, 6, "responses", topics=topics, timeout=WAIT)
+        return await self._ask(20, 6, topics=[{"name": name, "topic_id": None}], timeout=WAIT)
 
     async def grow_topic(self, name: str, count: int) -> int | None:
         topics = [{"name": name, "count": count, "assignments": None}]
-        return await self._ask(37, 3, "results", topics=topics, timeout=WAIT, validate_only=False)
+        return await self._ask(37, 3, topics=topics, timeout=WAIT, validate_only=False)
 
-    async def move(self, broker: int, path: str, partition: TopicPartition) -> int | None:
+    async def move(self, broker: int, path: Path, partition: TopicPartition) -> int | None:
         topic = {"name": partition.topic, "partitions": [partition.partition]}
-        dirs = [{"path": path, "topics": [topic]}]
-        return await self._ask(34, 2, "results", "partitions", broker=broker, dirs=dirs)
+        return await self._ask(34, 2, broker, dirs=[{"path": str(path), "topics": [topic]}])
 
-    async def reassign(
-        self, partition: TopicPartition, replicas: Sequence[int] | None
-    ) -> int | None:
+    async def reassign(self, partition: TopicPartition, to: list[int] | None) -> int | None:
         """Give a partition to other brokers; None cancels that."""
-        wanted = None if replicas is None else list(replicas)
-        inner = [{"partition_index": partition.partition, "replicas": wanted}]
+        inner = [{"partition_index": partition.partition, "replicas": to}]
         topics = [{"name": partition.topic, "partitions": inner}]
         self.world.retargeted[partition] += 1
-        code = await self._ask(45, 0, "responses", "partitions", timeout=WAIT, topics=topics)
+        code = await self._ask(45, 0, timeout=WAIT, topics=topics)
         if code is not None:
             self.world.retargeted[partition] -= 1
         return code
 
     async def elect(self, partition: TopicPartition, kind: int = PREFERRED) -> int | None:
         topics = [{"topic": partition.topic, "partitions": [partition.partition]}]
-        fields = {"election_type": kind, "topic_partitions": topics, "timeout": WAIT}
-        return await self._ask(43, 2, **fields)
+        return await self._ask(43, 2, election_type=kind, topic_partitions=topics, timeout=WAIT)
 
     async def configure(self, kind: int, name: str, key: str, value: str | None) -> int | None:
         """Set, or with None take back, a config of a topic (2) or of a broker (4)."""
         config = {"name": key, "config_operation": int(value is None), "value": value}
         resource = {"resource_type": kind, "resource_name": name, "configs": [config]}
-        fields = {"resources": [resource], "validate_only": False}
         broker = int(name) if kind == BROKER else None
-        return await self._ask(44, 1, "responses", broker=broker, **fields)
+        return await self._ask(44, 1, broker, resources=[resource], validate_only=False)
 
     async def upgrade(self, level: int) -> int | None:
         update = {"feature": "metadata.version", "max_version_level": level}
@@ -458,48 +461,36 @@ class Admin(Client):
         """Let the log of a partition begin at an offset; its leader is asked."""
         inner = [{"partition_index": partition.partition, "offset": to}]
         topics = [{"name": partition.topic, "partitions": inner}]
-        fields = {"topics": topics, "timeout": WAIT}
-        return await self._ask(21, 2, "topics", "partitions", broker=broker, **fields)
+        return await self._ask(21, 2, broker, topics=topics, timeout=WAIT)
 
-    async def revive(self, broker: int, path: str) -> int | None:
-        return await self._ask(10_000, 0, broker=broker, path=path)
+    async def revive(self, broker: int, path: Path) -> int | None:
+        return await self._ask(10_000, 0, broker, path=str(path))
 
     async def _ask(
-        self, key: int, version: int, *results: str, broker: int | None = None, **fields: Any
+        self, key: int, version: int, broker: int | None = None, **fields: Any
     ) -> int | None:
-        """Ask one broker, or any; returns the error code of the first result on a way to it."""
+        """Ask one broker, or any; returns the error code of the first result."""
         if broker is None:
             found = await self.ask_any(key, version, **fields)
         else:
             found = await self.ask(broker, key, version, **fields)
-        for name in results:
+        for name in RESULTS:
             # Where the whole request was refused, there are none.
             found = next(iter(getattr(found, name, ())), found)
         code = None if found is None else int(found.error_code)
-        asked = {name: value for name, value in fields.items() if value is not WAIT}
-        self.world.note(f"{_request_class(key, version).__name__} {broker or ''} {asked}: {code}")
+        self.world.note(f"{message(key, version, **fields)} {broker or ''}: {code}")
         return code
 
 
 def message(key: int, version: int, /, **fields: Any) -> Any:
     """Return a request, from its fields by name; lists of dicts are its inner messages."""
-    return _built(_request_class(key, version), fields)
-
-
-def _built(kind: Any, fields: dict[str, Any]) -> Any:
-    items = _item_classes(kind)
-    for name, found in fields.items():
-        if isinstance(found, list):
-            made = (_built(items[name], each) if isinstance(each, dict) else each for each in found)
-            fields = fields | {name: tuple(made)}
-    return kind(**fields)
-
-
-@functools.cache
-def _item_classes(kind: Any) -> dict[str, Any]:
-    hints = get_type_hints(kind).items()
-    choices = [(name, each) for name, hint in hints for each in (hint, *get_args(hint))]
-    return {name: get_args(each)[0] for name, each in choices if get_origin(each) is tuple}
+    # Other values are what they should be: kio narrows numbers and times down to types of its own.
+    return msgspec.convert(
+        fields,
+        _request_class(key, version),
+        builtin_types=(bytes, timedelta, UUID),
+        dec_hook=lambda _, value: value,
+    )
 
 
 _request_class = functools.cache(request_class)

@@ -449,7 +449,7 @@ async def move(hit: Hit, found: tuple[TopicPartition, Any]) -> None:
     is_favoured = favourite in state.replicas and hit.random.random() < FAVOUR
     broker = favourite if is_favoured else hit.random.choice(state.replicas)
     path = hit.random.choice(hit.world.nodes[broker].log_dirs)
-    await hit.admin.move(broker, str(path), partition)
+    await hit.admin.move(broker, path, partition)
 
 
 @fault("admin", 3, a_partition)
@@ -635,7 +635,7 @@ async def late_write(hit: Hit, found: tuple[TopicPartition, Any]) -> None:
         await hit.world.reached("offline", PROBE_DEADLINE_S * 2 + hit.world.options.seconds(PROBE))
         await asyncio.sleep(0.1)
         hit.disk(paths[0]).heal()
-        await hit.admin.revive(node.id, str(paths[0]))
+        await hit.admin.revive(node.id, paths[0])
 
     await asyncio.gather(burst(hit, found), trouble())
 
@@ -655,7 +655,7 @@ async def _move_in_trouble(
     directory = found[1].directory(node.id)
     targets = [path for path in node.log_dirs if directory_id(hit.world, path) != directory]
     target = hit.random.choice(targets)
-    await hit.admin.move(node.id, str(target), found[0])
+    await hit.admin.move(node.id, target, found[0])
     hit.world.seen[f"move and {trouble}"] += 1
     if trouble == "slow":
         # What is between the last look and the swap takes longer, and appends come meanwhile.
@@ -676,12 +676,12 @@ async def _move_in_trouble(
         _break(hit, path)
         await repair(hit, path)
     elif trouble in ("again", "back"):
-        await hit.admin.move(node.id, str(hit.random.choice(node.log_dirs)), found[0])
+        await hit.admin.move(node.id, hit.random.choice(node.log_dirs), found[0])
     elif trouble == "flip":
         link = hit.world.network.link(hit.world.controller.name, node.name)
         link.slowness_s = hit.random.random() * 0.5
         for path in (*(each for each in node.log_dirs if each not in targets), target):
-            await hit.admin.move(node.id, str(path), found[0])
+            await hit.admin.move(node.id, path, found[0])
         link.slowness_s = 0.0
     elif node.is_up and node.is_wanted:
         await (kill if trouble == "kill" else power_loss)(hit, node)
@@ -895,7 +895,7 @@ async def repair(hit: Hit, path: Path) -> None:
     hit.note(f"{path} works again")
     node = hit.world.node_with(path)
     if hit.random.random() < 0.5 and path in node.log_dirs and node.is_up:
-        await hit.admin.revive(node.id, str(path))
+        await hit.admin.revive(node.id, path)
 
 
 async def carry_out(hit: Hit) -> None:

@@ -228,7 +228,7 @@ class _History:
             return
         for log_dir in disks.log_dirs.all:
             if not log_dir.is_online:
-                await self._admin.revive(node.id, str(log_dir.path))
+                await self._admin.revive(node.id, log_dir.path)
 
     async def _read_all(self) -> None:
         """Read every partition to its end, as a new consumer."""

@@ -6,7 +6,6 @@ the same, and a restart must change nothing.
 
 from __future__ import annotations
 
-import functools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -14,14 +13,13 @@ from typing import Any, NamedTuple
 
 from broker.replica.replica_state import StandIn
 from jbodlab import kafka_uuid
-from jbodlab.errors import DecodeError
 from jbodlab.ids import GROUP_METADATA_TOPIC, TopicPartition
 from jbodlab.image.partition_registration import PartitionRegistration
 from jbodlab.log import names
 from jbodlab.log.names import DirKind
-from jbodlab.protocol.record_batch import BatchHeader, iterate_headers, iterate_records
+from jbodlab.protocol.record_batch import BatchHeader
 from jbodlab.records.metadata_version import JBOD_LEVEL
-from tests.simulation.clients import is_whole
+from tests.simulation.clients import Stored, is_whole, stored_in
 from tests.simulation.disk import File, Folder
 from tests.simulation.taps import is_reassigned, manager_on, replica_of, replica_states
 from tests.simulation.world import Node, World, directory_id, partitions_of
@@ -55,14 +53,8 @@ class Copy(NamedTuple):
         return [bytes(file.data) for file in files if isinstance(file, File)]
 
     @property
-    def batches(self) -> list[Batch]:
-        return [batch for segment in self.segments for batch in _batches_in(segment)]
-
-
-class Batch(NamedTuple):
-    header: BatchHeader
-    crc: int
-    values: tuple[bytes, ...]
+    def batches(self) -> list[Stored]:
+        return [batch for segment in self.segments for batch in stored_in(segment)]
 
 
 def copies(world: World) -> Iterator[Copy]:
@@ -76,18 +68,6 @@ def copies(world: World) -> Iterator[Copy]:
                     continue
                 if isinstance(folder, Folder) and name != names.METADATA_DIR_NAME:
                     yield Copy(node.id, path, name, parsed, folder)
-
-
-@functools.cache
-def _batches_in(data: bytes) -> list[Batch]:
-    found = []
-    for position, header in iterate_headers(data):
-        try:
-            values = tuple(r.value or b"" for r in iterate_records(data, position, header))
-        except DecodeError:
-            values = (b"damaged",)
-        found.append(Batch(header, header.crc, values))
-    return found
 
 
 def unsettled(world: World) -> list[Wrong]:
@@ -230,7 +210,7 @@ def _check_same(world: World, first: Copy, copy: Copy) -> None:
         offset = batch.header.base_offset
         if offset not in known and offset < world.trimmed[partition]:
             continue  # deleted, and gone with its segment; here that has not ended yet
-        if offset not in known or known[offset][:2] != batch[:2]:
+        if offset not in known or known[offset].header != batch.header:
             world.report("S3", partition, f"{copy.node} and {first.node} differ at {offset}")
             return
     missing = sorted(set(known) - starts)
@@ -238,7 +218,7 @@ def _check_same(world: World, first: Copy, copy: Copy) -> None:
         world.report("S3", partition, f"{copy.node} lacks {missing[-1]} of {first.node}")
 
 
-def _check_accounts(world: World, logs: dict[TopicPartition, list[Batch]]) -> None:
+def _check_accounts(world: World, logs: dict[TopicPartition, list[Stored]]) -> None:
     accounts = world.accounts
     places: dict[bytes, list[tuple[TopicPartition, int]]] = defaultdict(list)
     for partition, batches in logs.items():
@@ -275,7 +255,7 @@ def snapshot_of(world: World) -> dict[str, Any]:
     return {
         "logs": {
             (copy.node, str(copy.directory), copy.partition): [
-                (batch.header.base_offset, batch.crc)
+                (batch.header.base_offset, batch.header.crc)
                 for batch in copy.batches
                 if batch.header.base_offset >= world.trimmed[copy.partition]
             ]
