@@ -54,8 +54,7 @@ RECOVERY_S = 2.5
 def check_recovery(world: World, partition: TopicPartition, waited_s: float) -> None:
     """L7: a single failure is overcome within the time that the timeouts give."""
     if world.options.is_calm and waited_s > RECOVERY_S + world.explained_s:
-        sentence = f"it took {waited_s:.1f} s until a record was acknowledged"
-        world.report("L7", partition, sentence)
+        world.report("L7", partition, f"a record was acknowledged after {waited_s:.1f} s")
 
 
 class Client:
@@ -324,8 +323,7 @@ class Producer(Client):
     def _forgotten(self, partition: TopicPartition) -> None:
         """S6: whoever sends the next batch, or one again, is known to every leader."""
         if not self.world.is_void(partition):
-            sentence = f"{self.name} is out of order, who has one batch after the other"
-            self.world.report("S6", partition, sentence)
+            self.world.report("S6", partition, f"{self.name} is out of order, for its leader")
 
     def _acknowledged(self, batch: Batch, offset: int) -> None:
         self.world.seen["acknowledged"] += len(batch.values)

@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.simulation import faults, history, taps
 from tests.simulation.history import Outcome
 from tests.simulation.plan import Plan, draw, read_plan
-from tests.simulation.shrink import Shrinker
+from tests.simulation.shrink import Failure, Shrinker
 
 HASH_SEED = "0"
 WARM_UP_SEED = 8
@@ -64,15 +64,12 @@ def _one(options: argparse.Namespace) -> int:
     is_strict = not options.wild
     plan = read_plan(options.plan) if options.plan else plan_of(options.seed, is_strict=is_strict)
     if options.shrink:
-        small = Shrinker(lambda tried: _failure(in_child(tried))).shrink(plan)
+        small = Shrinker(_failure).shrink(plan)
         options.shrink.write_text(small.to_text())
-        return int(_failure(in_child(small)) is not None)
-
-    def show(step: int, now: float, process: str, name: str) -> None:
-        print(f"{step:7d} {now - 1000:11.6f} {process:12s} {name}")
+        return int(_failure(small) is not None)
 
     _warm_up()
-    outcome = history.run(plan, until_step=options.until, on_step=show if options.trace else None)
+    outcome = history.run(plan, until_step=options.until, is_traced=options.trace)
     print(plan.to_text())
     for at, process, what in outcome.notes:
         print(f"{at:10.4f} {process:12s} {what}")
@@ -81,7 +78,8 @@ def _one(options: argparse.Namespace) -> int:
     return int(outcome.violation is not None)
 
 
-def _failure(outcome: Outcome) -> tuple[str, str] | None:
+def _failure(plan: Plan) -> Failure:
+    _, outcome = next(_outcomes([plan], 1))
     return None if outcome.violation is None else outcome.violation[:2]
 
 
@@ -125,13 +123,8 @@ def _warm_up() -> None:
     gc.freeze()
 
 
-def in_child(plan: Plan) -> Outcome:
-    """Run a history in a copy of this process, which leaves nothing behind."""
-    return next(iter(_outcomes([plan], 1)))[1]
-
-
 def _outcomes(plans: Iterable[Plan], jobs: int) -> Iterator[tuple[Plan, Outcome]]:
-    """Run histories, some at a time; they come in the order of the plans."""
+    """Run histories, some at a time, each in a copy of this process, in the order of the plans."""
     _warm_up()
     running: deque[tuple[Plan, int, int]] = deque()
     for plan in plans:

@@ -117,16 +117,15 @@ class Medium:
 
     def change(self, *entries: tuple[Folder, str, File | Folder | None]) -> None:
         """Change names, all or none of them even when power is lost."""
-        for folder, name, node in entries:
-            _rename(folder.names, name, node)
+        _rename(entries, "names")
         self._journal.append(entries)
 
     def sync_names(self, folder: Folder | None = None) -> None:
-        """Make names durable: those of one folder, or all if the disk is ordered anyway."""
+        """Make names durable: those of one folder, or all, as an ordered disk does anyway."""
         journal, self._journal = self._journal, []
         for entries in journal:
-            if self.is_ordered or any(each is folder for each, _, _ in entries):
-                _commit(entries)
+            if folder is None or self.is_ordered or any(each is folder for each, _, _ in entries):
+                _rename(entries, "durable")
             else:
                 self._journal.append(entries)
 
@@ -136,9 +135,7 @@ class Medium:
             self.sync_names()
 
     def sync_all(self) -> None:
-        for entries in self._journal:
-            _commit(entries)
-        self._journal.clear()
+        self.sync_names()
         for file in files_below(self.root):
             file.sync()
 
@@ -147,7 +144,7 @@ class Medium:
         ways = {"torn": "first", "any": "first" if self.is_ordered else "any"}
         survivors = _subset(random, ways.get(loss, loss), journal)
         for entries in survivors if self.is_shuffled else _in_order(journal, survivors):
-            _commit(entries)
+            _rename(entries, "durable")
         self._forget(self.root, random, loss, set())
 
     def _forget(self, folder: Folder, random: Random, loss: str, seen: set[int]) -> None:
@@ -587,16 +584,13 @@ def _apply(content: bytearray, change: Change) -> None:
         content[position : position + len(data)] = data
 
 
-def _rename(names: dict[str, File | Folder], name: str, node: File | Folder | None) -> None:
-    if node is None:
-        names.pop(name, None)
-    else:
-        names[name] = node
-
-
-def _commit(entries: Transaction) -> None:
+def _rename(entries: Transaction, of: str) -> None:
     for folder, name, node in entries:
-        _rename(folder.durable, name, node)
+        names = getattr(folder, of)
+        if node is None:
+            names.pop(name, None)
+        else:
+            names[name] = node
 
 
 def _subset(random: Random, way: str, items: list[T]) -> list[T]:

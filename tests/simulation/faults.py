@@ -64,6 +64,8 @@ class Hit(NamedTuple):
         return self.world.disks[path]
 
 
+Found = tuple[TopicPartition, Any]
+"""A partition, and its state as committed."""
 FAULTS: dict[str, Callable[[Hit], Awaitable[None]]] = {}
 WEIGHTS: dict[str, tuple[str, int]] = {}
 Function = Callable[..., Coroutine[Any, Any, None]]
@@ -84,6 +86,7 @@ def fault(
     def enter(function: Function) -> Function:
         async def happen(hit: Hit) -> None:
             whom = () if subject is None else (subject(hit),)
+            hit.note(f"{hit.event.fault} hits {str(whom)[:80]}")
             if None not in whom:
                 await function(hit, *whom)
 
@@ -104,6 +107,16 @@ def a_broker(hit: Hit) -> Node | None:
         return favourite
     nodes = [node for node in hit.world.brokers if node.is_up and node.is_wanted]
     return hit.random.choice(nodes) if nodes else None
+
+
+def a_broker_of_several(hit: Hit) -> Node | None:
+    """Draw a broker with several directories."""
+    node = a_broker(hit)
+    return node if node is not None and len(node.log_dirs) > 1 else None
+
+
+def a_node(hit: Hit) -> Node:
+    return hit.random.choice(list(hit.world.nodes.values()))
 
 
 def the_controller(hit: Hit) -> Node | None:
@@ -133,7 +146,7 @@ def _led_in(world: World) -> list[Path]:
     ]
 
 
-def a_partition(hit: Hit) -> tuple[TopicPartition, Any] | None:
+def a_partition(hit: Hit) -> Found | None:
     found = list(partitions_of(hit.world.image))
     return hit.random.choice(found) if found else None
 
@@ -175,41 +188,38 @@ async def restart(hit: Hit, node: Node) -> None:
     await restart_when_down(hit, node)
 
 
-@fault("clock", 2, lambda hit: hit.random.choice(list(hit.world.nodes.values())))
+@fault("clock", 2, a_node)
 async def wrong_clock(hit: Hit, node: Node) -> None:
     """The wall clock of a node is set wrong for a while."""
-    node.ahead_ms = hit.random.choice((-3_000_000, -4_000, 4_000, 3_000_000))
-    hit.note(f"the clock of {node.name} is {node.ahead_ms} ms ahead")
-    await asyncio.sleep(hit.length_s)
-    node.ahead_ms = 0
+    ahead_ms = hit.random.choice((-3_000_000, -4_000, 4_000, 3_000_000))
+    await for_a_while(hit, node, "ahead_ms", ahead_ms, 0)
 
 
-@fault("node", 2, lambda hit: hit.random.choice(list(hit.world.nodes.values())))
+@fault("node", 2, a_node)
 async def freeze(hit: Hit, node: Node) -> None:
     """A process stands still."""
+    await _frozen(hit, node, hit.length_s)
+
+
+async def _frozen(hit: Hit, node: Node, seconds: float) -> None:
     process = node.process
     if process is not None:
         hit.note(f"{node.name} is frozen")
-        hit.world.hit(node, hit.length_s)
+        hit.world.hit(node, seconds)
         hit.world.loop.freeze(process)
-        await asyncio.sleep(hit.length_s)
+        await asyncio.sleep(seconds)
         if process.is_alive:
             hit.world.loop.thaw(process)
             hit.note(f"{node.name} goes on")
 
 
+@fault("power", 2, the_controller, "controller_power_loss")
 @fault("power", 3, a_broker)
 async def power_loss(hit: Hit, node: Node) -> None:
-    """A broker's machine loses power."""
-    if may_lose(hit, node):
+    """A machine loses power."""
+    if node is hit.world.controller or may_lose(hit, node):
         hit.world.cut_power(node)
         await restart_later(hit, node)
-
-
-@fault("power", 2, the_controller)
-async def controller_power_loss(hit: Hit, node: Node) -> None:
-    hit.world.cut_power(node)
-    await restart_later(hit, node)
 
 
 # Disks
@@ -224,7 +234,6 @@ async def eio(hit: Hit, path: Path) -> None:
 
 @fault("disk", 2, a_disk)
 async def read_only(hit: Hit, path: Path) -> None:
-    hit.note(f"{path} is read-only")
     hit.disk(path).break_(errno.EROFS, sorted(CHANGES))
     await repair(hit, path)
 
@@ -250,31 +259,25 @@ async def hang(hit: Hit, path: Path) -> None:
 
 @fault("disk", 2, a_disk)
 async def slow(hit: Hit, path: Path) -> None:
-    disk = hit.disk(path)
-    disk.slowness_s, disk.cause = 10 ** hit.random.uniform(-3, 0.3), "it is slow"
-    hit.note(f"{path} takes {disk.slowness_s:.3f} s longer")
-    await asyncio.sleep(hit.length_s)
-    disk.slowness_s = 0.0
+    hit.disk(path).cause = "it is slow"
+    await for_a_while(hit, hit.disk(path), "slowness_s", 10 ** hit.random.uniform(-3, 0.3), 0.0)
 
 
 @fault("disk", 1, a_disk)
 async def full(hit: Hit, path: Path) -> None:
     """A directory has no room for a while."""
     medium = hit.disk(path).medium
-    capacity, medium.capacity = medium.capacity, medium.used() + hit.random.randrange(4_000)
-    hit.note(f"{path} is full")
-    await asyncio.sleep(hit.length_s)
-    medium.capacity = capacity
+    capacity = medium.used() + hit.random.randrange(4_000)
+    await for_a_while(hit, medium, "capacity", capacity, medium.capacity)
 
 
 @fault("hands", 2, a_broker)
 async def emptied(hit: Hit, node: Node) -> None:
     """A broker stops, one of its disks is replaced by a fresh one, and it starts again."""
     path = hit.random.choice(node.log_dirs)
-    if not may_lose(hit, node, path):
-        return
-    hit.world.replace(node, path, is_formatted=hit.random.random() < 0.7)
-    await restart_later(hit, node)
+    if may_lose(hit, node, path):
+        hit.world.replace(node, path, is_formatted=hit.random.random() < 0.7)
+        await restart_later(hit, node)
 
 
 @fault("hands", 2, a_broker)
@@ -288,13 +291,10 @@ async def replaced_while_up(hit: Hit, node: Node) -> None:
         await repair(hit, path)
 
 
-@fault("hands", 1, a_broker)
+@fault("hands", 1, a_broker_of_several)
 async def swapped_disks(hit: Hit, node: Node) -> None:
     """Two disks of a stopped broker change places."""
-    if len(node.log_dirs) < 2:
-        return
     hit.world.kill(node)
-    node.is_wanted = False
     one, other = (hit.disk(each) for each in hit.random.sample(node.log_dirs, 2))
     one.medium, other.medium = other.medium, one.medium
     one.cause = other.cause = "they are swapped"
@@ -302,11 +302,9 @@ async def swapped_disks(hit: Hit, node: Node) -> None:
     await restart_later(hit, node)
 
 
-@fault("hands", 1, a_broker)
+@fault("hands", 1, a_broker_of_several)
 async def twin(hit: Hit, node: Node) -> None:
     """A disk becomes a copy of another one's identity, which is noticed at the next start."""
-    if len(node.log_dirs) < 2:
-        return
     path, other = hit.random.sample(node.log_dirs, 2)
     if directory_id(hit.world, other) is None or not may_lose(hit, node, path):
         return
@@ -342,8 +340,7 @@ async def killed(hit: Hit, node: Node) -> None:
 @fault("calm", 0, a_disk)
 async def unreported(hit: Hit, path: Path) -> None:
     """A directory fails while its broker cannot tell the controller."""
-    world, options = hit.world, hit.world.options
-    node = world.node_with(path)
+    world, node = hit.world, hit.world.node_with(path)
     if path not in node.log_dirs:
         return
     leads = path in _led_in(world)
@@ -353,7 +350,7 @@ async def unreported(hit: Hit, path: Path) -> None:
     world.hit(node)
     await asyncio.sleep(0.05)
     _break(hit, path)
-    await asyncio.sleep(options.seconds(FAILURE) + STOP_S)
+    await asyncio.sleep(world.options.seconds(FAILURE) + STOP_S)
     check_stopped(world, node, path if leads else None)
     world.network.release_all()
     await repair(hit, path)
@@ -368,13 +365,8 @@ def check_stopped(world: World, node: Node, led_in: Path | None) -> None:
 @fault("calm", 0, the_controller)
 async def freeze_controller(hit: Hit, node: Node) -> None:
     """The controller stands still for longer than any session."""
-    assert node.process is not None
     hit.world.explained_s = _session_s(hit)
-    hit.world.loop.freeze(node.process)
-    hit.note("the controller is frozen")
-    await asyncio.sleep(hit.world.options.seconds(SESSION) * 1.5)
-    hit.world.loop.thaw(node.process)
-    hit.note("the controller goes on")
+    await _frozen(hit, node, hit.world.options.seconds(SESSION) * 1.5)
 
 
 def _session_s(hit: Hit) -> float:
@@ -395,7 +387,7 @@ async def hold(hit: Hit, ends: tuple[str, str]) -> None:
 @fault("net", 2, a_broker)
 async def cut_off(hit: Hit, node: Node) -> None:
     """A broker is away from the controller for longer than its session, and serves meanwhile."""
-    ends = (node.name, hit.world.controller.name)
+    ends = node.name, hit.world.controller.name
     length_s = hit.world.options.seconds(SESSION) + hit.length_s / 2
     hit.world.hit(node, length_s)
     await _held(hit, [ends, ends[::-1]], length_s)
@@ -404,9 +396,7 @@ async def cut_off(hit: Hit, node: Node) -> None:
 @fault("net", 2, two_nodes)
 async def slow_link(hit: Hit, ends: tuple[str, str]) -> None:
     link = hit.world.network.link(*ends)
-    link.slowness_s = 10 ** hit.random.uniform(-2, 0.3)
-    await asyncio.sleep(hit.length_s)
-    link.slowness_s = 0.0
+    await for_a_while(hit, link, "slowness_s", 10 ** hit.random.uniform(-2, 0.3), 0.0)
 
 
 @fault("rpc", 3, lambda hit: hit.random.choice(LOST_ANSWERS))
@@ -430,7 +420,7 @@ async def break_stream(hit: Hit) -> None:
 
 
 @fault("load", 2, a_partition)
-async def burst(hit: Hit, found: tuple[TopicPartition, Any]) -> None:
+async def burst(hit: Hit, found: Found) -> None:
     """Many batches go to one partition, one soon after the other."""
     partition, _ = found
     if partition.topic != GROUP_METADATA_TOPIC:
@@ -442,7 +432,7 @@ async def burst(hit: Hit, found: tuple[TopicPartition, Any]) -> None:
 
 
 @fault("admin", 5, a_partition)
-async def move(hit: Hit, found: tuple[TopicPartition, Any]) -> None:
+async def move(hit: Hit, found: Found) -> None:
     """A replica is moved to another directory of its broker."""
     partition, state = found
     favourite = hit.world.favourite.id
@@ -453,7 +443,7 @@ async def move(hit: Hit, found: tuple[TopicPartition, Any]) -> None:
 
 
 @fault("admin", 3, a_partition)
-async def reassign(hit: Hit, found: tuple[TopicPartition, Any]) -> None:
+async def reassign(hit: Hit, found: Found) -> None:
     """A partition goes to other brokers."""
     partition, state = found
     ids = [node.id for node in hit.world.brokers]
@@ -478,7 +468,7 @@ async def recreate(hit: Hit, name: str) -> None:
 
 
 @fault("admin", 2, a_partition)
-async def delete_records(hit: Hit, found: tuple[TopicPartition, Any]) -> None:
+async def delete_records(hit: Hit, found: Found) -> None:
     """A partition begins later; not behind what is committed."""
     partition, state = found
     leading = replica_of(hit.world, state.leader, partition) if state.leader >= 0 else None
@@ -506,7 +496,7 @@ async def grow(hit: Hit, name: str) -> None:
 
 
 @fault("admin", 1, a_partition)
-async def elect(hit: Hit, found: tuple[TopicPartition, Any]) -> None:
+async def elect(hit: Hit, found: Found) -> None:
     await hit.admin.elect(found[0])
 
 
@@ -553,8 +543,7 @@ async def upgrade(hit: Hit) -> None:
 async def unheard(hit: Hit, path: Path) -> None:
     """A directory fails shortly before or after the controller ends, which comes back."""
     controller = hit.world.controller
-    steps = [lambda: _break(hit, path), lambda: hit.world.kill(controller)]
-    await _closely(hit, steps)
+    await _closely(hit, path, lambda: hit.world.kill(controller))
     await restart_later(hit, controller)
     await repair(hit, path)
 
@@ -564,7 +553,7 @@ async def sick_stop(hit: Hit, node: Node) -> None:
     """A directory fails shortly before or after its broker is asked to stop."""
     path = hit.random.choice(node.log_dirs)
     node.is_wanted = False
-    await _closely(hit, [lambda: _break(hit, path), lambda: hit.world.ask_to_stop(node)])
+    await _closely(hit, path, lambda: hit.world.ask_to_stop(node))
     await restart_when_down(hit, node)
     await repair(hit, path)
 
@@ -582,7 +571,6 @@ async def changed_while_away(hit: Hit, node: Node) -> None:
 async def creation_at_a_dead_disk(hit: Hit, path: Path) -> None:
     """A directory fails as replicas are made in it."""
     hit.disk(path).break_(errno.EIO, ("create", "name"))
-    hit.note(f"nothing new can be made in {path}")
     await new_topic(hit)
     await repair(hit, path)
 
@@ -600,7 +588,7 @@ async def sick_restart(hit: Hit, node: Node) -> None:
 
 
 @fault("combined", 4, a_partition)
-async def troubled_move(hit: Hit, found: tuple[TopicPartition, Any]) -> None:
+async def troubled_move(hit: Hit, found: Found) -> None:
     """A replica is moved while many write to it, and something happens on the way."""
     troubles = ("target", "source", "kill", "again", "back", "flip", "power", "slow", "slow")
     trouble, moment = hit.random.choice(troubles), hit.random.choice(("", "moving", "swapped"))
@@ -609,7 +597,7 @@ async def troubled_move(hit: Hit, found: tuple[TopicPartition, Any]) -> None:
     )
 
 
-def a_flushed_one(hit: Hit, replicas: Sequence[int] = (1,)) -> tuple[TopicPartition, Any] | None:
+def a_flushed_one(hit: Hit, replicas: Sequence[int] = (1,)) -> Found | None:
     """Draw a partition with one replica, whose batches are durable before they are acknowledged."""
     flushed = hit.world.flushed_topics()
     found = [
@@ -621,7 +609,7 @@ def a_flushed_one(hit: Hit, replicas: Sequence[int] = (1,)) -> tuple[TopicPartit
 
 
 @fault("combined", 3, lambda hit: a_flushed_one(hit, (1, 2, 3)))
-async def late_write(hit: Hit, found: tuple[TopicPartition, Any]) -> None:
+async def late_write(hit: Hit, found: Found) -> None:
     """A disk hangs between writes, and its directory is revived as they may still go on."""
     node = hit.world.nodes[found[1].leader]
     paths = paths_of(hit.world, node, found[1])
@@ -641,14 +629,12 @@ async def late_write(hit: Hit, found: tuple[TopicPartition, Any]) -> None:
 
 
 @fault("combined", 3, a_flushed_one)
-async def power_loss_after_a_swap(hit: Hit, found: tuple[TopicPartition, Any]) -> None:
+async def power_loss_after_a_swap(hit: Hit, found: Found) -> None:
     """Power is lost as the copy of a replica takes its place, and nobody else has its records."""
     await _move_in_trouble(hit, found, trouble="power", moment="swapped")
 
 
-async def _move_in_trouble(
-    hit: Hit, found: tuple[TopicPartition, Any], *, trouble: str, moment: str
-) -> None:
+async def _move_in_trouble(hit: Hit, found: Found, *, trouble: str, moment: str) -> None:
     node = hit.world.nodes[hit.random.choice(found[1].replicas)]
     if len(node.log_dirs) < 2:
         return
@@ -697,7 +683,7 @@ async def recreate_beside_a_dead_disk(hit: Hit, path: Path) -> None:
 
 
 @fault("combined", 2, a_partition)
-async def recreate_under_load(hit: Hit, found: tuple[TopicPartition, Any]) -> None:
+async def recreate_under_load(hit: Hit, found: Found) -> None:
     """A topic is deleted while many write to it."""
     if found[0].topic != GROUP_METADATA_TOPIC:
         await asyncio.gather(burst(hit, found), recreate(hit, found[0].topic))
@@ -864,6 +850,14 @@ async def restart_later(hit: Hit, node: Node) -> None:
         hit.world.boot(node)
 
 
+async def for_a_while(hit: Hit, owner: Any, name: str, value: float, later: float) -> None:
+    """Set an attribute, and another value of it after the event's time."""
+    hit.note(f"{name} is {value} for {hit.length_s:.1f} s")
+    setattr(owner, name, value)
+    await asyncio.sleep(hit.length_s)
+    setattr(owner, name, later)
+
+
 async def _held(hit: Hit, pairs: list[tuple[str, str]], seconds: float) -> None:
     for source, target in pairs:
         hit.note(f"{source} -> {target} is held for {seconds:.1f} s")
@@ -878,8 +872,9 @@ async def restart_when_down(hit: Hit, node: Node) -> None:
     await restart_later(hit, node)
 
 
-async def _closely(hit: Hit, steps: list[Callable[[], object]]) -> None:
-    """Do two things in any order, shortly after each other."""
+async def _closely(hit: Hit, path: Path, also: Callable[[], object]) -> None:
+    """Break a directory and do something else, in any order, shortly after each other."""
+    steps = [lambda: _break(hit, path), also]
     hit.random.shuffle(steps)
     steps[0]()
     await asyncio.sleep(hit.random.random() ** 3 * 0.3)
@@ -902,6 +897,5 @@ async def carry_out(hit: Hit) -> None:
     """Let an event happen."""
     if WEIGHTS[hit.event.fault][0] not in ("admin", "rpc"):
         await _until_whole(hit.world)
-    hit.note(f"event {hit.event.fault}")
     hit.world.seen[f"event {hit.event.fault}"] += 1
     await FAULTS[hit.event.fault](hit)

@@ -8,7 +8,6 @@ import gc
 import logging
 import traceback
 from collections import Counter
-from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any, NamedTuple
 
@@ -17,9 +16,8 @@ from tests.simulation.clients import NONE, TOPIC_EXISTS, UNCLEAN, Admin, Consume
 from tests.simulation.loop import SimLoop, Stuck
 from tests.simulation.members import Groups, Member, ModernMember, Watcher
 from tests.simulation.plan import UNLIMITED, Event, Plan, TopicPlan
-from tests.simulation.world import NotesHandler, Violation, World
+from tests.simulation.world import Ask, NotesHandler, Violation, World
 
-Ask = Callable[[], Awaitable[object]]
 START_S, HEAL_S = 30.0, 60.0
 KEPT: list[World] = []
 """Nothing of dead processes is to be collected, as its `finally` blocks would run."""
@@ -28,7 +26,7 @@ KEPT: list[World] = []
 class Outcome(NamedTuple):
     """What came of a history; the first violation, if there was one, and notes for people."""
 
-    violation: tuple[str, str, str] | None
+    violation: tuple[Any, ...] | None
     trace: str
     steps: int
     virtual_s: float
@@ -36,19 +34,14 @@ class Outcome(NamedTuple):
     notes: list[tuple[float, str, str]]
 
 
-def run(
-    plan: Plan,
-    *,
-    until_step: int = 0,
-    on_step: Callable[[int, float, str, str], None] | None = None,
-) -> Outcome:
+def run(plan: Plan, *, until_step: int = 0, is_traced: bool = False) -> Outcome:
     """Run a history; the process should do nothing else, and nothing after a few of them."""
     gc.disable()
     # Nobody asks a line of the log where it came from.
     logging._srcfile = None  # type: ignore[attr-defined]
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     loop = SimLoop(f"{plan.options.seed}", is_fifo=plan.options.is_fifo)
-    loop.stop_at_step, loop.on_step = until_step, on_step
+    loop.stop_at_step, loop.is_traced = until_step, is_traced
     world = World(loop, plan.options)
     KEPT.append(world)
     handler = NotesHandler(world)
@@ -68,8 +61,7 @@ def run(
     asyncio.events._set_running_loop(None)
     root.handlers[:] = []
     taps.detach()
-    first = world.violations[0] if world.violations else None
-    found = None if first is None else first.found
+    found = world.violations[0].args if world.violations else None
     return Outcome(found, loop.trace(), loop.steps, world.now_s(), world.seen, world.notes)
 
 
@@ -115,23 +107,15 @@ class _History:
         await self._restart_all(self._kill_all)
 
     async def _start(self) -> None:
-        await self._must("L1", "cluster", "it does not start", self._all_serve, START_S)
+        await self._must(self._all_serve, START_S, "L1", "cluster", "it does not start")
         for topic in self._plan.options.topics:
             is_made = functools.partial(self._is_made, topic)
-            await self._must("L1", topic.name, "it is not created", is_made, START_S)
+            await self._must(is_made, START_S, "L1", topic.name, "it is not created")
 
-    async def _must(
-        self,
-        checker: str,
-        subject: object,
-        what: str,
-        ask: Ask,
-        seconds: float,
-        pause_s: float = 0.2,
-    ) -> None:
+    async def _must(self, ask: Ask, seconds: float, *wrong: Any, pause_s: float = 0.2) -> None:
         """Report what does not come true in time."""
         if not await self._world.until(ask, seconds, pause_s):
-            self._world.report(checker, subject, what)
+            self._world.report(*wrong)
 
     async def _all_serve(self) -> bool:
         answers = [await self._admin.refresh(node.id) for node in self._world.brokers]
@@ -182,10 +166,7 @@ class _History:
         world.note("healing")
         for task in self._operators:
             task.cancel()
-        world.seen["an answer was lost after its call was carried out"] += world.rpc.lost
-        world.rpc.lose_answers.clear()
-        world.rpc.late_answers_s.clear()
-        world.rpc.break_streams = 0
+        world.rpc.heal()
         world.network.release_all()
         for disk in world.disks.values():
             disk.heal()
@@ -239,13 +220,10 @@ class _History:
             if partition in world.tainted:
                 continue
             at_end = functools.partial(reader.read_some, partition)
-            await self._must("L2", partition, "it cannot be read to its end", at_end, 15.0, 0.02)
+            wrong = "L2", partition, "it cannot be read to its end"
+            await self._must(at_end, 15.0, *wrong, pause_s=0.02)
         reader.close()
-
-        async def all_equal() -> bool:
-            return not settled.lagging(world)
-
-        if not await world.until(all_equal, 15.0):
+        if not await world.until(lambda: not settled.lagging(world), 15.0):
             world.report("L3", settled.lagging(world)[0], "a follower does not catch up")
 
     async def _fetch_all(self) -> None:
@@ -255,7 +233,7 @@ class _History:
             if coordinated is not None and coordinated[0] in self._world.heirless:
                 continue
             reader = Member(self._groups, group, f"{group.name}-reader")
-            await self._must("L5", group.name, "nobody tells what is committed", reader.fetch, 15.0)
+            await self._must(reader.fetch, 15.0, "L5", group.name, "nobody tells what is committed")
             reader.close()
 
     async def _restart_all(self, stop: Any) -> None:

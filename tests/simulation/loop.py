@@ -92,7 +92,7 @@ class SimLoop(asyncio.BaseEventLoop):
         steps: Callbacks run so far.
         stop_at_step: Where the history ends at the latest; 0 for nowhere.
         ending: What ends the history at the next step, if there is something.
-        on_step: Told of each callback before it runs, for a trace that is kept.
+        is_traced: Whether each callback is printed before it runs.
         kept: What must not be collected, since its `finally` blocks would run in dead processes.
     """
 
@@ -111,7 +111,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self.steps = 0
         self.stop_at_step = 0
         self.ending: Exception | None = None
-        self.on_step: Callable[[int, float, str, str], None] | None = None
+        self.is_traced = False
         self.kept: list[object] = []
         self.create_future = partial(asyncio.Future, loop=self)
 
@@ -226,8 +226,8 @@ class SimLoop(asyncio.BaseEventLoop):
         callback = call.callback
         name = getattr(callback, "__qualname__", None) or type(callback).__name__
         self._untraced += (process.name, name)
-        if self.on_step is not None:
-            self.on_step(self.steps, self._now, process.name, name)
+        if self.is_traced:
+            print(f"{self.steps:7d} {self._now - 1000:11.6f} {process.name:12s} {name}")
         if self.ending is not None:
             raise self.ending
         if self.steps == self.stop_at_step:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -45,8 +45,8 @@ class Groups:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.tried: dict[tuple[str, TopicPartition], int] = defaultdict(int)
-        self.floor: dict[tuple[str, TopicPartition], int] = defaultdict(int)
+        self.tried: Counter[tuple[str, TopicPartition]] = Counter()
+        self.floor: Counter[tuple[str, TopicPartition]] = Counter()
         self.modern: list[ModernMember] = []
         self.owners: dict[tuple[str, int], dict[TopicPartition, str]] = defaultdict(dict)
 
@@ -64,8 +64,7 @@ class Groups:
         for partition in partitions:
             owner = self.owners[group, epoch].setdefault(partition, member)
             if owner != member and not self._is_void(group, partition):
-                sentence = f"{owner} and {member} own {partition} in epoch {epoch}"
-                self.world.report("G2", group, sentence)
+                self.world.report("G2", group, f"{owner}, {member} own {partition} in {epoch}")
 
     def holds(self, member: ModernMember) -> None:
         """G2: nobody gets what another still works on, whose session cannot be over."""
@@ -73,8 +72,7 @@ class Groups:
             both = sorted({*member.owned} & {*other.owned})
             is_held = other.group == member.group and other.held_until_s > self.world.now_s()
             if both and is_held and other is not member and not self._is_void(other.group, both[0]):
-                sentence = f"{member.name} gets {both[0]}, {other.name} has it still"
-                self.world.report("G2", member.group, sentence)
+                self.world.report("G2", other.name, f"{member.name} gets {both[0]}, which it has")
 
     def is_whole(self, group: str) -> bool:
         """Return whether a coordinator knows all that was committed when it began to lead.
@@ -90,17 +88,24 @@ class Groups:
     def fetched(self, group: str, partition: TopicPartition, floor: int, offset: int) -> None:
         """G1: what was acknowledged, or seen, is there, or something newer that was tried."""
         if not self._is_void(group, partition):
-            if not floor <= max(offset, 0) <= self.tried[group, partition]:
-                tried = self.tried[group, partition]
-                sentence = f"{offset} is committed, {floor} was, at most {tried} was tried"
-                self.world.report("G1", f"{group} {partition}", sentence)
+            tried, subject = self.tried[group, partition], f"{group} {partition}"
+            if not floor <= max(offset, 0) <= tried:
+                self.world.report("G1", subject, f"{offset} is committed, of {floor} to {tried}")
             self.floor[group, partition] = max(offset, self.floor[group, partition])
 
     def took_old(self, group: str, response: Any) -> None:
         """G2: nobody commits what it owned in a generation, or member epoch, that is over."""
-        topics = () if response is None else response.topics
-        if any(int(each.error_code) == NONE for topic in topics for each in topic.partitions):
+        if self.taken(response):
             self.world.report("G2", group, "a commit of an older generation was taken")
+
+    def taken(self, response: Any) -> set[TopicPartition]:
+        """Return the partitions of which an offset was committed."""
+        return {
+            TopicPartition(topic.name, each.partition_index)
+            for topic in (() if response is None else response.topics)
+            for each in topic.partitions
+            if int(each.error_code) == NONE
+        }
 
     def _is_void(self, group: str, partition: TopicPartition) -> bool:
         coordinated = self.coordinated_by(group)
@@ -204,12 +209,10 @@ class Member(Client):
 
     async def commit(self) -> None:
         """Commit what is owned; where that may or may not have happened, come again."""
-        offsets = {}
-        for partition in self.owned:
-            self.groups.tried[self.group, partition] += 1
-            offsets[partition] = self.groups.tried[self.group, partition]
-        if not offsets:
+        if not self.owned:
             return
+        self.groups.tried.update((self.group, each) for each in self.owned)
+        offsets = {each: self.groups.tried[self.group, each] for each in self.owned}
         partitions = [
             {"partition_index": p.partition, "committed_offset": offset, "committed_metadata": ""}
             for p, offset in offsets.items()
@@ -221,12 +224,7 @@ class Member(Client):
             self.groups.took_old(self.group, response)
         fields = {"generation_id_or_member_epoch": self.epoch, **self.me}
         response = await self.ask_coordinator(8, 9, topics=topics, **fields)
-        committed = {
-            TopicPartition(self.plan.topic, each.partition_index)
-            for topic in (() if response is None else response.topics)
-            for each in topic.partitions
-            if int(each.error_code) == NONE
-        }
+        committed = self.groups.taken(response)
         for partition in committed:
             key = (self.group, partition)
             self.groups.floor[key] = max(offsets[partition], self.groups.floor[key])
@@ -300,19 +298,16 @@ class ModernMember(Member):
         return await self._beat(self.epoch, owned)
 
     async def leave(self) -> None:
-        await self.ask_coordinator(68, 1, **self._fields(-1))
-
-    def _fields(self, epoch: int, **more: Any) -> dict[str, Any]:
-        return {**self.me, "member_epoch": epoch, "topic_partitions": None, **more}
+        await self.ask_coordinator(68, 1, **self.me, member_epoch=-1, topic_partitions=None)
 
     async def _beat(self, epoch: int, owned: list[dict[str, Any]]) -> bool:
-        more: dict[str, Any] = {"topic_partitions": owned}
+        fields: dict[str, Any] = {"topic_partitions": owned}
         if self._says_all or not epoch:
-            more |= {"subscribed_topic_names": [self.plan.topic], "rebalance_timeout": SESSION}
+            fields |= {"subscribed_topic_names": [self.plan.topic], "rebalance_timeout": SESSION}
         self._says_all = True
         until_s = self.world.now_s() + SESSION.total_seconds()
         led_by = self.groups.coordinated_by(self.group)
-        answer = await self.ask_coordinator(68, 1, **self._fields(epoch, **more))
+        answer = await self.ask_coordinator(68, 1, **self.me, member_epoch=epoch, **fields)
         if not self.took(answer):
             return False
         is_right = led_by is not None and led_by == self.groups.coordinated_by(self.group)
@@ -357,5 +352,5 @@ def check_coordinators(world: World, process: Process, shards: list[Any]) -> Non
     for shard in shards:
         is_over = shard.state is ShardState.CLOSED and not shard.waiting_count
         if not shard.partition.is_online and not is_over:
-            sentence = f"{shard.state.name}, {shard.waiting_count} wait, its replica is offline"
-            world.report("G3", f"{process} {shard.partition.topic_partition}", sentence)
+            name = f"{process} {shard.partition.topic_partition}"
+            world.report("G3", name, f"{shard.state.name}, {shard.waiting_count} wait, offline")

@@ -201,7 +201,6 @@ class SimTransport(asyncio.Transport):
         self._in_flight_bytes = 0
         self._is_writing_paused = False
         self._is_closing = False
-        self._is_lost = False
         self.peer: SimTransport
         self.protocol: Any = None
 
@@ -258,8 +257,7 @@ class SimTransport(asyncio.Transport):
         asyncio.get_running_loop().call_soon(self._lose, error, context=self._context)
 
     def _lose(self, error: Exception | None) -> None:
-        if not self._is_lost and self.protocol is not None:
-            self._is_lost = True
+        if self.protocol is not None:
             self.protocol.connection_lost(error)
 
     def _peer_closed(self, error: Exception | None) -> None:

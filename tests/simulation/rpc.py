@@ -37,19 +37,25 @@ class RpcNetwork:
         late_answers_s: How long the next answer of a method is on its way.
         break_streams: How many streams are still to break at their next response.
         on_call: Told of each call that a controller begins to carry out.
-        lost: How many answers were lost.
+        seen: How often something interesting was reached.
     """
 
-    def __init__(self, loop: SimLoop, network: Network) -> None:
+    def __init__(self, loop: SimLoop, network: Network, seen: Counter[str]) -> None:
         self.loop = loop
         self.network = network
         self.servers: dict[int, SimRpcServer] = {}
         self.lose_answers: Counter[str] = Counter()
         self.late_answers_s: dict[str, float] = {}
-        self.break_streams = self.lost = 0
+        self.break_streams = 0
+        self.seen = seen
         self.on_call: Callable[[str], object] = lambda _method: None
         self.calls: dict[_Call, None] = {}
         network.blackouts.append(self._held)
+
+    def heal(self) -> None:
+        self.lose_answers.clear()
+        self.late_answers_s.clear()
+        self.break_streams = 0
 
     def is_asking(self, client: Process, method: str) -> bool:
         """Return whether a call of a process is on its way, or its answer."""
@@ -61,7 +67,7 @@ class RpcNetwork:
         for call in list(self.calls):
             if call.client is process:
                 call.over()
-            elif call.server is process:
+            elif call.server is not None and call.server.process is process:
                 call.broken("connection reset")
 
     def _held(self, source: str, target: str) -> None:
@@ -108,8 +114,8 @@ class _Call:
     """One call, as both sides see it.
 
     Attributes:
-        arrived: What the client has to take in: bytes of an answer, None for the end of a stream,
-            or why the connection is gone.
+        arrived: What the client has to take in: an answer, None for the end of a stream, or, as a
+            text, why the connection is gone.
     """
 
     def __init__(self, transport: SimRpcTransport, method: str, message: Any) -> None:
@@ -117,29 +123,24 @@ class _Call:
         self.transport = transport
         self.method = method
         self.client = PROCESS.get()
-        self.server: Process | None = None
+        self.server: SimRpcServer | None = None
         self.server_node = f"node-{transport.port - PORT_BASE}"
-        self.arrived: asyncio.Queue[bytes | str | None] = asyncio.Queue()
+        self.arrived: asyncio.Queue[Any] = asyncio.Queue()
         self._context = copy_context()
-        self._kind: type[Any] = type(message)
         self._there = rpc.network.lane(node_of(self.client), self.server_node)
         self._back = rpc.network.lane(self.server_node, node_of(self.client))
         self._room = asyncio.Semaphore(STREAM_WINDOW)
         self._task: asyncio.Task[None] | None = None
-        self._server_context = Context()
-        self._reply_kind: type[Any] = type(message)
         self._is_over = False
         rpc.calls[self] = None
-        data = message.SerializeToString(deterministic=True)
-        rpc.loop.note(data)
-        self._there.send(self._arrive, data, context=Context())
+        self._there.send(self._arrive, self._copied(message), context=Context())
 
     def over(self) -> None:
         """The client is gone, or waits no longer."""
         self.rpc.calls.pop(self, None)
         self._is_over = True
-        if self._task is not None and not self._task.done():
-            self._there.send(self._task.cancel, context=self._server_context)
+        if self.server is not None and self._task is not None and not self._task.done():
+            self._there.send(self._task.cancel, context=self.server.context)
 
     def broken(self, why: str) -> None:
         """The connection is gone; whatever was executed stays so."""
@@ -153,28 +154,26 @@ class _Call:
         if isinstance(found, str):
             raise ControllerUnavailableError(f"{self.method}: {found}")
         self._room.release()
-        return None if found is None else self._reply_kind.FromString(found)
+        return found
 
-    def _arrive(self, data: bytes) -> None:
+    def _arrive(self, message: Any) -> None:
         server = self.rpc.servers.get(self.transport.port)
         if self._is_over or self.server_node in self.rpc.network.dark:
             return
         if server is None:
             self.broken("no connection to the controller")
             return
-        self.server = server.process
-        server.context.run(self._serve, server, data)
+        self.server = server
+        server.context.run(self._serve, server, message)
 
-    def _serve(self, server: SimRpcServer, data: bytes) -> None:
-        self._task = task = self.rpc.loop.create_task(self._answer(server, data))
+    def _serve(self, server: SimRpcServer, message: Any) -> None:
+        self._task = task = self.rpc.loop.create_task(self._answer(server, message))
         server.tasks[task] = None
         task.add_done_callback(lambda done: server.tasks.pop(done, None))
         self.rpc.loop.kept.append(task)
-        self._server_context = server.context
 
-    async def _answer(self, server: SimRpcServer, data: bytes) -> None:
+    async def _answer(self, server: SimRpcServer, message: Any) -> None:
         method = getattr(server.service, self.method)
-        message = self._kind.FromString(data)
         for _ in range(TURNS):
             await asyncio.sleep(0)
         self.rpc.on_call(self.method)
@@ -187,7 +186,7 @@ class _Call:
                         self.rpc.break_streams -= 1
                         self.broken("stream broke")
                         return
-                    self._send(response)
+                    self._tell(self._copied(response))
                 self._tell(None)
             else:
                 response = await result
@@ -195,23 +194,22 @@ class _Call:
                     await asyncio.sleep(self.rpc.late_answers_s.pop(self.method))
                 if self.rpc.lose_answers[self.method] > 0:
                     self.rpc.lose_answers[self.method] -= 1
-                    self.rpc.lost += 1
+                    self.rpc.seen["an answer was lost after its call was carried out"] += 1
                     self.broken("connection reset")
                 else:
-                    self._send(response)
+                    self._tell(self._copied(response))
         except RpcRefusedError as error:
             self.broken(f"{error.refusal.name}: {error}")
         except asyncio.CancelledError:
             self.broken("CANCELLED")
             raise
 
-    def _send(self, response: Any) -> None:
-        data = response.SerializeToString(deterministic=True)
+    def _copied(self, message: Any) -> Any:
+        data = message.SerializeToString(deterministic=True)
         self.rpc.loop.note(data)
-        self._reply_kind = type(response)
-        self._tell(data)
+        return type(message).FromString(data)
 
-    def _tell(self, what: bytes | str | None) -> None:
+    def _tell(self, what: Any) -> None:
         self._back.send(self.arrived.put_nowait, what, context=self._context)
 
 

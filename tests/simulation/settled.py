@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from broker.replica.replica_state import StandIn
-from jbodlab import kafka_uuid
 from jbodlab.ids import GROUP_METADATA_TOPIC, TopicPartition
 from jbodlab.image.partition_registration import PartitionRegistration
 from jbodlab.log import names
@@ -195,8 +194,7 @@ def _check_one(world: World, copy: Copy) -> None:
         entry = replica.log.producers.entry(producer)
         newest = None if entry is None else (entry.epoch, entry.last_sequence)
         if newest != (header.producer_epoch, header.last_sequence):
-            sentence = f"{producer} is known by {newest}, its last batch has {header.last_sequence}"
-            world.report("S6", name, sentence)
+            world.report("S6", name, f"{producer} is known by {newest}, not {header.last_sequence}")
 
 
 def _check_same(world: World, first: Copy, copy: Copy) -> None:
@@ -272,9 +270,7 @@ def snapshot_of(world: World) -> dict[str, Any]:
         "configs": world.image.configs,
         "features": world.image.features,
         "ids": {
-            str(path): kafka_uuid.to_text(found) if (found := directory_id(world, path)) else ""
-            for node in world.brokers
-            for path in node.log_dirs
+            path: directory_id(world, path) for node in world.brokers for path in node.log_dirs
         },
     }
 

@@ -49,31 +49,19 @@ ATTACHED: list[tuple[Any, str, Any]] = []
 
 def around(owner: Any, name: str, outer: Callable[..., Any]) -> None:
     """Put a function around a method; it gets the method as its first argument."""
-    _attach(owner, name, lambda inner: lambda *args: outer(inner, *args))
+    inner = getattr(owner, name)
+    ATTACHED.append((owner, name, inner))
+    setattr(owner, name, functools.wraps(inner)(lambda *args, **more: outer(inner, *args, **more)))
 
 
 def before(owner: Any, name: str, tell: Callable[..., object]) -> None:
     """Tell somebody what a method is called with, each time before it is."""
-
-    def tapped(inner: Any) -> Any:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            tell(*args)
-            return inner(*args, **kwargs)
-
-        return call
-
-    _attach(owner, name, tapped)
+    around(owner, name, lambda inner, *args, **more: (tell(*args), inner(*args, **more))[1])
 
 
 def after(owner: Any, name: str, tell: Callable[..., object]) -> None:
     """Tell somebody what a method was called with, each time when it has returned."""
-    _attach(owner, name, lambda inner: lambda *args: (inner(*args), tell(*args))[0])
-
-
-def _attach(owner: Any, name: str, tapped: Callable[[Any], Any]) -> None:
-    inner = getattr(owner, name)
-    ATTACHED.append((owner, name, inner))
-    setattr(owner, name, functools.wraps(inner)(tapped(inner)))
+    around(owner, name, lambda inner, *args, **more: (inner(*args, **more), tell(*args))[0])
 
 
 def detach() -> None:
@@ -95,8 +83,7 @@ def attach(world: World) -> None:
 def _called_on_loop(world: World, disk: SimDisk, kind: str) -> None:
     """S19: no call to a data disk holds the event loop up."""
     if disk.path.name != "metadata" and kind != "stat":
-        sentence = f"{kind} at {disk.path.name} holds the event loop up"
-        world.report("S19", PROCESS.get(), sentence)
+        world.report("S19", PROCESS.get(), f"{kind} at {disk.path.name} holds the loop up")
 
 
 def _folder_made(world: World, path: Path, former: Path) -> None:
@@ -126,7 +113,7 @@ class _Metadata:
     """What the controller commits: S7, S8, S10, S14."""
 
     def __init__(self, world: World) -> None:
-        self._world = world
+        self._world, self._report = world, world.report
         self._images: dict[int, MetadataImage] = {}
         self._compared: dict[Process, dict[str, tuple[Any, Any]]] = defaultdict(dict)
         """The parts that were last compared: as committed, and as a process has them."""
@@ -150,29 +137,16 @@ class _Metadata:
     def _published(self, _cache: Any, image: MetadataImage, *_: Any) -> None:
         """S7: an image at an offset is the same one everywhere."""
         self._told[PROCESS.get()] = image
-        known = self._images.get(image.offset)
-        if known is None:
-            return
-        if others := self._difference(known, image):
-            sentence = f"its image at {image.offset} is another: {others}"
-            self._world.report("S7", PROCESS.get(), sentence)
-
-    def _difference(self, known: MetadataImage, image: MetadataImage) -> str:
-        """Return the names of the parts that are not equal.
-
-        A part that did not change since the last image is the same object, and was compared then.
-        """
-        others = []
-        compared = self._compared[PROCESS.get()]
-        for name in PARTS:
+        known, compared = self._images.get(image.offset), self._compared[PROCESS.get()]
+        for name in PARTS if known is not None else ():
             both = getattr(known, name), getattr(image, name)
             last = compared.get(name, (None, None))
+            # A part that did not change since the last image is the same object.
             if last[0] is both[0] and last[1] is both[1]:
                 continue
             compared[name] = both
             if both[0] != both[1]:
-                others.append(name)
-        return ", ".join(others)
+                self._report("S7", PROCESS.get(), f"its {name} at {image.offset} are others")
 
     def _decided(self, _active: Any, result: Any) -> None:
         """S14: one decision changes the ISR of a partition once."""
@@ -184,7 +158,7 @@ class _Metadata:
         for (index, topic_id), count in changes.items():
             if count > 1:
                 name = f"{index} of {topic_id}"
-                self._world.report("S14", name, "one result changes its ISR twice")
+                self._report("S14", name, "one result changes its ISR twice")
 
     def _proposed(self, change: Any, partition: Any, *_: Any) -> None:
         """S14: what a leader wants of an ISR counts if it knows all that came before."""
@@ -192,14 +166,13 @@ class _Metadata:
         asked, there = ((e.leader_epoch, e.partition_epoch) for e in (change, known))
         if asked != there:
             name = f"{partition.topic}-{partition.index}"
-            self._world.report("S14", name, f"an ISR is taken of {asked}, it is at {there}")
+            self._report("S14", name, f"an ISR is taken of {asked}, it is at {there}")
 
     def _begun(self, _stream: Any, log: Any, _log_thread: Any, end_offset: int) -> None:
         """S7: the log of metadata only grows."""
         loader = self._world.metadata
         if end_offset < loader.next_offset:
-            sentence = f"its log ends at {end_offset}, it was {loader.next_offset}"
-            self._world.report("S7", "controller", sentence)
+            self._report("S7", "controller", f"ends at {end_offset}, was {loader.next_offset}")
         self._check_durable(end_offset)
         while loader.next_offset < end_offset:
             data = log.read(max(loader.next_offset, log.start_offset))
@@ -225,7 +198,7 @@ class _Metadata:
         root = self._world.disks[self._world.controller.metadata_dir].medium.root
         folder = root.durable.get(METADATA_DIR_NAME)
         if not isinstance(folder, Folder):
-            self._world.report("S8", "controller", "the folder of its log is not durable")
+            self._report("S8", "controller", "the folder of its log is not durable")
             return
         logs = [file for name, file in folder.durable.items() if name.endswith(".log")]
         count = sum(name.endswith(".log") for name in folder.names)
@@ -238,8 +211,7 @@ class _Metadata:
             for _, header in iterate_headers(bytes(file.durable))
         ]
         if (durable := max(ends, default=0)) < end_offset:
-            sentence = f"{end_offset} is committed, {durable} is on the disk"
-            self._world.report("S8", "controller", sentence)
+            self._report("S8", "controller", f"{end_offset} is committed, {durable} durable")
 
     def _changed(self, former: MetadataImage, image: MetadataImage) -> None:
         if former.topics is not image.topics:
@@ -260,7 +232,7 @@ class _Metadata:
         is_same = former.topics is image.topics and former.cluster is image.cluster
         wrong = self._misplaced if is_same else misplaced(image)
         for partition, what in sorted(self._misplaced & wrong):
-            self._world.report("S10", partition, what)
+            self._report("S10", partition, what)
         self._misplaced = wrong
 
     def _leaves(self, broker_id: int, image: MetadataImage) -> None:
@@ -269,9 +241,7 @@ class _Metadata:
             others = [(b, image.cluster.brokers.get(b)) for b in state.isr if b != broker_id]
             can_lead = [b for b, r in others if r and r.directory_is_online(state.directory(b))]
             if state.leader == broker_id and any(image.cluster.brokers[b].active for b in can_lead):
-                self._world.report(
-                    "S10", partition, f"{broker_id} stops and leads on, not {can_lead}"
-                )
+                self._report("S10", partition, f"{broker_id} stops and leads on, not {can_lead}")
 
     def _fenced(self, broker: BrokerRegistration) -> None:
         """S18: whoever can be heard is not fenced, also after the controller stood still."""
@@ -298,8 +268,7 @@ class _Metadata:
                 state = image.topics.partition(topic.topic_id, index)
                 has_it = me in known.replicas and state is not None and me in state.replicas
                 if has_it and state.directory(me) == UNASSIGNED:
-                    sentence = f"it is unfenced, {topic.name}-{index} has no directory"
-                    self._world.report("S17", f"node-{me}", sentence)
+                    self._report("S17", f"{topic.name}-{index}", f"{me} is unfenced without it")
 
     def _changed_partition(
         self, partition: TopicPartition, former: PartitionRegistration, state: PartitionRegistration
@@ -362,7 +331,7 @@ class _Appends:
     """What leaders do: S1, S2, S13."""
 
     def __init__(self, world: World) -> None:
-        self._world = world
+        self._world, self._report = world, world.report
         self._leaders: dict[tuple[Any, int, int], int] = {}
         self.high: dict[tuple[Any, int], int] = {}
 
@@ -390,7 +359,7 @@ class _Appends:
         name, replicas = partition.topic_partition, partition.registration.replicas
         demanded = self._world.image.configs.topic(name.topic).get("min.insync.replicas", "1")
         if acks == -1 and len(leader.isr) < min(int(demanded), len(replicas)):
-            self._world.report("S4", name, f"{leader.isr} are in sync, {demanded} are demanded")
+            self._report("S4", name, f"{leader.isr} are in sync, {demanded} are demanded")
 
     def _advance(self, inner: Any, partition: Any) -> None:
         """S2: the high watermark never falls, and is never beyond what is written."""
@@ -401,10 +370,9 @@ class _Appends:
             return
         name = partition.topic_partition
         if now < was:
-            self._world.report("S2", name, f"high watermark falls from {was} to {now}")
+            self._report("S2", name, f"high watermark falls from {was} to {now}")
         if now > log.written_end:
-            sentence = f"high watermark {now} beyond the end {log.written_end}"
-            self._world.report("S2", name, sentence)
+            self._report("S2", name, f"high watermark {now} beyond {log.written_end}")
         key = (partition.topic_id, name.partition)
         self.high[key] = max(self.high.get(key, 0), now)
         if now > was:
@@ -417,34 +385,32 @@ class _Appends:
         name = partition.topic_partition
         is_replaced = self._world.heirless.get(name) == partition.broker_id
         if is_replaced and shown > log.end_offset == 0:
-            self._world.report("S2", name, f"{partition.broker_id} leads, and has nothing of it")
+            self._report("S2", name, f"{partition.broker_id} leads, and has nothing of it")
         if name in self._world.tainted:
             self.high[key] = min(shown, log.end_offset)
         elif log.end_offset < shown:
-            sentence = f"{partition.broker_id} leads from {log.end_offset} on, {shown} was shown"
-            self._world.report("S2", name, sentence)
+            self._report("S2", name, f"its leader has {log.end_offset}, {shown} was shown")
 
 
-SOMETIMES: dict[str, tuple[Any, str, Callable[..., bool]]] = {
-    "a swap was taken back": (SwapToken, "take_back", lambda *_: True),
-    "a move ended after it was announced": (Announcements, "take_back", lambda *_: True),
-    "a former life was fenced off": (Fence, "check", lambda fence: fence.is_closed),
-    "an empty heir must not lead": (Partition, "must_not_lead", lambda *_: True),
-    "a disk had no room": (NoSpaceError, "__init__", lambda *_: True),
-    "a batch was passed on to the leader": (OtherLeaders, "append", lambda *_: True),
-    "a broker loaded a snapshot": (
-        MetadataLoader,
-        "load_snapshot",
-        lambda *_: PROCESS.get().name.startswith("node-") and PROCESS.get().name < "node-100",
-    ),
+SOMETIMES: dict[str, tuple[Any, str]] = {
+    "a swap was taken back": (SwapToken, "take_back"),
+    "a move ended after it was announced": (Announcements, "take_back"),
+    "an empty heir must not lead": (Partition, "must_not_lead"),
+    "a disk had no room": (NoSpaceError, "__init__"),
+    "a batch was passed on to the leader": (OtherLeaders, "append"),
+    "swapped": (DirectorySwap, "_swap"),
+    "proposing": (InSyncReplicas, "_propose"),
 }
-"""What many histories together must have come to: a method, and which calls of it count."""
+"""Methods that many histories together must have come to; a moment is reached by each call."""
+FENCED, LOADED = "a former life was fenced off", "a broker loaded a snapshot"
 SOMETIMES_LOGGED = (
     "swap of %s was put off, a disk is busy",
     "segment was cut at its first invalid byte",
     "metadata segment is cut behind its last valid batch",
 )
 SOMETIMES_SEEN = (
+    FENCED,
+    LOADED,
     "ISR shrunk to one",
     "an answer was lost after its call was carried out",
     "a directory failed with a heartbeat on its way",
@@ -468,15 +434,16 @@ CALLS = {
 def _moments(world: World) -> None:
     """Say when something is reached that events may follow, and count what happens sometimes."""
     world.rpc.on_call = lambda method: world.moment(CALLS[method]) if method in CALLS else None
-    before(DirectorySwap, "_swap", lambda *_: world.moment("swapped"))
-    before(InSyncReplicas, "_propose", lambda *_: world.moment("proposing"))
     before(LogDir, "go_offline", functools.partial(_goes_offline, world))
-    for name, (owner, method, counts) in SOMETIMES.items():
-        before(owner, method, functools.partial(_count, world, name, counts))
+    for name, (owner, method) in SOMETIMES.items():
+        before(owner, method, lambda *_, name=name: world.moment(name))
+    before(Fence, "check", lambda fence: fence.is_closed and world.moment(FENCED))
+    before(MetadataLoader, "load_snapshot", functools.partial(_loads, world))
 
 
-def _count(world: World, name: str, counts: Callable[..., bool], *args: Any) -> None:
-    world.seen[name] += counts(*args)
+def _loads(world: World, *_: Any) -> None:
+    if PROCESS.get() in [node.process for node in world.brokers]:
+        world.moment(LOADED)
 
 
 def _goes_offline(world: World, log_dir: Any, cause: str) -> None:
@@ -533,5 +500,4 @@ def in_sync_have(
         is_its = replica is not None and replica.topic_id == topic.topic_id
         log = replica.log if is_its and member not in world.fragile else None
         if log is not None and not log.failed and log.written_end < end:
-            sentence = f"{member} in the ISR has {log.written_end}, {end} is acknowledged"
-            world.report("S4", partition, sentence)
+            world.report("S4", partition, f"{member} has {log.written_end}, {end} is promised")

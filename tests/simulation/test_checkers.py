@@ -189,7 +189,7 @@ ERROR = logging.makeLogRecord(
 
 NOBODY = Values(entry=lambda _: None)
 FRESH = Values(end_offset=0)
-COMMITTED = Values(topics=[Values(partitions=[Values(error_code=0)])])
+COMMITTED = Values(topics=[Values(name="t0", partitions=[Values(partition_index=0, error_code=0)])])
 BY_TWO = ConfigsImage(resources={(2, "t0"): {"min.insync.replicas": "2"}})
 ALONE = Values(isr=(2,))
 BEHIND = Values(leader_epoch=0, partition_epoch=4, topic="t0", index=0)
@@ -276,7 +276,7 @@ def _cluster() -> Iterator[History]:
 def test_checker_fires(checker: str, happen: Callable[[History], Any], cluster: History) -> None:
     happen(cluster)
 
-    assert checker in {each.found[0] for each in cluster.violations}
+    assert checker in {each.args[0] for each in cluster.violations}
 
 
 FINE: list[Callable[[History], Any]] = [

@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import inspect
 import logging
 import traceback
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextvars import Context
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -51,6 +52,8 @@ for _api in api_table.APIS.values():
 
 CONTROLLER = 100
 ROOT = Path("/simulation")
+Ask = Callable[[], object]
+"""Something that comes true, at once or when it is awaited."""
 WALL_START_MS = 1_700_000_000_000
 DECIDED_S = 2.0
 """By when a healthy broker has made what it decided to make."""
@@ -85,10 +88,6 @@ COMPACTED = {
 
 class Violation(Exception):  # noqa: N818 - what was found, as the history's end
     """A checker, such as S1, has found something wrong about a subject: a partition, a node."""
-
-    def __init__(self, checker: str, subject: object, sentence: str) -> None:
-        super().__init__(f"{checker} {subject}: {sentence}")
-        self.found = checker, f"{subject}", sentence
 
 
 def partitions_of(image: MetadataImage) -> Iterator[tuple[TopicPartition, PartitionRegistration]]:
@@ -166,11 +165,11 @@ class World:
         self.loop = loop
         self.options = options
         self.network = Network(loop, f"{options.seed}")
-        self.rpc = RpcNetwork(loop, self.network)
+        self.seen: Counter[str] = Counter()
+        self.rpc = RpcNetwork(loop, self.network, self.seen)
         self.disks: dict[Path, SimDisk] = {}
         self.nodes: dict[int, Node] = {}
         self.metadata = MetadataLoader()
-        self.seen: Counter[str] = Counter()
         self.notes: list[tuple[float, str, str]] = []
         self.violations: list[Violation] = []
         self.accounts = Accounts()
@@ -232,7 +231,7 @@ class World:
     def report(self, checker: str, subject: object, sentence: str) -> None:
         """Take a violation in; the history ends with its first one."""
         self.note(f"VIOLATION {checker} {subject}: {sentence}")
-        self.violations.append(Violation(checker, subject, sentence))
+        self.violations.append(Violation(checker, f"{subject}", sentence))
         self.loop.ending = self.violations[0]
 
     def moment(self, name: str) -> None:
@@ -272,10 +271,8 @@ class World:
 
     def build(self) -> None:
         """Make all nodes, with formatted disks."""
-        options = self.options
-        self._add_node(CONTROLLER, 0)
-        for node_id in range(1, options.brokers + 1):
-            self._add_node(node_id, options.directories)
+        for node_id in (CONTROLLER, *range(1, self.options.brokers + 1)):
+            self._add_node(node_id, 0 if node_id == CONTROLLER else self.options.directories)
 
     def _add_node(self, node_id: int, directories: int) -> None:
         home = ROOT / f"node-{node_id}"
@@ -317,7 +314,6 @@ class World:
     def replace(self, node: Node, path: Path, *, is_formatted: bool = True) -> None:
         """Stop a broker, and give it a fresh disk."""
         self.kill(node)
-        node.is_wanted = False
         self.insert(node, path, is_formatted=is_formatted)
 
     def insert(self, node: Node, path: Path, *, is_formatted: bool = True) -> None:
@@ -448,22 +444,20 @@ class World:
         if not task.cancelled() and (error := task.exception()) is not None:
             self.report("S12", name, "".join(traceback.format_exception(error))[-1500:])
 
-    async def until(
-        self, what: Callable[[], Awaitable[object]], timeout_s: float, pause_s: float = 0.2
-    ) -> bool:
+    async def until(self, what: Ask, timeout_s: float, pause_s: float = 0.2) -> bool:
         """Ask again and again until there is a true answer; returns whether there was one."""
         end = self.loop.time() + timeout_s
         while True:
-            if (answer := await what()) or self.loop.time() > end:
+            answer = what()
+            if inspect.isawaitable(answer):
+                answer = await answer
+            if answer or self.loop.time() > end:
                 return bool(answer)
             await asyncio.sleep(pause_s)
 
     async def until_down(self, nodes: Iterable[Node], timeout_s: float) -> None:
         """Wait until none of some nodes runs, but not for longer."""
-        for _ in range(int(timeout_s * 10)):
-            if not any(node.is_up for node in nodes):
-                return
-            await asyncio.sleep(0.1)
+        await self.until(lambda: not any(node.is_up for node in nodes), timeout_s, 0.1)
 
     def properties(self, node: Node) -> Mapping[str, str]:
         is_broker = node.id != CONTROLLER
@@ -481,20 +475,21 @@ class World:
 
 def directory_id(world: World, path: Path) -> DirectoryId | None:
     """Return the id that a directory has on its disk."""
-    found = world.disks[path].medium.root.names.get(names.META_PROPERTIES_FILE)
-    if not isinstance(found, File):
-        return None
+    text = text_in(world.disks[path].medium.root, names.META_PROPERTIES_FILE)
     try:
-        return meta_properties.parse(found.data.decode()).directory_id
+        return meta_properties.parse(text).directory_id
     except JbodlabError:
         return None
 
 
+def text_in(folder: Folder, name: str) -> str:
+    file = folder.names.get(name)
+    return file.data.decode(errors="replace") if isinstance(file, File) else ""
+
+
 def topic_id_in(folder: Folder) -> UUID | None:
     """Return the id of the topic that a replica's folder says it is of."""
-    file = folder.names.get(names.PARTITION_METADATA_FILE)
-    text = bytes(file.data).decode(errors="replace") if isinstance(file, File) else ""
-    _, _, found = text.partition("topic_id: ")
+    _, _, found = text_in(folder, names.PARTITION_METADATA_FILE).partition("topic_id: ")
     try:
         return kafka_uuid.parse(found.strip())
     except ValueError:
