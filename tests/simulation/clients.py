@@ -26,6 +26,7 @@ from jbodlab.errors import DecodeError, JbodlabError
 from jbodlab.ids import TopicPartition
 from jbodlab.protocol.api_table import request_class
 from jbodlab.protocol.record_batch import BatchHeader, build_batch, iterate_headers, iterate_records
+from tests.simulation.network import PORT_BASE
 from tests.simulation.plan import ProducerPlan
 from tests.simulation.taps import in_sync_have
 from tests.simulation.world import World
@@ -71,7 +72,6 @@ class Client:
     def close(self) -> None:
         for connection in self._connections.values():
             connection.close()
-        self._connections.clear()
 
     async def ask(
         self, broker: int, key: int, version: int, /, timeout_s: float = REQUEST_S, **fields: Any
@@ -95,9 +95,8 @@ class Client:
     async def _connected(self, broker: int) -> KafkaConnection:
         found = self._connections.get(broker)
         if found is None or not found.is_open:
-            port = self.world.nodes[broker].port
             found = await KafkaConnection.open(
-                "127.0.0.1", port, client_id=self.name, timeout_s=REQUEST_S
+                "127.0.0.1", PORT_BASE + broker, client_id=self.name, timeout_s=REQUEST_S
             )
             self._connections[broker] = found
         return found
@@ -221,11 +220,11 @@ class Producer(Client):
             for _ in range(self.random.choice((1, 1, 1, 3))):
                 values.append(value_of(self.name, self._number, self._plan.value_bytes))
                 self._number += 1
-            self.world.accounts.sent.update(dict.fromkeys(values, (partition, self._plan.acks)))
+            self.world.sent.update(dict.fromkeys(values, (partition, self._plan.acks)))
             sequence = self._sequences.get(partition, 0)
             if self._is_idempotent:
                 self._sequences[partition] = sequence + len(values)
-                self.world.accounts.once.update(values)
+                self.world.once.update(values)
             yield Batch(partition, values, self._data(values, sequence))
 
     async def _leave_gap(self, partition: TopicPartition) -> None:
@@ -328,7 +327,7 @@ class Producer(Client):
     def _acknowledged(self, batch: Batch, offset: int) -> None:
         self.world.seen["acknowledged"] += len(batch.values)
         for index, value in enumerate(batch.values):
-            self.world.accounts.acknowledged[value] = offset + index if offset >= 0 else None
+            self.world.acknowledged[value] = offset + index if offset >= 0 else None
         if self._plan.acks == -1 and offset >= 0:
             in_sync_have(self.world, batch.partition, offset + len(batch.values))
 
@@ -385,13 +384,10 @@ class Consumer(Client):
 
     def _out_of_range(self, partition: TopicPartition, answer: Any) -> None:
         offset, start = self._offsets.get(partition, 0), self.world.trimmed[partition]
-        if answer.high_watermark >= 0 and offset >= start and not self.world.is_void(partition):
-            self.world.report(
-                "S15",
-                partition,
-                f"{self.name} has read up to {offset}, now the log is "
-                f"from {answer.log_start_offset} to {answer.high_watermark}",
-            )
+        end = answer.high_watermark
+        if end >= 0 and offset >= start and not self.world.is_void(partition):
+            there = f"now there is {answer.log_start_offset} to {end}"
+            self.world.report("S15", partition, f"{self.name} has read up to {offset}, {there}")
         self._offsets[partition] = start if offset < start else 0
 
     def _take(self, partition: TopicPartition, offset: int, value: bytes, watermark: int) -> None:
@@ -401,7 +397,7 @@ class Consumer(Client):
         if offset >= watermark:
             report(f"record {offset} is shown above {watermark}")
         if not self.world.is_void(partition):
-            known = self.world.accounts.read.setdefault(partition, {}).setdefault(offset, value)
+            known = self.world.read[partition].setdefault(offset, value)
             if known != value:
                 report(f"at {offset} was {known!r:.40} and now is {value!r:.40}")
         self._offsets[partition] = offset + 1
@@ -448,7 +444,7 @@ class Admin(Client):
         """Set, or with None take back, a config of a topic (2) or of a broker (4)."""
         config = {"name": key, "config_operation": int(value is None), "value": value}
         resource = {"resource_type": kind, "resource_name": name, "configs": [config]}
-        broker = int(name) if kind == BROKER else None
+        broker = int(name) if kind == BROKER else 0
         return await self._ask(44, 1, broker, resources=[resource], validate_only=False)
 
     async def upgrade(self, level: int) -> int | None:
@@ -464,19 +460,17 @@ class Admin(Client):
     async def revive(self, broker: int, path: Path) -> int | None:
         return await self._ask(10_000, 0, broker, path=str(path))
 
-    async def _ask(
-        self, key: int, version: int, broker: int | None = None, **fields: Any
-    ) -> int | None:
+    async def _ask(self, key: int, version: int, broker: int = 0, **fields: Any) -> int | None:
         """Ask one broker, or any; returns the error code of the first result."""
-        if broker is None:
-            found = await self.ask_any(key, version, **fields)
-        else:
+        if broker:
             found = await self.ask(broker, key, version, **fields)
+        else:
+            found = await self.ask_any(key, version, **fields)
         for name in RESULTS:
             # Where the whole request was refused, there are none.
             found = next(iter(getattr(found, name, ())), found)
         code = None if found is None else int(found.error_code)
-        self.world.note(f"{message(key, version, **fields)} {broker or ''}: {code}")
+        self.world.note(f"{message(key, version, **fields)} to {broker or 'any'}: {code}")
         return code
 
 

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import gc
+import multiprocessing
 import os
-import pickle
 import sys
-import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from tests.simulation import faults, history, taps
 from tests.simulation.history import Outcome
 from tests.simulation.plan import Plan, draw, read_plan
 from tests.simulation.shrink import Failure, Shrinker
 
-HASH_SEED = "0"
+FORK = multiprocessing.get_context("fork")
 WARM_UP_SEED = 8
 """Of a short history, in which much happens."""
 
@@ -28,7 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     if os.environ.get("PYTHONHASHSEED") is None:
         # Sets of texts are gone through in an order that must be the same in each process.
-        os.environ["PYTHONHASHSEED"] = HASH_SEED
+        os.environ["PYTHONHASHSEED"] = "0"
         os.execv(sys.executable, [sys.executable, "-m", "tests.simulation", *sys.argv[1:]])
     if options.plan is not None or options.seed is not None:
         return _one(options)
@@ -56,13 +57,12 @@ def _seeds(text: str) -> range:
     return range(int(first), int(last or first) + 1)
 
 
-def plan_of(seed: int, *, is_strict: bool = True) -> Plan:
+def plan_of(seed: int, is_strict: bool = True) -> Plan:
     return draw(seed, faults.WEIGHTS, is_strict=is_strict)
 
 
 def _one(options: argparse.Namespace) -> int:
-    is_strict = not options.wild
-    plan = read_plan(options.plan) if options.plan else plan_of(options.seed, is_strict=is_strict)
+    plan = read_plan(options.plan) if options.plan else plan_of(options.seed, not options.wild)
     if options.shrink:
         small = Shrinker(_failure).shrink(plan)
         options.shrink.write_text(small.to_text())
@@ -87,8 +87,8 @@ def _many(options: argparse.Namespace) -> int:
     seen: Counter[str] = Counter()
     histories: Counter[str] = Counter()
     failed: list[int] = []
-    begun, count = time.monotonic(), 0
-    plans = (plan_of(seed, is_strict=not options.wild) for seed in options.seeds)
+    count = 0
+    plans = (plan_of(seed, not options.wild) for seed in options.seeds)
     if options.only:
         plans = (p for p in plans if {*options.only} & {event.fault for event in p.events})
     for plan, outcome in _outcomes(plans, options.jobs):
@@ -104,13 +104,13 @@ def _many(options: argparse.Namespace) -> int:
                 print(f"found seed {seed}: {' '.join(outcome.violation)[:200]}")
                 return 1
             print(f"seed {seed}: {' '.join(outcome.violation)[:400]}", flush=True)
-    spent, cpu = time.monotonic() - begun, os.times()
+    cpu = os.times()
     if not options.traces:
         for name, number in sorted(seen.items()):
             print(f"in {histories[name]:6d} histories, {number:8d} times: {name}")
         for name in taps.never_reached(seen):
             print(f"never reached: {name}")
-    speed = f"{count / spent:.2f} a second, {count / (cpu[2] + cpu[3]):.2f} a second of one core"
+    speed = f"{count / (cpu.children_user + cpu.children_system):.2f} a second of one core"
     print(f"{count} histories, {len(failed)} failed, {speed}: {failed}")
     return 1 if failed else 0
 
@@ -126,7 +126,7 @@ def _warm_up() -> None:
 def _outcomes(plans: Iterable[Plan], jobs: int) -> Iterator[tuple[Plan, Outcome]]:
     """Run histories, some at a time, each in a copy of this process, in the order of the plans."""
     _warm_up()
-    running: deque[tuple[Plan, int, int]] = deque()
+    running: deque[tuple[Plan, Any, Any]] = deque()
     for plan in plans:
         running.append((plan, *_begin(plan)))
         # With more than one job, one more than those runs on while the oldest is waited for.
@@ -136,21 +136,17 @@ def _outcomes(plans: Iterable[Plan], jobs: int) -> Iterator[tuple[Plan, Outcome]
         yield _ended(*running.popleft())
 
 
-def _begin(plan: Plan) -> tuple[int, int]:
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        outcome = history.run(plan)
-        with os.fdopen(writing, "wb") as pipe:
-            pickle.dump(outcome._replace(notes=[]), pipe)
-        os._exit(0)
-    os.close(writing)
+def _begin(plan: Plan) -> tuple[Any, Any]:
+    reading, writing = FORK.Pipe(duplex=False)
+    child = FORK.Process(target=lambda: writing.send(history.run(plan)._replace(notes=[])))
+    child.start()
+    writing.close()
     return child, reading
 
 
-def _ended(plan: Plan, child: int, reading: int) -> tuple[Plan, Outcome]:
-    with os.fdopen(reading, "rb") as pipe:
-        data = pipe.read()
-    os.waitpid(child, 0)
-    died = Outcome(("S12", "simulation", "its process died"), "", 0, 0.0, Counter(), [])
-    return plan, pickle.loads(data) if data else died
+def _ended(plan: Plan, child: Any, reading: Any) -> tuple[Plan, Outcome]:
+    outcome = Outcome(("S12", "simulation", "its process died"), "", 0, 0.0, Counter(), [])
+    with contextlib.suppress(EOFError):
+        outcome = reading.recv()
+    child.join()
+    return plan, outcome

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from jbodlab.log.compaction_plan import CleanedGroup, Look, Mapped, Rate, RoundPlan
 from jbodlab.log.compaction_round import CompactionRound
 from jbodlab.log.filesystem import FileSystem
@@ -10,20 +12,14 @@ from jbodlab.log.filesystem import FileSystem
 class SimCompactor:
     """Makes rounds on the disk that it is given."""
 
-    def __init__(self) -> None:
-        self._round: CompactionRound | None = None
+    clean: Callable[[int], CleanedGroup]
+    """Cleans a group of the round."""
 
     def begin(self, fs: FileSystem, plan: RoundPlan, look: Look, rate: Rate) -> Mapped:
         """Begin a round."""
-        del rate
-        self._round = CompactionRound(fs, plan, look)
-        return self._round.begin()
-
-    def clean(self, number: int) -> CleanedGroup:
-        """Clean a group of it."""
-        assert self._round is not None
-        return self._round.clean(number)
+        made = CompactionRound(fs, plan, look)
+        self.clean = made.clean
+        return made.begin()
 
     def close(self) -> None:
-        """Forget the round."""
-        self._round = None
+        """Nothing is bound to it."""

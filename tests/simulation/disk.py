@@ -179,6 +179,7 @@ class SimDisk:
         late_until_s: Until when calls that hung may still come back, on the loop's clock.
         on_folder: Told of each new folder, and of each that is renamed, with its former name.
         on_loop: Told of calls that come from an event loop, which they would hold up.
+        locks: Who has locked which file.
         cause: What was last done to it; empty as long as nothing was.
     """
 
@@ -196,7 +197,7 @@ class SimDisk:
         self.cause = ""
         self.on_folder: Callable[[Path, Path], object] = lambda _path, _former: None
         self.on_loop: Callable[[SimDisk, str], object] = lambda _disk, _kind: None
-        self._locks: dict[int, Process] = {}
+        self.locks: dict[int, Process] = {}
         self._hanging = Waiters(loop)
 
     @property
@@ -229,15 +230,6 @@ class SimDisk:
         """Leave what is durable, and of the rest what is drawn."""
         self.medium.lose_power(self.random, loss)
 
-    def lock(self, number: int) -> None:
-        holder = self._locks.get(number)
-        if holder is not None and holder.is_alive and holder is not PROCESS.get():
-            raise BlockingIOError(errno.EAGAIN, "locked by another process")
-        self._locks[number] = PROCESS.get()
-
-    def unlock(self, number: int) -> None:
-        self._locks.pop(number, None)
-
     def run(self, kind: str, path: Path, effect: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         """Carry a call out, as the state of the disk lets it."""
         is_on_loop = getcurrent() is self.loop.hub
@@ -248,8 +240,8 @@ class SimDisk:
                 self._hang(kind, is_after=False)
             if kind in LATENCY_S or self.slowness_s:
                 self._take_time(kind)
-        if self.errors or self.fail_next:
-            self._check(kind, path)
+        if code := self.fail_next.pop(kind, None) or self.errors.get(kind):
+            raise _error(code, path)
         result = effect(*args, **kwargs)
         if self.hangs and not is_on_loop:
             self._hang(kind, is_after=True)
@@ -264,8 +256,7 @@ class SimDisk:
                 pause(self.loop, seconds)
 
     def _take_time(self, kind: str) -> None:
-        seconds = self._seconds(kind)
-        if seconds:
+        if seconds := self._seconds(kind):
             pause(self.loop, seconds)
             self._hang(kind, is_after=False)
 
@@ -277,11 +268,6 @@ class SimDisk:
         # Most calls end in the page cache; some let the loop go on meanwhile, a few for long.
         drawn = self.random.random() if base else 1.0
         return drawn if drawn < LONG_SHARE else base * (drawn < WAITING_SHARE)
-
-    def _check(self, kind: str, path: Path) -> None:
-        code = self.fail_next.pop(kind, None) or self.errors.get(kind)
-        if code is not None:
-            raise _error(code, path)
 
 
 def call(kind: str) -> Callable[[Callable[..., Any]], Any]:
@@ -405,7 +391,6 @@ class DiskView:
 
     @call("stat")
     def disk_usage(self, path: Path) -> tuple[int, int]:
-        del path
         medium = self.disk.medium
         used = medium.used() if medium.capacity < UNLIMITED else 0
         return medium.capacity, max(0, medium.capacity - used)
@@ -428,7 +413,10 @@ class DiskView:
     @call("create")
     def lock(self, path: Path) -> SimLock:
         file = self._open(path).file
-        self.disk.lock(file.number)
+        holder = self.disk.locks.setdefault(file.number, PROCESS.get())
+        if holder.is_alive and holder is not PROCESS.get():
+            raise BlockingIOError(errno.EAGAIN, "locked by another process")
+        self.disk.locks[file.number] = PROCESS.get()
         return SimLock(self.disk, path, file)
 
     def find(self, path: Path) -> File | Folder | None:
@@ -568,7 +556,7 @@ class SimLock(SimFile):
     def close(self) -> None:
         if self.is_open:
             self.is_open = False
-            self.disk.unlock(self.file.number)
+            self.disk.locks.pop(self.file.number, None)
 
 
 def _error(code: int, path: Path) -> OSError:

@@ -2,15 +2,15 @@
 
 A new one is a function decorated with its family, its weight among the others, and what draws whom
 it hits. All is drawn from the event's own choice, so that it stays the same when other events are
-left out. What lasts is ended by the function itself, after `length_ms`: disks by `repair`, nodes by
-`restart_later`.
+left out. What lasts is ended after `length_ms`, by the function itself or by what is named as
+`then`: disks by `repair`, nodes by `restart_later`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from jbodlab.ids import GROUP_METADATA_TOPIC, TopicPartition
 from jbodlab.records.metadata_version import LATEST
 from tests.simulation.clients import Admin, Producer
-from tests.simulation.disk import CHANGES, KINDS, SimDisk
+from tests.simulation.disk import CHANGES, KINDS
 from tests.simulation.plan import FAILURE, PROBE, SESSION, Event, ProducerPlan
 from tests.simulation.taps import replica_of
 from tests.simulation.world import DECIDED_S, Node, World, directory_id, partitions_of
@@ -57,12 +57,6 @@ class Hit(NamedTuple):
     def length_s(self) -> float:
         return self.event.length_ms / 1000
 
-    def note(self, what: str) -> None:
-        self.world.note(what)
-
-    def disk(self, path: Path) -> SimDisk:
-        return self.world.disks[path]
-
 
 Found = tuple[TopicPartition, Any]
 """A partition, and its state as committed."""
@@ -72,7 +66,11 @@ Function = Callable[..., Coroutine[Any, Any, None]]
 
 
 def fault(
-    family: str, weight: int, subject: Callable[[Hit], Any] | None = None, name: str = ""
+    family: str,
+    weight: int,
+    subject: Callable[[Hit], Any] | None = None,
+    name: str = "",
+    then: Function | None = None,
 ) -> Callable[[Function], Function]:
     """Make a function a fault that plans can name.
 
@@ -81,14 +79,17 @@ def fault(
         weight: Among the others; 0 for what is never drawn.
         subject: Draws whom it hits, the function's second argument; nothing happens if it is None.
         name: In plans; the function's own by default.
+        then: What is done about the same subject in the end.
     """
 
     def enter(function: Function) -> Function:
         async def happen(hit: Hit) -> None:
             whom = () if subject is None else (subject(hit),)
-            hit.note(f"{hit.event.fault} hits {str(whom)[:80]}")
+            hit.world.note(f"{hit.event.fault} hits {str(whom)[:80]}")
             if None not in whom:
                 await function(hit, *whom)
+                if then is not None:
+                    await then(hit, *whom)
 
         FAULTS[name or function.__name__] = happen
         WEIGHTS[name or function.__name__] = (family, weight)
@@ -100,13 +101,18 @@ def fault(
 # Whom it hits
 
 
+def one_of(hit: Hit, found: Iterable[Any]) -> Any:
+    """Draw one, or None if there is none."""
+    some = list(found)
+    return hit.random.choice(some) if some else None
+
+
 def a_broker(hit: Hit) -> Node | None:
     """Draw a broker that runs."""
     favourite = hit.world.favourite
     if hit.random.random() < FAVOUR and favourite.is_up and favourite.is_wanted:
         return favourite
-    nodes = [node for node in hit.world.brokers if node.is_up and node.is_wanted]
-    return hit.random.choice(nodes) if nodes else None
+    return one_of(hit, (node for node in hit.world.brokers if node.is_up and node.is_wanted))
 
 
 def a_broker_of_several(hit: Hit) -> Node | None:
@@ -147,8 +153,7 @@ def _led_in(world: World) -> list[Path]:
 
 
 def a_partition(hit: Hit) -> Found | None:
-    found = list(partitions_of(hit.world.image))
-    return hit.random.choice(found) if found else None
+    return one_of(hit, partitions_of(hit.world.image))
 
 
 def paths_of(world: World, node: Node, state: Any) -> list[Path]:
@@ -158,8 +163,7 @@ def paths_of(world: World, node: Node, state: Any) -> list[Path]:
 
 
 def a_topic(hit: Hit) -> str | None:
-    topics = sorted({*hit.world.image.topics.by_name} - {GROUP_METADATA_TOPIC})
-    return hit.random.choice(topics) if topics else None
+    return one_of(hit, sorted({*hit.world.image.topics.by_name} - {GROUP_METADATA_TOPIC}))
 
 
 def two_nodes(hit: Hit) -> tuple[str, str]:
@@ -167,6 +171,130 @@ def two_nodes(hit: Hit) -> tuple[str, str]:
     for node in (one, other):
         hit.world.hit(node, hit.length_s)
     return one.name, other.name
+
+
+# Whether, and how it ends
+
+
+def may_lose(hit: Hit, node: Node, replaced: Path | None = None) -> bool:
+    """Return whether a node may lose what is not durable, or all that a directory has.
+
+    In strict histories it may where each of its partitions with several replicas has another one
+    in the committed ISR on a broker that runs and was not hit itself lately, or where the disk that
+    is replaced had the only one in sync. What has one replica counts as lost from now on, unless
+    each batch was durable before it was acknowledged.
+    """
+    world = hit.world
+    alone: list[TopicPartition] = []
+    heirless: list[TopicPartition] = []
+    for partition, state in partitions_of(world.image):
+        others = [world.nodes[each] for each in state.isr if each != node.id]
+        is_kept = any(world.is_serving(each) and is_well(world, each) for each in others)
+        if node.id not in state.replicas or is_kept:
+            continue
+        its_disk = None if replaced is None else directory_id(world, replaced)
+        is_lost = its_disk is not None and its_disk == state.directory(node.id)
+        if len(state.replicas) > 1 and is_lost and state.isr == (node.id,):
+            # Nobody may lead before an operator says so.
+            heirless.append(partition)
+        elif len(state.replicas) > 1 and node.id in state.isr and world.options.is_strict:
+            return False
+        if len(state.replicas) == 1 or node.id in state.isr or not state.isr:
+            alone.append(partition)
+    # What is durable may be in a disk that fails at the same time.
+    is_ill = any(world.disks[path].is_ill for path in node.log_dirs)
+    flushed = set() if is_ill else world.flushed_topics()
+    world.tainted.update(each for each in alone if replaced or each.topic not in flushed)
+    world.heirless.update(dict.fromkeys(heirless, node.id))
+    world.fragile.add(node.id)
+    return True
+
+
+def is_well(world: World, node: Node) -> bool:
+    """Return whether nothing is done to a node at this moment."""
+    process = node.process
+    if process is None or not node.is_wanted or process.is_frozen:
+        return False
+    is_ill = any(world.disks[path].is_ill for path in node.places)
+    return not is_ill and not world.network.is_cut_off(node.name)
+
+
+async def _until_whole(world: World) -> None:
+    """Wait until the brokers that have lost something have it again, in strict histories.
+
+    Somebody else's trouble at the same time is one more than the cluster promises to survive.
+    """
+    while world.options.is_strict:
+        world.fragile -= {each for each in world.fragile if _is_whole(world, each)}
+        if not world.fragile:
+            return
+        await asyncio.sleep(0.1)
+
+
+def _is_whole(world: World, node_id: int) -> bool:
+    return world.is_serving(world.nodes[node_id]) and all(
+        node_id in state.isr
+        for partition, state in partitions_of(world.image)
+        if node_id in state.replicas and partition not in world.tainted
+    )
+
+
+def _break(hit: Hit, path: Path) -> None:
+    hit.world.disks[path].break_(errno.EIO)
+    hit.world.note(f"{path} fails")
+
+
+async def restart_later(hit: Hit, node: Node) -> None:
+    """Start a node again after the event's time."""
+    node.is_wanted = False
+    await asyncio.sleep(hit.length_s)
+    hit.world.network.dark.discard(node.name)
+    node.is_wanted = True
+    if not node.is_up:
+        hit.world.boot(node)
+
+
+async def for_a_while(hit: Hit, owner: Any, name: str, value: float, later: float) -> None:
+    """Set an attribute, and another value of it after the event's time."""
+    hit.world.note(f"{name} is {value} for {hit.length_s:.1f} s")
+    setattr(owner, name, value)
+    await asyncio.sleep(hit.length_s)
+    setattr(owner, name, later)
+
+
+async def _held(hit: Hit, pairs: list[tuple[str, str]], seconds: float) -> None:
+    for source, target in pairs:
+        hit.world.note(f"{source} -> {target} is held for {seconds:.1f} s")
+        hit.world.network.hold(source, target)
+    await asyncio.sleep(seconds)
+    for pair in pairs:
+        hit.world.network.link(*pair).release()
+
+
+async def restart_when_down(hit: Hit, node: Node) -> None:
+    await hit.world.until_down([node], 15.0)
+    await restart_later(hit, node)
+
+
+async def _closely(hit: Hit, path: Path, also: Callable[[], object]) -> None:
+    """Break a directory and do something else, in any order, shortly after each other."""
+    steps = [lambda: _break(hit, path), also]
+    hit.random.shuffle(steps)
+    steps[0]()
+    await asyncio.sleep(hit.random.random() ** 3 * 0.3)
+    # Somebody may have lost something meanwhile.
+    await _until_whole(hit.world)
+    steps[1]()
+
+
+async def repair(hit: Hit, path: Path) -> None:
+    """Heal a disk after the event's time; often somebody revives the directory then."""
+    await asyncio.sleep(hit.length_s)
+    hit.world.disks[path].heal()
+    hit.world.note(f"{path} works again")
+    node = hit.world.node_with(path)
+    if hit.random.random() < 0.5 and path in node.log_dirs and node.is_up:
+        await hit.admin.revive(node.id, path)
 
 
 # Nodes
@@ -180,12 +308,11 @@ async def kill(hit: Hit, node: Node) -> None:
     await restart_later(hit, node)
 
 
-@fault("node", 2, a_broker)
+@fault("node", 2, a_broker, then=restart_when_down)
 async def restart(hit: Hit, node: Node) -> None:
     """A broker is stopped in an orderly way, and comes back."""
     node.is_wanted = False
     hit.world.ask_to_stop(node)
-    await restart_when_down(hit, node)
 
 
 @fault("clock", 2, a_node)
@@ -204,13 +331,13 @@ async def freeze(hit: Hit, node: Node) -> None:
 async def _frozen(hit: Hit, node: Node, seconds: float) -> None:
     process = node.process
     if process is not None:
-        hit.note(f"{node.name} is frozen")
+        hit.world.note(f"{node.name} is frozen")
         hit.world.hit(node, seconds)
         hit.world.loop.freeze(process)
         await asyncio.sleep(seconds)
         if process.is_alive:
             hit.world.loop.thaw(process)
-            hit.note(f"{node.name} goes on")
+            hit.world.note(f"{node.name} goes on")
 
 
 @fault("power", 2, the_controller, "controller_power_loss")
@@ -225,48 +352,46 @@ async def power_loss(hit: Hit, node: Node) -> None:
 # Disks
 
 
-@fault("disk", 4, a_disk)
+@fault("disk", 4, a_disk, then=repair)
 async def eio(hit: Hit, path: Path) -> None:
     """Every call to a directory fails."""
     _break(hit, path)
-    await repair(hit, path)
 
 
-@fault("disk", 2, a_disk)
+@fault("disk", 2, a_disk, then=repair)
 async def read_only(hit: Hit, path: Path) -> None:
-    hit.disk(path).break_(errno.EROFS, sorted(CHANGES))
-    await repair(hit, path)
+    hit.world.disks[path].break_(errno.EROFS, sorted(CHANGES))
 
 
-@fault("disk", 3, a_disk)
+@fault("disk", 3, a_disk, then=repair)
 async def one_error(hit: Hit, path: Path) -> None:
     """One call fails, the next ones work."""
     kind = hit.random.choice([each for each in KINDS if each != "stat"])
-    hit.note(f"the next {kind} at {path} fails")
-    hit.disk(path).fail_next[kind] = errno.EIO
-    hit.disk(path).cause = f"{kind} fails once"
-    await repair(hit, path)
+    hit.world.note(f"the next {kind} at {path} fails")
+    hit.world.disks[path].fail_next[kind] = errno.EIO
+    hit.world.disks[path].cause = f"{kind} fails once"
 
 
-@fault("disk", 3, a_disk)
+@fault("disk", 3, a_disk, then=repair)
 async def hang(hit: Hit, path: Path) -> None:
     """Calls to a directory do not return for a while."""
     kinds = hit.random.choice(HANGS)
-    hit.note(f"{path} hangs in {', '.join(kinds)}")
-    hit.disk(path).hang(kinds, is_after=hit.random.random() < 0.5)
-    await repair(hit, path)
+    hit.world.note(f"{path} hangs in {', '.join(kinds)}")
+    hit.world.disks[path].hang(kinds, is_after=hit.random.random() < 0.5)
 
 
 @fault("disk", 2, a_disk)
 async def slow(hit: Hit, path: Path) -> None:
-    hit.disk(path).cause = "it is slow"
-    await for_a_while(hit, hit.disk(path), "slowness_s", 10 ** hit.random.uniform(-3, 0.3), 0.0)
+    hit.world.disks[path].cause = "it is slow"
+    await for_a_while(
+        hit, hit.world.disks[path], "slowness_s", 10 ** hit.random.uniform(-3, 0.3), 0.0
+    )
 
 
 @fault("disk", 1, a_disk)
 async def full(hit: Hit, path: Path) -> None:
     """A directory has no room for a while."""
-    medium = hit.disk(path).medium
+    medium = hit.world.disks[path].medium
     capacity = medium.used() + hit.random.randrange(4_000)
     await for_a_while(hit, medium, "capacity", capacity, medium.capacity)
 
@@ -291,15 +416,14 @@ async def replaced_while_up(hit: Hit, node: Node) -> None:
         await repair(hit, path)
 
 
-@fault("hands", 1, a_broker_of_several)
+@fault("hands", 1, a_broker_of_several, then=restart_later)
 async def swapped_disks(hit: Hit, node: Node) -> None:
     """Two disks of a stopped broker change places."""
     hit.world.kill(node)
-    one, other = (hit.disk(each) for each in hit.random.sample(node.log_dirs, 2))
+    one, other = (hit.world.disks[each] for each in hit.random.sample(node.log_dirs, 2))
     one.medium, other.medium = other.medium, one.medium
     one.cause = other.cause = "they are swapped"
-    hit.note(f"{one.path} and {other.path} are swapped")
-    await restart_later(hit, node)
+    hit.world.note(f"{one.path} and {other.path} are swapped")
 
 
 @fault("hands", 1, a_broker_of_several)
@@ -310,7 +434,7 @@ async def twin(hit: Hit, node: Node) -> None:
         return
     hit.world.replace(node, path)
     hit.world.copy_identity(other, path)
-    hit.note(f"{path} has the id of {other}")
+    hit.world.note(f"{path} has the id of {other}")
     await restart_later(hit, node)
     await asyncio.sleep(1 + hit.length_s)
     if hit.world.is_serving(node):
@@ -322,12 +446,11 @@ async def twin(hit: Hit, node: Node) -> None:
 # One thing that goes wrong alone, as recovery has bounds then
 
 
-@fault("calm", 0, a_disk)
+@fault("calm", 0, a_disk, then=repair)
 async def hang_whole(hit: Hit, path: Path) -> None:
     """All calls to a directory hang."""
-    hit.disk(path).hang(KINDS)
+    hit.world.disks[path].hang(KINDS)
     hit.world.explained_s = 1.5 * PROBE_DEADLINE_S + hit.world.options.seconds(PROBE) + 1
-    await repair(hit, path)
 
 
 @fault("calm", 0, a_broker)
@@ -532,20 +655,17 @@ async def configure(hit: Hit, setting: tuple[str, str]) -> None:
 async def upgrade(hit: Hit) -> None:
     """The cluster goes to the newest features."""
     await hit.admin.upgrade(LATEST)
-    is_newer = hit.world.options.level < hit.world.image.features.metadata_version
-    hit.world.seen["an upgrade"] += is_newer
 
 
 # Troubles that meet
 
 
-@fault("combined", 3, a_disk)
+@fault("combined", 3, a_disk, then=repair)
 async def unheard(hit: Hit, path: Path) -> None:
     """A directory fails shortly before or after the controller ends, which comes back."""
     controller = hit.world.controller
     await _closely(hit, path, lambda: hit.world.kill(controller))
     await restart_later(hit, controller)
-    await repair(hit, path)
 
 
 @fault("combined", 2, a_broker)
@@ -558,21 +678,19 @@ async def sick_stop(hit: Hit, node: Node) -> None:
     await repair(hit, path)
 
 
-@fault("combined", 3, a_broker)
+@fault("combined", 3, a_broker, then=restart_later)
 async def changed_while_away(hit: Hit, node: Node) -> None:
     """A topic is deleted or made, or replicas are moved, while a broker is away."""
     hit.world.kill(node)
     node.is_wanted = False
     await FAULTS[hit.random.choice(("recreate", "recreate", "reassign", "new_topic"))](hit)
-    await restart_later(hit, node)
 
 
-@fault("combined", 2, a_disk)
+@fault("combined", 2, a_disk, then=repair)
 async def creation_at_a_dead_disk(hit: Hit, path: Path) -> None:
     """A directory fails as replicas are made in it."""
-    hit.disk(path).break_(errno.EIO, ("create", "name"))
+    hit.world.disks[path].break_(errno.EIO, ("create", "name"))
     await new_topic(hit)
-    await repair(hit, path)
 
 
 @fault("combined", 3, a_broker)
@@ -592,9 +710,7 @@ async def troubled_move(hit: Hit, found: Found) -> None:
     """A replica is moved while many write to it, and something happens on the way."""
     troubles = ("target", "source", "kill", "again", "back", "flip", "power", "slow", "slow")
     trouble, moment = hit.random.choice(troubles), hit.random.choice(("", "moving", "swapped"))
-    await asyncio.gather(
-        burst(hit, found), _move_in_trouble(hit, found, trouble=trouble, moment=moment)
-    )
+    await asyncio.gather(burst(hit, found), _move_in_trouble(hit, found, trouble, moment))
 
 
 def a_flushed_one(hit: Hit, replicas: Sequence[int] = (1,)) -> Found | None:
@@ -605,7 +721,7 @@ def a_flushed_one(hit: Hit, replicas: Sequence[int] = (1,)) -> Found | None:
         for partition, state in partitions_of(hit.world.image)
         if partition.topic in flushed and len(state.replicas) in replicas and state.leader >= 0
     ]
-    return hit.random.choice(found) if found else None
+    return one_of(hit, found)
 
 
 @fault("combined", 3, lambda hit: a_flushed_one(hit, (1, 2, 3)))
@@ -618,11 +734,11 @@ async def late_write(hit: Hit, found: Found) -> None:
 
     async def trouble() -> None:
         await asyncio.sleep(hit.random.random() * 0.3)
-        hit.disk(paths[0]).hang(("sync",))
-        hit.note(f"{paths[0]} hangs in sync")
+        hit.world.disks[paths[0]].hang(("sync",))
+        hit.world.note(f"{paths[0]} hangs in sync")
         await hit.world.reached("offline", PROBE_DEADLINE_S * 2 + hit.world.options.seconds(PROBE))
         await asyncio.sleep(0.1)
-        hit.disk(paths[0]).heal()
+        hit.world.disks[paths[0]].heal()
         await hit.admin.revive(node.id, paths[0])
 
     await asyncio.gather(burst(hit, found), trouble())
@@ -631,10 +747,10 @@ async def late_write(hit: Hit, found: Found) -> None:
 @fault("combined", 3, a_flushed_one)
 async def power_loss_after_a_swap(hit: Hit, found: Found) -> None:
     """Power is lost as the copy of a replica takes its place, and nobody else has its records."""
-    await _move_in_trouble(hit, found, trouble="power", moment="swapped")
+    await _move_in_trouble(hit, found, "power", "swapped")
 
 
-async def _move_in_trouble(hit: Hit, found: Found, *, trouble: str, moment: str) -> None:
+async def _move_in_trouble(hit: Hit, found: Found, trouble: str, moment: str) -> None:
     node = hit.world.nodes[hit.random.choice(found[1].replicas)]
     if len(node.log_dirs) < 2:
         return
@@ -642,10 +758,10 @@ async def _move_in_trouble(hit: Hit, found: Found, *, trouble: str, moment: str)
     targets = [path for path in node.log_dirs if directory_id(hit.world, path) != directory]
     target = hit.random.choice(targets)
     await hit.admin.move(node.id, target, found[0])
-    hit.world.seen[f"move and {trouble}"] += 1
+    hit.world.note(f"{trouble} at {moment or 'any moment'}")
     if trouble == "slow":
         # What is between the last look and the swap takes longer, and appends come meanwhile.
-        disks = [hit.disk(path) for path in node.log_dirs]
+        disks = [hit.world.disks[path] for path in node.log_dirs]
         for disk in disks:
             disk.slowness_s, disk.cause = hit.random.random() * 0.03, "it is slow"
         await hit.world.reached("swapped", 3.0)
@@ -673,13 +789,12 @@ async def _move_in_trouble(hit: Hit, found: Found, *, trouble: str, moment: str)
         await (kill if trouble == "kill" else power_loss)(hit, node)
 
 
-@fault("combined", 2, a_disk)
+@fault("combined", 2, a_disk, then=repair)
 async def recreate_beside_a_dead_disk(hit: Hit, path: Path) -> None:
     """A topic is deleted and made again while a directory with its replicas is dead."""
     _break(hit, path)
     await asyncio.sleep(0.5 + hit.random.random())
     await FAULTS["recreate"](hit)
-    await repair(hit, path)
 
 
 @fault("combined", 2, a_partition)
@@ -701,7 +816,7 @@ def a_replicated_one(hit: Hit) -> tuple[TopicPartition, list[Node]] | None:
     ]
     offsets = [each for each in found if each[0].topic == GROUP_METADATA_TOPIC]
     is_favoured = offsets and hit.random.random() < OFFSETS_SHARE
-    return hit.random.choice(offsets if is_favoured else found) if found else None
+    return one_of(hit, offsets if is_favoured else found)
 
 
 @fault("combined", 4, a_replicated_one)
@@ -767,130 +882,6 @@ async def crossed_isr(hit: Hit, found: tuple[TopicPartition, list[Node]]) -> Non
         await restart_when_down(hit, follower)
     elif paths:
         await repair(hit, paths[0])
-
-
-# Whether, and how it ends
-
-
-def may_lose(hit: Hit, node: Node, replaced: Path | None = None) -> bool:
-    """Return whether a node may lose what is not durable, or all that a directory has.
-
-    In strict histories it may where each of its partitions with several replicas has another one
-    in the committed ISR on a broker that runs and was not hit itself lately, or where the disk that
-    is replaced had the only one in sync. What has one replica counts as lost from now on, unless
-    each batch was durable before it was acknowledged.
-    """
-    world = hit.world
-    alone: list[TopicPartition] = []
-    heirless: list[TopicPartition] = []
-    for partition, state in partitions_of(world.image):
-        others = [world.nodes[each] for each in state.isr if each != node.id]
-        is_kept = any(world.is_serving(each) and is_well(world, each) for each in others)
-        if node.id not in state.replicas or is_kept:
-            continue
-        its_disk = None if replaced is None else directory_id(world, replaced)
-        is_lost = its_disk is not None and its_disk == state.directory(node.id)
-        if len(state.replicas) > 1 and is_lost and state.isr == (node.id,):
-            # Nobody may lead before an operator says so.
-            heirless.append(partition)
-        elif len(state.replicas) > 1 and node.id in state.isr and world.options.is_strict:
-            return False
-        if len(state.replicas) == 1 or node.id in state.isr or not state.isr:
-            alone.append(partition)
-    # What is durable may be in a disk that fails at the same time.
-    is_ill = any(world.disks[path].is_ill for path in node.log_dirs)
-    flushed = set() if is_ill else world.flushed_topics()
-    world.tainted.update(each for each in alone if replaced or each.topic not in flushed)
-    world.heirless.update(dict.fromkeys(heirless, node.id))
-    world.fragile.add(node.id)
-    return True
-
-
-def is_well(world: World, node: Node) -> bool:
-    """Return whether nothing is done to a node at this moment."""
-    process = node.process
-    if process is None or not node.is_wanted or process.is_frozen:
-        return False
-    is_ill = any(world.disks[path].is_ill for path in node.places)
-    return not is_ill and not world.network.is_cut_off(node.name)
-
-
-async def _until_whole(world: World) -> None:
-    """Wait until the brokers that have lost something have it again, in strict histories.
-
-    Somebody else's trouble at the same time is one more than the cluster promises to survive.
-    """
-    while world.options.is_strict:
-        world.fragile -= {each for each in world.fragile if _is_whole(world, each)}
-        if not world.fragile:
-            return
-        await asyncio.sleep(0.1)
-
-
-def _is_whole(world: World, node_id: int) -> bool:
-    return world.is_serving(world.nodes[node_id]) and all(
-        node_id in state.isr
-        for partition, state in partitions_of(world.image)
-        if node_id in state.replicas and partition not in world.tainted
-    )
-
-
-def _break(hit: Hit, path: Path) -> None:
-    hit.disk(path).break_(errno.EIO)
-    hit.note(f"{path} fails")
-
-
-async def restart_later(hit: Hit, node: Node) -> None:
-    """Start a node again after the event's time."""
-    node.is_wanted = False
-    await asyncio.sleep(hit.length_s)
-    hit.world.network.dark.discard(node.name)
-    node.is_wanted = True
-    if not node.is_up:
-        hit.world.boot(node)
-
-
-async def for_a_while(hit: Hit, owner: Any, name: str, value: float, later: float) -> None:
-    """Set an attribute, and another value of it after the event's time."""
-    hit.note(f"{name} is {value} for {hit.length_s:.1f} s")
-    setattr(owner, name, value)
-    await asyncio.sleep(hit.length_s)
-    setattr(owner, name, later)
-
-
-async def _held(hit: Hit, pairs: list[tuple[str, str]], seconds: float) -> None:
-    for source, target in pairs:
-        hit.note(f"{source} -> {target} is held for {seconds:.1f} s")
-        hit.world.network.hold(source, target)
-    await asyncio.sleep(seconds)
-    for pair in pairs:
-        hit.world.network.link(*pair).release()
-
-
-async def restart_when_down(hit: Hit, node: Node) -> None:
-    await hit.world.until_down([node], 15.0)
-    await restart_later(hit, node)
-
-
-async def _closely(hit: Hit, path: Path, also: Callable[[], object]) -> None:
-    """Break a directory and do something else, in any order, shortly after each other."""
-    steps = [lambda: _break(hit, path), also]
-    hit.random.shuffle(steps)
-    steps[0]()
-    await asyncio.sleep(hit.random.random() ** 3 * 0.3)
-    # Somebody may have lost something meanwhile.
-    await _until_whole(hit.world)
-    steps[1]()
-
-
-async def repair(hit: Hit, path: Path) -> None:
-    """Heal a disk after the event's time; often somebody revives the directory then."""
-    await asyncio.sleep(hit.length_s)
-    hit.disk(path).heal()
-    hit.note(f"{path} works again")
-    node = hit.world.node_with(path)
-    if hit.random.random() < 0.5 and path in node.log_dirs and node.is_up:
-        await hit.admin.revive(node.id, path)
 
 
 async def carry_out(hit: Hit) -> None:

@@ -19,8 +19,6 @@ from tests.simulation.plan import UNLIMITED, Event, Plan, TopicPlan
 from tests.simulation.world import Ask, NotesHandler, Violation, World
 
 START_S, HEAL_S = 30.0, 60.0
-KEPT: list[World] = []
-"""Nothing of dead processes is to be collected, as its `finally` blocks would run."""
 
 
 class Outcome(NamedTuple):
@@ -43,7 +41,6 @@ def run(plan: Plan, *, until_step: int = 0, is_traced: bool = False) -> Outcome:
     loop = SimLoop(f"{plan.options.seed}", is_fifo=plan.options.is_fifo)
     loop.stop_at_step, loop.is_traced = until_step, is_traced
     world = World(loop, plan.options)
-    KEPT.append(world)
     handler = NotesHandler(world)
     root = logging.getLogger()
     root.handlers[:] = [handler]
@@ -78,7 +75,6 @@ class _History:
         self._operators: list[asyncio.Task[Any]] = []
         self._clients: list[Producer | Consumer | Member] = []
         self._groups = Groups(world)
-        self._runs: list[asyncio.Task[Any]] = []
 
     async def run(self) -> None:
         world = self._world
@@ -176,7 +172,7 @@ class _History:
             node.is_wanted, node.ahead_ms = True, 0
             if node.process is not None:
                 world.loop.thaw(node.process)
-        for node, path in settled.badly_formatted(world):
+        for node, path in list(settled.badly_formatted(world)):
             world.kill(node)
             world.format(node, [path])
 
@@ -192,7 +188,7 @@ class _History:
                     world.boot(node)
             for node in world.brokers:
                 await self._revive(node)
-            for partition in settled.lost_before_written(world):
+            for partition in list(settled.lost_before_written(world)):
                 await self._admin.elect(partition, UNCLEAN)
             wrong = settled.unsettled(world)
             if not wrong:
@@ -216,9 +212,7 @@ class _History:
         world = self._world
         reader = Consumer(world, "reader")
         await world.until(reader.refresh, 10.0)
-        for partition in sorted(reader.leaders):
-            if partition in world.tainted:
-                continue
+        for partition in sorted({*reader.leaders} - world.tainted):
             at_end = functools.partial(reader.read_some, partition)
             wrong = "L2", partition, "it cannot be read to its end"
             await self._must(at_end, 15.0, *wrong, pause_s=0.02)

@@ -247,19 +247,14 @@ class SimThreads:
 
     def __init__(self, loop: SimLoop) -> None:
         self._loop = loop
+        self.queue = partial(SimQueue, loop)
+        self.flag = partial(SimFlag, loop)
 
     def start(self, work: Callable[[], None], name: str) -> None:
-        del name
         thread = greenlet(work, parent=self._loop.hub)
         thread.gr_context = copy_context()
         self._loop.kept.append(thread)
         self._loop.call_soon(thread.switch)
-
-    def queue(self) -> SimQueue:
-        return SimQueue(self._loop)
-
-    def flag(self) -> SimFlag:
-        return SimFlag(self._loop)
 
     def lock(self) -> nullcontext[None]:
         # Nobody waits while he holds one: a greenlet ends what it does with it before it switches.
@@ -281,9 +276,7 @@ class Waiters:
         me = (getcurrent(), copy_context())
         assert me[0] is not self._loop.hub, "the event loop itself waits"
         self._waiting.append(me)
-        timer = None
-        if timeout is not None:
-            timer = self._loop.call_later(timeout, self._wake, me)
+        timer = None if timeout is None else self._loop.call_later(timeout, self._wake, me)
         self._loop.hub.switch()
         if timer is not None:
             timer.cancel()

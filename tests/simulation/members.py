@@ -192,7 +192,6 @@ class Member(Client):
             partitions = json.loads(synced.assignment or b"[]")
             self.owned = [TopicPartition(self.plan.topic, each) for each in partitions]
             self.groups.owns(self.group, self.epoch, self._id, self.owned)
-            self.world.seen["joined a group"] += 1
 
     def _assign(self, members: list[str]) -> list[dict[str, Any]]:
         indexes = sorted(each.partition for each in self.leaders if each.topic == self.plan.topic)
@@ -323,7 +322,6 @@ class ModernMember(Member):
                 if each.topic_id in topics
                 for index in each.partitions
             ]
-            self.world.seen["was assigned partitions"] += 1
         self.groups.owns(self.group, self.epoch, self._id, self.owned)
         if is_right:
             self.groups.holds(self)

@@ -183,9 +183,6 @@ class Server:
         if self._network.listening.get(self.port) is self:
             del self._network.listening[self.port]
 
-    async def wait_closed(self) -> None:
-        """Nothing is left of it."""
-
 
 class SimTransport(asyncio.Transport):
     """One end of a connection."""

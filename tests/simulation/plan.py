@@ -18,12 +18,10 @@ from jbodlab.records.metadata_version import JBOD_LEVEL, LATEST
 CHOICES = 1 << 30
 CALM_SHARE = 0.12
 NEVER = UNLIMITED = 1 << 40
-SESSION, FAILURE, PROBE, LAG = (
-    "broker.session.timeout.ms",
-    "log.dir.failure.timeout.ms",
-    "jbodlab.log.dir.probe.interval.ms",
-    "replica.lag.time.max.ms",
-)
+SESSION = "broker.session.timeout.ms"
+FAILURE = "log.dir.failure.timeout.ms"
+PROBE = "jbodlab.log.dir.probe.interval.ms"
+LAG = "replica.lag.time.max.ms"
 SETTINGS = {
     "metadata.log.segment.ms": (NEVER, 1_000, 4_000),
     "metadata.max.retention.bytes": (UNLIMITED, 20_000),
@@ -182,7 +180,6 @@ def draw(seed: int, weights: Mapping[str, tuple[str, int]], *, is_strict: bool =
 
 def _calm(options: Options, random: Random) -> Plan:
     """Draw a history in which one thing goes wrong, and the bounds of recovery can be checked."""
-    topic = TopicPlan(name="t0")
     producers = tuple(
         ProducerPlan(topic="t0", is_idempotent=n > 0, records=250, pause_ms=60, value_bytes=40)
         for n in range(3)
@@ -197,7 +194,7 @@ def _calm(options: Options, random: Random) -> Plan:
         # Before this level a controller cannot lead a broker with several away from one of them.
         level=max(JBOD_LEVEL, options.level),
         chaos_ms=15_000,
-        topics=(topic,),
+        topics=(TopicPlan(name="t0"),),
         producers=producers,
         groups=(),
         capacity=UNLIMITED,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable
 from contextvars import Context, copy_context
 from typing import Any
 
@@ -66,7 +66,7 @@ class RpcNetwork:
         self.servers = {p: s for p, s in self.servers.items() if s.process is not process}
         for call in list(self.calls):
             if call.client is process:
-                call.over()
+                call.close()
             elif call.server is not None and call.server.process is process:
                 call.broken("connection reset")
 
@@ -135,7 +135,7 @@ class _Call:
         rpc.calls[self] = None
         self._there.send(self._arrive, self._copied(message), context=Context())
 
-    def over(self) -> None:
+    def close(self) -> None:
         """The client is gone, or waits no longer."""
         self.rpc.calls.pop(self, None)
         self._is_over = True
@@ -221,7 +221,7 @@ class SimRpcTransport:
         self.port = int(address.rsplit(":", 1)[1])
 
     async def unary(self, method: str, message: Any, timeout_s: float) -> Any:
-        with self._call(method, message) as call:
+        with contextlib.closing(_Call(self, method, message)) as call:
             try:
                 async with asyncio.timeout(timeout_s):
                     return await call.answer()
@@ -229,7 +229,7 @@ class SimRpcTransport:
                 raise ControllerUnavailableError(f"{method}: DEADLINE_EXCEEDED") from error
 
     async def stream(self, method: str, message: Any) -> AsyncGenerator[Any, None]:
-        with self._call(method, message) as call:
+        with contextlib.closing(_Call(self, method, message)) as call:
             while (answer := await call.answer()) is not None:
                 yield answer
 
@@ -237,11 +237,3 @@ class SimRpcTransport:
         for call in list(self.rpc.calls):
             if call.transport is self:
                 call.broken("the channel was closed")
-
-    @contextlib.contextmanager
-    def _call(self, method: str, message: Any) -> Iterator[_Call]:
-        call = _Call(self, method, message)
-        try:
-            yield call
-        finally:
-            call.over()

@@ -71,14 +71,16 @@ def copies(world: World) -> Iterator[Copy]:
 
 def unsettled(world: World) -> list[Wrong]:
     """Return what is not yet as it must be."""
-    down = [node for node in world.nodes.values() if not node.is_up]
-    ending = [node for node in world.nodes.values() if node.stop_was_asked]
-    fenced = [node for node in world.brokers if not world.is_serving(node)]
+    nodes = world.nodes.values()
     return (
-        [("L1", node.name, f"it does not run: {node.ended}") for node in down]
+        [("L1", node.name, f"it does not run: {node.ended}") for node in nodes if not node.is_up]
         or [("L1", each.path, "a call hangs") for each in world.disks.values() if each.is_late]
-        or [("L1", node.name, "it is still stopping") for node in ending]
-        or [("L1", node.name, "it is not unfenced") for node in fenced]
+        or [("L1", node.name, "it is still stopping") for node in nodes if node.stop_was_asked]
+        or [
+            ("L1", node.name, "it is fenced")
+            for node in world.brokers
+            if not world.is_serving(node)
+        ]
         or [wrong for found in partitions_of(world.image) for wrong in _of_partition(world, *found)]
         or [*_of_disks(world), *_of_brokers(world)]
     )
@@ -217,14 +219,13 @@ def _check_same(world: World, first: Copy, copy: Copy) -> None:
 
 
 def _check_accounts(world: World, logs: dict[TopicPartition, list[Stored]]) -> None:
-    accounts = world.accounts
     places: dict[bytes, list[tuple[TopicPartition, int]]] = defaultdict(list)
     for partition, batches in logs.items():
         for batch in batches:
             for index, value in enumerate(batch.values):
                 places[value].append((partition, batch.header.base_offset + index))
-    for value, offset in accounts.acknowledged.items():
-        partition, acks = accounts.sent[value]
+    for value, offset in world.acknowledged.items():
+        partition, acks = world.sent[value]
         if acks != -1 or world.is_void(partition):
             continue
         there = [where for where in places.get(value, ()) if where[0] == partition]
@@ -237,11 +238,11 @@ def _check_accounts(world: World, logs: dict[TopicPartition, list[Stored]]) -> N
             world.report(checker, partition, f"{label} was acknowledged at {offset}, is lost")
         elif offset is not None and (partition, offset) not in there:
             world.report("S5", partition, f"{label} is at {there}, it was told {offset}")
-    for value in accounts.once:
-        partition, _ = accounts.sent[value]
+    for value in world.once:
+        partition, _ = world.sent[value]
         if not world.is_void(partition) and len(places.get(value, ())) > 1:
             world.report("S6", partition, f"{value[:24]!r} is there {places[value]}")
-    for partition, seen in accounts.read.items():
+    for partition, seen in world.read.items():
         for offset, value in () if world.is_void(partition) else seen.items():
             is_kept = offset >= world.trimmed[partition]
             if is_kept and (partition, offset) not in places.get(value, ()):
@@ -287,35 +288,26 @@ def check_same(world: World, before: dict[str, Any], after: dict[str, Any]) -> N
         world.report("L6", key, f"a restart changed {str(one)[:200]} to {str(other)[:200]}")
 
 
-def lost_before_written(world: World) -> list[TopicPartition]:
-    """Return partitions without a leader that nothing was acknowledged for, to elect by hand.
+def lost_before_written(world: World) -> Iterator[TopicPartition]:
+    """Yield partitions without a leader that nothing was acknowledged for, to elect by hand.
 
     The last in sync has lost its log, for all it knows: so it does not lead by itself. It may have
     been down, and not fenced yet, since the partition was made.
     """
-    accounts = world.accounts
-    written = {accounts.sent[value][0] for value in accounts.acknowledged}
+    written = {world.sent[value][0] for value in world.acknowledged}
     # One that was made again under its name was written before.
     written &= {each.partition for each in copies(world) if each.is_current and any(each.segments)}
-    return [
-        partition
-        for partition, state in partitions_of(world.image)
-        if state.leader < 0
-        and partition not in written
-        and any(
-            (replica := replica_of(world, node, partition)) is not None
-            and replica.stand_in is StandIn.MUST_NOT_LEAD
-            for node in state.isr
-        )
-    ]
+    for partition, state in partitions_of(world.image):
+        replicas = [replica_of(world, node, partition) for node in state.isr]
+        is_lost = any(each and each.stand_in is StandIn.MUST_NOT_LEAD for each in replicas)
+        if state.leader < 0 and partition not in written and is_lost:
+            yield partition
 
 
-def badly_formatted(world: World) -> list[tuple[Node, Path]]:
-    """Return the directories that have no id, or that of another one of their broker."""
-    found = []
+def badly_formatted(world: World) -> Iterator[tuple[Node, Path]]:
+    """Yield the directories that have no id, or that of another one of their broker."""
     for node in world.brokers:
         ids = [directory_id(world, path) for path in node.log_dirs]
         for number, path in enumerate(node.log_dirs):
             if ids[number] is None or ids[number] in ids[:number]:
-                found.append((node, path))
-    return found
+                yield node, path

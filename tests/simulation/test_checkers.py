@@ -62,6 +62,9 @@ class History(World):
         topics = TopicsImage(by_id={t.topic_id: t for t in made}, by_name={t.name: t for t in made})
         return self.image_has(topics=topics)
 
+    def undecided(self) -> History:
+        return self.topics("t0", directories=(UNASSIGNED,) * 2)
+
     def log(self, node: int, *batches: bytes, name: str = "t0-0", directory: int = 0) -> History:
         folder, file = Folder(1), File(2)
         file.data += b"".join(batches)
@@ -72,22 +75,17 @@ class History(World):
 
     def told(self, *values: bytes, **accounts: Any) -> History:
         """Let values be sent with acks=all, and the accounts be as they are given."""
-        self.accounts.sent |= dict.fromkeys(values, (T0, -1))
+        self.sent |= dict.fromkeys(values, (T0, -1))
         for name, found in accounts.items():
-            setattr(self.accounts, name, found)
+            setattr(self, name, found)
         return self
 
     def logs(self) -> None:
         settled.check_logs(self)
 
-    def look(self) -> None:
-        self.wrong(settled._of_disks(self))
-
-    def has(self, state: Any) -> None:
-        self.wrong(settled._of_partition(self, T0, state))
-
-    def wrong(self, found: Iterable[settled.Wrong]) -> None:
-        self.violations += [Violation(*each) for each in found]
+    def wrong(self, look: Callable[..., Iterable[settled.Wrong]], *args: Any) -> None:
+        for each in look(self, *args):
+            self.report(*each)
 
     def changes(self, before: dict[str, Any] = NOTHING, **after: Any) -> None:
         checker = taps._Metadata(self)
@@ -123,7 +121,7 @@ class History(World):
         self.image_has(cluster=Values(brokers=dict.fromkeys((1, 2), broker)), offset=3)
         checker = taps._Metadata(self)
         checker._images, checker._asked = {3: self.image}, self.asked
-        checker._misplaced = taps.misplaced(self.image)
+        checker._misplaced = {*taps.misplaced(self.image)}
         known = {"image": self.image, "broker": broker}
         getattr(checker, step)(*(known.get(str(each), each) for each in args))
 
@@ -154,7 +152,7 @@ class History(World):
 
     def placed(self, name: str) -> None:
         """Let a broker make a replica of t0 in the directory that it has chosen."""
-        self.topics("t0", directories=(UNASSIGNED,) * 2)
+        self.undecided()
         path = self.nodes[1].log_dirs[0] / name
         taps._folder_made(self, path, path)
 
@@ -215,13 +213,13 @@ CASES: list[tuple[str, Callable[[History], Any]]] = [
     ("S6", lambda h: h.log(1, batch(A, **ONCE), batch(B, 1, **ONCE | {"base_sequence": 6})).logs()),
     ("S6", lambda h: h.log(1, batch(A, **ONCE)).serves(1, producers=NOBODY).logs()),
     ("S6", lambda h: Producer(h, ProducerPlan(topic="t0"), "p")._forgotten(T0)),
-    ("S0", lambda h: h.wrong(settled._of_brokers(h.serves(1, start_offset=3)))),
+    ("S0", lambda h: h.serves(1, start_offset=3).wrong(settled._of_brokers)),
     ("S7", lambda h: h.commits("_published", None, ANOTHER)),
     ("S7", lambda h: h.commits("_begun", None, None, None, -1)),
     ("S8", lambda h: h.commits("_check_durable", 1)),
-    ("S9", lambda h: h.log(1, batch(A)).log(1, batch(A), directory=1).look()),
+    ("S9", lambda h: h.log(1, batch(A)).log(1, batch(A), directory=1).wrong(settled._of_disks)),
     ("S10", lambda h: h.commits("_changed", EMPTY, "image")),
-    ("S10", lambda h: h.topics("t0", directories=(UNASSIGNED,) * 2).commits("_leaves", 1, "image")),
+    ("S10", lambda h: h.undecided().commits("_leaves", 1, "image")),
     ("S11", lambda h: taps._goes_offline(h, h.online_dir(), "it was bored")),
     ("S12", lambda h: history._unhandled(h, {"message": "oh", "exception": KeyError()})),
     ("S12", lambda h: NotesHandler(h).emit(ERROR)),
@@ -235,21 +233,16 @@ CASES: list[tuple[str, Callable[[History], Any]]] = [
     ("S14", lambda h: h.changes({"adding_replicas": (2,)}, partition_epoch=6, isr=(1,))),
     ("S15", lambda h: h.log(1, batch(A)).told(read={T0: {0: B}}).logs()),
     ("S16", lambda h: h.calls(DecodeError("response to request 4, expected 5"))),
-    (
-        "S17",
-        lambda h: h.topics("t0", directories=(UNASSIGNED,) * 2).commits(
-            "_unfenced", "broker", "image"
-        ),
-    ),
+    ("S17", lambda h: h.undecided().commits("_unfenced", "broker", "image")),
     ("S18", lambda h: h.hit_until_s.update({1: -9.0}) or h.serves(1).commits("_fenced", "broker")),
     ("S19", lambda h: taps._called_on_loop(h, h.disks[h.nodes[1].log_dirs[0]], "write")),
     ("D1", lambda h: h.topics("t0", brokers=1).log(1).told(A, acknowledged={A: 0}).logs()),
-    ("L1", lambda h: h.wrong(settled.unsettled(h))),
-    ("L2", lambda h: h.has(partition((1,), "A", leader=-1).state)),
-    ("L2", lambda h: h.has(partition((1, 2), "A B", isr=(1,)).state)),
-    ("L3", lambda h: h.log(1, batch(A), name="t1-0").look()),
-    ("L4", lambda h: h.log(1, batch(A), name=f"t0-0.{'0' * 32}-future").look()),
-    ("L4", lambda h: h.wrong(settled._of_brokers(h.serves(1, is_moving=True, start_offset=0)))),
+    ("L1", lambda h: h.wrong(settled.unsettled)),
+    ("L2", lambda h: h.wrong(settled._of_partition, T0, partition((1,), "A", leader=-1).state)),
+    ("L2", lambda h: h.wrong(settled._of_partition, T0, partition((1, 2), "A B", isr=(1,)).state)),
+    ("L3", lambda h: h.log(1, batch(A), name="t1-0").wrong(settled._of_disks)),
+    ("L4", lambda h: h.log(1, batch(A), name=f"t0-0.{'0' * 32}-future").wrong(settled._of_disks)),
+    ("L4", lambda h: h.serves(1, is_moving=True, start_offset=0).wrong(settled._of_brokers)),
     ("L5", lambda h: setattr(h, "is_settled", True) or h.calls(TimeoutError())),
     ("L6", lambda h: settled.check_same(h, {"ids": {"d1": "A"}}, {"ids": {"d1": "B"}})),
     ("L7", lambda h: check_recovery(h, T0, 2.6)),
@@ -296,15 +289,12 @@ FINE: list[Callable[[History], Any]] = [
         or h.leads("_begins", "replica", None, FRESH)
     ),
     lambda h: h.leads("_accepted", "replica", ALONE, -1, None),
-    lambda h: (
-        h.trimmed.update({T0: 3}) or h.wrong(settled._of_brokers(h.serves(1, start_offset=3)))
-    ),
+    lambda h: h.trimmed.update({T0: 3}) or h.serves(1, start_offset=3).wrong(settled._of_brokers),
     lambda h: h.trimmed.update({T0: 1}) or h.log(1).told(A, acknowledged={A: 0}).logs(),
     lambda h: h.trimmed.update({T0: 1}) or h.log(1).log(2, batch(A)).logs(),
     lambda h: h.cordoned_s.update({h.nodes[1].log_dirs[0]: -1.0}) or h.placed("t0-0"),
     lambda h: (
-        h.asked.update({None: EMPTY})
-        or h.topics("t0", directories=(UNASSIGNED,) * 2).commits("_unfenced", "broker", "image")
+        h.asked.update({None: EMPTY}) or h.undecided().commits("_unfenced", "broker", "image")
     ),
 ]
 

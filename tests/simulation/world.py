@@ -15,7 +15,7 @@ import traceback
 from collections import Counter, defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextvars import Context
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -34,6 +34,7 @@ from jbodlab.image.metadata_image import MetadataImage
 from jbodlab.image.partition_registration import PartitionRegistration
 from jbodlab.image.topics_image import TopicImage
 from jbodlab.log import meta_properties, names
+from jbodlab.log_lines import with_values
 from jbodlab.metadata_log.formatting import format_directories
 from jbodlab.outside import Outside
 from jbodlab.protocol import api_table
@@ -128,26 +129,8 @@ class Node:
         return self.process is not None
 
     @property
-    def port(self) -> int:
-        return PORT_BASE + self.id
-
-    @property
     def places(self) -> list[Path]:
         return [*self.log_dirs, self.metadata_dir]
-
-
-@dataclass
-class Accounts:
-    """What producers sent and were told, and what consumers saw."""
-
-    sent: dict[bytes, tuple[TopicPartition, int]] = field(default_factory=dict)
-    """Partition and acks of every value."""
-    acknowledged: dict[bytes, int | None] = field(default_factory=dict)
-    """Offset of a value, where one was told; None where only the success was."""
-    once: set[bytes] = field(default_factory=set)
-    """Values that may be there once at most."""
-    read: dict[TopicPartition, dict[int, bytes]] = field(default_factory=dict)
-    """What consumers have seen at each offset."""
 
 
 class World:
@@ -172,7 +155,14 @@ class World:
         self.metadata = MetadataLoader()
         self.notes: list[tuple[float, str, str]] = []
         self.violations: list[Violation] = []
-        self.accounts = Accounts()
+        self.sent: dict[bytes, tuple[TopicPartition, int]] = {}
+        """Partition and acks of every value of a producer."""
+        self.acknowledged: dict[bytes, int | None] = {}
+        """Offset of a value, where one was told; None where only the success was."""
+        self.once: set[bytes] = set()
+        """Values that may be there once at most."""
+        self.read: dict[TopicPartition, dict[int, bytes]] = defaultdict(dict)
+        """What consumers have seen at each offset."""
         self.tainted: set[TopicPartition] = set()
         self.gone_topics: set[str] = set()
         self.heirless: dict[TopicPartition, int] = {}
@@ -237,9 +227,8 @@ class World:
     def moment(self, name: str) -> None:
         """Say that something was reached; what waits for it is told once."""
         self.seen[name] += 1
-        if self.moments.get(name):
-            for tell in self.moments.pop(name):
-                self.loop.call_soon(tell, context=Context())
+        for tell in self.moments.pop(name, ()):
+            self.loop.call_soon(tell, context=Context())
 
     def later(self, seconds: float, what: Callable[..., object], *args: Any) -> None:
         """Look at something after a while, whoever has ended by then."""
@@ -281,9 +270,8 @@ class World:
         self.nodes[node_id] = node
         for path in node.places:
             capacity = self.options.capacity if path in log_dirs else UNLIMITED
-            self.disks[path] = SimDisk(
-                self.loop, path, self.new_medium(capacity), f"{self.options.seed}:disk:{path}"
-            )
+            medium, seed = self.new_medium(capacity), f"{self.options.seed}:disk:{path}"
+            self.disks[path] = SimDisk(self.loop, path, medium, seed)
         self.format(node, node.places)
         for path in log_dirs if self.options.loss == "torn" else ():
             # As if it had been stopped in order before: that must count once only.
@@ -323,7 +311,6 @@ class World:
         disk.cause = "it is replaced"
         disk.medium = self.new_medium(disk.medium.capacity)
         self.note(f"{path} is replaced")
-        self.seen["a disk was replaced"] += 1
         if is_formatted:
             self.format(node, [path])
 
@@ -461,12 +448,13 @@ class World:
 
     def properties(self, node: Node) -> Mapping[str, str]:
         is_broker = node.id != CONTROLLER
+        listener = "PLAINTEXT" if is_broker else "CONTROLLER"
         return {
             **ALWAYS,
             **(COMPACTED if self.options.is_compacted else {}),
             "process.roles": "broker" if is_broker else "controller",
             "node.id": str(node.id),
-            "listeners": f"{'PLAINTEXT' if is_broker else 'CONTROLLER'}://127.0.0.1:{node.port}",
+            "listeners": f"{listener}://127.0.0.1:{PORT_BASE + node.id}",
             "log.dirs": ",".join(map(str, node.log_dirs or [node.metadata_dir])),
             "metadata.log.dir": str(node.metadata_dir),
             **{name: str(value) for name, value in self.options.settings.items()},
@@ -505,10 +493,8 @@ class NotesHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         text = record.getMessage()
-        fields = [
-            f"{k}={record.__dict__[k]}" for k in ("topic", "partition") if k in record.__dict__
-        ]
-        self._world.note(f"{record.levelname} {text} {' '.join(fields)}")
+        with_values(record)
+        self._world.note(f"{record.levelname} {text}{vars(record)['values']}")
         self._world.seen[f"logged: {record.msg}"] += 1
         if record.levelno >= logging.ERROR and record.exc_info and record.exc_info[1] is not None:
             self._world.report("S12", record.name, f"{text}: {record.exc_info[1]!r}")
