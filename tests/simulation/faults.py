@@ -13,7 +13,7 @@ import errno
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from jbodlab.ids import GROUP_METADATA_TOPIC, TopicPartition
 from jbodlab.records.metadata_version import LATEST
@@ -58,6 +58,7 @@ class Hit(NamedTuple):
         return self.event.length_ms / 1000
 
 
+T = TypeVar("T")
 Found = tuple[TopicPartition, Any]
 """A partition, and its state as committed."""
 FAULTS: dict[str, Callable[[Hit], Awaitable[None]]] = {}
@@ -101,7 +102,7 @@ def fault(
 # Whom it hits
 
 
-def one_of(hit: Hit, found: Iterable[Any]) -> Any:
+def one_of(hit: Hit, found: Iterable[T]) -> T | None:
     """Draw one, or None if there is none."""
     some = list(found)
     return hit.random.choice(some) if some else None
@@ -382,10 +383,9 @@ async def hang(hit: Hit, path: Path) -> None:
 
 @fault("disk", 2, a_disk)
 async def slow(hit: Hit, path: Path) -> None:
-    hit.world.disks[path].cause = "it is slow"
-    await for_a_while(
-        hit, hit.world.disks[path], "slowness_s", 10 ** hit.random.uniform(-3, 0.3), 0.0
-    )
+    disk = hit.world.disks[path]
+    disk.cause = "it is slow"
+    await for_a_while(hit, disk, "slowness_s", 10 ** hit.random.uniform(-3, 0.3), 0.0)
 
 
 @fault("disk", 1, a_disk)

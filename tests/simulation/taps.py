@@ -427,7 +427,7 @@ def _moments(world: World) -> None:
     before(LogDir, "go_offline", functools.partial(_goes_offline, world))
     for name, (owner, method) in SOMETIMES.items():
         before(owner, method, lambda *_, name=name: world.moment(name))
-    before(Fence, "check", lambda fence: fence.is_closed and world.moment(FENCED))
+    before(Fence, "check", lambda fence: world.moment(FENCED) if fence.is_closed else None)
     before(MetadataLoader, "load_snapshot", functools.partial(_loads, world))
 
 
