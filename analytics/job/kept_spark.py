@@ -81,7 +81,9 @@ def kept_home() -> Path | None:
 def archive_options() -> list[str]:
     """Return the options of a virtual machine that uses the archive; none if there is none."""
     home = _usable()
-    return [] if home is None else [*QUIET, f"-XX:SharedArchiveFile={home / CLASSES}"]
+    if home is None or not (home / CLASSES).exists():
+        return []
+    return [*QUIET, f"-XX:SharedArchiveFile={home / CLASSES}"]
 
 
 @contextmanager
