@@ -64,6 +64,8 @@ def test_where_nothing_is_kept_java_is_started_as_ever(java_home: Path) -> None:
 def test_what_is_kept_is_used_by_the_java_that_it_is_of_only(
     java_home: Path, kept: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert archive_options() == []  # which Java would take for none at all, not even its own
+    (kept / CLASSES).touch()
     assert archive_options()[-1] == f"-XX:SharedArchiveFile={kept / CLASSES}"
     assert start("-Xmx1g", "-Da=b") == (str(kept), "-Xmx1g -Da=b")
 
