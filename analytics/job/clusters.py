@@ -18,9 +18,10 @@ from pyspark.sql import SparkSession
 from analytics.ask.broker_logs import LogLine
 from analytics.bytes.layout import Layout
 from analytics.bytes.log_copies import LogCopy
+from analytics.bytes.named_logs import Inputs, Stamp
 from analytics.fold.min_insync import AssumedMinIsr
 from analytics.job.former_run import FormerRun, load_former, load_inputs, save_inputs
-from analytics.job.inputs import Inputs, Stamp, clusters_of, read_layouts, unpack_archives
+from analytics.job.inputs import clusters_of, read_layouts, unpack_archives
 from analytics.job.output import REPORTS, OutputDir
 from analytics.job.progress import Progress
 from analytics.job.run import run

@@ -23,10 +23,10 @@ from analytics.ask.assumptions import add_options, assumed_min_isr
 from analytics.ask.broker_logs import LogLine, read_broker_logs
 from analytics.ask.directory_paths import add_option, directory_paths
 from analytics.ask.offline_log import parse_moment
+from analytics.bytes.named_logs import look
 from analytics.errors import ReplayInputError
 from analytics.fold.min_insync import AssumedMinIsr
 from analytics.job.clusters import ReplayOptions, ReplayResult, replay_clusters
-from analytics.job.inputs import look
 from analytics.job.output import OutputDir, require_in_place, write_beside
 from analytics.job.session import end_children, start_session
 from analytics.page.conditions import Condition, parse_condition, parse_objective

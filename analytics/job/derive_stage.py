@@ -25,7 +25,7 @@ from analytics.derive.failure_parts import (
 )
 from analytics.derive.failures import Failures
 from analytics.derive.log_end import LogEnd
-from analytics.job.row_kinds import KIND, Kinds, task_label
+from analytics.job.row_kinds import KIND, Kinds, task_label, told
 from analytics.job.scan_stage import FILE
 from analytics.store.part_files import PartFiles, PartWriters
 from analytics.store.store import Store
@@ -97,8 +97,7 @@ def tell(of_buckets: DataFrame) -> tuple[tuple[Row, ...], int]:
     Args:
         of_buckets: What `derive_buckets` returned.
     """
-    aggregates = ("collect_list(file)", f"count_if({KIND} = '{FAILURE}')")
-    ((files, count),) = of_buckets.groupBy().agg(*map(F.expr, aggregates)).collect()
+    files, count = told(of_buckets, "collect_list(file)", f"count_if({KIND} = '{FAILURE}')")
     return tuple(files), count
 
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 from pyspark.sql import DataFrame, Row
-from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
 
 from analytics.decode.partition_events import BlockRow, unpack, without
 from analytics.fold.broker_facts import BrokerFacts, BrokerState
@@ -24,7 +23,7 @@ from analytics.fold.min_insync import AssumedMinIsr
 from analytics.fold.open_files import pack_open, unpack_open
 from analytics.fold.table_rows import RowMaker, Rows
 from analytics.fold.transactions import Dropped
-from analytics.job.row_kinds import ROWS_PER_BATCH, Kinds
+from analytics.job.row_kinds import ROWS_PER_BATCH, Kinds, told
 from analytics.job.scan_stage import BLOCK, FILE
 from analytics.store.part_files import PartFiles, PartWriters
 from analytics.store.store import Store
@@ -161,7 +160,7 @@ IS_OTHER = "kind NOT IN ('file', 'undecided')"
 def tell(followed: DataFrame) -> Told:
     """Collect what tasks tell, in one job; `followed` is what `follow_buckets` has returned."""
     aggregates = ("collect_list(file)", "max(undecided_us)", f"count_if({IS_OTHER})")
-    ((files, undecided_us, others),) = followed.groupBy().agg(*map(F.expr, aggregates)).collect()
+    files, undecided_us, others = told(followed, *aggregates)
     return Told(files=tuple(files), undecided_us=undecided_us, others=others)
 
 

@@ -15,11 +15,9 @@ from pyspark.sql import SparkSession
 
 from analytics.bytes.layout import Layout
 from analytics.bytes.log_copies import LogCopy, labelled
-from analytics.bytes.named_logs import Archive, Inputs, Stamp, layout_of, look, unpack_archive
+from analytics.bytes.named_logs import Archive, layout_of, unpack_archive
 from analytics.job.pieces import answers
 from analytics.store.table_files import DRIVER_BYTES_MAX
-
-__all__ = ["Inputs", "Stamp", "clusters_of", "look", "read_layouts", "unpack_archives"]
 
 UNPACKED = "inputs"
 """Folder of the scratch folder that archives are unpacked to."""

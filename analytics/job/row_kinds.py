@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 from pyspark import TaskContext
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
 
 KIND = "kind"
 ROWS_PER_BATCH = 1 << 16
@@ -41,22 +42,16 @@ class Kinds:
         """Return rows that are given one by one, as mappings."""
         return self.batch(kind, {kind: pa.array(rows, type=self.type_of(kind))})
 
-    def of_table(self, kind: str, rows: pa.Table) -> list[pa.RecordBatch]:
-        """Return the rows of a table as structs of the kind, a bounded number to a batch."""
-        own = self.type_of(kind)
-        found = []
-        for batch in rows.to_batches(max_chunksize=ROWS_PER_BATCH):
-            arrays = [
-                column.cast(field.type) for column, field in zip(batch.columns, own, strict=True)
-            ]
-            structs = pa.StructArray.from_arrays(arrays, fields=list(own))
-            found.append(self.batch(kind, {kind: structs}))
-        return found
-
 
 def of_kind(rows: DataFrame, kind: str) -> DataFrame:
     """Return the rows of one kind, with its columns."""
     return rows.where(f"{KIND} = '{kind}'").select(f"{kind}.*")
+
+
+def told(rows: DataFrame, *aggregates: str) -> Row:
+    """Return what is aggregated of all rows, in one job."""
+    (found,) = rows.groupBy().agg(*map(F.expr, aggregates)).collect()
+    return found
 
 
 def task_label() -> str:

@@ -7,10 +7,10 @@ do it.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Mapping
-from types import TracebackType
-from typing import Any, Protocol, Self
+from contextlib import ExitStack
+from tempfile import TemporaryDirectory
+from typing import Any, Protocol
 
 import duckdb
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
@@ -48,7 +48,7 @@ class GivenTables:
         return self._rows[name]
 
 
-class Questions:
+class Questions(ExitStack):
     """Asks tables, each of which is looked at when a question first names it; to be left again.
 
     Args:
@@ -56,24 +56,12 @@ class Questions:
     """
 
     def __init__(self, tables: Readable) -> None:
+        super().__init__()
         self._tables = tables
         self._known: set[str] = set()
-        self._spilled = tempfile.TemporaryDirectory(prefix="jbod-replay-")
-        self._connection = duckdb.connect(
-            ":memory:", config={**_SETTINGS, "temp_directory": self._spilled.name}
-        )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._connection.close()
-        self._spilled.cleanup()
+        spilled = self.enter_context(TemporaryDirectory(prefix="jbod-replay-"))
+        settings = {**_SETTINGS, "temp_directory": spilled}
+        self._connection = self.enter_context(duckdb.connect(":memory:", config=settings))
 
     def give(self, name: str, rows: pa.Table) -> None:
         """Add a table of which the caller has the rows."""

@@ -314,9 +314,10 @@ class Lane:
                 if data.records and not log.log_dir.space.takes(len(data.records)):
                     # The lane has stopped; it will ask for the same again.
                     return False
-                is_wanted = partial(follows, partition, log, epoch)
-                if not await begin_with(partition, log, data.records, is_wanted):
-                    return False
+                if log.start_offset == log.end_offset:
+                    is_wanted = partial(follows, partition, log, epoch)
+                    if not await begin_with(partition, log, data.records, is_wanted):
+                        return False
                 append_fetched(log, data.records)
                 topic = partition.topic_partition.topic
                 self._traffic.replicated(topic, len(data.records or b""))

@@ -34,14 +34,14 @@ async def begin_with(
 
     Args:
         partition: The replica.
-        log: Its log.
+        log: Its log, without records.
         records: What was fetched.
         is_wanted: Whether the replica still follows that leader.
 
     Returns:
         Whether the batches may be appended.
     """
-    if not records or log.start_offset < log.end_offset:
+    if not records:
         return True
     try:
         _, header = next(iterate_headers(records))

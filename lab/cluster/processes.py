@@ -140,6 +140,10 @@ def start(
         os.close(fd)
 
 
+# Whoever ended before the kernel was told has sent no signal, and never will.
+_IF_STARTER_IS_THERE = 'test "$PPID" = "$0" && exec "$@"'
+
+
 def ending_with_us(command: Sequence[str], by: str = "KILL") -> list[str]:
     """Return what runs a command so that the kernel kills it when the process that starts it ends.
 
@@ -150,7 +154,10 @@ def ending_with_us(command: Sequence[str], by: str = "KILL") -> list[str]:
         by: The signal, without its prefix.
     """
     wrapper = shutil.which("setpriv")
-    return [*([wrapper, "--pdeathsig", by, "--"] if wrapper else []), *command]
+    if wrapper is None:
+        return list(command)
+    still_there = ["/bin/sh", "-c", _IF_STARTER_IS_THERE, str(os.getpid())]
+    return [wrapper, "--pdeathsig", by, "--", *still_there, *command]
 
 
 def run(

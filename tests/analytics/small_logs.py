@@ -43,6 +43,7 @@ from analytics.job.derive_stage import BucketFiles
 from analytics.job.derived_tables import derive_by_tasks, sum_up
 from analytics.job.output import OutputDir
 from analytics.store.part_files import PartFiles, PartWriters, empty_file
+from analytics.store.questions import GivenTables
 from analytics.store.store import Store
 from analytics.store.stored_tables import StoredTables
 from analytics.tables import catalog as t
@@ -366,17 +367,14 @@ def _microseconds(time: object) -> int | None:
     return (time - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
-class GivenTables:
-    """Tables of which the test has the rows, for questions."""
-
-    def __init__(self, rows: Mapping[t.Table, list[Row] | pa.Table]) -> None:
-        self.tables = {
+def given(rows: Mapping[t.Table, list[Row] | pa.Table]) -> GivenTables:
+    """Return tables of which the test has the rows, for questions."""
+    return GivenTables(
+        {
             table.name: own if isinstance(own, pa.Table) else table_of(table, own)
             for table, own in rows.items()
         }
-
-    def dataset(self, name: str) -> pa.Table:
-        return self.tables[name]
+    )
 
 
 def table_of(table: t.Table, rows: list[Row]) -> pa.Table:

@@ -16,11 +16,11 @@ from jbodlab.records.topic_records import TopicRecord
 from tests.analytics.builders import partition_record, register, uid
 from tests.analytics.small_logs import (
     TOPIC,
-    GivenTables,
     at,
     broker_change,
     change,
     derived_rows,
+    given,
 )
 
 DIRECTORIES = {broker: (uid(broker * 10),) for broker in (1, 2, 3)}
@@ -169,9 +169,9 @@ def test_between_two_controllers_nothing_was_written() -> None:
             *((1, "TOPIC_RECORD", 12), (1, "NO_OP_RECORD", 19), (4, "NO_OP_RECORD", 25)),
         )
     ]
-    given = GivenTables({t.CONTROLLER_EPOCHS: epochs, t.RECORD_COUNTS: counts})  # type: ignore[dict-item]
+    tables = given({t.CONTROLLER_EPOCHS: epochs, t.RECORD_COUNTS: counts})  # type: ignore[dict-item]
 
-    with Questions(given) as questions:
+    with Questions(tables) as questions:
         changes = questions.table(CONTROLLER_CHANGES, t.CONTROLLER_CHANGES.schema)
     found = in_order(changes, t.CONTROLLER_CHANGES).to_pylist()
 

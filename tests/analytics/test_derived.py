@@ -11,7 +11,7 @@ from analytics.derive.availability import AVAILABILITY
 from analytics.derive.bucket_tables import LIVES, PLACES, SHORTAGES
 from analytics.derive.skew import SKEW
 from analytics.job.kind_files import in_order
-from analytics.store.questions import Questions
+from analytics.store.questions import GivenTables, Questions
 from analytics.tables import catalog as t
 from jbodlab import directory_id as directory_ids
 from jbodlab import kafka_uuid
@@ -22,12 +22,12 @@ from jbodlab.records.topic_records import RemoveTopicRecord, TopicRecord
 from tests.analytics.builders import partition_record, register, uid
 from tests.analytics.small_logs import (
     TOPIC,
-    GivenTables,
     broker_change,
     change,
     derived_buckets,
     derived_rows,
     derived_tables,
+    given,
 )
 
 DIRECTORIES = {broker: (uid(broker * 10), uid(broker * 10 + 1)) for broker in (1, 2, 3, 4)}
@@ -55,9 +55,9 @@ def derived(
 
 
 def asked(
-    sql: str, given: GivenTables, table: t.Table, names: Sequence[str]
+    sql: str, tables: GivenTables, table: t.Table, names: Sequence[str]
 ) -> list[tuple[object, ...]]:
-    with Questions(given) as questions:
+    with Questions(tables) as questions:
         found = in_order(questions.table(sql, table.schema), table)
     return [tuple(row[name] for name in names) for row in found.to_pylist()]
 
@@ -354,7 +354,7 @@ def test_skew_compares_directories_of_a_broker_and_brokers() -> None:
     buckets = derived_buckets([CLUSTER, [broker_change(2, log_dirs=only(DIRECTORIES[2][0]))]])
     facts = {table: buckets.rows[table.name] for table in (t.BROKERS, t.LOG_DIRS)}
 
-    rows = asked(SKEW, GivenTables({**facts, PLACES: buckets.small(PLACES)}), t.SKEW, names)
+    rows = asked(SKEW, given({**facts, PLACES: buckets.small(PLACES)}), t.SKEW, names)
 
     assert rows[:4] == [
         ("broker", 1, 2, 2, 2, 1.0, 3.0),
@@ -381,9 +381,9 @@ def test_availability_is_cut_at_midnight_and_counts_what_is_still_open() -> None
     later = [[change(1, leader=-1)], [broker_change(4, fenced=1)], [broker_change(4, fenced=-1)]]
     buckets = derived_buckets([CLUSTER, *later], step_s=1800)
 
-    given = GivenTables({table: buckets.small(table) for table in (LIVES, SHORTAGES)})
+    tables = given({table: buckets.small(table) for table in (LIVES, SHORTAGES)})
 
-    assert asked(AVAILABILITY, given, t.AVAILABILITY, names) == [
+    assert asked(AVAILABILITY, tables, t.AVAILABILITY, names) == [
         (date(2026, 1, 1), 2, 2 * hour, hour // 2, 0.75, hour // 2, 0.75),
         (date(2026, 1, 2), 2, hour, hour // 2, 0.5, hour // 2, 0.5),
     ]

@@ -16,8 +16,7 @@ from lab.cluster.folders import make_folder, remove_folder, remove_leftovers
 pytestmark = pytest.mark.process
 
 LEAVE_BEHIND = """
-import os, signal, subprocess, sys, time
-from pathlib import Path
+import os, signal, subprocess, sys
 from lab.cluster import processes
 from lab.cluster.folders import make_folder
 folder = make_folder()
@@ -27,10 +26,6 @@ child = processes.start(
     user=processes.own_user(), log_file=folder / "log",
     environment={**os.environ, processes.CLUSTER_VARIABLE: str(folder / "cluster")},
 )
-# What is to end with this process has to have said so.
-deadline = time.monotonic() + 30
-while b"setpriv" in Path(f"/proc/{child.pid}/cmdline").read_bytes() and time.monotonic() < deadline:
-    time.sleep(0.01)
 print(folder, child.pid, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """

@@ -6,12 +6,16 @@ left gets round times. The same way is the same checker about the same subject.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from msgspec.structs import replace
 
 from tests.simulation.plan import Plan
+
+RUNS_MAX = 200
+SECONDS_MAX = 120.0
 
 Failure = tuple[str, str] | None
 """Checker and subject."""
@@ -22,6 +26,8 @@ class Shrinker:
 
     def __init__(self, run: Callable[[Plan], Failure]) -> None:
         self._run = run
+        self._runs = 0
+        self._end_s = time.monotonic() + SECONDS_MAX
 
     def shrink(self, plan: Plan) -> Plan:
         """Return a plan that fails as the given one does, and is no larger."""
@@ -30,7 +36,7 @@ class Shrinker:
             return plan
         plan = self._without_events(plan, wanted)
         for smaller in (_fewer_options, _rounder_events):
-            while found := next((p for p in smaller(plan) if self._run(p) == wanted), None):
+            while found := next((p for p in smaller(plan) if self._fails(p, wanted)), None):
                 plan = found
         return plan
 
@@ -41,12 +47,18 @@ class Shrinker:
             while position < len(plan.events):
                 rest = plan.events[:position] + plan.events[position + size :]
                 smaller = replace(plan, events=rest)
-                if self._run(smaller) == wanted:
+                if self._fails(smaller, wanted):
                     plan = smaller
                 else:
                     position += size
             size //= 2
         return plan
+
+    def _fails(self, plan: Plan, wanted: Failure) -> bool:
+        if self._runs >= RUNS_MAX or time.monotonic() > self._end_s:
+            return False
+        self._runs += 1
+        return self._run(plan) == wanted
 
 
 def _fewer_options(plan: Plan) -> Iterator[Plan]:

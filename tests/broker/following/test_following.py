@@ -333,43 +333,23 @@ def test_follower_finds_a_leader_that_starts_to_listen_later(tmp_path: Path) -> 
     run(tmp_path, test)
 
 
-def test_follower_behind_the_leaders_start_begins_anew_there(tmp_path: Path) -> None:
-    async def test(pair: Pair) -> None:
-        pair.two.host.fetchers.unfollow(TP)
-        await pair.produced(pair.one, batch(3), acks=1)
-        await pair.produced(pair.one, batch(3), acks=1)
-        log = pair.one.replica.log
-        assert log is not None
-        log.advance_start_to(3)
-
-        pair.two.host.fetchers.follow(pair.two.replica)
-
-        await until(lambda: pair.two.end_offset == 6)
-        follower = pair.two.replica.log
-        assert follower is not None
-        assert follower.start_offset == 3
-
-    run(tmp_path, test)
-
-
-def test_follower_begins_anew_with_the_whole_batch_in_which_the_leader_starts(
-    tmp_path: Path,
-) -> None:
+@pytest.mark.parametrize("start", [3, 5], ids=["with a batch", "in the middle of a batch"])
+def test_follower_behind_the_leaders_start_begins_anew_there(tmp_path: Path, start: int) -> None:
     async def test(pair: Pair) -> None:
         pair.two.host.fetchers.unfollow(TP)
         await pair.produced(pair.one, batch(3), acks=1)
         await pair.produced(pair.one, batch(4), acks=1)
         log = pair.one.replica.log
         assert log is not None
-        # Records are deleted up to the middle of a batch, which stays whole.
-        log.advance_start_to(5)
+        # A batch of which some records are deleted stays whole.
+        log.advance_start_to(start)
 
         pair.two.host.fetchers.follow(pair.two.replica)
 
         await until(lambda: pair.two.end_offset == 7)
         follower = pair.two.replica.log
         assert follower is not None
-        await until(lambda: follower.start_offset == 5)
+        assert follower.start_offset == start
 
     run(tmp_path, test)
 
