@@ -254,7 +254,7 @@ def _partition_dirs(
     in_use: Callable[[TopicPartition], bool],
     new_hex: Callable[[], str],
 ) -> list[str]:
-    """Return the names of the directories to load; puts strays aside."""
+    """Return the names of the directories to load; puts strays aside, and empty copies."""
     wanted = []
     for name in fs.listdir(path):
         if name in (names.METADATA_DIR_NAME, names.REMOTE_INDEX_CACHE_DIR_NAME):
@@ -277,7 +277,12 @@ def _partition_dirs(
             and not is_ours(parsed.topic_partition)
             and not names.with_suffix(fs.listdir(path / name), names.LOG_SUFFIX)
         ):
-            logger.warning("%s holds no log, it is left alone", path / name)
+            if parsed.kind is DirKind.FUTURE:
+                # A copy that was just begun when the power failed; nobody will ask for it.
+                removed = names.delete_dir(parsed.topic_partition, new_hex())
+                fs.rename(path / name, path / removed)
+            else:
+                logger.warning("%s holds no log, it is left alone", path / name)
             continue
         if is_stray(parsed.topic_partition, topic_id) or (
             parsed.kind is not DirKind.FUTURE and in_use(parsed.topic_partition)

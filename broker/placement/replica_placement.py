@@ -90,13 +90,16 @@ class ReplicaPlacement:
         """Take note of what an earlier process of this broker knew, from its copy of the metadata.
 
         It may have created a replica and died before the controller heard in which directory. If a
-        directory is dead now, the replica may be in there although it counts as UNASSIGNED.
+        directory is dead now, the replica may be in there although it counts as UNASSIGNED. So may
+        the only replica of a partition, although it was assigned to where it was being moved: the
+        copy may have been lost with the power. Where there are others, they have its records.
         """
         self._earlier = frozenset(
             TopicIdPartition(topic_id, index)
             for topic_id, topic in image.topics.by_id.items()
             for index, state in topic.partitions.items()
-            if broker_id in state.replicas and state.directory(broker_id) == UNASSIGNED
+            if broker_id in state.replicas
+            and (state.directory(broker_id) == UNASSIGNED or len(state.replicas) == 1)
         )
 
     def open(self, log: LoadedLog, log_dir: LogDir) -> PartitionLog:
@@ -207,8 +210,7 @@ class ReplicaPlacement:
         if topic_partition in self._waiting and self.log_dirs.any_offline:
             return False
         if (
-            assigned == UNASSIGNED
-            and self.log_dirs.any_offline
+            self.log_dirs.any_offline
             and TopicIdPartition(topic_id, topic_partition.partition) in self._earlier
         ):
             return False

@@ -211,6 +211,29 @@ def test_entries_that_only_look_like_replicas_are_left_alone(tmp_path: Path) -> 
     run(body)
 
 
+def test_a_copy_that_holds_no_log_and_is_nobodys_waits_for_its_removal(tmp_path: Path) -> None:
+    async def body() -> None:
+        log_dirs = make_dirs(tmp_path, 1)
+        copy = tmp_path / "d1" / f"orders-5.{'0' * 32}-future"
+        copy.mkdir()
+        (copy / "partition.metadata").write_bytes(b"")
+
+        found = await load_logs(
+            log_dirs,
+            lambda _partition, topic_id: topic_id is None,
+            config_of,
+            is_ours=lambda _partition: False,
+        )
+
+        assert found == []
+        assert not copy.exists()
+        (left,) = (tmp_path / "d1").glob("orders-5.*")
+        assert left.name.endswith("-delete")
+        log_dirs.stop()
+
+    run(body)
+
+
 def test_a_disk_that_hangs_while_it_is_loaded_goes_offline_and_the_others_serve(
     tmp_path: Path,
 ) -> None:

@@ -134,6 +134,41 @@ def test_unassigned_replica_that_an_earlier_process_knew_may_lie_in_a_dead_direc
     run(body)
 
 
+def test_only_replica_that_an_earlier_process_knew_is_not_created_beside_a_dead_directory(
+    tmp_path: Path,
+) -> None:
+    async def body() -> None:
+        host = Host(tmp_path, dir_count=3)
+        metadata = Metadata(host.manager.roles)
+        # It was being moved to the second directory; what holds all is in the first.
+        records = [
+            feature(),
+            broker(1, *host.directories),
+            topic(),
+            partition_record((1,), (host.directory(1),)),
+            partition_record((1, 2), (host.directory(1), UNASSIGNED), index=1),
+        ]
+        earlier = Metadata()
+        earlier.apply(*records)
+        host.manager.placement.note_earlier(earlier.image, ME)
+        host.log_dirs.fail(host.dirs[0], "test")
+
+        metadata.apply(*records)
+        replica = host.manager.registry.partition(TP)
+        assert replica is not None
+        assert isinstance(replica.state, Absent)
+        # Another has the records of this one.
+        await until(
+            lambda: (
+                [p.topic_partition.partition for p, _ in host.manager.registry.online_replicas()]
+                == [1]
+            )
+        )
+        await host.stop()
+
+    run(body)
+
+
 def test_unassigned_replica_is_created_when_all_directories_are_there(tmp_path: Path) -> None:
     async def body() -> None:
         host = Host(tmp_path, dir_count=3)
