@@ -327,6 +327,7 @@ class _Appends:
         self._world, self._report = world, world.report
         self._leaders: dict[tuple[Any, int, int], int] = {}
         self.high: dict[tuple[Any, int], int] = {}
+        self.shown_in: dict[tuple[Any, int], int] = {}
 
         before(leader_appends, "check_append", self._appends)
         after(leader_appends, "check_append", self._accepted)
@@ -369,13 +370,17 @@ class _Appends:
         key = (partition.topic_id, name.partition)
         self.high[key] = max(self.high.get(key, 0), now)
         if now > was:
+            epoch = partition.leader.leader_epoch
+            self.shown_in[key] = max(self.shown_in.get(key, 0), epoch)
             in_sync_have(self._world, name, now)
 
     def _begins(self, partition: Any, _event: Any, log: Any) -> None:
-        """S2: who begins to lead has all that was ever shown."""
+        """S2: who begins to lead has all that was ever shown, but for what its successors did."""
         key = (partition.topic_id, partition.topic_partition.partition)
         shown = self.high.get(key, 0)
         name = partition.topic_partition
+        if partition.registration.leader_epoch < self.shown_in.get(key, 0):
+            return
         is_replaced = self._world.heirless.get(name) == partition.broker_id
         if is_replaced and shown > log.end_offset == 0:
             self._report("S2", name, f"{partition.broker_id} leads, and has nothing of it")

@@ -45,6 +45,7 @@ class History(World):
         self.build()
         self.groups = Groups(self)
         self.asked: dict[Any, Any] = {}
+        self.shown_in: dict[Any, int] = {}
         self.topics("t0", GROUP_METADATA_TOPIC)
 
     def image_has(self, **parts: Any) -> History:
@@ -96,6 +97,7 @@ class History(World):
         """Let a leader of t0 come to a step of the checkers of what it does."""
         checker = taps._Appends(self)
         checker.high = {(T0_ID, 0): 9}
+        checker.shown_in = self.shown_in
         log = Values(written_end=5, end_offset=5)
         values = {"topic_id": T0_ID, "topic_partition": T0, "broker_id": 2, "high_watermark": 3}
         values["registration"] = partition((1, 2), "A B").state
@@ -288,6 +290,7 @@ FINE: list[Callable[[History], Any]] = [
         or h.tainted.add(T0)
         or h.leads("_begins", "replica", None, FRESH)
     ),
+    lambda h: h.shown_in.update({(T0_ID, 0): 1}) or h.leads("_begins", "replica", None, "log"),
     lambda h: h.leads("_accepted", "replica", ALONE, -1, None),
     lambda h: h.trimmed.update({T0: 3}) or h.serves(1, start_offset=3).wrong(settled._of_brokers),
     lambda h: h.trimmed.update({T0: 1}) or h.log(1).told(A, acknowledged={A: 0}).logs(),
