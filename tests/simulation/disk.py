@@ -24,6 +24,7 @@ import functools
 import itertools
 import os
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -199,6 +200,8 @@ class SimDisk:
         self.on_loop: Callable[[SimDisk, str], object] = lambda _disk, _kind: None
         self.locks: dict[int, Process] = {}
         self._hanging = Waiters(loop)
+        self.held: Counter[tuple[Process, str]] = Counter()
+        """Calls of each kind that hang, and will take effect when they come back."""
 
     @property
     def is_ill(self) -> bool:
@@ -248,6 +251,11 @@ class SimDisk:
         return result
 
     def _hang(self, kind: str, *, is_after: bool) -> None:
+        self.held[PROCESS.get(), kind] += not is_after
+        self._rest(kind, is_after)
+        self.held[PROCESS.get(), kind] -= not is_after
+
+    def _rest(self, kind: str, is_after: bool) -> None:
         while kind in self.hangs and self.hangs_after is is_after:
             self._hanging.rest()
             if self.random.random() < LATE_SHARE:

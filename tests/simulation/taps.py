@@ -23,7 +23,7 @@ from broker.replica import leader_appends
 from broker.replica.in_sync import InSyncReplicas
 from broker.replica.partition import Partition
 from broker.serving.other_leaders import OtherLeaders
-from controller import isr
+from controller import isr, service
 from controller.active_controller import ActiveController
 from controller.metadata_stream import MetadataStream
 from jbodlab.directory_id import UNASSIGNED
@@ -36,7 +36,7 @@ from jbodlab.log.names import METADATA_DIR_NAME, DirKind, parse_partition_dir
 from jbodlab.metadata_log.batches import read_batches
 from jbodlab.protocol.record_batch import iterate_headers
 from jbodlab.records.topic_records import PartitionChangeRecord
-from tests.simulation.disk import File, Folder, SimDisk
+from tests.simulation.disk import CHANGES, File, Folder, SimDisk
 from tests.simulation.loop import PROCESS, Process
 from tests.simulation.plan import MOMENTS, SESSION
 from tests.simulation.world import DECIDED_S, Node, World, directory_id, partitions_of, topic_id_in
@@ -74,7 +74,10 @@ def attach(world: World) -> None:
     """Attach all of them to the classes of the product, for this one history."""
     _Metadata(world)
     _Appends(world)
+    _Followers(world)
     _moments(world)
+    around(service, "heartbeat", functools.partial(_heard, world))
+    before(LogDir, "next_life", functools.partial(_revived, world))
     for disk in world.disks.values():
         disk.on_folder = functools.partial(_folder_made, world)
         disk.on_loop = functools.partial(_called_on_loop, world)
@@ -107,6 +110,24 @@ def _folder_made(world: World, path: Path, former: Path) -> None:
             folder = world.disks[other].medium.root.names.get(path.name)
             if isinstance(folder, Folder) and topic_id_in(folder) == topic.topic_id:
                 world.report("S13", path.name, f"it is made anew in {path.parent}, {other} has it")
+
+
+def _heard(world: World, inner: Any, request: Any, state: Any, now_ms: int) -> Any:
+    """S18: only the broker that is registered gives signs of life."""
+    result = inner(request, state, now_ms)
+    known = state.image.cluster.brokers.get(request.broker_id)
+    if not result.response.error_code and (known is None or known.epoch != request.broker_epoch):
+        world.report("S18", request.broker_id, f"it is heard in epoch {request.broker_epoch}")
+    return result
+
+
+def _revived(world: World, former: Any, _directory_id: Any, identity: tuple[int, int]) -> None:
+    """S20: no directory is revived while a change of its former life may still take effect."""
+    held = world.disks[former.path].held
+    # A file that is there is opened, too, to be synced.
+    changes = CHANGES - {"create"}
+    if identity == former.identity and any(held[PROCESS.get(), kind] for kind in changes):
+        world.report("S20", former.path, "it is revived, and what hung in it still comes")
 
 
 class _Metadata:
@@ -290,7 +311,9 @@ class _Metadata:
             leading = replica_of(world, state.leader, partition)
             role = None if leading is None else leading.leader
             if role is not None and role.leader_epoch == state.leader_epoch:
-                in_sync_have(world, partition, leading.high_watermark, state)
+                in_sync_have(world, partition, leading.high_watermark, state.isr)
+                joined = set(state.isr) - set(former.isr)
+                in_sync_have(world, partition, role.leader_epoch_start, joined)
         if len(state.isr) < len(former.isr):
             world.moment("isr")
             world.seen["ISR shrunk to one"] += len(state.isr) == 1
@@ -390,6 +413,47 @@ class _Appends:
             self._report("S2", name, f"its leader has {log.end_offset}, {shown} was shown")
 
 
+class _Followers:
+    """What followers do: S2, S3, S4."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        after(Partition, "leader_says", self._heard)
+        before(InSyncReplicas, "follower_fetched", self._fetched)
+
+    def _heard(self, partition: Any, *_: Any) -> None:
+        """S2, S3: what a follower takes for committed it has, in the same epochs as its leader."""
+        log, name = partition.log, partition.topic_partition
+        if log is None or partition.leader is not None:
+            return
+        if partition.high_watermark > max(log.written_end, log.start_offset):
+            self._world.report("S2", name, f"{partition.broker_id} takes too much for committed")
+        leading = replica_of(self._world, partition.registration.leader, name)
+        role = None if leading is None else leading.leader
+        if role is None or role.leader_epoch != partition.registration.leader_epoch:
+            return
+        if "compact" in log.config.cleanup_policy:
+            return  # where each cleans by itself, an epoch begins with what is left of it
+        begin = max(log.start_offset, leading.log.start_offset)
+        end = min(log.end_offset, leading.log.end_offset)
+        mine, its = (
+            [entry for entry in each.epochs.entries if begin < entry[1] < end]
+            for each in (log, leading.log)
+        )
+        if leading.topic_id == partition.topic_id and mine != its:
+            self._world.report("S3", name, f"{partition.broker_id} has {mine}, its leader {its}")
+
+    def _fetched(self, leading: Any, follower: int, offset: int, epoch: int, *_: Any) -> None:
+        """S4: who asks from an offset has everything below."""
+        partition, world = leading._replica, self._world
+        replica = replica_of(world, follower, partition.topic_partition)
+        known = world.image.cluster.brokers.get(follower)
+        if replica is None or known is None or known.epoch != epoch:
+            return
+        if replica.registration.leader_epoch == partition.registration.leader_epoch:
+            in_sync_have(world, partition.topic_partition, offset, (follower,))
+
+
 SOMETIMES: dict[str, tuple[Any, str]] = {
     "a swap was taken back": (SwapToken, "take_back"),
     "a move ended after it was announced": (Announcements, "take_back"),
@@ -483,14 +547,13 @@ def replica_of(world: World, node_id: int, partition: TopicPartition) -> Any:
 
 
 def in_sync_have(
-    world: World, partition: TopicPartition, end: int, state: PartitionRegistration | None = None
+    world: World, partition: TopicPartition, end: int, members: Collection[int] | None = None
 ) -> None:
-    """S4: every member of the committed ISR has what is acknowledged and shown."""
-    topic, found = world.find(partition)
-    state = state or found
+    """S4: every member of the committed ISR, or who joins it, has what is promised."""
+    topic, state = world.find(partition)
     if topic is None or state is None or partition in world.tainted:
         return
-    for member in state.isr:
+    for member in state.isr if members is None else members:
         replica = replica_of(world, member, partition)
         is_its = replica is not None and replica.topic_id == topic.topic_id
         log = replica.log if is_its and member not in world.fragile else None
