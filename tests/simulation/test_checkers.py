@@ -19,13 +19,14 @@ from jbodlab.ids import GROUP_METADATA_TOPIC, TopicId, TopicPartition
 from jbodlab.image.metadata_image import EMPTY
 from jbodlab.image.settings_image import ConfigsImage
 from jbodlab.image.topics_image import TopicImage, TopicsImage
+from jbodlab.log.log_config import LogConfig
 from jbodlab.protocol.record_batch import build_batch
 from jbodlab.records.topic_records import PartitionChangeRecord
 from tests.builders import named_uuid, partition
 from tests.simulation import faults, history, settled, taps
 from tests.simulation.clients import Admin, Client, Producer, check_recovery, value_of
 from tests.simulation.disk import File, Folder
-from tests.simulation.loop import Process, SimLoop
+from tests.simulation.loop import PROCESS, Process, SimLoop
 from tests.simulation.members import Groups, ModernMember, check_coordinators
 from tests.simulation.plan import GroupPlan, Options, ProducerPlan
 from tests.simulation.world import NotesHandler, Violation, World, directory_id
@@ -103,6 +104,40 @@ class History(World):
         values["registration"] = partition((1, 2), "A B").state
         known = {"log": log, "replica": Values(log=log, leader=Values(leader_epoch=0), **values)}
         getattr(checker, step)(*(known.get(str(each), each) for each in args))
+
+    def follows(self, high_watermark: int, *epochs: tuple[int, int]) -> None:
+        """Let broker 2 follow broker 1, of which it has other epochs of leaders."""
+        state = partition((1, 2), "A B").state
+        own = {"epochs": Values(entries=epochs), "start_offset": 0, "config": LogConfig()}
+        self.serves(1, epochs=Values(entries=()), start_offset=0)
+        role = Values(leader_epoch=state.leader_epoch)
+        self.nodes[1].server._replicas.manager.registry.partition(T0).leader = role
+        self.serves(2, **own)
+        replica = self.nodes[2].server._replicas.manager.registry.partition(T0)
+        known = {"registration": state, "high_watermark": high_watermark, "broker_id": 2}
+        vars(replica).update(topic_partition=T0, leader=None, **known)
+        taps._Followers(self)._heard(replica)
+
+    def asks_from(self, offset: int) -> None:
+        """Let broker 2 ask its leader from an offset."""
+        registration = partition((1, 2), "A B").state
+        self.serves(2).image_has(cluster=Values(brokers={2: Values(epoch=7)}))
+        replica = self.nodes[2].server._replicas.manager.registry.partition(T0)
+        replica.registration = registration
+        leading = Values(_replica=Values(topic_partition=T0, registration=registration))
+        taps._Followers(self)._fetched(leading, 2, offset, 7)
+
+    def heard(self, epoch: int) -> None:
+        """Let broker 1, registered in epoch 7, give a sign of life."""
+        state = Values(image=Values(cluster=Values(brokers={1: Values(epoch=7)})))
+        request = Values(broker_id=1, broker_epoch=epoch)
+        taps._heard(self, lambda *_: Values(response=Values(error_code=0)), request, state, 0)
+
+    def revived(self, kind: str) -> None:
+        """Let a directory be revived while a call hangs in it."""
+        path = self.nodes[1].log_dirs[0]
+        self.disks[path].held[PROCESS.get(), kind] += 1
+        taps._revived(self, Values(path=path, identity=(1, 2)), None, (1, 2))
 
     def serves(self, node: int, state: Any = None, is_moving: bool = False, **log: Any) -> History:
         """Let a broker run, with a replica of t0."""
@@ -202,12 +237,15 @@ CASES: list[tuple[str, Callable[[History], Any]]] = [
     ("S2", lambda h: h.leads("_advance", partial(shows, 6), "replica")),
     ("S2", lambda h: h.leads("_begins", "replica", None, "log")),
     ("S2", lambda h: h.heirless.update({T0: 2}) or h.leads("_begins", "replica", None, FRESH)),
+    ("S2", lambda h: h.follows(10)),
+    ("S3", lambda h: h.follows(9, (0, 0), (1, 4))),
     ("S3", lambda h: h.log(1, batch(A, 3), batch(B, 2)).logs()),
     ("S3", lambda h: h.log(1, batch(A, 0, 2), batch(B, 1, 1)).logs()),
     ("S3", lambda h: h.log(1, batch(b"bits rot:00000000")).logs()),
     ("S3", lambda h: h.log(1, batch(A)).log(2, batch(B)).logs()),
     ("S3", lambda h: h.log(1, batch(A), batch(B, 1)).log(2, batch(A)).logs()),
     ("S4", lambda h: taps.in_sync_have(h.serves(2, written_end=4), T0, 5)),
+    ("S4", lambda h: h.asks_from(10)),
     ("S4", lambda h: h.image_has(configs=BY_TWO).leads("_accepted", "replica", ALONE, -1, None)),
     ("S5", lambda h: h.log(1, batch(A)).told(A, acknowledged={A: 7}).logs()),
     ("S6", lambda h: h.log(1, *TWICE).logs()),
@@ -237,7 +275,9 @@ CASES: list[tuple[str, Callable[[History], Any]]] = [
     ("S16", lambda h: h.calls(DecodeError("response to request 4, expected 5"))),
     ("S17", lambda h: h.undecided().commits("_unfenced", "broker", "image")),
     ("S18", lambda h: h.hit_until_s.update({1: -9.0}) or h.serves(1).commits("_fenced", "broker")),
+    ("S18", lambda h: h.heard(6)),
     ("S19", lambda h: taps._called_on_loop(h, h.disks[h.nodes[1].log_dirs[0]], "write")),
+    ("S20", lambda h: h.revived("write")),
     ("D1", lambda h: h.topics("t0", brokers=1).log(1).told(A, acknowledged={A: 0}).logs()),
     ("L1", lambda h: h.wrong(settled.unsettled)),
     ("L2", lambda h: h.wrong(settled._of_partition, T0, partition((1,), "A", leader=-1).state)),
@@ -292,6 +332,9 @@ FINE: list[Callable[[History], Any]] = [
     ),
     lambda h: h.shown_in.update({(T0_ID, 0): 1}) or h.leads("_begins", "replica", None, "log"),
     lambda h: h.leads("_accepted", "replica", ALONE, -1, None),
+    lambda h: h.follows(9, (0, 0)),
+    lambda h: h.asks_from(9),
+    lambda h: (h.heard(7), h.revived("read")),
     lambda h: h.trimmed.update({T0: 3}) or h.serves(1, start_offset=3).wrong(settled._of_brokers),
     lambda h: h.trimmed.update({T0: 1}) or h.log(1).told(A, acknowledged={A: 0}).logs(),
     lambda h: h.trimmed.update({T0: 1}) or h.log(1).log(2, batch(A)).logs(),
