@@ -15,6 +15,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple, TypeVar
 
+from jbodlab.directory_id import is_reserved
 from jbodlab.ids import GROUP_METADATA_TOPIC, TopicPartition
 from jbodlab.records.metadata_version import LATEST
 from tests.simulation.clients import Admin, Producer
@@ -233,10 +234,18 @@ async def _until_whole(world: World) -> None:
 
 
 def _is_whole(world: World, node_id: int) -> bool:
-    return world.is_serving(world.nodes[node_id]) and all(
-        node_id in state.isr
-        for partition, state in partitions_of(world.image)
-        if node_id in state.replicas and partition not in world.tainted
+    """Return whether a broker has what it is in sync of; it may not know that it lost that."""
+    node = world.nodes[node_id]
+    is_failing = any(world.disks[path].errors for path in node.log_dirs)
+    return (
+        world.is_serving(node)
+        and not is_failing
+        and all(
+            node_id in state.isr
+            and (is_reserved(state.directory(node_id)) or paths_of(world, node, state))
+            for partition, state in partitions_of(world.image)
+            if node_id in state.replicas and partition not in world.tainted
+        )
     )
 
 
