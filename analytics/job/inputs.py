@@ -17,6 +17,7 @@ from analytics.bytes.layout import Layout
 from analytics.bytes.log_copies import LogCopy, labelled
 from analytics.bytes.named_logs import Archive, layout_of, unpack_archive
 from analytics.job.pieces import answers
+from analytics.job.session import is_local
 from analytics.store.table_files import DRIVER_BYTES_MAX
 
 UNPACKED = "inputs"
@@ -53,12 +54,17 @@ def clusters_of(
 def read_layouts(
     spark: SparkSession, clusters: Mapping[str, Sequence[LogCopy]]
 ) -> dict[str, Layout]:
-    """Return the layout of each cluster's log: tasks look at them, the driver if they are small.
+    """Return the layout of each cluster's log: tasks look at them.
+
+    The driver does if they are small, or if it is where the only log is: of one copy little is
+    read, and no worker need start for that.
 
     Raises:
         ReplayInputError: a log cannot be read.
     """
     jobs = [partial(layout_of, tuple(copies)) for copies in clusters.values()]
-    size_bytes = sum(copy.size_bytes for copies in clusters.values() for copy in copies)
-    found = [job() for job in jobs] if size_bytes <= DRIVER_BYTES_MAX else answers(spark, jobs)
+    copies = [copy for each in clusters.values() for copy in each]
+    is_little = len(copies) == 1 and is_local(spark)
+    is_little |= sum(copy.size_bytes for copy in copies) <= DRIVER_BYTES_MAX
+    found = [job() for job in jobs] if is_little else answers(spark, jobs)
     return dict(zip(clusters, found, strict=True))

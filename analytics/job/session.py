@@ -15,9 +15,8 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from functools import partialmethod
 from pathlib import Path
-from socketserver import BaseServer
+from threading import Thread
 
 from pyspark.accumulators import AccumulatorTCPServer
 from pyspark.errors import PySparkRuntimeError
@@ -75,10 +74,7 @@ _FEW_ROWS = {
     "spark.sql.ui.explainMode": "simple",
 }
 
-_POLL_S = 0.02
-
 _LOCAL = re.compile(r"local(\[|$)")
-"""A master whose tasks run on this machine and nowhere else."""
 
 _FINISHED = (
     "spark.ui.retainedJobs",
@@ -122,9 +118,8 @@ def start_session(
     else:
         # The report is what is wanted on the terminal, not what Spark tells of itself.
         builder = builder.config("spark.log.level", "ERROR")
-    # Its thread looks every half a second by default whether it should end, and is waited for.
-    soon = partialmethod(BaseServer.serve_forever, poll_interval=_POLL_S)
-    setattr(AccumulatorTCPServer, "serve_forever", soon)  # noqa: B010 - no type has room for it
+    # Its thread looks each second, or half a second, whether it should end: nobody waits for that.
+    setattr(AccumulatorTCPServer, "shutdown", _end_later)  # noqa: B010 - no type has room for it
     try:
         with start:
             spark = builder.getOrCreate()
@@ -161,12 +156,23 @@ def few_rows(spark: SparkSession, size_bytes: int) -> Iterator[None]:
         spark: The session.
         size_bytes: Size of the log that the rows are of.
     """
-    is_local = _LOCAL.match(str(spark.conf.get("spark.master"))) is not None
     with (
         with_settings(spark, _FEW_ROWS),
-        by_driver(spark, is_local and size_bytes <= DRIVER_BYTES_MAX),
+        by_driver(spark, is_local(spark) and size_bytes <= DRIVER_BYTES_MAX),
     ):
         yield
+
+
+_end_at_once = AccumulatorTCPServer.shutdown
+
+
+def _end_later(server: AccumulatorTCPServer) -> None:
+    Thread(target=_end_at_once, args=(server,), name="end accumulators", daemon=True).start()
+
+
+def is_local(spark: SparkSession) -> bool:
+    """Return whether tasks run on this machine and nowhere else."""
+    return _LOCAL.match(str(spark.conf.get("spark.master"))) is not None
 
 
 def end_children() -> None:
