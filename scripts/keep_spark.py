@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 import signal
 import subprocess
@@ -19,15 +18,11 @@ from analytics.errors import ReplayInputError
 from analytics.job.command import replay
 from analytics.job.kept_spark import (
     CLASSES,
-    JARS,
-    JAVA_OPTIONS,
     ONES_OWN,
     QUIET,
-    STARTER,
-    java_program,
     kept_home,
+    make_start,
     settings_of_spark,
-    spark_jars,
 )
 from analytics.job.session import SMALL_LOG_BYTES, end_children, require_java, start_session
 from bench.metadata_log_generator import generate
@@ -38,12 +33,6 @@ LOG = Path(__file__).parent.parent / "tests/fixtures/kafka-metadata-logs/4.3.1-d
 _RECORDS = 60_000
 """Of a log that is too large for the driver."""
 
-_PROGRAM = ("org.apache.spark.deploy.SparkSubmit", "pyspark-shell")
-_NOT_NEEDED = "spark-mllib_"
-"""What every session registers of it takes a second."""
-_LEFT_OUT = ("-Xmx", "--add-modules=jdk.incubator.vector")
-"""Of the command: what each start says itself, and what only machine learning computes with; Java
-prints a warning about it."""
 _WAIT_S = 120
 
 
@@ -89,36 +78,13 @@ def keep() -> Path | None:
     home.parent.mkdir(parents=True, exist_ok=True)
     for stale in home.parent.glob("spark-*"):
         shutil.rmtree(stale) if stale.is_dir() else stale.unlink()
-    (home / JARS).mkdir(parents=True)
-    for jar in spark_jars().glob("*.jar"):
-        if not jar.name.startswith(_NOT_NEEDED):
-            (home / JARS / jar.name).symlink_to(jar)
-    starter = home / STARTER
-    starter.parent.mkdir()
+    make_start(home)
     try:
-        starter.write_text(_starter(home))
-        starter.chmod(0o755)
         _keep_classes(home / CLASSES)
     except BaseException:
         shutil.rmtree(home)
         raise
     return home
-
-
-def _starter(home: Path) -> str:
-    """Return the text of what starts the virtual machine, by the command that Spark's own makes."""
-    java, jars = str(java_program()), spark_jars()
-    asked = [java, "-cp", f"{jars}/*", "org.apache.spark.launcher.Main", *_PROGRAM]
-    # It asks for some version of Scala; what it does with that is for Spark's own developers.
-    variables = {**os.environ, "SPARK_HOME": str(jars.parent), "SPARK_SCALA_VERSION": "any"}
-    told = subprocess.run(asked, env=variables, capture_output=True, check=True, timeout=_WAIT_S)
-    command = [part for part in told.stdout.decode().strip("\0\n").split("\0") if part.strip()]
-    options = command[1 : command.index(_PROGRAM[0])]
-    words = [
-        one.replace(str(jars), str(home / JARS)) for one in options if not one.startswith(_LEFT_OUT)
-    ]
-    start = f'{shlex.join([java, *words])} ${JAVA_OPTIONS} {_PROGRAM[0]} "$@"'
-    return f"#!/bin/sh\nset -f\nexec {start}\n"
 
 
 def _keep_classes(path: Path) -> None:

@@ -2,11 +2,11 @@
 
 Half of what a replay of a small log takes is the start: a shell and a first virtual machine that
 put together the command of a second one, some fifteen thousand classes to load and to check, and
-functions of machine learning that each session registers. `make env` keeps what that comes to
-(`scripts/keep_spark.py`): the command, an archive of classes that is mapped into memory, and a
-folder of Spark's jars without those of machine learning. Without it, with another Java than it was
-made with, or where somebody sets something of Spark's (`ONES_OWN`, or a file in `pyspark/conf`),
-everything works, only slower.
+functions of machine learning that each session registers. The first start keeps what that comes
+to: the command, and a folder of Spark's jars without those of machine learning. `make env` adds an
+archive of classes that is mapped into memory (`scripts/keep_spark.py`). Where nothing can be kept,
+or somebody sets something of Spark's (`ONES_OWN`, or a file in `pyspark/conf`), everything works,
+only slower.
 
     bin/spark-submit   what `pyspark` calls: the command, with the options of `JAVA_OPTIONS`
     classes.jsa        the archive
@@ -17,11 +17,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from subprocess import SubprocessError
 
 import pyspark
 
@@ -47,7 +50,15 @@ ONES_OWN = (
 """Whoever sets one of these means a start that nobody here knows."""
 
 FORMAT = 1
-"""Of what is kept: another one wherever `scripts/keep_spark.py` makes it in another way."""
+"""Of what is kept: another one wherever that is made in another way."""
+
+_PROGRAM = ("org.apache.spark.deploy.SparkSubmit", "pyspark-shell")
+_NOT_NEEDED = "spark-mllib_"
+"""What every session registers of it takes a second."""
+_LEFT_OUT = ("-Xmx", "--add-modules=jdk.incubator.vector")
+"""Of the command: what each start says itself, and what only machine learning computes with; Java
+prints a warning about it."""
+_WAIT_S = 120
 
 
 def spark_jars() -> Path:
@@ -93,8 +104,8 @@ def kept_start(java_options: Sequence[str]) -> Iterator[None]:
     Args:
         java_options: Of the virtual machine.
     """
-    home = _usable()
-    if home is None or any(" " in option for option in java_options):
+    home = None if any(" " in option for option in java_options) else _usable() or _made()
+    if home is None:
         yield
         return
     os.environ[_SPARK_HOME], os.environ[JAVA_OPTIONS] = str(home), " ".join(java_options)
@@ -104,8 +115,63 @@ def kept_start(java_options: Sequence[str]) -> Iterator[None]:
         del os.environ[_SPARK_HOME], os.environ[JAVA_OPTIONS]
 
 
+def make_start(home: Path) -> None:
+    """Keep the command by which Spark is started, and links to the jars that it needs.
+
+    Args:
+        home: Where it is not kept yet; see `kept_home`.
+
+    Raises:
+        OSError: it cannot be written, or somebody else was quicker.
+        SubprocessError: Spark tells no command.
+    """
+    unfinished = home.with_name(f".{home.name}-{os.getpid()}")
+    try:
+        (unfinished / JARS).mkdir(parents=True)
+        for jar in spark_jars().glob("*.jar"):
+            if not jar.name.startswith(_NOT_NEEDED):
+                (unfinished / JARS / jar.name).symlink_to(jar)
+        starter = unfinished / STARTER
+        starter.parent.mkdir()
+        starter.write_text(_starter(home))
+        starter.chmod(0o755)
+        unfinished.rename(home)
+    except BaseException:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
+
+
+def _starter(home: Path) -> str:
+    """Return the text of what starts the virtual machine, by the command that Spark's own makes."""
+    java, jars = str(java_program()), spark_jars()
+    asked = [java, "-cp", f"{jars}/*", "org.apache.spark.launcher.Main", *_PROGRAM]
+    # It asks for some version of Scala; what it does with that is for Spark's own developers.
+    variables = {**os.environ, _SPARK_HOME: str(jars.parent), "SPARK_SCALA_VERSION": "any"}
+    told = subprocess.run(asked, env=variables, capture_output=True, check=True, timeout=_WAIT_S)
+    command = [part for part in told.stdout.decode().strip("\0\n").split("\0") if part.strip()]
+    options = command[1 : command.index(_PROGRAM[0])]
+    words = [
+        one.replace(str(jars), str(home / JARS)) for one in options if not one.startswith(_LEFT_OUT)
+    ]
+    start = f'{shlex.join([java, *words])} ${JAVA_OPTIONS} {_PROGRAM[0]} "$@"'
+    return f"#!/bin/sh\nset -f\nexec {start}\n"
+
+
 def _usable() -> Path | None:
+    home = _home()
+    return home if home is not None and (home / STARTER).exists() else None
+
+
+def _made() -> Path | None:
+    """Keep the command now; asking for it takes no longer than Spark's own start, which does so."""
+    home = _home()
+    if home is not None:
+        with suppress(OSError, SubprocessError):
+            make_start(home)
+    return _usable()
+
+
+def _home() -> Path | None:
     if settings_of_spark() or any(name in os.environ for name in ONES_OWN):
         return None
-    home = kept_home()
-    return home if home is not None and (home / STARTER).exists() else None
+    return kept_home()

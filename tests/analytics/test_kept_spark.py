@@ -25,6 +25,11 @@ from fault_injection import processes
 SCRIPT = Path(__file__).parents[2] / "scripts/keep_spark.py"
 
 
+_WORDS = ("java", "-cp", "x", "org.apache.spark.deploy.SparkSubmit", "pyspark-shell")
+COMMAND = subprocess.CompletedProcess([], 0, stdout="\0".join(_WORDS).encode())
+"""What Spark says of its start."""
+
+
 @pytest.fixture
 def java_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ONES_OWN:
@@ -36,6 +41,11 @@ def java_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (home / "bin").mkdir(parents=True)
     (home / "bin" / "java").write_text("")
     monkeypatch.setenv("JAVA_HOME", str(home))
+
+    def says_nothing(*_: object, **__: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(subprocess, "run", says_nothing)
     return home
 
 
@@ -56,9 +66,26 @@ def start(*options: str) -> tuple[str | None, str | None]:
     return found
 
 
-def test_where_nothing_is_kept_java_is_started_as_ever(java_home: Path) -> None:
+def test_where_nothing_can_be_kept_java_is_started_as_ever(java_home: Path) -> None:
     assert archive_options() == []
     assert start("-Xmx1g") == (None, None)
+    assert not list((java_home.parent / "env").rglob("*spark-*"))
+
+
+def test_the_first_start_keeps_its_command(
+    java_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("spark-core_2.13.jar", "spark-mllib_2.13.jar"):
+        (java_home.parent / "pyspark/jars" / name).touch()
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: COMMAND)
+
+    assert start("-Xmx1g") == (str(kept_home()), "-Xmx1g")
+
+    home = kept_home()
+    assert home is not None
+    assert [path.name for path in (home / "jars").iterdir()] == ["spark-core_2.13.jar"]
+    assert os.access(home / STARTER, os.X_OK)
+    assert [path.name for path in home.parent.iterdir()] == [home.name]
 
 
 def test_what_is_kept_is_used_by_the_java_that_it_is_of_only(
@@ -145,8 +172,7 @@ def test_nothing_that_somebody_has_set_gets_into_what_is_kept(
 
     def told(*_: object, env: dict[str, str], **__: object) -> subprocess.CompletedProcess[bytes]:
         seen.append(env)
-        command = ["java", "-cp", "x", "org.apache.spark.deploy.SparkSubmit", "pyspark-shell"]
-        return subprocess.CompletedProcess([], 0, stdout="\0".join(command).encode())
+        return COMMAND
 
     monkeypatch.setattr(subprocess, "run", told)
     monkeypatch.setattr(keep_spark, "_keep_classes", lambda path: seen.append(dict(os.environ)))
