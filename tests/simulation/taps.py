@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from broker.controller_link.heartbeat import BrokerLifecycle
+from broker.controller_link.lifecycle import Lifecycle
 from broker.disk.fence import Fence
 from broker.disk.log_dir import LogDir
 from broker.disk.no_space import NoSpaceError
+from broker.following.fetch_lane import Lane
 from broker.metadata_cache import MetadataCache
 from broker.moves.announcements import Announcements
 from broker.moves.directory_swap import DirectorySwap, SwapToken
@@ -77,6 +79,7 @@ def attach(world: World) -> None:
     _Followers(world)
     _moments(world)
     around(service, "heartbeat", functools.partial(_heard, world))
+    around(Lifecycle, "_heartbeat_answered", functools.partial(_told, world))
     before(LogDir, "next_life", functools.partial(_revived, world))
     for disk in world.disks.values():
         disk.on_folder = functools.partial(_folder_made, world)
@@ -119,6 +122,14 @@ def _heard(world: World, inner: Any, request: Any, state: Any, now_ms: int) -> A
     if not result.response.error_code and (known is None or known.epoch != request.broker_epoch):
         world.report("S18", request.broker_id, f"it is heard in epoch {request.broker_epoch}")
     return result
+
+
+def _told(world: World, inner: Any, lifecycle: Any, *args: Any) -> None:
+    """L8: a failure that an answered heartbeat did not name is still to be told."""
+    untold = {*lifecycle._untold} - {*(lifecycle._in_flight or ())}
+    inner(lifecycle, *args)
+    if untold - {*lifecycle._untold}:
+        world.report("L8", PROCESS.get(), "it forgets a failure that it has told nobody")
 
 
 def _revived(world: World, former: Any, _directory_id: Any, identity: tuple[int, int]) -> None:
@@ -419,6 +430,8 @@ class _Followers:
     def __init__(self, world: World) -> None:
         self._world = world
         after(Partition, "leader_says", self._heard)
+        after(Partition, "truncated", self._cut)
+        before(Lane, "_take_one", self._takes)
         before(InSyncReplicas, "follower_fetched", self._fetched)
 
     def _heard(self, partition: Any, *_: Any) -> None:
@@ -442,6 +455,20 @@ class _Followers:
         )
         if leading.topic_id == partition.topic_id and mine != its:
             self._world.report("S3", name, f"{partition.broker_id} has {mine}, its leader {its}")
+
+    def _cut(self, partition: Any) -> None:
+        """S6: of a batch that is gone no producer is remembered."""
+        log = partition.log
+        for number, entry in log.producers.entries if log is not None else ():
+            if entry.batches and entry.batches[-1].last_offset >= log.end_offset:
+                self._world.report("S6", partition.topic_partition, f"{number} is not cut with it")
+
+    def _takes(self, _lane: Any, followed: Any, _log: Any, _data: Any, epoch: int) -> None:
+        """S3: what was asked for in one epoch is nothing in another."""
+        if followed.partition.registration.leader_epoch != epoch:
+            self._world.report(
+                "S3", followed.partition.topic_partition, f"it takes what {epoch} is"
+            )
 
     def _fetched(self, leading: Any, follower: int, offset: int, epoch: int, *_: Any) -> None:
         """S4: who asks from an offset has everything below."""

@@ -127,6 +127,23 @@ class History(World):
         leading = Values(_replica=Values(topic_partition=T0, registration=registration))
         taps._Followers(self)._fetched(leading, 2, offset, 7)
 
+    def remembers(self, last_offset: int) -> None:
+        """Let a log that ends at 5 be cut, with what is known of a producer."""
+        entry = Values(batches=(Values(last_offset=last_offset),))
+        log = Values(end_offset=5, producers=Values(entries=((7, entry),)))
+        taps._Followers(self)._cut(Values(topic_partition=T0, log=log))
+
+    def takes(self, epoch: int) -> None:
+        """Let a follower take what it has asked for in an epoch."""
+        registration = partition((1, 2), "A B").state
+        followed = Values(partition=Values(topic_partition=T0, registration=registration))
+        taps._Followers(self)._takes(None, followed, None, None, registration.leader_epoch + epoch)
+
+    def answers(self, *left: str) -> None:
+        """Let a heartbeat be answered that named A, while A and B were to be told."""
+        lifecycle = Values(_untold={"A": 1, "B": 2}, _in_flight=("A",))
+        taps._told(self, lambda it: setattr(it, "_untold", dict.fromkeys(left)), lifecycle)
+
     def heard(self, epoch: int) -> None:
         """Let broker 1, registered in epoch 7, give a sign of life."""
         state = Values(image=Values(cluster=Values(brokers={1: Values(epoch=7)})))
@@ -275,6 +292,9 @@ CASES: list[tuple[str, Callable[[History], Any]]] = [
     ("S16", lambda h: h.calls(DecodeError("response to request 4, expected 5"))),
     ("S17", lambda h: h.undecided().commits("_unfenced", "broker", "image")),
     ("S18", lambda h: h.hit_until_s.update({1: -9.0}) or h.serves(1).commits("_fenced", "broker")),
+    ("S3", lambda h: h.takes(1)),
+    ("S6", lambda h: h.remembers(5)),
+    ("L8", lambda h: h.answers()),
     ("S18", lambda h: h.heard(6)),
     ("S19", lambda h: taps._called_on_loop(h, h.disks[h.nodes[1].log_dirs[0]], "write")),
     ("S20", lambda h: h.revived("write")),
@@ -334,7 +354,7 @@ FINE: list[Callable[[History], Any]] = [
     lambda h: h.leads("_accepted", "replica", ALONE, -1, None),
     lambda h: h.follows(9, (0, 0)),
     lambda h: h.asks_from(9),
-    lambda h: (h.heard(7), h.revived("read")),
+    lambda h: (h.heard(7), h.revived("read"), h.takes(0), h.remembers(4), h.answers("B")),
     lambda h: h.trimmed.update({T0: 3}) or h.serves(1, start_offset=3).wrong(settled._of_brokers),
     lambda h: h.trimmed.update({T0: 1}) or h.log(1).told(A, acknowledged={A: 0}).logs(),
     lambda h: h.trimmed.update({T0: 1}) or h.log(1).log(2, batch(A)).logs(),
