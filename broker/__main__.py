@@ -53,6 +53,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
             return _health(config)
         _serve(config)
     except (JbodlabError, OSError) as error:
+        # Threads may still be loading from disks: nothing they say comes behind this line.
+        logging.disable()
         print(f"jbod-broker: {error}", file=sys.stderr)  # noqa: T201 - the one line
         return 1
     logger.info("stopped")
