@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from analytics.bytes.layout import Layout
 from analytics.bytes.log_copies import LogCopy, labelled
 from analytics.bytes.named_logs import Archive, layout_of, unpack_archive
-from analytics.job.pieces import answers
+from analytics.job.pieces import answers, start_workers
 from analytics.job.session import is_local
 from analytics.store.table_files import DRIVER_BYTES_MAX
 
@@ -57,14 +57,16 @@ def read_layouts(
     """Return the layout of each cluster's log: tasks look at them.
 
     The driver does if they are small, or if it is where the only log is: of one copy little is
-    read, and no worker need start for that.
+    read, and the workers start meanwhile.
 
     Raises:
         ReplayInputError: a log cannot be read.
     """
     jobs = [partial(layout_of, tuple(copies)) for copies in clusters.values()]
     copies = [copy for each in clusters.values() for copy in each]
-    is_little = len(copies) == 1 and is_local(spark)
-    is_little |= sum(copy.size_bytes for copy in copies) <= DRIVER_BYTES_MAX
-    found = [job() for job in jobs] if is_little else answers(spark, jobs)
+    is_small = sum(copy.size_bytes for copy in copies) <= DRIVER_BYTES_MAX
+    is_only_one = len(copies) == 1 and is_local(spark)
+    if is_only_one and not is_small:
+        start_workers(spark)
+    found = [job() for job in jobs] if is_small or is_only_one else answers(spark, jobs)
     return dict(zip(clusters, found, strict=True))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from threading import Thread
 from typing import TypeVar
 
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
@@ -35,6 +37,18 @@ def answers(spark: SparkSession, pieces: Sequence[Callable[[], T]]) -> list[T]:
             raise ReplayInputError(row["refusal"])
         found[row["number"]] = pickle.loads(row["answer"])
     return [found[number] for number in range(len(pieces))]
+
+
+def start_workers(spark: SparkSession) -> None:
+    """Have a worker start on each processor, while something else is planned."""
+    pieces = [int] * spark.sparkContext.defaultParallelism
+
+    def start() -> None:
+        # If the session ends meanwhile, whoever ended it knows why.
+        with suppress(Exception):
+            answers(spark, pieces)
+
+    Thread(target=start, name="start workers", daemon=True).start()
 
 
 def _worker(
