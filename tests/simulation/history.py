@@ -180,8 +180,7 @@ class _History:
         """Do what operators do, until everything is as it should be."""
         world = self._world
         end = world.loop.time() + HEAL_S
-        for node in world.brokers:
-            await self._admin.configure(4, str(node.id), "cordoned.log.dirs", None)
+        told = [await self._open(node) for node in world.brokers]
         while True:
             for node in world.nodes.values():
                 if not node.is_up:
@@ -191,12 +190,18 @@ class _History:
             for partition in list(settled.lost_before_written(world)):
                 await self._admin.elect(partition, UNCLEAN)
             wrong = settled.unsettled(world)
+            if not wrong and not any(code == NONE for code in told):
+                # Nothing was up to be told, and without an open directory nothing new is made.
+                told = [await self._open(node) for node in world.brokers]
             if not wrong:
                 return
             if world.loop.time() > end:
                 world.report(*wrong[0])
                 return
             await asyncio.sleep(0.3)
+
+    async def _open(self, node: Any) -> int | None:
+        return await self._admin.configure(4, str(node.id), "cordoned.log.dirs", None)
 
     async def _revive(self, node: Any) -> None:
         """Bring directories back that are offline."""
