@@ -30,6 +30,7 @@ OFFSETS_SHARE = 0.7
 PROBE_DEADLINE_S = 2.0
 STOP_S = 4.0
 """For a broker that ends itself."""
+CORDONED = "cordoned.log.dirs"
 HANGS = (KINDS, ("write", "sync"), ("sync",), ("name", "create"))
 LOST_ANSWERS = ("BrokerHeartbeat", "AlterPartition", "AssignReplicasToDirs", "BrokerRegistration")
 LOST_ANSWERS += ("AllocateProducerIds", "CreateTopics", "AlterPartitionReassignments")
@@ -637,13 +638,13 @@ async def cordon(hit: Hit, node: Node) -> None:
     """A directory gets no new replicas for a while, although a topic is made."""
     path = hit.random.choice(node.log_dirs)
     _uncordon(hit.world, node)
-    if await hit.admin.configure(4, str(node.id), "cordoned.log.dirs", str(path)) == 0:
+    if await hit.admin.configure(4, str(node.id), CORDONED, str(path)) == 0:
         hit.world.cordoned_s[path] = hit.world.now_s()
     await asyncio.sleep(DECIDED_S)
     await new_topic(hit)
     await asyncio.sleep(hit.length_s)
     _uncordon(hit.world, node)
-    await hit.admin.configure(4, str(node.id), "cordoned.log.dirs", None)
+    await hit.admin.configure(4, str(node.id), CORDONED, None)
 
 
 def _uncordon(world: World, node: Node) -> None:

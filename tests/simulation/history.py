@@ -12,7 +12,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from tests.simulation import faults, members, settled, taps
-from tests.simulation.clients import NONE, TOPIC_EXISTS, UNCLEAN, Admin, Consumer, Producer
+from tests.simulation.clients import BROKER, NONE, TOPIC_EXISTS, UNCLEAN, Admin, Consumer, Producer
 from tests.simulation.loop import SimLoop, Stuck
 from tests.simulation.members import Groups, Member, ModernMember, Watcher
 from tests.simulation.plan import UNLIMITED, Event, Plan, TopicPlan
@@ -180,7 +180,7 @@ class _History:
         """Do what operators do, until everything is as it should be."""
         world = self._world
         end = world.loop.time() + HEAL_S
-        told = [await self._open(node) for node in world.brokers]
+        await self._open()
         while True:
             for node in world.nodes.values():
                 if not node.is_up:
@@ -190,9 +190,12 @@ class _History:
             for partition in list(settled.lost_before_written(world)):
                 await self._admin.elect(partition, UNCLEAN)
             wrong = settled.unsettled(world)
-            if not wrong and not any(code == NONE for code in told):
-                # Nothing was up to be told, and without an open directory nothing new is made.
-                told = [await self._open(node) for node in world.brokers]
+            own = [
+                world.image.configs.resources.get((BROKER, str(n.id)), {}) for n in world.brokers
+            ]
+            if not wrong and all(faults.CORDONED in each for each in own):
+                # Nobody was up to be told, and without an open directory nothing new is made.
+                await self._open()
             if not wrong:
                 return
             if world.loop.time() > end:
@@ -200,8 +203,10 @@ class _History:
                 return
             await asyncio.sleep(0.3)
 
-    async def _open(self, node: Any) -> int | None:
-        return await self._admin.configure(4, str(node.id), "cordoned.log.dirs", None)
+    async def _open(self) -> None:
+        """Let directories take replicas again, of brokers that can be told."""
+        for node in self._world.brokers:
+            await self._admin.configure(BROKER, str(node.id), faults.CORDONED, None)
 
     async def _revive(self, node: Any) -> None:
         """Bring directories back that are offline."""
