@@ -447,11 +447,13 @@ class _Followers:
             return
         if "compact" in log.config.cleanup_policy:
             return  # where each cleans by itself, an epoch begins with what is left of it
-        begin = max(log.start_offset, leading.log.start_offset)
-        end = min(log.end_offset, leading.log.end_offset)
+        logs = (log, leading.log)
+        # Where what is known of epochs begins, none need begin: records before it were deleted.
+        known = (each.epochs.entries[:1] or ((0, 0),) for each in logs)
+        begin = max(*(each.start_offset for each in logs), *(first[0][1] for first in known))
+        end = min(each.end_offset for each in logs)
         mine, its = (
-            [entry for entry in each.epochs.entries if begin < entry[1] < end]
-            for each in (log, leading.log)
+            [entry for entry in each.epochs.entries if begin < entry[1] < end] for each in logs
         )
         if leading.topic_id == partition.topic_id and mine != its:
             self._world.report("S3", name, f"{partition.broker_id} has {mine}, its leader {its}")
