@@ -200,8 +200,8 @@ class SimDisk:
         self.on_loop: Callable[[SimDisk, str], object] = lambda _disk, _kind: None
         self.locks: dict[int, Process] = {}
         self._hanging = Waiters(loop)
-        self.held: Counter[tuple[Process, str]] = Counter()
-        """Calls of each kind that hang, and will take effect when they come back."""
+        self.running: Counter[tuple[Process, str, str]] = Counter()
+        """Calls on threads that have not taken effect yet: whose, of what kind, on which name."""
 
     @property
     def is_ill(self) -> bool:
@@ -238,24 +238,24 @@ class SimDisk:
         is_on_loop = getcurrent() is self.loop.hub
         if is_on_loop and PROCESS.get().name.startswith("node-"):
             self.on_loop(self, kind)
-        if not is_on_loop:
-            if self.hangs:
-                self._hang(kind, is_after=False)
-            if kind in LATENCY_S or self.slowness_s:
-                self._take_time(kind)
-        if code := self.fail_next.pop(kind, None) or self.errors.get(kind):
-            raise _error(code, path)
-        result = effect(*args, **kwargs)
+        call = PROCESS.get(), kind, path.name
+        self.running[call] += not is_on_loop
+        try:
+            if not is_on_loop:
+                if self.hangs:
+                    self._hang(kind, is_after=False)
+                if kind in LATENCY_S or self.slowness_s:
+                    self._take_time(kind)
+            if code := self.fail_next.pop(kind, None) or self.errors.get(kind):
+                raise _error(code, path)
+            result = effect(*args, **kwargs)
+        finally:
+            self.running[call] -= not is_on_loop
         if self.hangs and not is_on_loop:
             self._hang(kind, is_after=True)
         return result
 
     def _hang(self, kind: str, *, is_after: bool) -> None:
-        self.held[PROCESS.get(), kind] += not is_after
-        self._rest(kind, is_after)
-        self.held[PROCESS.get(), kind] -= not is_after
-
-    def _rest(self, kind: str, is_after: bool) -> None:
         while kind in self.hangs and self.hangs_after is is_after:
             self._hanging.rest()
             if self.random.random() < LATE_SHARE:

@@ -34,6 +34,7 @@ from jbodlab.image.broker_registration import BrokerRegistration
 from jbodlab.image.loader import MetadataLoader
 from jbodlab.image.metadata_image import MetadataImage
 from jbodlab.image.partition_registration import PartitionRegistration
+from jbodlab.log.directory_probe import PROBE_FILE
 from jbodlab.log.names import METADATA_DIR_NAME, DirKind, parse_partition_dir
 from jbodlab.metadata_log.batches import read_batches
 from jbodlab.protocol.record_batch import iterate_headers
@@ -134,11 +135,11 @@ def _told(world: World, inner: Any, lifecycle: Any, *args: Any) -> None:
 
 def _revived(world: World, former: Any, _directory_id: Any, identity: tuple[int, int]) -> None:
     """S20: no directory is revived while a change of its former life may still take effect."""
-    held = world.disks[former.path].held
-    # A file that is there is opened, too, to be synced.
-    changes = CHANGES - {"create"}
-    if identity == former.identity and any(held[PROCESS.get(), kind] for kind in changes):
-        world.report("S20", former.path, "it is revived, and what hung in it still comes")
+    # A file that is there is opened, too, to be synced; and a probe's own file may come late.
+    for (process, kind, name), count in world.disks[former.path].running.items():
+        is_change = count and kind in CHANGES and kind != "create" and name != PROBE_FILE
+        if is_change and process is PROCESS.get() and identity == former.identity:
+            world.report("S20", former.path, f"it is revived, and a {kind} of {name} still comes")
 
 
 class _Metadata:

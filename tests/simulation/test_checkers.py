@@ -153,7 +153,7 @@ class History(World):
     def revived(self, kind: str) -> None:
         """Let a directory be revived while a call hangs in it."""
         path = self.nodes[1].log_dirs[0]
-        self.disks[path].held[PROCESS.get(), kind] += 1
+        self.disks[path].running[PROCESS.get(), kind, "a"] += 1
         taps._revived(self, Values(path=path, identity=(1, 2)), None, (1, 2))
 
     def serves(self, node: int, state: Any = None, is_moving: bool = False, **log: Any) -> History:
