@@ -328,7 +328,7 @@ class Producer(Client):
         self.world.seen["acknowledged"] += len(batch.values)
         for index, value in enumerate(batch.values):
             self.world.acknowledged[value] = offset + index if offset >= 0 else None
-        if self._plan.acks == -1 and offset >= 0:
+        if self._plan.acks == -1 and offset >= 0 and not self.world.is_void(batch.partition):
             in_sync_have(self.world, batch.partition, offset + len(batch.values))
 
     async def _get_id(self) -> bool:

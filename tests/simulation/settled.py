@@ -213,7 +213,7 @@ def _check_same(world: World, first: Copy, copy: Copy) -> None:
         if offset not in known or known[offset].header != batch.header:
             world.report("S3", partition, f"{copy.node} and {first.node} differ at {offset}")
             return
-    missing = sorted(set(known) - starts)
+    missing = sorted(each for each in set(known) - starts if each >= world.trimmed[partition])
     if missing and missing[-1] > min(starts, default=0):
         world.report("S3", partition, f"{copy.node} lacks {missing[-1]} of {first.node}")
 
