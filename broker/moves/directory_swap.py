@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -150,7 +151,16 @@ class DirectorySwap:
                 return False
             if not await self._rename(move):
                 return False
+            if not log.is_settled:
+                # It began to lead meanwhile: the new epoch is on its way to the former directory.
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(HOLD_MAX_S):
+                        await log.written()
             if move.state is not MoveState.ASSIGNMENT_ACCEPTED or partition.log is not log:
+                return False
+            if not log.is_settled:
+                _put_off(move)
+                self._take_name_back(move)
                 return False
             self._swap(move)
         except TimeoutError:
@@ -186,14 +196,21 @@ class DirectorySwap:
             return await renamed
         _put_off(move)
         if not token.take_back():
-            # It is under way and may hang. When it has come to its end it is undone, before the
-            # next round begins; should this process end before, the source has all there is.
-            undone = move.target.run(
-                partial(make_future, move.future.files, move.target.outside.new_hex())
-            )
-            undone.add_done_callback(drop_error)
-            move.aside = undone
+            # It is under way and may hang. When it has come to its end it is undone.
+            self._take_name_back(move)
         return False
+
+    def _take_name_back(self, move: Move) -> None:
+        """Let the copy be a future replica again, before the next round begins.
+
+        Should this process end before, the source has all there is.
+        """
+        assert move.future is not None
+        undone = move.target.run(
+            partial(make_future, move.future.files, move.target.outside.new_hex())
+        )
+        undone.add_done_callback(drop_error)
+        move.aside = undone
 
     def _swap(self, move: Move) -> None:
         """Let the replica go on with the copy; nothing waits in here."""

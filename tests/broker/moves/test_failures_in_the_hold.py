@@ -4,6 +4,7 @@ and there is one live copy in the directory that the controller is told.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -15,9 +16,10 @@ from broker.moves.replica_move import MoveState
 from broker.replica.partition import Partition
 from broker.replica.replica_state import Offline
 from jbodlab.error_code import ErrorCode
+from jbodlab.records.topic_records import PartitionChangeRecord
 from tests.broker.moves.test_copies_on_slow_disks import Gate, SlowDisk
 from tests.broker.moves.test_running_moves import Moving, run
-from tests.broker.replicas import batch, until
+from tests.broker.replicas import ME, TOPIC_ID, batch, until
 from tests.waiting import quiet, set_forward
 
 HOLD_MAX_S = 5.0
@@ -137,6 +139,39 @@ def test_it_is_cancelled(tmp_path: Path, stage: str) -> None:
         await moving.finish_producing()
         await settled(moving, lambda: moving.names(1) == ["delete"])
         assert moving.names(0) == ["current"]
+        moving.check(partition)
+
+    run(tmp_path, test, disk)
+
+
+@pytest.mark.parametrize("is_put_off", [False, True])
+def test_an_epoch_that_begins_while_the_copy_gets_its_name_goes_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_put_off: bool
+) -> None:
+    disk = DiskWithSlowRenames()
+
+    async def test(moving: Moving) -> None:
+        partition = await moving.begin()
+        await in_hold(moving, partition, disk, disk.renames)
+        del partition.hold  # the next one is an ordinary one
+        assert partition.log is not None
+        is_free = threading.Event()
+        busy = moving.host.dirs[0].run(is_free.wait)
+        moving.metadata.apply(PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, leader=ME))
+        epoch = partition.registration.leader_epoch
+        assert not partition.log.is_settled
+        if is_put_off:
+            monkeypatch.setattr(directory_swap, "HOLD_MAX_S", 0.05)
+        disk.renames.open.set()
+        await until(lambda: moving.names(1) == ["future" if is_put_off else "current"])
+        await until(lambda: partition.is_held is not is_put_off)
+        monkeypatch.setattr(directory_swap, "HOLD_MAX_S", HOLD_MAX_S)
+        is_free.set()
+        await busy
+        await moving.over()
+        await moving.finish_producing()
+        assert partition.log.log_dir is moving.host.dirs[1]
+        assert partition.log.epochs.latest_epoch == epoch
         moving.check(partition)
 
     run(tmp_path, test, disk)
