@@ -407,7 +407,7 @@ class _Appends:
         if now > was:
             epoch = partition.leader.leader_epoch
             self.shown_in[key] = max(self.shown_in.get(key, 0), epoch)
-            in_sync_have(self._world, name, now)
+            in_sync_have(self._world, name, now, topic_id=partition.topic_id)
 
     def _begins(self, partition: Any, _event: Any, log: Any) -> None:
         """S2: who begins to lead has all that was ever shown, but for what its successors did."""
@@ -481,7 +481,7 @@ class _Followers:
         if replica is None or known is None or known.epoch != epoch:
             return
         if replica.registration.leader_epoch == partition.registration.leader_epoch:
-            in_sync_have(world, partition.topic_partition, offset, (follower,))
+            in_sync_have(world, partition.topic_partition, offset, (follower,), partition.topic_id)
 
 
 SOMETIMES: dict[str, tuple[Any, str]] = {
@@ -577,12 +577,18 @@ def replica_of(world: World, node_id: int, partition: TopicPartition) -> Any:
 
 
 def in_sync_have(
-    world: World, partition: TopicPartition, end: int, members: Collection[int] | None = None
+    world: World,
+    partition: TopicPartition,
+    end: int,
+    members: Collection[int] | None = None,
+    topic_id: Any = None,
 ) -> None:
     """S4: every member of the committed ISR, or who joins it, has what is promised."""
     topic, state = world.find(partition)
     if topic is None or state is None or partition in world.tainted:
         return
+    if topic_id not in (None, topic.topic_id):
+        return  # a leader that has not heard yet that its topic is another one now
     for member in state.isr if members is None else members:
         replica = replica_of(world, member, partition)
         is_its = replica is not None and replica.topic_id == topic.topic_id

@@ -124,8 +124,8 @@ class History(World):
         self.serves(2).image_has(cluster=Values(brokers={2: Values(epoch=7)}))
         replica = self.nodes[2].server._replicas.manager.registry.partition(T0)
         replica.registration = registration
-        leading = Values(_replica=Values(topic_partition=T0, registration=registration))
-        taps._Followers(self)._fetched(leading, 2, offset, 7)
+        led = Values(topic_partition=T0, topic_id=T0_ID, registration=registration)
+        taps._Followers(self)._fetched(Values(_replica=led), 2, offset, 7)
 
     def remembers(self, last_offset: int) -> None:
         """Let a log that ends at 5 be cut, with what is known of a producer."""
