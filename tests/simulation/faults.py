@@ -447,7 +447,8 @@ async def twin(hit: Hit, node: Node) -> None:
     hit.world.note(f"{path} has the id of {other}")
     await restart_later(hit, node)
     await asyncio.sleep(1 + hit.length_s)
-    if hit.world.is_serving(node):
+    # Of a disk that cannot be read nobody knows the id.
+    if hit.world.is_serving(node) and not hit.world.disks[other].is_ill:
         hit.world.report("S9", node.name, f"it runs, {path} has the id of {other}")
     hit.world.replace(node, path)
     await restart_later(hit, node)
