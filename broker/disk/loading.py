@@ -13,6 +13,7 @@ import asyncio
 import errno
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from uuid import UUID
@@ -160,7 +161,9 @@ async def load_revived(
         LogDirError: the disk failed.
     """
     assert log_dir.state is LogDirState.RECOVERING
-    call = log_dir.run(partial(_load_directory, log_dir, is_stray, log_config_of, is_ours, in_use))
+    call = log_dir.run(
+        partial(_load_directory, log_dir, is_stray, log_config_of, is_ours, in_use, is_revived=True)
+    )
     watch = asyncio.create_task(
         watch_steps(log_dirs, lambda: [log_dir], int(hang_deadline_s * 1000)),
         name=f"watch loading of {log_dir.path}",
@@ -180,9 +183,13 @@ def _load_directory(
     log_config_of: LogConfigOf,
     is_ours: Callable[[TopicPartition], bool],
     in_use: Callable[[TopicPartition], bool] = lambda _: False,
+    *,
+    is_revived: bool = False,
 ) -> list[FoundLog]:
     """Load one directory; on its thread."""
     fs, path = log_dir.fs, log_dir.path
+    if is_revived:
+        _forget_cached(fs, path)
     clean = clean_shutdown.take(fs, path)
     found = {name: _read_checkpoint(fs, path / name) for name in CONTENTS}
     points = found[names.RECOVERY_POINT_FILE]
@@ -207,6 +214,7 @@ def _load_directory(
             except ReplicaLostError as error:
                 logger.warning("removed by somebody while it was loaded: %s", error)
                 continue
+            _sync_if_due(fs, log)
             high_watermark = high_watermarks.get(topic_partition, 0)
             high_watermark = min(max(high_watermark, log.state.start_offset), log.state.end_offset)
             loaded.append(FoundLog(log, high_watermark))
@@ -220,6 +228,29 @@ def _load_directory(
             raise OSError(errno.EIO, str(error), str(error.path)) from error
         raise
     return loaded
+
+
+def _forget_cached(fs: FileSystem, path: Path) -> None:
+    """Have replicas read from a disk that has failed: the cache may have what is not on it."""
+    for name in fs.listdir(path):
+        with suppress(ValueError, ReplicaLostError, FileNotFoundError):
+            names.parse_partition_dir(name)
+            for file in fs.listdir(path / name):
+                if not fs.is_dir(path / name / file):
+                    fs.forget_cached(path / name / file)
+
+
+def _sync_if_due(fs: FileSystem, log: LoadedLog) -> None:
+    """Sync what was found behind the recovery point, where a topic has each batch synced.
+
+    It may be in the page cache only. It will be shown, and a producer that sends it again is told
+    that it is there.
+    """
+    state = log.state
+    if state.end_offset - state.recovery_point >= state.config.flush_messages:
+        request = state.sync_request(with_active=True)
+        log.files.sync(fs, request)
+        state.synced(request)
 
 
 def _lower_checkpoints(

@@ -111,6 +111,10 @@ class ReplicaFiles:
         """Return when a part of a file was handed to the disk."""
         return self._guarded(path, self.disk.write_back, path, position, size)
 
+    def forget_cached(self, path: Path) -> None:
+        """Have a file read from the disk from now on."""
+        self._guarded(path, self.disk.forget_cached, path)
+
     def fsync_dir(self, path: Path) -> None:
         """Return when the names in a directory are on the disk."""
         self._guarded(path, self.disk.fsync_dir, path)

@@ -125,6 +125,13 @@ class FileSystem(Protocol):
             How many bytes the part had; 0 at the end of the file, or where it cannot be done.
         """
 
+    def forget_cached(self, path: Path) -> None:
+        """Have a file read from the disk from now on, but for what is still to be written there.
+
+        A sync that fails leaves what it was to write in the page cache, readable and taken for
+        written; nobody tries to write it again.
+        """
+
     def fsync_dir(self, path: Path) -> None:
         """Return when the names in a directory are on the disk."""
 

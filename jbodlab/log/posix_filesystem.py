@@ -12,6 +12,7 @@ import fcntl
 import os
 import shutil
 import stat
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -306,6 +307,15 @@ class PosixFileSystem:
         try:
             part = min(size, os.fstat(fd).st_size - position)
             return part if part > 0 and write_back(fd, position, part) else 0
+        finally:
+            os.close(fd)
+
+    def forget_cached(self, path: Path) -> None:
+        """Have a file read from the disk from now on, where the system can be told so."""
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            if sys.platform == "linux":
+                os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
         finally:
             os.close(fd)
 

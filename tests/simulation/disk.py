@@ -82,7 +82,12 @@ class File(Node):
 
     def lose_power(self, random: Random, loss: str) -> None:
         self._settle(_survivors(random, loss, self.unsynced))
+        self.forget_cached()
+
+    def forget_cached(self) -> None:
         self.data = bytearray(self.durable)
+        for change in self.unsynced:
+            _apply(self.data, change)
 
     def _settle(self, changes: list[Change]) -> None:
         for change in changes:
@@ -377,6 +382,9 @@ class DiskView:
 
     def write_back(self, path: Path, position: int, size: int) -> int:
         return max(0, min(size, self.size(path) - position))
+
+    def forget_cached(self, path: Path) -> None:
+        self._need(path, File).forget_cached()
 
     @call("sync")
     def fsync_dir(self, path: Path) -> None:

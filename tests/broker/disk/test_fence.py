@@ -53,6 +53,7 @@ def test_behind_a_closed_fence_files_can_only_be_given_back(tmp_path: Path) -> N
         lambda: disk.write_atomically(kept, b""),
         lambda: disk.fsync_file(kept),
         lambda: disk.write_back(kept, 0, 1),
+        lambda: disk.forget_cached(kept),
         lambda: disk.fsync_dir(tmp_path),
         lambda: disk.rmtree(tmp_path),
         lambda: disk.disk_usage(tmp_path),

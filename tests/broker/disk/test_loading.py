@@ -82,6 +82,27 @@ def test_what_was_closed_cleanly_is_found_again_in_its_directory(tmp_path: Path)
     run(body)
 
 
+@pytest.mark.parametrize(("flush_messages", "synced"), [(1, 5), (5, 5), (6, 0)])
+def test_what_a_kill_left_is_synced_where_each_batch_is(
+    tmp_path: Path, flush_messages: int, synced: int
+) -> None:
+    async def body() -> None:
+        log_dirs = make_dirs(tmp_path, 1)
+        log = make_log(tmp_path / "d1", 0)
+        append(log, count=5)
+        log.close(clean=False)
+
+        found = await load_logs(
+            log_dirs, no_stray, lambda _topic: LogConfig(flush_messages=flush_messages)
+        )
+
+        assert [each.log.state.recovery_point for each in found] == [synced]
+        assert [each.log.state.disk.metadata_unsynced for each in found] == [synced == 0]
+        log_dirs.stop()
+
+    run(body)
+
+
 def test_a_high_watermark_beyond_the_log_is_cut(tmp_path: Path) -> None:
     async def body() -> None:
         log_dirs = make_dirs(tmp_path, 1)

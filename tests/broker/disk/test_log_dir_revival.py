@@ -453,6 +453,36 @@ def test_disk_that_fails_while_its_logs_are_loaded_stays_offline(tmp_path: Path)
     serving(tmp_path, test, disk)
 
 
+def test_replicas_of_a_repaired_directory_are_read_from_its_disk(tmp_path: Path) -> None:
+    class Watched(PosixFileSystem):
+        def __init__(self) -> None:
+            self.steps: list[tuple[str, str]] = []
+
+        def forget_cached(self, path: Path) -> None:
+            self.steps.append(("forget", path.name))
+            super().forget_cached(path)
+
+        def read_bytes(self, path: Path) -> bytes:
+            self.steps.append(("read", path.name))
+            return super().read_bytes(path)
+
+    disk = Watched()
+
+    async def test(broker: Broker) -> None:
+        make_full(broker.paths[1], 0)
+        assert not [name for what, name in disk.steps if what == "forget"]
+        broker.log_dirs.fail(broker.second, "a sync failed")
+
+        await broker.revival.revive(str(broker.paths[1]))
+
+        forgotten = [name for what, name in disk.steps if what == "forget"]
+        assert {"00000000000000000000.log", "partition.metadata"} <= set(forgotten)
+        before = disk.steps.index(("forget", "partition.metadata"))
+        assert ("read", "partition.metadata") in disk.steps[before:]
+
+    serving(tmp_path, test, disk)
+
+
 def test_strays_and_replicas_that_live_elsewhere_are_put_aside(tmp_path: Path) -> None:
     async def test(broker: Broker) -> None:
         path = broker.paths[1]

@@ -143,6 +143,7 @@ def test_an_open_file_lives_on_without_its_name(place: tuple[Any, Path]) -> None
         (lambda fs, root: fs.hold(root / "none"), errno.ENOENT),
         (lambda fs, root: fs.write_bytes(root / "folder", b"", sync=False), errno.EISDIR),
         (lambda fs, root: fs.write_back(root / "none", 0, 1), errno.ENOENT),
+        (lambda fs, root: fs.forget_cached(root / "none"), errno.ENOENT),
         (lambda fs, root: fs.make_read_only(root / "none"), errno.ENOENT),
         (lambda fs, root: fs.lock(root / "none" / "lock"), errno.ENOENT),
     ],
@@ -158,6 +159,20 @@ def test_what_cannot_be_done_fails_alike(
 
     assert code_of(lambda: what(fs, root)) == code
     assert fs.listdir(root) == ["file", "folder", "other"]
+
+
+def test_what_was_written_is_still_there_when_the_cache_is_forgotten(
+    place: tuple[Any, Path],
+) -> None:
+    fs, root = place
+    fs.write_bytes(root / "file", b"0123", sync=True)
+    file = fs.open_append(root / "file")
+    file.write(b"4567")
+
+    fs.forget_cached(root / "file")
+
+    assert fs.read_bytes(root / "file") == b"01234567"
+    file.close()
 
 
 def test_bytes_are_copied_to_where_they_were(place: tuple[Any, Path]) -> None:
