@@ -31,6 +31,29 @@ def test_the_parent_of_python_workers_has_no_thread_that_a_fork_would_lose() -> 
     assert (done.stdout, done.stderr) == ("1\n", "")
 
 
+@pytest.mark.process
+def test_a_worker_whose_virtual_machine_is_gone_ends_without_a_word() -> None:
+    program = (
+        "import analytics.job.python_daemon as own, socket\n"
+        "def answers(connection, _): return connection.send(b'x')\n"
+        "own._work = answers\n"
+        "ours, theirs = socket.socketpair()\n"
+        "theirs.close()\n"
+        "print(own.work(ours, True))"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert (done.stdout, done.stderr) == ("1\n", "")
+
+
 @pytest.mark.spark
 def test_python_workers_import_nothing_from_the_folder_that_somebody_works_in(
     tmp_path: Path,
