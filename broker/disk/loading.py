@@ -189,7 +189,7 @@ def _load_directory(
     """Load one directory; on its thread."""
     fs, path = log_dir.fs, log_dir.path
     if is_revived:
-        _forget_cached(fs, path)
+        _forget_cached(fs, path, log_config_of)
     clean = clean_shutdown.take(fs, path)
     found = {name: _read_checkpoint(fs, path / name) for name in CONTENTS}
     points = found[names.RECOVERY_POINT_FILE]
@@ -230,14 +230,19 @@ def _load_directory(
     return loaded
 
 
-def _forget_cached(fs: FileSystem, path: Path) -> None:
-    """Have replicas read from a disk that has failed: the cache may have what is not on it."""
+def _forget_cached(fs: FileSystem, path: Path, log_config_of: LogConfigOf) -> None:
+    """Have batches read from a disk that has failed, of topics that have each of them synced.
+
+    What is not on the disk was never acknowledged there. Of other topics it may have been: what the
+    cache has of them is better than nothing.
+    """
     for name in fs.listdir(path):
         with suppress(ValueError, ReplicaLostError, FileNotFoundError):
-            names.parse_partition_dir(name)
-            for file in fs.listdir(path / name):
-                if not fs.is_dir(path / name / file):
-                    fs.forget_cached(path / name / file)
+            topic = names.parse_partition_dir(name).topic_partition.topic
+            if log_config_of(topic).flush_messages > 1:
+                continue
+            for file in names.with_suffix(fs.listdir(path / name), names.LOG_SUFFIX):
+                fs.forget_cached(path / name / file)
 
 
 def _sync_if_due(fs: FileSystem, log: LoadedLog) -> None:
