@@ -76,7 +76,7 @@ def keep() -> Path | None:
     if home is None or (home / CLASSES).exists():
         return None
     home.parent.mkdir(parents=True, exist_ok=True)
-    for stale in home.parent.glob("spark-*"):
+    for stale in (*home.parent.glob("spark-*"), *home.parent.glob(".spark-*")):
         shutil.rmtree(stale) if stale.is_dir() else stale.unlink()
     make_start(home)
     try:

@@ -161,9 +161,7 @@ async def load_revived(
         LogDirError: the disk failed.
     """
     assert log_dir.state is LogDirState.RECOVERING
-    call = log_dir.run(
-        partial(_load_directory, log_dir, is_stray, log_config_of, is_ours, in_use, is_revived=True)
-    )
+    call = log_dir.run(partial(_load_directory, log_dir, is_stray, log_config_of, is_ours, in_use))
     watch = asyncio.create_task(
         watch_steps(log_dirs, lambda: [log_dir], int(hang_deadline_s * 1000)),
         name=f"watch loading of {log_dir.path}",
@@ -183,14 +181,12 @@ def _load_directory(
     log_config_of: LogConfigOf,
     is_ours: Callable[[TopicPartition], bool],
     in_use: Callable[[TopicPartition], bool] = lambda _: False,
-    *,
-    is_revived: bool = False,
 ) -> list[FoundLog]:
     """Load one directory; on its thread."""
     fs, path = log_dir.fs, log_dir.path
-    if is_revived:
-        _forget_cached(fs, path, log_config_of)
     clean = clean_shutdown.take(fs, path)
+    if not clean:
+        _forget_cached(fs, path, log_config_of)
     found = {name: _read_checkpoint(fs, path / name) for name in CONTENTS}
     points = found[names.RECOVERY_POINT_FILE]
     starts = found[names.LOG_START_OFFSET_FILE]
@@ -211,10 +207,10 @@ def _load_directory(
                     log_start_offset=starts.get(topic_partition),
                     cleaned_to=cleaned_to.get(topic_partition),
                 )
+                _sync_if_due(fs, log)
             except ReplicaLostError as error:
                 logger.warning("removed by somebody while it was loaded: %s", error)
                 continue
-            _sync_if_due(fs, log)
             high_watermark = high_watermarks.get(topic_partition, 0)
             high_watermark = min(max(high_watermark, log.state.start_offset), log.state.end_offset)
             loaded.append(FoundLog(log, high_watermark))
@@ -231,10 +227,10 @@ def _load_directory(
 
 
 def _forget_cached(fs: FileSystem, path: Path, log_config_of: LogConfigOf) -> None:
-    """Have batches read from a disk that has failed, of topics that have each of them synced.
+    """Have batches read from the disk, of topics that have each of them synced.
 
-    What is not on the disk was never acknowledged there. Of other topics it may have been: what the
-    cache has of them is better than nothing.
+    A sync may have failed before: what is not on the disk was never acknowledged. Of other topics
+    it may have been: what the cache has of them is better than nothing.
     """
     for name in fs.listdir(path):
         with suppress(ValueError, ReplicaLostError, FileNotFoundError):
@@ -254,7 +250,11 @@ def _sync_if_due(fs: FileSystem, log: LoadedLog) -> None:
     state = log.state
     if state.end_offset - state.recovery_point >= state.config.flush_messages:
         request = state.sync_request(with_active=True)
-        log.files.sync(fs, request)
+        try:
+            log.files.sync(fs, request)
+        except BaseException:
+            log.files.abandon()
+            raise
         state.synced(request)
 
 

@@ -78,7 +78,7 @@ class ReplicaPlacement:
         self._copies: set[TopicPartition] = set()
         self._waiting: frozenset[TopicPartition] = frozenset()
         # Replicas that an earlier process of this broker may have created, reported or not.
-        self._earlier: frozenset[TopicIdPartition] = frozenset()
+        self._earlier: set[TopicIdPartition] = set()
         # Replicas whose logs were found in directories that have failed since.
         self._unreachable: dict[TopicPartition, tuple[TopicId, LogDir]] = {}
 
@@ -94,13 +94,13 @@ class ReplicaPlacement:
         the only replica of a partition, although it was assigned to where it was being moved: the
         copy may have been lost with the power. Where there are others, they have its records.
         """
-        self._earlier = frozenset(
+        self._earlier = {
             TopicIdPartition(topic_id, index)
             for topic_id, topic in image.topics.by_id.items()
             for index, state in topic.partitions.items()
             if broker_id in state.replicas
             and (state.directory(broker_id) == UNASSIGNED or len(state.replicas) == 1)
-        )
+        }
 
     def open(self, log: LoadedLog, log_dir: LogDir) -> PartitionLog:
         """Return the owner of a log that was loaded or created."""
@@ -152,6 +152,8 @@ class ReplicaPlacement:
             # The topic was replaced by another of its name since the logs were loaded.
             self.put_aside(topic_partition, log.files, log.log_dir)
             return None
+        # Where it is made anew after its directory was replaced, it is in no other.
+        self._earlier.discard(TopicIdPartition(topic_id, topic_partition.partition))
         return log, high_watermark
 
     def create(

@@ -10,14 +10,7 @@ import pytest
 from analytics.job.session import SMALL_LOG_BYTES
 
 
-@pytest.mark.process
-def test_the_parent_of_python_workers_has_no_thread_that_a_fork_would_lose() -> None:
-    program = (
-        "import analytics.job.python_daemon, os, sys;"
-        "assert 'pyarrow' in sys.modules;"
-        "print(len(os.listdir('/proc/self/task')))"
-    )
-
+def said_by(program: str) -> tuple[str, str]:
     # As Spark starts it: libraries of numbers may use one core.
     done = subprocess.run(
         [sys.executable, "-c", program],
@@ -27,8 +20,18 @@ def test_the_parent_of_python_workers_has_no_thread_that_a_fork_would_lose() -> 
         timeout=60,
         check=False,
     )
+    return done.stdout, done.stderr
 
-    assert (done.stdout, done.stderr) == ("1\n", "")
+
+@pytest.mark.process
+def test_the_parent_of_python_workers_has_no_thread_that_a_fork_would_lose() -> None:
+    program = (
+        "import analytics.job.python_daemon, os, sys;"
+        "assert 'pyarrow' in sys.modules;"
+        "print(len(os.listdir('/proc/self/task')))"
+    )
+
+    assert said_by(program) == ("1\n", "")
 
 
 @pytest.mark.process
@@ -42,16 +45,7 @@ def test_a_worker_whose_virtual_machine_is_gone_ends_without_a_word() -> None:
         "print(own.work(ours, True))"
     )
 
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-
-    assert (done.stdout, done.stderr) == ("1\n", "")
+    assert said_by(program) == ("1\n", "")
 
 
 @pytest.mark.spark

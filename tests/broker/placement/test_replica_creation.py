@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from uuid import UUID
 
+import pytest
+
 from broker.placement.creation_queue import CREATIONS_PER_CALL
 from broker.placement.replica_placement import ReplicaPlacement
 from broker.replica.replica_state import Absent
@@ -99,8 +101,9 @@ def test_topic_that_is_replaced_while_it_is_created_is_followed_by_the_next(tmp_
     run(body)
 
 
-def test_unassigned_replica_that_an_earlier_process_knew_may_lie_in_a_dead_directory(
-    tmp_path: Path,
+@pytest.mark.parametrize("is_assigned", [False, True], ids=["unassigned", "the only one, moving"])
+def test_replica_that_an_earlier_process_knew_may_lie_in_a_dead_directory(
+    tmp_path: Path, is_assigned: bool
 ) -> None:
     async def body() -> None:
         host = Host(tmp_path, dir_count=3)
@@ -109,7 +112,9 @@ def test_unassigned_replica_that_an_earlier_process_knew_may_lie_in_a_dead_direc
             feature(),
             broker(1, *host.directories),
             topic(),
-            partition_record((1,), (UNASSIGNED,)),
+            partition_record((1,), (host.directory(1) if is_assigned else UNASSIGNED,)),
+            # Of this one another broker has the records.
+            partition_record((1, 2), (host.directory(1), UNASSIGNED), index=2),
         ]
         # What the process before this one had read.
         earlier = Metadata()
@@ -123,47 +128,9 @@ def test_unassigned_replica_that_an_earlier_process_knew_may_lie_in_a_dead_direc
         assert isinstance(replica.state, Absent)
         # What was created since then cannot be in there.
         metadata.apply(partition_record((1,), (UNASSIGNED,), index=1))
-        await until(
-            lambda: (
-                [p.topic_partition.partition for p, _ in host.manager.registry.online_replicas()]
-                == [1]
-            )
-        )
-        await host.stop()
-
-    run(body)
-
-
-def test_only_replica_that_an_earlier_process_knew_is_not_created_beside_a_dead_directory(
-    tmp_path: Path,
-) -> None:
-    async def body() -> None:
-        host = Host(tmp_path, dir_count=3)
-        metadata = Metadata(host.manager.roles)
-        # It was being moved to the second directory; what holds all is in the first.
-        records = [
-            feature(),
-            broker(1, *host.directories),
-            topic(),
-            partition_record((1,), (host.directory(1),)),
-            partition_record((1, 2), (host.directory(1), UNASSIGNED), index=1),
-        ]
-        earlier = Metadata()
-        earlier.apply(*records)
-        host.manager.placement.note_earlier(earlier.image, ME)
-        host.log_dirs.fail(host.dirs[0], "test")
-
-        metadata.apply(*records)
-        replica = host.manager.registry.partition(TP)
-        assert replica is not None
+        online = host.manager.registry.online_replicas
+        await until(lambda: {p.topic_partition.partition for p, _ in online()} == {1, 2})
         assert isinstance(replica.state, Absent)
-        # Another has the records of this one.
-        await until(
-            lambda: (
-                [p.topic_partition.partition for p, _ in host.manager.registry.online_replicas()]
-                == [1]
-            )
-        )
         await host.stop()
 
     run(body)

@@ -16,6 +16,7 @@ from jbodlab.ids import TopicId
 from jbodlab.log.log_config import LogConfig
 from tests.broker.disks import directory_id, eventually, make_log_dirs, run
 from tests.broker.logs import TOPIC_ID, append, make_log, no_checkpoints, topic_partition
+from tests.broker.replicas import ME, Metadata, broker, feature, partition_record, topic
 from tests.waiting import turns
 
 TP = topic_partition(0)
@@ -215,5 +216,25 @@ def test_of_too_many_wishes_the_oldest_give_way(
 
         assert names_in(first.path) == ["orders-1"]
         assert names_in(second.path) == ["orders-0", "orders-2"]
+
+    placed(tmp_path, test)
+
+
+def test_only_replica_that_was_found_may_be_made_anew_where_its_disk_was_replaced(
+    tmp_path: Path,
+) -> None:
+    async def test(placement: ReplicaPlacement) -> None:
+        first, second = placement.log_dirs.all
+        earlier = Metadata()
+        replica = partition_record((1,), (directory_id(1),), topic_id=OLD)
+        earlier.apply(feature(), broker(1, directory_id(1)), topic(topic_id=OLD), replica)
+        placement.note_earlier(earlier.image, ME)
+        placement.add_loaded(make_log(first.path, 0), first, 0)
+        placement.log_dirs.fail(second, "test")
+        assert not placement.may_create(TP, OLD, directory_id(1))
+
+        assert placement.find(TP, OLD) is not None
+
+        assert placement.may_create(TP, OLD, directory_id(1))
 
     placed(tmp_path, test)
