@@ -9,6 +9,7 @@ array whose bytes are the rows' texts already: every so many pieces a row ends.
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
@@ -34,32 +35,38 @@ _ALPHABET = np.frombuffer(
 
 
 class _Standing:
-    """The pieces that stay for the life of the process."""
+    """The pieces that stay for the life of the process, whose threads share them."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
-        self.places: dict[object, int] = {}
+        self.places: dict[object, tuple[int, int]] = {}
+        """Where the texts of a key begin and end."""
         self.array: pa.Array | None = None
+        self.lock = Lock()
 
     def place(self, key: object, make: Callable[[], list[str]], limit: int) -> int | None:
         """Return where the texts of a key begin, after making them if they are new.
 
         None if there is no place for them below a limit.
         """
-        place = self.places.get(key)
-        if place is None:
-            texts = make()
-            if len(self.texts) + len(texts) > limit:
-                return None
-            place = self.places[key] = len(self.texts)
-            self.texts += texts
-            self.array = None
-        return place
+        with self.lock:
+            if key not in self.places:
+                texts = make()
+                begin, end = len(self.texts), len(self.texts) + len(texts)
+                if end > limit:
+                    return None
+                self.places[key] = begin, end
+                self.texts += texts
+                self.array = None
+            begin, end = self.places[key]
+            return begin if end <= limit else None
 
-    def as_array(self) -> pa.Array:
-        if self.array is None:
-            self.array = pa.array(self.texts, type=pa.string())
-        return self.array
+    def as_array(self, limit: int) -> pa.Array:
+        """Return the texts below a limit; others may have come behind them."""
+        with self.lock:
+            if self.array is None:
+                self.array = pa.array(self.texts, type=pa.string())
+            return self.array[:limit]
 
 
 _standing = _Standing()
@@ -109,7 +116,7 @@ class Dictionary:
 
     def take(self, pieces: Pieces) -> pa.Array:
         """Return the texts at places."""
-        standing = _standing.as_array()
+        standing = _standing.as_array(self._first_own)
         if not self._own:
             return taken(standing, pa.array(pieces))
         empty = pa.repeat(pa.scalar(""), self._first_own - len(standing))
