@@ -199,9 +199,8 @@ class Producer(Client):
                 await self.refresh()
                 await asyncio.sleep(0.1)
                 continue
-            some = self.random.sample(
-                partitions, min(len(partitions), self.random.choice((1, 1, 2, 4)))
-            )
+            count = min(len(partitions), self.random.choice((1, 1, 2, 4)))
+            some = self.random.sample(partitions, count)
             if not self._is_idempotent or self._id[0] >= 0 or await self._get_id():
                 await self._send([batch for each in some for batch in self._batches(each)])
                 if self._id[0] >= 0 and self.random.random() < GAP_SHARE:
@@ -209,8 +208,8 @@ class Producer(Client):
         self.close()
 
     def _partitions(self) -> list[TopicPartition]:
-        found = sorted(each for each in self.leaders if each.topic == self._plan.topic)
-        return [each for each in found if self._only in (None, each)]
+        its = (each for each in self.leaders if each.topic == self._plan.topic)
+        return sorted(its) if self._only is None else [each for each in its if each == self._only]
 
     def _batches(self, partition: TopicPartition) -> Iterator[Batch]:
         # Of a producer that a leader does not know any batch may be the first.
@@ -239,11 +238,8 @@ class Producer(Client):
     def _data(self, values: list[bytes], sequence: int) -> bytes:
         records = [(None, value) for value in values]
         timestamp_ms = 1_700_000_000_000 + int(self.world.now_s() * 1000)
-        producer = {}
-        if self._is_idempotent:
-            ids = {"producer_id": self._id[0], "producer_epoch": self._id[1]}
-            producer = {**ids, "base_sequence": sequence}
-        return build_batch(records, timestamp_ms=timestamp_ms, **producer)
+        ids = {"producer_id": self._id[0], "producer_epoch": self._id[1], "base_sequence": sequence}
+        return build_batch(records, timestamp_ms=timestamp_ms, **ids if self._is_idempotent else {})
 
     async def _send(self, left: list[Batch]) -> None:
         """Send batches until the fate of all is known, or nobody would wait longer."""
@@ -462,10 +458,8 @@ class Admin(Client):
 
     async def _ask(self, key: int, version: int, broker: int = 0, **fields: Any) -> int | None:
         """Ask one broker, or any; returns the error code of the first result."""
-        if broker:
-            found = await self.ask(broker, key, version, **fields)
-        else:
-            found = await self.ask_any(key, version, **fields)
+        asks = functools.partial(self.ask, broker) if broker else self.ask_any
+        found = await asks(key, version, **fields)
         for name in RESULTS:
             # Where the whole request was refused, there are none.
             found = next(iter(getattr(found, name, ())), found)

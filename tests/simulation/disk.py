@@ -182,7 +182,7 @@ class SimDisk:
         hangs: Kinds of calls that wait until `heal`.
         hangs_after: Whether what hangs has taken effect before.
         slowness_s: What each call that changes something takes longer.
-        late_until_s: Until when calls that hung may still come back, on the loop's clock.
+        late_until_s: Until when calls that hung or are slow come back, on the loop's clock.
         on_folder: Told of each new folder, and of each that is renamed, with its former name.
         on_loop: Told of calls that come from an event loop, which they would hold up.
         locks: Who has locked which file.
@@ -229,9 +229,7 @@ class SimDisk:
         """Let everything work again; what hung goes on."""
         self.errors.clear()
         self.fail_next.clear()
-        self.hangs = frozenset()
-        self.hangs_after = False
-        self.slowness_s = 0.0
+        self.hangs, self.hangs_after, self.slowness_s = frozenset(), False, 0.0
         self._hanging.wake_all()
 
     def lose_power(self, loss: str) -> None:
@@ -264,13 +262,15 @@ class SimDisk:
         while kind in self.hangs and self.hangs_after is is_after:
             self._hanging.rest()
             if self.random.random() < LATE_SHARE:
-                seconds = self.random.random() * LATE_S_MAX
-                self.late_until_s = max(self.late_until_s, self.loop.time() + seconds)
-                pause(self.loop, seconds)
+                self._pause(self.random.random() * LATE_S_MAX)
+
+    def _pause(self, seconds: float) -> None:
+        self.late_until_s = max(self.late_until_s, self.loop.time() + seconds)
+        pause(self.loop, seconds)
 
     def _take_time(self, kind: str) -> None:
         if seconds := self._seconds(kind):
-            pause(self.loop, seconds)
+            self._pause(seconds) if self.slowness_s else pause(self.loop, seconds)
             self._hang(kind, is_after=False)
 
     def _seconds(self, kind: str) -> float:

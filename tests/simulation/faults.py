@@ -727,12 +727,8 @@ async def troubled_move(hit: Hit, found: Found) -> None:
 def a_flushed_one(hit: Hit, replicas: Sequence[int] = (1,)) -> Found | None:
     """Draw a partition with one replica, whose batches are durable before they are acknowledged."""
     flushed = hit.world.flushed_topics()
-    found = [
-        (partition, state)
-        for partition, state in partitions_of(hit.world.image)
-        if partition.topic in flushed and len(state.replicas) in replicas and state.leader >= 0
-    ]
-    return one_of(hit, found)
+    some = [found for found in partitions_of(hit.world.image) if found[0].topic in flushed]
+    return one_of(hit, (f for f in some if len(f[1].replicas) in replicas and f[1].leader >= 0))
 
 
 @fault("combined", 3, lambda hit: a_flushed_one(hit, (1, 2, 3)))

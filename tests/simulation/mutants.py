@@ -22,15 +22,10 @@ PATCHES = Path(__file__).with_name("mutants")
 COPIED = ("jbodlab", "broker", "controller", "tests/simulation")
 
 
-def checkers_of(patch: Path, label: str = "Found by:") -> list[str]:
-    """Return the checkers that may find a bug."""
+def named_in(patch: Path, label: str) -> list[str]:
+    """Return what stands behind a label of a patch: checkers, or faults; empty without it."""
     lines = [line for line in patch.read_text().splitlines() if line.startswith(label)]
     return lines[0].removeprefix(label).split() if lines else []
-
-
-def faults_of(patch: Path) -> list[str]:
-    """Return the faults without one of which a bug shows nothing; empty if any history may do."""
-    return checkers_of(patch, "Needs one of:")
 
 
 def hunt(patch: Path, seeds: str, jobs: int) -> tuple[int, str]:
@@ -44,7 +39,8 @@ def hunt(patch: Path, seeds: str, jobs: int) -> tuple[int, str]:
             shutil.copytree(ROOT / name, Path(folder) / name, ignore=ignored)
         subprocess.run(["git", "apply", str(patch)], cwd=folder, check=True)
         command = [sys.executable, "-m", "tests.simulation", "--seeds", seeds, f"--jobs={jobs}"]
-        command += ["--first", *checkers_of(patch), "--only", *faults_of(patch)]
+        command += ["--first", *named_in(patch, "Found by:")]
+        command += ["--only", *named_in(patch, "Needs one of:")]
         environment = {**os.environ, "PYTHONPATH": folder, "PYTHONHASHSEED": "0"}
         ran = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     found = re.search(r"^found seed (\d+): (.*)", ran.stdout, re.MULTILINE)

@@ -74,7 +74,7 @@ def unsettled(world: World) -> list[Wrong]:
     nodes = world.nodes.values()
     return (
         [("L1", node.name, f"it does not run: {node.ended}") for node in nodes if not node.is_up]
-        or [("L1", each.path, "a call hangs") for each in world.disks.values() if each.is_late]
+        or [("L1", each.path, "a call is late") for each in world.disks.values() if each.is_late]
         or [("L1", node.name, "it is still stopping") for node in nodes if node.stop_was_asked]
         or [
             ("L1", node.name, "it is fenced")
@@ -192,6 +192,12 @@ def _check_one(world: World, copy: Copy) -> None:
     replica = replica_of(world, copy.node, copy.partition)
     if replica is None or replica.log is None or copy.partition in world.tainted:
         return
+    log, begin = replica.log, max(world.trimmed[copy.partition], replica.log.start_offset)
+    is_compacted = "compact" in log.config.cleanup_policy
+    for header in () if is_compacted else (batch.header for batch in copy.batches):
+        its, known_as = header.partition_leader_epoch, log.epochs.epoch_for(header.base_offset)
+        if header.base_offset >= begin and its != known_as:
+            world.report("S3", name, f"{header.base_offset} of {its} counts for {known_as}")
     for producer, header in known.items():
         entry = replica.log.producers.entry(producer)
         newest = None if entry is None else (entry.epoch, entry.last_sequence)

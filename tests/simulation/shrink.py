@@ -73,12 +73,10 @@ def _fewer_options(plan: Plan) -> Iterator[Plan]:
             half = replace(topic, partitions=topic.partitions // 2)
             smaller.append({"topics": _with(options.topics, number, half)})
     most = max((topic.replication_factor for topic in options.topics), default=1)
-    for name, least in {"brokers": most, "directories": 1, "consumers": 1}.items():
-        if getattr(options, name) > least:
-            smaller.append({name: getattr(options, name) - 1})
-    for name, plain in {"is_fifo": True, "loss": "none", "is_ordered": True}.items():
-        if getattr(options, name) != plain:
-            smaller.append({name: plain})
+    least = {"brokers": most, "directories": 1, "consumers": 1}
+    smaller += [{n: getattr(options, n) - 1} for n in least if getattr(options, n) > least[n]]
+    plain = {"is_fifo": True, "loss": "none", "is_ordered": True}
+    smaller += [{n: plain[n]} for n in plain if getattr(options, n) != plain[n]]
     for fields in smaller:
         yield replace(plan, options=replace(options, **fields))
 

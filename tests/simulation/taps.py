@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+from broker.compaction.round import Round
 from broker.controller_link.heartbeat import BrokerLifecycle
 from broker.controller_link.lifecycle import Lifecycle
 from broker.disk.fence import Fence
@@ -34,14 +35,17 @@ from jbodlab.image.broker_registration import BrokerRegistration
 from jbodlab.image.loader import MetadataLoader
 from jbodlab.image.metadata_image import MetadataImage
 from jbodlab.image.partition_registration import PartitionRegistration
+from jbodlab.log import names
+from jbodlab.log.checkpoints import parse_frame
 from jbodlab.log.directory_probe import PROBE_FILE
 from jbodlab.log.names import METADATA_DIR_NAME, DirKind, parse_partition_dir
 from jbodlab.metadata_log.batches import read_batches
 from jbodlab.protocol.record_batch import iterate_headers
+from jbodlab.records.metadata_version import JBOD_LEVEL
 from jbodlab.records.topic_records import PartitionChangeRecord
-from tests.simulation.disk import CHANGES, File, Folder, SimDisk
+from tests.simulation.disk import CHANGES, DiskView, File, Folder, SimDisk
 from tests.simulation.loop import PROCESS, Process
-from tests.simulation.plan import MOMENTS, SESSION
+from tests.simulation.plan import MOMENTS, NEVER, SESSION
 from tests.simulation.world import DECIDED_S, Node, World, directory_id, partitions_of, topic_id_in
 
 PARTS = ("cluster", "topics", "configs", "features", "next_producer_id")
@@ -82,6 +86,9 @@ def attach(world: World) -> None:
     around(service, "heartbeat", functools.partial(_heard, world))
     around(Lifecycle, "_heartbeat_answered", functools.partial(_told, world))
     before(LogDir, "next_life", functools.partial(_revived, world))
+    before(DiskView, "write_bytes", functools.partial(_vouched_for, world))
+    before(DirectorySwap, "_swap", functools.partial(_swapped, world))
+    before(Round, "_is_clean", functools.partial(_compacted, world))
     for disk in world.disks.values():
         disk.on_folder = functools.partial(_folder_made, world)
         disk.on_loop = functools.partial(_called_on_loop, world)
@@ -142,6 +149,62 @@ def _revived(world: World, former: Any, _directory_id: Any, identity: tuple[int,
             world.report("S20", former.path, f"it is revived, and a {kind} of {name} still comes")
 
 
+def _swapped(world: World, _swaps: Any, move: Any) -> None:
+    """S4, S9: a copy takes its replica's place with all it has, after the controller was told."""
+    me, name, image = move.partition.broker_id, move.topic_partition, world.image
+    if move.future.end_offset < move.log.end_offset:
+        world.report("S4", name, "its copy takes its place, and ends before it")
+    state = image.topics.partition(move.partition.topic_id, name.partition)
+    if state is None or me not in state.replicas or image.features.metadata_version < JBOD_LEVEL:
+        return
+    if state.directory(me) != move.target.directory_id:
+        world.report("S9", name, f"it takes its place in {move.target.path}, which was not told")
+
+
+def _compacted(world: World, done: Any, mapped: Any) -> None:
+    """S3: only what is committed is compacted."""
+    partition, log_dir = done.log.topic_partition, done.log.log_dir
+    replica = replica_of(world, world.node_with(log_dir.path).id, partition)
+    if replica is not None and replica.log is done.log and mapped.end > replica.high_watermark:
+        world.report(
+            "S3", partition, f"it is compacted up to {mapped.end}, above what is committed"
+        )
+
+
+def _vouched_for(world: World, view: DiskView, path: Path, data: bytes) -> None:
+    """D1: what a recovery point, or the mark of a stop in order, vouches for is on the disk."""
+    is_clean = path.name == names.CLEAN_SHUTDOWN_FILE
+    if not is_clean and path.name != names.RECOVERY_POINT_FILE + names.TMP_SUFFIX:
+        return
+    root = view.disk.medium.root
+    told = () if is_clean else parse_frame(path, data, 3)
+    ends = {f"{topic}-{index}": int(end) for topic, index, end in told}
+    for name, folder in root.names.items():
+        end = NEVER if is_clean and _is_current(name) else ends.get(name, 0)
+        if isinstance(folder, Folder) and end:
+            is_named = root.durable.get(name) is folder
+            if not is_named or any(_lacks(folder, file, end) for file in folder.names):
+                world.report("D1", path, f"{name} is not on the disk up to {end}")
+
+
+def _lacks(folder: Folder, name: str, end: int) -> bool:
+    """Return whether of a segment's batches below an offset some are not durable."""
+    file: Any = folder.names[name]
+    is_named = folder.durable.get(name) is file
+    if not name.endswith(names.LOG_SUFFIX) or (is_named and file.data == file.durable):
+        return False
+    headers = iterate_headers(bytes(file.data))
+    size = min((at for at, header in headers if header.base_offset >= end), default=len(file.data))
+    return size > 0 and not (is_named and file.durable.startswith(file.data[:size]))
+
+
+def _is_current(name: str) -> bool:
+    try:
+        return parse_partition_dir(name).kind is DirKind.CURRENT
+    except ValueError:
+        return False
+
+
 class _Metadata:
     """What the controller commits: S7, S8, S10, S14."""
 
@@ -152,7 +215,7 @@ class _Metadata:
         """The parts that were last compared: as committed, and as a process has them."""
         self._known: set[int] = set()
         """Epochs of registrations that were unfenced before."""
-        self._told: dict[Process, MetadataImage] = {}
+        self._told: dict[Process | None, MetadataImage] = {}
         self._asked: dict[Process | None, MetadataImage] = {}
         """The image that a broker was told last, and had when it asked to be unfenced."""
         self._misplaced: set[tuple[TopicPartition, str]] = set()
@@ -163,6 +226,7 @@ class _Metadata:
         before(MetadataStream, "committed", self._committed)
         before(MetadataCache, "publish", self._published)
         before(BrokerLifecycle, "ready_to_unfence", self._asks)
+        around(service, "heartbeat", self._dismissed)
 
     def _asks(self, *_: Any) -> None:
         self._asked[PROCESS.get()] = self._told[PROCESS.get()]
@@ -270,6 +334,18 @@ class _Metadata:
             can_lead = [b for b, r in others if r and r.directory_is_online(state.directory(b))]
             if state.leader == broker_id and any(image.cluster.brokers[b].active for b in can_lead):
                 self._report("S10", partition, f"{broker_id} stops and leads on, not {can_lead}")
+
+    def _dismissed(self, inner: Any, request: Any, state: Any, now_ms: int) -> Any:
+        """S10: who stops in order may go when all that serve have heard that it does."""
+        result, me = inner(request, state, now_ms), request.broker_id
+        known = state.image.cluster.brokers.get(me)
+        is_leaving = known is not None and known.in_controlled_shutdown and not known.fenced
+        if is_leaving and result.response.should_shut_down and not request.want_fence:
+            for node in self._world.brokers:
+                image = self._told.get(node.process, state.image)
+                if self._world.is_serving(node) and image.cluster.brokers.get(me) != known:
+                    self._report("S10", me, f"it may go, and {node.id} has not heard that it does")
+        return result
 
     def _fenced(self, broker: BrokerRegistration) -> None:
         """S18: whoever can be heard is not fenced, also after the controller stood still."""
@@ -414,6 +490,8 @@ class _Appends:
         key = (partition.topic_id, partition.topic_partition.partition)
         shown = self.high.get(key, 0)
         name = partition.topic_partition
+        if partition.high_watermark > shown and name not in self._world.tainted:
+            self._report("S2", name, f"{partition.high_watermark} counts as committed, {shown} is")
         if partition.registration.leader_epoch < self.shown_in.get(key, 0):
             return
         is_replaced = self._world.heirless.get(name) == partition.broker_id
@@ -468,10 +546,9 @@ class _Followers:
 
     def _takes(self, _lane: Any, followed: Any, _log: Any, _data: Any, epoch: int) -> None:
         """S3: what was asked for in one epoch is nothing in another."""
-        if followed.partition.registration.leader_epoch != epoch:
-            self._world.report(
-                "S3", followed.partition.topic_partition, f"it takes what {epoch} is"
-            )
+        partition = followed.partition
+        if partition.registration.leader_epoch != epoch:
+            self._world.report("S3", partition.topic_partition, f"it takes what {epoch} is")
 
     def _fetched(self, leading: Any, follower: int, offset: int, epoch: int, *_: Any) -> None:
         """S4: who asks from an offset has everything below."""

@@ -19,13 +19,16 @@ from jbodlab.ids import GROUP_METADATA_TOPIC, TopicId, TopicPartition
 from jbodlab.image.metadata_image import EMPTY
 from jbodlab.image.settings_image import ConfigsImage
 from jbodlab.image.topics_image import TopicImage, TopicsImage
+from jbodlab.log.checkpoints import render_frame
 from jbodlab.log.log_config import LogConfig
+from jbodlab.log.names import CLEAN_SHUTDOWN_FILE, HIGH_WATERMARK_FILE, RECOVERY_POINT_FILE
 from jbodlab.protocol.record_batch import build_batch
+from jbodlab.records.metadata_version import LATEST
 from jbodlab.records.topic_records import PartitionChangeRecord
 from tests.builders import named_uuid, partition
 from tests.simulation import faults, history, settled, taps
 from tests.simulation.clients import Admin, Client, Producer, check_recovery, value_of
-from tests.simulation.disk import File, Folder
+from tests.simulation.disk import File, Folder, files_below
 from tests.simulation.loop import PROCESS, Process, SimLoop
 from tests.simulation.members import Groups, ModernMember, check_coordinators
 from tests.simulation.plan import GroupPlan, Options, ProducerPlan
@@ -46,7 +49,7 @@ class History(World):
         self.build()
         self.groups = Groups(self)
         self.asked: dict[Any, Any] = {}
-        self.shown_in: dict[Any, int] = {}
+        self.shown, self.shown_in = 9, dict[Any, int]()
         self.topics("t0", GROUP_METADATA_TOPIC)
 
     def image_has(self, **parts: Any) -> History:
@@ -75,6 +78,16 @@ class History(World):
         self.disks[path].medium.root.names[name] = folder
         return self
 
+    def on_the_disk(self) -> History:
+        root = self.disks[self.nodes[1].log_dirs[0]].medium.root
+        root.durable |= root.names
+        for folder in root.names.values():
+            if isinstance(folder, Folder):
+                folder.durable |= folder.names
+        for file in files_below(root):
+            file.durable = file.data
+        return self
+
     def told(self, *values: bytes, **accounts: Any) -> History:
         """Let values be sent with acks=all, and the accounts be as they are given."""
         self.sent |= dict.fromkeys(values, (T0, -1))
@@ -97,7 +110,7 @@ class History(World):
     def leads(self, step: str, *args: Any) -> None:
         """Let a leader of t0 come to a step of the checkers of what it does."""
         checker = taps._Appends(self)
-        checker.high = {(T0_ID, 0): 9}
+        checker.high = {(T0_ID, 0): self.shown}
         checker.shown_in = self.shown_in
         log = Values(written_end=5, end_offset=5)
         values = {"topic_id": T0_ID, "topic_partition": T0, "broker_id": 2, "high_watermark": 3}
@@ -159,6 +172,7 @@ class History(World):
     def serves(self, node: int, state: Any = None, is_moving: bool = False, **log: Any) -> History:
         """Let a broker run, with a replica of t0."""
         log = {"failed": False, "end_offset": 9, "written_end": 9, "leader": None} | log
+        log = {"start_offset": 0, "config": LogConfig(), "epochs": EPOCH_0} | log
         replica = Values(topic_id=T0_ID, topic_partition=T0, log=Values(**log), state=state)
         registry = Values(partition=lambda _: replica, partitions=lambda: [replica])
         moves = Values(moves=lambda: [replica] * is_moving)
@@ -178,6 +192,42 @@ class History(World):
         checker._misplaced = {*taps.misplaced(self.image)}
         known = {"image": self.image, "broker": broker}
         getattr(checker, step)(*(known.get(str(each), each) for each in args))
+
+    def vouches_for(self, end: int, name: str = f"{RECOVERY_POINT_FILE}.tmp") -> History:
+        """Let a broker say of a replica of t0 up to where it is on the disk."""
+        path = self.nodes[1].log_dirs[0]
+        data = render_frame([("t0", 0, end)])
+        taps._vouched_for(self, cast("Any", Values(disk=self.disks[path])), path / name, data)
+        return self
+
+    def swaps(self, directory: Any, end: int = 9) -> None:
+        """Let a copy take the place of a replica that ends at 9 and that is known to be in A."""
+        self.image_has(features=Values(metadata_version=LATEST))
+        replica = Values(topic_id=T0_ID, broker_id=1)
+        target = Values(directory_id=directory, path="d1")
+        ends = {"future": Values(end_offset=end), "log": Values(end_offset=9)}
+        move = Values(topic_partition=T0, partition=replica, target=target, **ends)
+        taps._swapped(self, None, move)
+
+    def compacts(self, end: int) -> None:
+        """Let broker 1 compact its log of t0, of which 3 is committed."""
+        self.serves(1)
+        replica = self.nodes[1].server._replicas.manager.registry.partition(T0)
+        replica.high_watermark = 3
+        vars(replica.log).update(topic_partition=T0, log_dir=self.online_dir())
+        taps._compacted(self, Values(log=replica.log), Values(end=end))
+
+    def dismisses(self, **heard: bool) -> None:
+        """Let broker 2 be told that it may go, as broker 1 knows something else of it, or not."""
+        leaving = {"in_controlled_shutdown": True, "fenced": False}
+        brokers = {1: Values(active=True, epoch=7), 2: Values(**leaving)}
+        self.serves(1).image_has(cluster=Values(brokers=brokers))
+        checker = taps._Metadata(self)
+        known = Values(cluster=Values(brokers={2: Values(**leaving | heard)}))
+        checker._told = {self.nodes[1].process: cast("Any", known)}
+        request, state = Values(broker_id=2, want_fence=False), Values(image=self.image)
+        may_go = Values(response=Values(should_shut_down=True))
+        checker._dismissed(lambda *_: may_go, request, state, 0)
 
     def online_dir(self) -> Any:
         return Values(path=self.nodes[1].log_dirs[0], is_online=True)
@@ -239,6 +289,7 @@ ERROR = logging.makeLogRecord(
     {"levelno": logging.ERROR, "msg": "oh", "exc_info": (KeyError, KeyError("k"), None)}
 )
 
+EPOCH_0, EPOCH_2 = (Values(epoch_for=lambda _, its=each: its, entries=()) for each in (0, 2))
 NOBODY = Values(entry=lambda _: None)
 FRESH = Values(end_offset=0)
 COMMITTED = Values(topics=[Values(name="t0", partitions=[Values(partition_index=0, error_code=0)])])
@@ -254,10 +305,12 @@ CASES: list[tuple[str, Callable[[History], Any]]] = [
     ("S2", lambda h: h.leads("_advance", partial(shows, 6), "replica")),
     ("S2", lambda h: h.leads("_begins", "replica", None, "log")),
     ("S2", lambda h: h.heirless.update({T0: 2}) or h.leads("_begins", "replica", None, FRESH)),
+    ("S2", lambda h: setattr(h, "shown", 2) or h.leads("_begins", "replica", None, "log")),
     ("S2", lambda h: h.follows(10)),
     ("S3", lambda h: h.follows(9, (0, 0), (1, 4))),
     ("S3", lambda h: h.log(1, batch(A, 3), batch(B, 2)).logs()),
     ("S3", lambda h: h.log(1, batch(A, 0, 2), batch(B, 1, 1)).logs()),
+    ("S3", lambda h: h.log(1, batch(A, 0, 2)).serves(1, producers=NOBODY).logs()),
     ("S3", lambda h: h.log(1, batch(b"bits rot:00000000")).logs()),
     ("S3", lambda h: h.log(1, batch(A)).log(2, batch(B)).logs()),
     ("S3", lambda h: h.log(1, batch(A), batch(B, 1)).log(2, batch(A)).logs()),
@@ -275,8 +328,11 @@ CASES: list[tuple[str, Callable[[History], Any]]] = [
     ("S7", lambda h: h.commits("_begun", None, None, None, -1)),
     ("S8", lambda h: h.commits("_check_durable", 1)),
     ("S9", lambda h: h.log(1, batch(A)).log(1, batch(A), directory=1).wrong(settled._of_disks)),
+    ("S9", lambda h: h.swaps(named_uuid("B"))),
+    ("S4", lambda h: h.swaps(named_uuid("A"), end=8)),
     ("S10", lambda h: h.commits("_changed", EMPTY, "image")),
     ("S10", lambda h: h.undecided().commits("_leaves", 1, "image")),
+    ("S10", lambda h: h.dismisses(in_controlled_shutdown=False)),
     ("S11", lambda h: taps._goes_offline(h, h.online_dir(), "it was bored")),
     ("S12", lambda h: history._unhandled(h, {"message": "oh", "exception": KeyError()})),
     ("S12", lambda h: NotesHandler(h).emit(ERROR)),
@@ -293,12 +349,15 @@ CASES: list[tuple[str, Callable[[History], Any]]] = [
     ("S17", lambda h: h.undecided().commits("_unfenced", "broker", "image")),
     ("S18", lambda h: h.hit_until_s.update({1: -9.0}) or h.serves(1).commits("_fenced", "broker")),
     ("S3", lambda h: h.takes(1)),
+    ("S3", lambda h: h.compacts(4)),
     ("S6", lambda h: h.remembers(5)),
     ("L8", lambda h: h.answers()),
     ("S18", lambda h: h.heard(6)),
     ("S19", lambda h: taps._called_on_loop(h, h.disks[h.nodes[1].log_dirs[0]], "write")),
     ("S20", lambda h: h.revived("write")),
     ("D1", lambda h: h.topics("t0", brokers=1).log(1).told(A, acknowledged={A: 0}).logs()),
+    ("D1", lambda h: h.log(1, batch(A)).vouches_for(1)),
+    ("D1", lambda h: h.log(1, batch(A)).vouches_for(0, CLEAN_SHUTDOWN_FILE)),
     ("L1", lambda h: h.wrong(settled.unsettled)),
     ("L2", lambda h: h.wrong(settled._of_partition, T0, partition((1,), "A", leader=-1).state)),
     ("L2", lambda h: h.wrong(settled._of_partition, T0, partition((1, 2), "A B", isr=(1,)).state)),
@@ -354,6 +413,10 @@ FINE: list[Callable[[History], Any]] = [
     lambda h: h.leads("_accepted", "replica", ALONE, -1, None),
     lambda h: h.follows(9, (0, 0)),
     lambda h: h.asks_from(9),
+    lambda h: h.log(1, batch(A)).vouches_for(0).vouches_for(1, HIGH_WATERMARK_FILE),
+    lambda h: h.log(1, batch(A)).on_the_disk().vouches_for(1).vouches_for(0, CLEAN_SHUTDOWN_FILE),
+    lambda h: h.swaps(named_uuid("A")) or h.compacts(3) or h.dismisses(),
+    lambda h: h.log(1, batch(A, 0, 2)).serves(1, epochs=EPOCH_2, producers=NOBODY).logs(),
     lambda h: (h.heard(7), h.revived("read"), h.takes(0), h.remembers(4), h.answers("B")),
     lambda h: h.trimmed.update({T0: 3}) or h.serves(1, start_offset=3).wrong(settled._of_brokers),
     lambda h: h.trimmed.update({T0: 1}) or h.log(1).told(A, acknowledged={A: 0}).logs(),
