@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from weakref import WeakKeyDictionary
@@ -108,18 +109,25 @@ class CheckpointWriter:
 
     async def write_recovery_points(self, log_dir: LogDir) -> None:
         """Sync closed segments of one directory, write `recovery-point-offset-checkpoint`."""
-        wanted = [
+        left = deque(
             (log, log.state.sync_request(with_active=False))
             for log, _ in self._in_use.logs_in(log_dir)
             # A copy is synced by who makes it.
             if log.state.needs_sync and not log.files.is_future
-        ]
-        if wanted:
-            await wanted[0][0].barrier()
-            for log, request in wanted:
+        )
+        try:
+            if left:
+                await left[0][0].barrier()
+            while left:
+                log, request = left[0]
                 # One that was removed by hand, or waits for room, must not keep others from theirs.
                 with contextlib.suppress(ReplicaLostError, WaitsForRoomError):
                     await log.sync(request)
+                left.popleft()
+        finally:
+            # Whoever asks next, such as a stop, must not take them for carried out.
+            for log, request in left:
+                log.state.disk.not_synced(request)
         await self._write(log_dir, names.RECOVERY_POINT_FILE)
 
     async def lower(self, log_dir: LogDir) -> None:

@@ -244,7 +244,7 @@ class _Loader:
                 assert previous is not None
                 # A file may have lost its end exactly between two batches; then nothing was cut,
                 # but what follows does not join on.
-                if not self._joins_on(previous, base_offset):
+                if not self._joins_on(previous, base_offset) or self._is_emptied(number, previous):
                     self._damaged(number - 1, previous, is_known=False)
                     return
                 self._close(previous)
@@ -253,6 +253,16 @@ class _Loader:
             if lost_from is not None:
                 self._damaged(number, self._active, is_known=False)
                 return
+
+    def _is_emptied(self, number: int, previous: ActiveSegment) -> bool:
+        """Return whether nothing but empty files lies behind a gap that no compaction has left.
+
+        A segment is made where the log ends. Their batches, and those before, went with the power.
+        """
+        bases = self._bases[number:]
+        if previous.next_offset == bases[0] or bases[0] <= (self._cleaned_to or 0):
+            return False
+        return not any(self._fs.size(self._files.path(base)) for base in bases)
 
     def _read(
         self, base_offset: int, producers: ProducerState | None

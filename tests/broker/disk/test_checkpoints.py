@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import errno
 import threading
 from pathlib import Path
@@ -146,6 +147,36 @@ def test_a_closed_segment_is_flushed_before_its_recovery_point_is_written(tmp_pa
         path = tmp_path / "d1" / "recovery-point-offset-checkpoint"
         # Not more than the beginning of the active segment, which a recovery reads anyway.
         assert read_offsets(FS, path) == {topic_partition(0): 2}
+        log_dirs.stop()
+
+    run(body)
+
+
+def test_what_a_stop_has_kept_from_being_synced_is_asked_for_again(tmp_path: Path) -> None:
+    async def body() -> None:
+        log_dirs = make_log_dirs(tmp_path, 1)
+        hosted = Hosted()
+        logs = [make_log(tmp_path / "d1", number) for number in range(2)]
+        for log in logs:
+            append(log, count=3)
+            log.roll()
+            hosted.put(log, 0)
+        first = hosted.logs["d1"][0].log
+        never = asyncio.get_running_loop().create_future()
+        first.sync = lambda _: never  # type: ignore[method-assign]
+        writing = asyncio.ensure_future(
+            make_writer(log_dirs, hosted).write_recovery_points(log_dirs.all[0])
+        )
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+        writing.cancel()
+        await asyncio.gather(writing, return_exceptions=True)
+
+        for log in logs:
+            request = log.state.sync_request(with_active=True)
+            assert request.names
+            assert request.metadata
         log_dirs.stop()
 
     run(body)

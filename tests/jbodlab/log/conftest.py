@@ -57,7 +57,12 @@ class LogBox:
         return batch
 
     def reopen(
-        self, *, clean: bool, recovery_point: int = 0, log_start_offset: int | None = None
+        self,
+        *,
+        clean: bool,
+        recovery_point: int = 0,
+        log_start_offset: int | None = None,
+        cleaned_to: int | None = None,
     ) -> DirectLog:
         """Open the files again, as after a kill unless the log was closed."""
         self.log.abandon()
@@ -68,6 +73,7 @@ class LogBox:
             clean=clean,
             recovery_point=recovery_point,
             log_start_offset=log_start_offset,
+            cleaned_to=cleaned_to,
         )
         return self.log
 

@@ -155,6 +155,31 @@ def test_a_segment_that_does_not_join_on_is_kept_aside(make_log):
     assert box.content() == b"".join(box.batches[:3])
 
 
+@pytest.mark.parametrize("batches_left", [0, 1])
+def test_segments_that_power_loss_has_emptied_are_no_end_of_a_compacted_log(make_log, batches_left):
+    box = make_log(segment_bytes=200, cleanup_policy="compact")
+    for _ in range(5):
+        box.append()
+    assert box.log.segment_base_offsets == (0, 2, 4)
+    cut_file(box.directory / "00000000000000000002.log", batches_left * len(box.batches[2]))
+    cut_file(box.directory / "00000000000000000004.log", 0)
+
+    log = box.reopen(clean=False, cleaned_to=1)
+
+    assert log.log_end_offset == 2 + batches_left
+    assert box.content() == b"".join(box.batches[: 2 + batches_left])
+
+
+def test_a_compacted_log_may_end_behind_what_compaction_has_left(make_log):
+    box = make_log(segment_bytes=200, cleanup_policy="compact")
+    for _ in range(4):
+        box.append()
+    box.log.roll()
+    cut_file(box.directory / "00000000000000000002.log", len(box.batches[2]))
+
+    assert box.reopen(clean=False, cleaned_to=4).log_end_offset == 4
+
+
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize(
     "what", ["header of zeros", "index gone", "file short", "file short between two batches"]
