@@ -85,9 +85,14 @@ class File(Node):
         self.forget_cached()
 
     def forget_cached(self) -> None:
-        self.data = bytearray(self.durable)
+        self.data = self.synced()
+
+    def synced(self) -> bytearray:
+        """Return what a sync would leave: what one was to write that has failed is not in it."""
+        data = bytearray(self.durable)
         for change in self.unsynced:
-            _apply(self.data, change)
+            _apply(data, change)
+        return data
 
     def _settle(self, changes: list[Change]) -> None:
         for change in changes:

@@ -35,6 +35,7 @@ from jbodlab.image.broker_registration import BrokerRegistration
 from jbodlab.image.loader import MetadataLoader
 from jbodlab.image.metadata_image import MetadataImage
 from jbodlab.image.partition_registration import PartitionRegistration
+from jbodlab.image.topics_image import TopicImage
 from jbodlab.log import names
 from jbodlab.log.checkpoints import parse_frame
 from jbodlab.log.directory_probe import PROBE_FILE
@@ -104,12 +105,14 @@ def _folder_made(world: World, path: Path, former: Path) -> None:
     """S13: no replica is made where none may be, or anew while its own directory may come back."""
     node = world.node_with(path.parent)
     try:
-        kinds = [parse_partition_dir(each.name).kind for each in (former, path)]
+        was, its = (parse_partition_dir(each.name) for each in (former, path))
     except ValueError:
         return
-    topic, state = world.find(parse_partition_dir(path.name).topic_partition)
+    topic, state = world.find(its.topic_partition)
+    if was.is_moved and its.kind is DirKind.DELETE and topic is not None:
+        _check_successors(world, node, path, topic)
     # A replica is made under a name that says that it is to be deleted, until it is whole.
-    is_made = kinds[0] in (DirKind.DELETE, DirKind.CURRENT) and kinds[1] is DirKind.CURRENT
+    is_made = was.kind in (DirKind.DELETE, DirKind.CURRENT) and its.kind is DirKind.CURRENT
     if not is_made or state is None or node.id not in state.replicas:
         return
     closed_s = world.now_s() - world.cordoned_s.get(path.parent, world.now_s())
@@ -121,6 +124,21 @@ def _folder_made(world: World, path: Path, former: Path) -> None:
             folder = world.disks[other].medium.root.names.get(path.name)
             if isinstance(folder, Folder) and topic_id_in(folder) == topic.topic_id:
                 world.report("S13", path.name, f"it is made anew in {path.parent}, {other} has it")
+
+
+def _check_successors(world: World, node: Node, path: Path, topic: TopicImage) -> None:
+    """D1: a former replica goes when the copy in its place is on the disk, as far as it had got."""
+    name = str(parse_partition_dir(path.name).topic_partition)
+    found: Any = world.disks[path.parent].medium.root.names[path.name]
+    logs = [file.data for at, file in found.names.items() if at.endswith(names.LOG_SUFFIX)]
+    end = max((h.next_offset for data in logs for _, h in iterate_headers(bytes(data))), default=0)
+    for other in node.log_dirs:
+        root = world.disks[other].medium.root
+        copy = root.names.get(name)
+        if isinstance(copy, Folder) and topic_id_in(copy) == topic.topic_id == topic_id_in(found):
+            is_named = root.durable.get(name) is copy
+            if not is_named or any(_lacks(copy, file, end) for file in copy.names):
+                world.report("D1", path, f"it goes, its copy in {other} is not on the disk")
 
 
 def _heard(world: World, inner: Any, request: Any, state: Any, now_ms: int) -> Any:
@@ -142,6 +160,8 @@ def _told(world: World, inner: Any, lifecycle: Any, *args: Any) -> None:
 
 def _revived(world: World, former: Any, _directory_id: Any, identity: tuple[int, int]) -> None:
     """S20: no directory is revived while a change of its former life may still take effect."""
+    if not all(fence.is_closed for fence in former._fences):
+        world.report("S20", former.path, "it is revived, and its former life may still touch it")
     # A file that is there is opened, too, to be synced; and a probe's own file may come late.
     for (process, kind, name), count in world.disks[former.path].running.items():
         is_change = count and kind in CHANGES and kind != "create" and name != PROBE_FILE
@@ -190,12 +210,14 @@ def _vouched_for(world: World, view: DiskView, path: Path, data: bytes) -> None:
 def _lacks(folder: Folder, name: str, end: int) -> bool:
     """Return whether of a segment's batches below an offset some are not durable."""
     file: Any = folder.names[name]
-    is_named = folder.durable.get(name) is file
-    if not name.endswith(names.LOG_SUFFIX) or (is_named and file.data == file.durable):
+    # As a compaction takes its place it may be there under another name, which a start completes.
+    is_named = any(each is file for each in folder.durable.values())
+    if not name.endswith(names.LOG_SUFFIX) or (is_named and not file.unsynced):
         return False
     headers = iterate_headers(bytes(file.data))
     size = min((at for at, header in headers if header.base_offset >= end), default=len(file.data))
-    return size > 0 and not (is_named and file.durable.startswith(file.data[:size]))
+    # What a sync that failed was to write nobody can know to be missing.
+    return size > 0 and not (is_named and file.durable.startswith(file.synced()[:size]))
 
 
 def _is_current(name: str) -> bool:
@@ -339,7 +361,9 @@ class _Metadata:
         """S10: who stops in order may go when all that serve have heard that it does."""
         result, me = inner(request, state, now_ms), request.broker_id
         known = state.image.cluster.brokers.get(me)
+        # A controller that begins has not heard from it, and lets it go if it leads nothing.
         is_leaving = known is not None and known.in_controlled_shutdown and not known.fenced
+        is_leaving = is_leaving and state.heartbeats.in_controlled_shutdown(me)
         if is_leaving and result.response.should_shut_down and not request.want_fence:
             for node in self._world.brokers:
                 image = self._told.get(node.process, state.image)

@@ -163,11 +163,24 @@ class History(World):
         request = Values(broker_id=1, broker_epoch=epoch)
         taps._heard(self, lambda *_: Values(response=Values(error_code=0)), request, state, 0)
 
-    def revived(self, kind: str) -> None:
-        """Let a directory be revived while a call hangs in it."""
+    def revived(self, kind: str, **fence: bool) -> None:
+        """Let a directory be revived while a call hangs in it, or with a fence."""
         path = self.nodes[1].log_dirs[0]
         self.disks[path].running[PROCESS.get(), kind, "a"] += 1
-        taps._revived(self, Values(path=path, identity=(1, 2)), None, (1, 2))
+        fences = (Values(**fence),) if fence else ()
+        taps._revived(self, Values(path=path, identity=(1, 2), _fences=fences), None, (1, 2))
+
+    def retires(self) -> None:
+        """Let what a move has left of t0 go, while its copy is in the other directory."""
+        path, other = self.nodes[1].log_dirs
+        names = [f"t0-0.{kind}" for kind in (f"moved{'0' * 32}-stray", f"{'0' * 32}-delete")]
+        for number, name in enumerate((names[1], "t0-0")):
+            self.log(1, batch(A), name=name, directory=number)
+            metadata = File(3)
+            metadata.data += f"version: 0\ntopic_id: {kafka_uuid.to_text(T0_ID)}\n".encode()
+            folder = self.disks[(path, other)[number]].medium.root.names[name]
+            cast("Folder", folder).names["partition.metadata"] = metadata
+        taps._folder_made(self, path / names[1], path / names[0])
 
     def serves(self, node: int, state: Any = None, is_moving: bool = False, **log: Any) -> History:
         """Let a broker run, with a replica of t0."""
@@ -225,7 +238,8 @@ class History(World):
         checker = taps._Metadata(self)
         known = Values(cluster=Values(brokers={2: Values(**leaving | heard)}))
         checker._told = {self.nodes[1].process: cast("Any", known)}
-        request, state = Values(broker_id=2, want_fence=False), Values(image=self.image)
+        request, leaves = Values(broker_id=2, want_fence=False), lambda _: True
+        state = Values(image=self.image, heartbeats=Values(in_controlled_shutdown=leaves))
         may_go = Values(response=Values(should_shut_down=True))
         checker._dismissed(lambda *_: may_go, request, state, 0)
 
@@ -355,9 +369,11 @@ CASES: list[tuple[str, Callable[[History], Any]]] = [
     ("S18", lambda h: h.heard(6)),
     ("S19", lambda h: taps._called_on_loop(h, h.disks[h.nodes[1].log_dirs[0]], "write")),
     ("S20", lambda h: h.revived("write")),
+    ("S20", lambda h: h.revived("read", is_closed=False)),
     ("D1", lambda h: h.topics("t0", brokers=1).log(1).told(A, acknowledged={A: 0}).logs()),
     ("D1", lambda h: h.log(1, batch(A)).vouches_for(1)),
     ("D1", lambda h: h.log(1, batch(A)).vouches_for(0, CLEAN_SHUTDOWN_FILE)),
+    ("D1", lambda h: h.retires()),
     ("L1", lambda h: h.wrong(settled.unsettled)),
     ("L2", lambda h: h.wrong(settled._of_partition, T0, partition((1,), "A", leader=-1).state)),
     ("L2", lambda h: h.wrong(settled._of_partition, T0, partition((1, 2), "A B", isr=(1,)).state)),
@@ -415,7 +431,12 @@ FINE: list[Callable[[History], Any]] = [
     lambda h: h.asks_from(9),
     lambda h: h.log(1, batch(A)).vouches_for(0).vouches_for(1, HIGH_WATERMARK_FILE),
     lambda h: h.log(1, batch(A)).on_the_disk().vouches_for(1).vouches_for(0, CLEAN_SHUTDOWN_FILE),
-    lambda h: h.swaps(named_uuid("A")) or h.compacts(3) or h.dismisses(),
+    lambda h: (
+        h.swaps(named_uuid("A"))
+        or h.compacts(3)
+        or h.dismisses()
+        or h.revived("read", is_closed=True)
+    ),
     lambda h: h.log(1, batch(A, 0, 2)).serves(1, epochs=EPOCH_2, producers=NOBODY).logs(),
     lambda h: (h.heard(7), h.revived("read"), h.takes(0), h.remembers(4), h.answers("B")),
     lambda h: h.trimmed.update({T0: 3}) or h.serves(1, start_offset=3).wrong(settled._of_brokers),
