@@ -377,7 +377,8 @@ class _Metadata:
         node = world.nodes[broker.broker_id]
         heard_s = world.now_s() - world.hit_until_s.get(node.id, 0.0)
         quiet_s = world.options.seconds(SESSION) + 2
-        is_its = node.is_up and broker.epoch > node.former_epoch
+        # What a controller wrote as it ended is known later: it may be a registration of before.
+        is_its = broker.epoch > node.former_epoch and node.process in self._asked
         if is_its and heard_s > quiet_s and not node.stop_was_asked:
             world.report("S18", node.name, "it is fenced, and nothing has kept it from being heard")
 

@@ -194,6 +194,12 @@ class History(World):
         self.nodes[node].process = Process(f"node-{node}.1")
         return self
 
+    def asks(self) -> History:
+        """Let broker 1 run, and have asked to be unfenced."""
+        self.serves(1)
+        self.asked[self.nodes[1].process] = EMPTY
+        return self
+
     def commits(self, step: str, *args: Any) -> None:
         """Let the controller come to a step of the checkers of what it commits."""
         broker = Values(broker_id=1, epoch=7, fenced=False, directories=("A", "B"), active=True)
@@ -361,7 +367,7 @@ CASES: list[tuple[str, Callable[[History], Any]]] = [
     ("S15", lambda h: h.log(1, batch(A)).told(read={T0: {0: B}}).logs()),
     ("S16", lambda h: h.calls(DecodeError("response to request 4, expected 5"))),
     ("S17", lambda h: h.undecided().commits("_unfenced", "broker", "image")),
-    ("S18", lambda h: h.hit_until_s.update({1: -9.0}) or h.serves(1).commits("_fenced", "broker")),
+    ("S18", lambda h: h.hit_until_s.update({1: -9.0}) or h.asks().commits("_fenced", "broker")),
     ("S3", lambda h: h.takes(1)),
     ("S3", lambda h: h.compacts(4)),
     ("S6", lambda h: h.remembers(5)),
