@@ -178,14 +178,19 @@ async def settle(
         may_return = any_offline and state is not None and state.isr == (broker_id,)
         fates = decide([_facts(each) for each in logs], assigned, may_return=may_return)
         has_current = any(not each.is_future and not each.log.files.is_moved for each in logs)
+        has_failed = False
         # What takes a place comes before what leaves one: a crash in between loses nothing.
         for each, fate in sorted(zip(logs, fates, strict=True), key=lambda pair: pair[1].value):
             logger.info("found %s: %s", each.log.files.directory, fate.name)
+            is_replica = fate in (Fate.USE, Fate.PROMOTE)
+            if fate is Fate.RETIRE and has_failed:
+                continue  # It is better than none, and the next start decides anew.
             if not await _carry_out(each, fate):
+                has_failed |= is_replica
                 continue
             if fate is Fate.RESUME:
                 futures.append(each)
-            elif fate in (Fate.USE, Fate.PROMOTE):
+            elif is_replica:
                 replicas.append(each)
                 if (each.is_future or each.log.files.is_moved) and not has_current:
                     copies.add(topic_partition)
@@ -207,6 +212,11 @@ async def _carry_out(found: LoadedReplica, fate: Fate) -> bool:
         found.log_dir.replica_count -= 1
     try:
         await found.log_dir.run(partial(step, found.log.files, found.log_dir))
+        if fate in (Fate.USE, Fate.PROMOTE):
+            # A move may have ended before its copy was on the disk, and the others are removed.
+            request = found.log.state.sync_request(with_active=True)
+            await found.log_dir.run(partial(found.log.files.sync, found.log_dir.fs, request))
+            found.log.state.synced(request)
     except (LogDirError, KafkaError) as error:
         logger.warning("%s stays as it is: %s", found.log.files.directory, error)
         return False

@@ -640,6 +640,7 @@ async def cordon(hit: Hit, node: Node) -> None:
     path = hit.random.choice(node.log_dirs)
     _uncordon(hit.world, node)
     if await hit.admin.configure(4, str(node.id), CORDONED, str(path)) == 0:
+        _uncordon(hit.world, node)  # Others may have asked for theirs meanwhile.
         hit.world.cordoned_s[path] = hit.world.now_s()
     await asyncio.sleep(DECIDED_S)
     await new_topic(hit)

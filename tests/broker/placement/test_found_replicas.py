@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from pathlib import Path
+from typing import Any
 from uuid import UUID
+
+import pytest
 
 from broker.disk.loading import LoadedReplica
 from broker.disk.log_dir import LogDir
 from broker.placement.found_replicas import Fate, FoundCopy, decide, settle
 from jbodlab.ids import DirectoryId, TopicId
 from jbodlab.image.metadata_image import MetadataImage
+from jbodlab.log.log_files import LogFiles
+from jbodlab.log.names import moved_dir
 from tests.broker.disks import directory_id, make_log_dirs
 from tests.broker.logs import TOPIC_ID, append, make_log
 from tests.broker.replicas import (
@@ -154,6 +160,59 @@ def test_promotion_renames_the_copy_and_removes_the_log(tmp_path: Path) -> None:
         assert (one.replica_count, two.replica_count) == (0, 1)
         for log_dir in (one, two):
             log_dir.stop()
+
+    asyncio.run(body())
+
+
+def test_a_copy_is_on_its_disk_before_the_others_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B45, where the process ended between a swap and the sync of the copy."""
+
+    async def body() -> None:
+        one, two = make_log_dirs(tmp_path, 2).all
+        former, copy = loaded(one, is_future=False), loaded(two, is_future=False, count=2)
+        former.log.files.rename_to(moved_dir(former.log.topic_partition, HEX))
+        at_the_sync: list[str] = []
+        synced = LogFiles.sync
+
+        def sync(files: LogFiles, *args: Any, **options: Any) -> None:
+            at_the_sync.extend((files.directory.parent.name, *names(one)))
+            synced(files, *args, **options)
+
+        monkeypatch.setattr(LogFiles, "sync", sync)
+
+        await settle([former, copy], image(TWO), ME, any_offline=False)
+
+        assert at_the_sync == ["d2", "orders-0.movedHEX-stray"]
+        assert copy.log.state.recovery_point == 2
+        assert [name.endswith("-delete") for name in names(one)] == [True]
+        for log_dir in (one, two):
+            log_dir.stop()
+
+    asyncio.run(body())
+
+
+def test_the_others_stay_where_the_directory_of_the_copy_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body() -> None:
+        log_dirs = make_log_dirs(tmp_path, 2)
+        one, two = log_dirs.all
+        former, copy = loaded(one, is_future=False), loaded(two, is_future=False, count=2)
+        former.log.files.rename_to(moved_dir(former.log.topic_partition, HEX))
+
+        def sync(*_: Any, **__: Any) -> None:
+            raise OSError(errno.EIO, "it does not sync")
+
+        monkeypatch.setattr(LogFiles, "sync", sync)
+
+        found = await settle([former, copy], image(TWO), ME, any_offline=False)
+
+        assert not found.replicas
+        assert names(one) == ["orders-0.movedHEX-stray"]
+        assert not two.is_online
+        log_dirs.stop()
 
     asyncio.run(body())
 
