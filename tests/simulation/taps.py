@@ -127,18 +127,21 @@ def _folder_made(world: World, path: Path, former: Path) -> None:
 
 
 def _check_successors(world: World, node: Node, path: Path, topic: TopicImage) -> None:
-    """D1: a former replica goes when the copy in its place is on the disk, as far as it had got."""
-    name = str(parse_partition_dir(path.name).topic_partition)
+    """D1: a former replica goes when another is on the disk, as far as it had got itself."""
+    partition = parse_partition_dir(path.name).topic_partition
     found: Any = world.disks[path.parent].medium.root.names[path.name]
     logs = [file.data for at, file in found.names.items() if at.endswith(names.LOG_SUFFIX)]
     end = max((h.next_offset for data in logs for _, h in iterate_headers(bytes(data))), default=0)
+    are_durable = {}
     for other in node.log_dirs:
         root = world.disks[other].medium.root
-        copy = root.names.get(name)
-        if isinstance(copy, Folder) and topic_id_in(copy) == topic.topic_id == topic_id_in(found):
-            is_named = root.durable.get(name) is copy
-            if not is_named or any(_lacks(copy, file, end) for file in copy.names):
-                world.report("D1", path, f"it goes, its copy in {other} is not on the disk")
+        for name, copy in root.names.items():
+            is_one = name == str(partition) or name.startswith(f"{partition}.{names.MOVED_PREFIX}")
+            if is_one and topic_id_in(copy) == topic.topic_id == topic_id_in(found):
+                is_named = root.durable.get(name) is copy
+                are_durable[name] = is_named and not any(_lacks(copy, f, end) for f in copy.names)
+    if str(partition) in are_durable and not any(are_durable.values()):
+        world.report("D1", path, f"it goes, none of {[*are_durable]} is on the disk")
 
 
 def _heard(world: World, inner: Any, request: Any, state: Any, now_ms: int) -> Any:
