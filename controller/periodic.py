@@ -26,6 +26,8 @@ from jbodlab.records.metadata_version import NO_OP_RECORDS
 
 logger = logging.getLogger(__name__)
 
+STOOD_STILL_MS = 100
+"""A timer that is later shows that this process stood still, for nobody knows how long."""
 SOON_MS = 10
 """Pause after a run that had more to do than one run may."""
 AFTER_FAILURE_MS = 60_000
@@ -42,9 +44,11 @@ async def fence_stale_brokers(
         state = controller.state
         expiry_ms = state.heartbeats.next_expiry_ms(state.image.cluster)
         planned_ms = controller.now_ms() + session_timeout_ms if expiry_ms is None else expiry_ms
-        await _sleep_until(controller, planned_ms)
-        late_ms = controller.now_ms() - planned_ms
-        if late_ms > heartbeat_interval_ms:
+        # The fencing before this one may have taken until behind that time.
+        due_ms = max(planned_ms, controller.now_ms())
+        await _sleep_until(controller, due_ms)
+        late_ms = controller.now_ms() - due_ms
+        if late_ms > min(STOOD_STILL_MS, heartbeat_interval_ms):
             # This process stood still, and with it everybody's heartbeats: let them arrive first.
             logger.warning("controller stood still", extra={"late_ms": late_ms})
             await asyncio.sleep(heartbeat_interval_ms / 1000)
