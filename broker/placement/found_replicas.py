@@ -65,6 +65,10 @@ class Fate(Enum):
     """It is kept under another name, for people to look at."""
 
 
+IN_PLACE = (Fate.USE, Fate.PROMOTE)
+"""Of the copy that is the replica."""
+
+
 class FoundCopy(msgspec.Struct, frozen=True, kw_only=True):
     """One copy of a replica."""
 
@@ -182,7 +186,7 @@ async def settle(
         # What takes a place comes before what leaves one: a crash in between loses nothing.
         for each, fate in sorted(zip(logs, fates, strict=True), key=lambda pair: pair[1].value):
             logger.info("found %s: %s", each.log.files.directory, fate.name)
-            is_replica = fate in (Fate.USE, Fate.PROMOTE)
+            is_replica = fate in IN_PLACE
             if fate is Fate.RETIRE and has_failed:
                 continue  # It is better than none, and the next start decides anew.
             if not await _carry_out(each, fate):
@@ -208,11 +212,11 @@ async def _carry_out(found: LoadedReplica, fate: Fate) -> bool:
     step = steps.get(fate)
     if step is None:
         return True
-    if fate not in (Fate.USE, Fate.PROMOTE):
+    if fate not in IN_PLACE:
         found.log_dir.replica_count -= 1
     try:
         await found.log_dir.run(partial(step, found.log.files, found.log_dir))
-        if fate in (Fate.USE, Fate.PROMOTE):
+        if fate in IN_PLACE:
             # A move may have ended before its copy was on the disk, and the others are removed.
             request = found.log.state.sync_request(with_active=True)
             await found.log_dir.run(partial(found.log.files.sync, found.log_dir.fs, request))
@@ -220,7 +224,7 @@ async def _carry_out(found: LoadedReplica, fate: Fate) -> bool:
     except (LogDirError, KafkaError) as error:
         logger.warning("%s stays as it is: %s", found.log.files.directory, error)
         return False
-    return fate in (Fate.USE, Fate.PROMOTE)
+    return fate in IN_PLACE
 
 
 def _promote(files: LogFiles, log_dir: LogDir) -> None:

@@ -141,6 +141,13 @@ def loaded(log_dir: LogDir, *, is_future: bool, count: int = 1) -> LoadedReplica
     return LoadedReplica(log=log, log_dir=log_dir, high_watermark=1, is_future=is_future)
 
 
+def swapped(source: LogDir, target: LogDir) -> tuple[LoadedReplica, LoadedReplica]:
+    """Return what a swap leaves until its copy is on the disk, and the copy, which goes further."""
+    former, copy = loaded(source, is_future=False), loaded(target, is_future=False, count=2)
+    former.log.files.rename_to(moved_dir(former.log.topic_partition, HEX))
+    return former, copy
+
+
 def names(log_dir: LogDir) -> list[str]:
     return sorted(path.name.replace(HEX, "HEX") for path in log_dir.path.iterdir())
 
@@ -171,8 +178,7 @@ def test_a_copy_is_on_its_disk_before_the_others_are_removed(
 
     async def body() -> None:
         one, two = make_log_dirs(tmp_path, 2).all
-        former, copy = loaded(one, is_future=False), loaded(two, is_future=False, count=2)
-        former.log.files.rename_to(moved_dir(former.log.topic_partition, HEX))
+        former, copy = swapped(one, two)
         at_the_sync: list[str] = []
         synced = LogFiles.sync
 
@@ -199,8 +205,7 @@ def test_the_others_stay_where_the_directory_of_the_copy_fails(
     async def body() -> None:
         log_dirs = make_log_dirs(tmp_path, 2)
         one, two = log_dirs.all
-        former, copy = loaded(one, is_future=False), loaded(two, is_future=False, count=2)
-        former.log.files.rename_to(moved_dir(former.log.topic_partition, HEX))
+        former, copy = swapped(one, two)
 
         def sync(*_: Any, **__: Any) -> None:
             raise OSError(errno.EIO, "it does not sync")
