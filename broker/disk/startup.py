@@ -198,10 +198,20 @@ def _enter(outside: Outside, path: Path, meta: MetaProperties) -> _Entered:
     """
     fs = outside.fs_of(path)
     identity = fs.identity(path)
+    if not _says(fs, path, meta):
+        # It hung, and another disk was put in its place.
+        raise FileNotFoundError(errno.ENOENT, "another directory took its place", str(path))
     fs.listdir(path)
     lock = DirectoryLock(fs, path)
     meta = with_directory_id(fs, path, meta, outside.random_bytes)
     return _Entered(meta.directory_id, identity, lock, clean_shutdown.read_broker_epoch(fs, path))
+
+
+def _says(fs: FileSystem, path: Path, meta: MetaProperties) -> bool:
+    try:
+        return meta_properties.read(fs, path) == meta
+    except FormatError:
+        return False
 
 
 async def in_parallel(

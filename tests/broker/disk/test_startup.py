@@ -335,6 +335,30 @@ def test_a_directory_whose_meta_properties_cannot_be_read_starts_offline(
     assert opened.previous_broker_epoch == -1
 
 
+@pytest.mark.parametrize("is_torn", [False, True])
+def test_a_disk_that_was_replaced_while_the_start_waited_for_it_starts_offline(
+    tmp_path: Path, is_torn: bool
+) -> None:
+    paths = format_all(tmp_path)
+
+    class Replaced(PosixFileSystem):
+        def identity(self, path: Path) -> tuple[int, int]:
+            shutil.rmtree(path)
+            format_dir(path, 7)
+            if is_torn:
+                (path / "meta.properties").write_text("version=1")
+            return super().identity(path)
+
+    opened = opened_now(
+        paths,
+        tmp_path / "metadata",
+        outside=replace(real(), fs_of=lambda path: Replaced() if path == paths[1] else FS),
+    )
+
+    assert opened.log_dirs.online_ids() == (directory_id(1), directory_id(3))
+    assert "another directory took its place" in (opened.log_dirs.all[1].cause or "")
+
+
 def test_a_new_directory_id_that_cannot_be_written_is_fatal(tmp_path: Path) -> None:
     paths = [*format_all(tmp_path), format_dir(tmp_path / "d4", None)]
 
