@@ -81,6 +81,7 @@ class ReplicaRoles:
         self._returning = ReturningReplicas(
             registry,
             placement,
+            moves.formers,
             open_replica=partial(self._guard, self._open),
             take_offline=self._take_offline,
             take_future=self._take_future,
@@ -162,6 +163,10 @@ class ReplicaRoles:
     def topic_partitions_in_use(self) -> frozenset[TopicPartition]:
         """Return the replicas of which no other copy may come back."""
         return self._returning.topic_partitions_in_use()
+
+    async def load_formers(self, logs: Sequence[FoundLog]) -> None:
+        """Have ready what moves have left elsewhere of replicas that come back."""
+        await self._returning.load_formers(logs)
 
     def log_dir_returned(self, former: LogDir, log_dir: LogDir, logs: Sequence[FoundLog]) -> None:
         """Give the logs of a revived directory to the replicas that miss them."""

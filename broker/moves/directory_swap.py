@@ -1,8 +1,8 @@
 """Lets a replica go on with its copy in another log directory.
 
 The swap does not wait for the target's disk. Until all of the copy is on it the former replica is
-kept under another name, so that a machine that loses its power loses nothing; see
-`found_replicas`.
+kept under another name, so that a machine that loses its power loses nothing, nor a disk that
+fails; see `former_replicas`.
 
 The swap holds appends, and follower fetches, for as long as it takes to copy what came in the last
 milliseconds and to rename one directory; produce requests of that time wait. If a disk is slow just
@@ -18,7 +18,7 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from broker.disk.executor import run_aside
 from broker.disk.log_dir import LogDir
@@ -27,18 +27,15 @@ from broker.moves.copy_rounds import CopyRounds
 from broker.moves.future_copy import CopyError
 from broker.moves.move import Move
 from broker.moves.replica_move import MoveEvent, MoveState
-from broker.placement.replica_placement import ReplicaPlacement
+from broker.placement.former_replicas import FormerReplica, FormerReplicas, drop_error
 from broker.replica.partition import Partition
-from broker.replica.partition_log import PartitionLog
 from broker.replica.replica_state import Deleted
 from broker.replica.replica_state import Following as FollowingState
-from jbodlab.errors import JbodlabError, LogDirError
+from jbodlab.errors import JbodlabError
 from jbodlab.ids import TopicPartition
 from jbodlab.log import names
 from jbodlab.log.log_files import LogFiles
 from jbodlab.supervised import supervised
-
-T = TypeVar("T")
 
 HOLD_BYTES = 128 << 10
 ROUNDS_BEFORE_HOLD_MAX = 8
@@ -83,7 +80,7 @@ class DirectorySwap:
 
     Args:
         rounds: Bring a copy up to date.
-        placement: The logs in the directories.
+        formers: Keep what was moved until the copy is on its disk.
         fetchers: Of the followers.
         on_event: Called when a replica was swapped.
         on_copy_failed: Called when one of the disks failed afterwards.
@@ -93,7 +90,7 @@ class DirectorySwap:
     def __init__(
         self,
         rounds: CopyRounds,
-        placement: ReplicaPlacement,
+        formers: FormerReplicas,
         fetchers: Following,
         *,
         on_event: Callable[[Move, MoveEvent], None],
@@ -101,19 +98,12 @@ class DirectorySwap:
         on_swapped: Callable[[LogDir, LogDir], None],
     ) -> None:
         self._rounds = rounds
-        self._placement = placement
         self._fetchers = fetchers
         self._on_event = on_event
         self._on_copy_failed = on_copy_failed
         self._syncing: dict[asyncio.Task[None], None] = {}
-        # Former replicas that stay until a copy is on its disk, in the order of the moves.
-        self._kept: dict[TopicPartition, list[tuple[LogFiles, LogDir]]] = {}
+        self._formers = formers
         self._on_swapped = on_swapped
-
-    def log_dir_failed(self, log_dir: LogDir) -> None:
-        """Take notice that a directory failed, with the former replicas in it."""
-        for topic_partition, kept in list(self._kept.items()):
-            self._keep(topic_partition, [each for each in kept if each[1] is not log_dir])
 
     def stop(self) -> list[asyncio.Task[None]]:
         """Wait for no disk any more; returns the tasks that end now."""
@@ -215,14 +205,14 @@ class DirectorySwap:
     def _swap(self, move: Move) -> None:
         """Let the replica go on with the copy; nothing waits in here."""
         assert move.future is not None
-        former, source = move.log.files, move.source
+        source, former = move.source, FormerReplica.of(move.log, move.source)
         move.log.move_to(move.future)
         self._on_event(move, MoveEvent.SWAPPED)
         # Until the copy is on the disk the former replica is kept, under a name that nobody uses.
         source.replica_count -= 1
-        put_away = source.run(partial(_put_away, former, source.outside.new_hex()))
+        put_away = source.run(partial(_put_away, former.files, source.outside.new_hex()))
         put_away.add_done_callback(drop_error)
-        self._kept.setdefault(move.topic_partition, []).append((former, source))
+        self._formers.keep(move.topic_partition, former)
         self._on_swapped(source, move.target)
         task = supervised(
             partial(self._make_durable, move, former, move.log.state.disk.cut_count),
@@ -232,7 +222,7 @@ class DirectorySwap:
         self._syncing[task] = None
         task.add_done_callback(self._syncing.pop)
 
-    async def _make_durable(self, move: Move, former: LogFiles, cut_count: int) -> None:
+    async def _make_durable(self, move: Move, former: FormerReplica, cut_count: int) -> None:
         """Have what was copied written to the disk, and then the former replica removed."""
         log, copy, target = move.log, move.copy, move.target
         assert copy is not None
@@ -252,12 +242,12 @@ class DirectorySwap:
             if not isinstance(error.error, ReplicaLostError):
                 self._on_copy_failed(move, error)
             elif isinstance(move.partition.state, Deleted):
-                self._retire_kept(move.topic_partition, log, former)
+                self._formers.retire(move.topic_partition, log, former)
             # Else it was moved on, and when that copy is on its disk the former ones go too.
             return
         except JbodlabError as error:
             # The target has failed, and with it the replica. The former one is safe where it is.
-            logger.warning("%s stays: %s", former.directory, error)
+            logger.warning("%s stays: %s", former.files.directory, error)
             return
         finally:
             copy.stop()
@@ -267,27 +257,7 @@ class DirectorySwap:
             target.path,
             asyncio.get_running_loop().time() - begun_s,
         )
-        self._retire_kept(move.topic_partition, log, former)
-
-    def _retire_kept(
-        self, topic_partition: TopicPartition, log: PartitionLog, former: LogFiles
-    ) -> None:
-        """Have a former replica removed that is not needed any more, and those before it."""
-        kept = self._kept.get(topic_partition, [])
-        if former not in [files for files, _ in kept]:
-            return
-        while kept:
-            files, log_dir = kept.pop(0)
-            self._placement.retire(topic_partition, files, log, log_dir, is_counted=False)
-            if files is former:
-                break
-        self._keep(topic_partition, kept)
-
-    def _keep(self, topic_partition: TopicPartition, kept: list[tuple[LogFiles, LogDir]]) -> None:
-        if kept:
-            self._kept[topic_partition] = kept
-        else:
-            self._kept.pop(topic_partition, None)
+        self._formers.retire(move.topic_partition, log, former)
 
 
 def _put_off(move: Move) -> None:
@@ -324,10 +294,3 @@ def _do_nothing() -> None:
 def _keep_former(line: str) -> None:
     """The former replica stays, as nobody knows whether the copy is on its disk."""
     logger.error("a former replica is kept: %s", line)
-
-
-def drop_error(future: asyncio.Future[T]) -> None:
-    """A directory that failed has told everybody already."""
-    error = None if future.cancelled() else future.exception()
-    if error is not None and not isinstance(error, LogDirError):
-        logger.warning("%s", error)

@@ -24,12 +24,13 @@ from broker.disk.replica_files import ReplicaLostError
 from broker.moves.announcements import Announcements
 from broker.moves.copy_rounds import CLOSE_BYTES, CopyRounds
 from broker.moves.copy_slots import Slots
-from broker.moves.directory_swap import DirectorySwap, Following, drop_error, make_future
+from broker.moves.directory_swap import DirectorySwap, Following, make_future
 from broker.moves.future_copy import CopyError, FutureCopy, Side
 from broker.moves.future_throttle import MoveThrottle
 from broker.moves.move import ChangedError, Move, NoRoomError
 from broker.moves.replica_move import MoveEvent, MoveInstruction, MoveState, next_step
 from broker.placement.assigner import Assigner
+from broker.placement.former_replicas import FormerReplicas, drop_error
 from broker.placement.replica_placement import ReplicaPlacement
 from broker.replica.partition import Partition
 from broker.replica.partition_log import PartitionLog
@@ -69,6 +70,9 @@ class RunningMoves:
         threads: How many moves copy much at the same time.
         throttle: The pace of all of them.
         on_moved: Called with source and target when their checkpoints are to be written anew.
+
+    Attributes:
+        formers: What moves have left until their copies are on the disk.
     """
 
     def __init__(
@@ -95,9 +99,10 @@ class RunningMoves:
         self._moves: dict[TopicPartition, Move] = {}
         self._found: dict[TopicPartition, PartitionLog] = {}
         self._rounds = CopyRounds(throttle)
+        self.formers = FormerReplicas(placement)
         self._swap = DirectorySwap(
             self._rounds,
-            placement,
+            self.formers,
             fetchers,
             on_event=self._handle,
             on_copy_failed=self._copy_failed,
@@ -193,7 +198,7 @@ class RunningMoves:
             if log.log_dir is log_dir:
                 del self._found[topic_partition]
                 log_dir.clean_up(log.files.abandon)
-        self._swap.log_dir_failed(log_dir)
+        self.formers.log_dir_failed(log_dir)
 
     def log_dir_condition_changed(self, log_dir: LogDir) -> None:
         """Look at once whether what waited for room can go on."""

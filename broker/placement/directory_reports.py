@@ -24,12 +24,17 @@ from broker.disk.logs_in_use import FoundLog
 from broker.disk.periodic import PeriodicTask
 from broker.disk.replica_files import ReplicaLostError, missing_folders
 from broker.placement.assigner import Assigner
-from broker.placement.reported_directory import Placement, Presence, directory_to_report
+from broker.placement.reported_directory import (
+    Placement,
+    Presence,
+    directory_to_report,
+    was_made_anew,
+)
 from broker.replica.partition import Partition
 from broker.replica.partition_log import PartitionLog
 from broker.replica.registry import ReplicaRegistry
 from broker.replica.replica_state import Absent, Creating, Offline, StandIn
-from jbodlab.directory_id import LOST, MIGRATING, UNASSIGNED
+from jbodlab.directory_id import MIGRATING, UNASSIGNED
 from jbodlab.errors import KafkaError, LogDirError
 from jbodlab.ids import DirectoryId, TopicId, TopicIdPartition
 from jbodlab.image.metadata_delta import MetadataDelta
@@ -249,9 +254,8 @@ class DirectoryReports:
 
     def _was_made_anew(self, partition: Partition) -> bool:
         """Return whether an earlier process reported this log lost, as it was made anew."""
-        log = partition.log
-        is_empty = log is not None and log.end_offset == log.start_offset == 0
-        return is_empty and partition.registration.directory(self._broker_id) == LOST
+        assigned = partition.registration.directory(self._broker_id)
+        return partition.log is not None and was_made_anew(partition.log.state, assigned)
 
     def _note_all(self) -> None:
         for partition in self._replicas.partitions():

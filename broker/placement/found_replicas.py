@@ -36,8 +36,9 @@ import msgspec
 
 from broker.disk.loading import LoadedReplica
 from broker.disk.log_dir import LogDir
+from broker.disk.logs_in_use import LogWithState
+from broker.placement import replica_folders
 from jbodlab.directory_id import UNASSIGNED
-from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError, LogDirError
 from jbodlab.ids import BrokerId, DirectoryId, TopicId, TopicPartition
 from jbodlab.image.metadata_image import MetadataImage
@@ -180,7 +181,9 @@ async def settle(
         state = _state(logs[0].log, image)
         assigned = UNASSIGNED if state is None else state.directory(broker_id)
         may_return = any_offline and state is not None and state.isr == (broker_id,)
-        fates = decide([_facts(each) for each in logs], assigned, may_return=may_return)
+        fates = decide(
+            [facts_of(each.log, each.log_dir) for each in logs], assigned, may_return=may_return
+        )
         has_current = any(not each.is_future and not each.log.files.is_moved for each in logs)
         has_failed = False
         # What takes a place comes before what leaves one: a crash in between loses nothing.
@@ -204,8 +207,8 @@ async def settle(
 async def _carry_out(found: LoadedReplica, fate: Fate) -> bool:
     """Rename what has to be; returns whether it is there to be used."""
     steps: dict[Fate, Callable[[LogFiles, LogDir], None]] = {
-        Fate.USE: _promote,
-        Fate.PROMOTE: _promote,
+        Fate.USE: replica_folders.promote,
+        Fate.PROMOTE: replica_folders.promote,
         Fate.RETIRE: _retire,
         Fate.PUT_ASIDE: _put_aside,
     }
@@ -227,16 +230,6 @@ async def _carry_out(found: LoadedReplica, fate: Fate) -> bool:
     return fate in IN_PLACE
 
 
-def _promote(files: LogFiles, log_dir: LogDir) -> None:
-    target = files.directory.with_name(names.partition_dir(files.topic_partition))
-    if files.directory == target:
-        return
-    # Whatever is there is not the disk's fault, and must not take the directory offline.
-    if log_dir.fs.exists(target):
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{target} exists already")
-    files.rename_to(target.name)
-
-
 def _retire(files: LogFiles, log_dir: LogDir) -> None:
     try:
         files.rename_to(names.delete_dir(files.topic_partition, log_dir.outside.new_hex()))
@@ -252,14 +245,15 @@ def _put_aside(files: LogFiles, log_dir: LogDir) -> None:
         files.abandon()
 
 
-def _facts(found: LoadedReplica) -> FoundCopy:
+def facts_of(log: LogWithState, log_dir: LogDir) -> FoundCopy:
+    """Return what is to be known of a log in a directory."""
     return FoundCopy(
-        directory_id=found.log_dir.directory_id,
-        is_future=found.is_future,
-        is_moved=found.log.files.is_moved,
-        epochs=found.log.state.epochs.entries,
-        start_offset=found.log.state.start_offset,
-        end_offset=found.log.state.end_offset,
+        directory_id=log_dir.directory_id,
+        is_future=log.files.is_future,
+        is_moved=log.files.is_moved,
+        epochs=log.state.epochs.entries,
+        start_offset=log.state.start_offset,
+        end_offset=log.state.end_offset,
     )
 
 

@@ -5,6 +5,7 @@ All of it runs on the thread of the directory.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 from broker.disk.log_dir import LogDir
@@ -56,15 +57,21 @@ def create_log(
             path, log_dir.path / names.delete_dir(topic_partition, log_dir.outside.new_hex())
         )
     folder = names.delete_dir(topic_partition, log_dir.outside.new_hex())
-    log = loaded_log.create_log(
-        log_dir.fs,
-        log_dir.path,
-        topic_partition,
-        topic_id,
-        config,
-        log_dir.files,
-        folder=folder,
-    )
+    try:
+        log = loaded_log.create_log(
+            log_dir.fs,
+            log_dir.path,
+            topic_partition,
+            topic_id,
+            config,
+            log_dir.files,
+            folder=folder,
+        )
+    except OSError:
+        # Of a full disk, say. Whatever else it is, the next start removes what is left.
+        with suppress(OSError):
+            log_dir.fs.rmtree(log_dir.path / folder)
+        raise
     try:
         if not begun.finish():
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{path} was given up")
@@ -73,6 +80,17 @@ def create_log(
         log.files.abandon()
         raise
     return log
+
+
+def promote(files: LogFiles, log_dir: LogDir) -> None:
+    """Give a log the name of a current replica, on the directory's thread."""
+    target = files.directory.with_name(names.partition_dir(files.topic_partition))
+    if files.directory == target:
+        return
+    # Whatever is there is not the disk's fault, and must not take the directory offline.
+    if log_dir.fs.exists(target):
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{target} exists already")
+    files.rename_to(target.name)
 
 
 def retire(files: LogFiles, unique_hex: str) -> Path:

@@ -24,6 +24,7 @@ import msgspec
 
 from jbodlab.directory_id import LOST
 from jbodlab.ids import DirectoryId
+from jbodlab.log.log_state import LogState
 
 
 class Presence(Enum):
@@ -68,3 +69,8 @@ def directory_to_report(placement: Placement) -> DirectoryId | None:
             return LOST if placement.counts_as_online else None
         case Presence.IN_CREATION:
             return None
+
+
+def was_made_anew(state: LogState, assigned: DirectoryId) -> bool:
+    """Return whether an earlier process reported a log that was found as LOST: it made it anew."""
+    return state.end_offset == state.start_offset == 0 and assigned == LOST

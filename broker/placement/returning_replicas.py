@@ -7,7 +7,8 @@ as at a start it waits, as long as another directory is offline or none takes ne
 
 There is one copy of each replica. If another one was created elsewhere while the directory was
 away, the one that comes back is put aside. The exception is an empty one that was created as the
-last in its ISR and must not lead: the log that it stands for is better than none.
+last in its ISR and must not lead: the log that it stands for is better than none. So is one put
+aside that was the copy of a move, and comes back with less than the replica that it was made from.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from typing import Protocol
 
 from broker.disk.log_dir import LogDir
 from broker.disk.logs_in_use import FoundLog
+from broker.placement.former_replicas import FormerReplicas
 from broker.placement.replica_placement import ReplicaPlacement
+from broker.placement.reported_directory import was_made_anew
 from broker.replica.partition import Partition
 from broker.replica.registry import ReplicaRegistry
 from broker.replica.replica_state import ReplicaState, StandIn
@@ -42,6 +45,7 @@ class ReturningReplicas:
     Args:
         replicas: All replicas.
         placement: Their logs.
+        formers: What moves have left of them.
         open_replica: Opens the log that was found for a replica, or creates one.
         take_offline: Ends the use of a replica's log, for a reason.
         take_future: Takes a future replica in, for its move to go on.
@@ -51,6 +55,7 @@ class ReturningReplicas:
         self,
         replicas: ReplicaRegistry,
         placement: ReplicaPlacement,
+        formers: FormerReplicas,
         *,
         open_replica: Callable[[Partition], None],
         take_offline: TakeOffline,
@@ -58,6 +63,7 @@ class ReturningReplicas:
     ) -> None:
         self._replicas = replicas
         self._placement = placement
+        self._formers = formers
         self._open = open_replica
         self._take_offline = take_offline
         self._take_future = take_future
@@ -89,6 +95,10 @@ class ReturningReplicas:
             for partition in self._replicas.partitions()
             if not (partition.is_without_log or waits_for_its_own_log(partition))
         )
+
+    async def load_formers(self, logs: Sequence[FoundLog]) -> None:
+        """Have ready what moves have left elsewhere, where it goes further than what was found."""
+        await self._formers.load(logs)
 
     def log_dir_returned(self, former: LogDir, log_dir: LogDir, logs: Sequence[FoundLog]) -> None:
         """Give the logs of a revived directory to the replicas that miss them."""
@@ -132,9 +142,16 @@ class ReturningReplicas:
                 self._give_up_empty_last_in_sync(partition, log_dir)
             if is_missing_from(log_dir, partition):
                 assert not is_counted_on(partition)
+                former = self._formers.take(log, high_watermark)
+                if former is not None:
+                    self._placement.put_aside(log.topic_partition, log.files, log_dir)
+                    log, log_dir, high_watermark = former.log, former.log_dir, former.high_watermark
                 log.state.config = partition.settings.log
                 self._placement.add_loaded(log, log_dir, high_watermark)
                 partition.reopen()
+                assigned = partition.registration.directory(self._replicas.broker_id)
+                if was_made_anew(log.state, assigned):
+                    partition.note_made_anew()
                 self._open(partition)
                 return
         self._placement.put_aside(log.topic_partition, log.files, log_dir)

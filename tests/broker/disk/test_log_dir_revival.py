@@ -61,6 +61,9 @@ class Replicas:
     def topic_partitions_in_use(self) -> frozenset[TopicPartition]:
         return self.in_use
 
+    async def load_formers(self, logs: Sequence[FoundLog]) -> None:
+        assert all(log.files.topic_id is not None for log, _ in logs)
+
 
 class Broker:
     """Three directories d1, d2, d3 that serve, and their revival; `fs` is the disk of d2."""

@@ -135,9 +135,9 @@ class Moving:
         await until(lambda: self.mover.move_of(TP) is None)
 
     def names(self, number: int) -> list[str]:
-        """What lies in a directory: `current`, `future`, `delete`, and so on."""
+        """What folders lie in a directory: `current`, `future`, `delete`, and so on."""
         found = []
-        for path in self.host.dirs[number].path.iterdir():
+        for path in filter(Path.is_dir, self.host.dirs[number].path.iterdir()):
             assert path.name.startswith("orders-0")
             found.append(path.name.rpartition("-")[2] if "." in path.name else "current")
         return sorted(found)

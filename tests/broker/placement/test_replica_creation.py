@@ -208,9 +208,24 @@ class NoInodes(PosixFileSystem):
         super().mkdir(path, parents=parents, exist_ok=exist_ok)
 
 
-def test_replica_waits_for_room_where_no_disk_takes_its_folder(tmp_path: Path) -> None:
+class NoRoomForFiles(NoInodes):
+    """A disk that takes a new folder, and nothing in it."""
+
+    def mkdir(self, path: Path, *, parents: bool = False, exist_ok: bool = False) -> None:
+        PosixFileSystem.mkdir(self, path, parents=parents, exist_ok=exist_ok)
+
+    def write_bytes(self, path: Path, data: bytes, *, sync: bool) -> None:
+        if self.is_used_up:
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        super().write_bytes(path, data, sync=sync)
+
+
+@pytest.mark.parametrize("kind", [NoInodes, NoRoomForFiles])
+def test_replica_waits_for_room_where_no_disk_takes_it_and_leaves_nothing_there(
+    tmp_path: Path, kind: type[NoInodes]
+) -> None:
     async def body() -> None:
-        disk = NoInodes()
+        disk = kind()
         host = Host(tmp_path, fs=disk)
         metadata = Metadata(host.manager.roles)
         metadata.apply(
@@ -227,6 +242,7 @@ def test_replica_waits_for_room_where_no_disk_takes_its_folder(tmp_path: Path) -
         assert all(log_dir.is_online for log_dir in host.dirs)
         assert all(log_dir.space.disk.is_full for log_dir in host.dirs)
         assert [log_dir.replica_count for log_dir in host.dirs] == [0, 0]
+        assert [[*log_dir.path.iterdir()] for log_dir in host.dirs] == [[], []]
         disk.is_used_up = False
         for log_dir in host.dirs:
             log_dir.space.disk.denial = None

@@ -18,7 +18,7 @@ from broker.replica.registry import ReplicaRegistry
 from broker.replica.replica_state import Following, Leading, Offline, StandIn
 from broker.replica_manager import ReplicaManager
 from jbodlab.directory_id import LOST, UNASSIGNED
-from jbodlab.ids import DirectoryId, TopicId, TopicIdPartition, TopicPartition
+from jbodlab.ids import BrokerId, DirectoryId, TopicId, TopicIdPartition, TopicPartition
 from jbodlab.log.log_config import LogConfig
 from jbodlab.records.topic_records import PartitionChangeRecord, RemoveTopicRecord
 from tests.broker.replicas import (
@@ -382,6 +382,36 @@ def test_last_replica_in_sync_that_is_made_anew_must_not_lead_but_its_own_log_ma
         assert story.sender.told[0] == here
         await until(lambda: bool(list(empty.log_dir.path.glob("orders-0.*-delete"))))
         assert not (story.host.dirs[1].path / "orders-0").exists()
+
+    run(tmp_path, test)
+
+
+def test_replica_that_was_made_anew_must_not_lead_when_its_own_directory_comes_back_either(
+    tmp_path: Path,
+) -> None:
+    async def test(story: Story) -> None:
+        here, there = story.host.directories
+        await story.begin(
+            partition_record((1, 2), (here, OTHER), index=0),
+            partition_record((1, 2), (here, OTHER), index=1),
+        )
+        lost = PartitionChangeRecord(
+            partition_id=0, topic_id=TOPIC_ID, directories=(LOST, OTHER), isr=(BrokerId(1),)
+        )
+        story.fail()
+        story.metadata.apply(
+            directories_left(1, there),
+            change(isr=(1,), leader=-1, index=0),
+            change(isr=(1,), leader=-1, index=1),
+            lost,
+        )
+
+        await story.revive()
+
+        # It is empty, and an earlier process said that what it should hold is lost.
+        assert story.replica(0).stand_in is StandIn.MUST_NOT_LEAD
+        assert story.replica(1).stand_in is StandIn.NO
+        assert story.sender.told.get(0) in (None, LOST)
 
     run(tmp_path, test)
 

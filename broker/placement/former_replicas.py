@@ -1,0 +1,175 @@
+"""Former replicas: what moves have left in their sources until the copies are on their disks.
+
+A copy takes the place of its replica before it is on its disk. If that disk fails in between, and
+comes back with less than it was given, the replica goes on with the former one, as it would after a
+start; see `found_replicas`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple, TypeVar
+
+from broker.disk.loading import LoadedReplica
+from broker.disk.log_dir import LogDir
+from broker.disk.logs_in_use import FoundLog, LogWithState
+from broker.placement import replica_folders
+from broker.placement.found_replicas import FoundCopy, facts_of
+from broker.placement.replica_placement import ReplicaPlacement
+from broker.replica.partition_log import PartitionLog
+from jbodlab.errors import JbodlabError, LogDirError
+from jbodlab.ids import TopicPartition
+from jbodlab.log.loaded_log import LoadedLog
+from jbodlab.log.log_config import LogConfig
+from jbodlab.log.log_files import LogFiles
+from jbodlab.log.log_loader import load_log
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+
+class FormerReplica(NamedTuple):
+    """What a move has left in its source.
+
+    Attributes:
+        files: Its files; closed.
+        facts: What it had when the copy took its place.
+        recovery_point: Below it everything was known to be on the disk then.
+    """
+
+    files: LogFiles
+    log_dir: LogDir
+    facts: FoundCopy
+    recovery_point: int
+
+    @classmethod
+    def of(cls, log: LogWithState, log_dir: LogDir) -> FormerReplica:
+        """Return what a log will be when a copy has taken its place."""
+        return cls(log.files, log_dir, facts_of(log, log_dir), log.state.recovery_point)
+
+
+class FormerReplicas:
+    """The former replicas of all moves of a broker; on the event loop."""
+
+    def __init__(self, placement: ReplicaPlacement) -> None:
+        self._placement = placement
+        # In the order of the moves.
+        self._kept: dict[TopicPartition, list[FormerReplica]] = {}
+        # Those that go further than what was found in a directory that is being revived.
+        self._loaded: dict[TopicPartition, tuple[FormerReplica, LoadedLog]] = {}
+
+    def keep(self, topic_partition: TopicPartition, former: FormerReplica) -> None:
+        """Keep one until `retire`."""
+        self._kept.setdefault(topic_partition, []).append(former)
+
+    def log_dir_failed(self, log_dir: LogDir) -> None:
+        """Take notice that a directory failed, with the former replicas in it."""
+        for topic_partition, kept in list(self._kept.items()):
+            self._keep_only(topic_partition, [each for each in kept if each.log_dir is not log_dir])
+        for topic_partition, (former, _) in list(self._loaded.items()):
+            if former.log_dir is log_dir:
+                self._drop_loaded(topic_partition)
+
+    def retire(
+        self, topic_partition: TopicPartition, log: PartitionLog, former: FormerReplica
+    ) -> None:
+        """Have one removed that is not needed any more, and those before it."""
+        kept = self._kept.get(topic_partition, [])
+        if former not in kept:
+            return
+        while kept:
+            files, log_dir, *_ = first = kept.pop(0)
+            self._placement.retire(topic_partition, files, log, log_dir, is_counted=False)
+            if first is former:
+                break
+        self._keep_only(topic_partition, kept)
+
+    async def load(self, found: Sequence[FoundLog]) -> None:
+        """Have those ready for `take` that go further than logs that were found.
+
+        Nothing is renamed yet: should the directory of those logs fail again, all is as before.
+        """
+        for log, _ in found:
+            kept = self._kept.get(log.topic_partition)
+            if kept is None or not _is_better(former := kept[-1], log):
+                continue
+            self._drop_loaded(log.topic_partition)
+            try:
+                loaded = await former.log_dir.run(partial(_load, former, log.state.config))
+            except JbodlabError as error:
+                logger.warning("%s cannot be used: %s", former.files.directory, error)
+                continue
+            self._loaded[log.topic_partition] = former, loaded
+
+    def take(self, found: LoadedLog, high_watermark: int) -> LoadedReplica | None:
+        """Return the log that its replica is to go on with in place of one that was found."""
+        if found.topic_partition not in self._loaded:
+            return None
+        former, log = self._loaded[found.topic_partition]
+        if not _is_better(former, found):
+            self._drop_loaded(found.topic_partition)
+            return None
+        del self._loaded[found.topic_partition]
+        log_dir = former.log_dir
+        kept = self._kept.get(found.topic_partition, [])
+        self._keep_only(found.topic_partition, [each for each in kept if each is not former])
+        logger.warning(
+            "%s ends at %d, %s goes on with what it was moved from, which ends at %d",
+            found.files.directory,
+            found.state.end_offset,
+            found.topic_partition,
+            log.state.end_offset,
+        )
+        log_dir.replica_count += 1
+        renamed = log_dir.run(partial(replica_folders.promote, log.files, log_dir))
+        renamed.add_done_callback(drop_error)
+        return LoadedReplica(
+            log=log,
+            log_dir=log_dir,
+            high_watermark=min(max(high_watermark, log.state.start_offset), log.state.end_offset),
+            is_future=False,
+        )
+
+    def _drop_loaded(self, topic_partition: TopicPartition) -> None:
+        former, log = self._loaded.pop(topic_partition, (None, None))
+        if former is not None and log is not None:
+            former.log_dir.clean_up(log.files.abandon)
+
+    def _keep_only(self, topic_partition: TopicPartition, kept: list[FormerReplica]) -> None:
+        if kept:
+            self._kept[topic_partition] = kept
+        else:
+            self._kept.pop(topic_partition, None)
+
+
+def _is_better(former: FormerReplica, found: LoadedLog) -> bool:
+    """Return whether a former replica has records that a log of the same topic has lost."""
+    if found.files.is_future or former.files.topic_id != found.files.topic_id:
+        return False
+    facts = facts_of(found, former.log_dir)
+    return former.facts.reach > facts.reach and not facts.contains(former.facts)
+
+
+def _load(former: FormerReplica, config: LogConfig) -> LoadedLog:
+    """Open what was closed when the copy took its place; on the directory's thread."""
+    log_dir = former.log_dir
+    return load_log(
+        log_dir.fs,
+        former.files.directory,
+        config,
+        log_dir.files,
+        clean=False,
+        recovery_point=former.recovery_point,
+        log_start_offset=former.facts.start_offset,
+    )
+
+
+def drop_error(future: asyncio.Future[T]) -> None:
+    """A directory that failed has told everybody already."""
+    error = None if future.cancelled() else future.exception()
+    if error is not None and not isinstance(error, LogDirError):
+        logger.warning("%s", error)
