@@ -22,6 +22,7 @@ from broker.moves.future_throttle import MoveThrottle
 from broker.moves.requested_moves import RequestedMoves
 from broker.moves.running_moves import RunningMoves
 from broker.placement.assigner import Assigner
+from broker.placement.former_replicas import FormerReplica
 from broker.placement.found_replicas import FoundLogs
 from broker.placement.replica_placement import ReplicaPlacement
 from broker.replica.appends import AppendService
@@ -194,6 +195,9 @@ class ReplicaManager:
             self.placement.add_loaded(each.log, each.log_dir, each.high_watermark)
         for each in found.futures:
             self.moves.add_found(each.log, each.log_dir)
+        for each in found.formers:
+            former = FormerReplica.of(each.log, each.log_dir)
+            self.moves.formers.keep(each.log.topic_partition, former)
 
     # What handlers ask
 

@@ -2,7 +2,8 @@
 
 A copy takes the place of its replica before it is on its disk. If that disk fails in between, and
 comes back with less than it was given, the replica goes on with the former one, as it would after a
-start; see `found_replicas`.
+start; see `found_replicas`. As long as the copy may come back nobody uses the former one: what came
+since the move is in the copy.
 """
 
 from __future__ import annotations
@@ -66,6 +67,12 @@ class FormerReplicas:
         """Keep one until `retire`."""
         self._kept.setdefault(topic_partition, []).append(former)
 
+    def keep_found(self, log: LoadedLog, log_dir: LogDir) -> None:
+        """Keep one that was found while the directory of its copy may come back."""
+        self.keep(log.topic_partition, FormerReplica.of(log, log_dir))
+        log_dir.replica_count -= 1
+        log_dir.clean_up(log.files.abandon)
+
     def log_dir_failed(self, log_dir: LogDir) -> None:
         """Take notice that a directory failed, with the former replicas in it."""
         for topic_partition, kept in list(self._kept.items()):
@@ -125,8 +132,7 @@ class FormerReplicas:
             log.state.end_offset,
         )
         log_dir.replica_count += 1
-        renamed = log_dir.run(partial(replica_folders.promote, log.files, log_dir))
-        renamed.add_done_callback(drop_error)
+        promote(log.files, log_dir)
         return LoadedReplica(
             log=log,
             log_dir=log_dir,
@@ -166,6 +172,12 @@ def _load(former: FormerReplica, config: LogConfig) -> LoadedLog:
         recovery_point=former.recovery_point,
         log_start_offset=former.facts.start_offset,
     )
+
+
+def promote(files: LogFiles, log_dir: LogDir) -> None:
+    """Give what a move has left the name of a current replica again."""
+    renamed = log_dir.run(partial(replica_folders.promote, files, log_dir))
+    renamed.add_done_callback(drop_error)
 
 
 def drop_error(future: asyncio.Future[T]) -> None:

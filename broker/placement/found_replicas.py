@@ -103,11 +103,13 @@ class FoundLogs(msgspec.Struct, frozen=True, kw_only=True):
         replicas: The logs of replicas.
         copies: Those of them that were nothing but future replicas.
         futures: The future replicas whose moves go on.
+        formers: What moves have left whose copies are in directories that are offline; closed.
     """
 
     replicas: Sequence[LoadedReplica]
     copies: frozenset[TopicPartition]
     futures: Sequence[LoadedReplica]
+    formers: Sequence[LoadedReplica] = ()
 
     @property
     def waiting(self) -> frozenset[TopicPartition]:
@@ -173,6 +175,7 @@ async def settle(
         by_partition.setdefault(each.log.topic_partition, []).append(each)
     replicas: list[LoadedReplica] = []
     futures: list[LoadedReplica] = []
+    formers: list[LoadedReplica] = []
     copies: set[TopicPartition] = set()
     for topic_partition, logs in by_partition.items():
         if len(logs) == 1 and not logs[0].is_future and not logs[0].log.files.is_moved:
@@ -185,7 +188,7 @@ async def settle(
             [facts_of(each.log, each.log_dir) for each in logs], assigned, may_return=may_return
         )
         has_current = any(not each.is_future and not each.log.files.is_moved for each in logs)
-        has_failed = False
+        has_failed, has_none = False, not {*fates} & {*IN_PLACE}
         # What takes a place comes before what leaves one: a crash in between loses nothing.
         for each, fate in sorted(zip(logs, fates, strict=True), key=lambda pair: pair[1].value):
             logger.info("found %s: %s", each.log.files.directory, fate.name)
@@ -194,6 +197,8 @@ async def settle(
                 continue  # It is better than none, and the next start decides anew.
             if not await _carry_out(each, fate):
                 has_failed |= is_replica
+                if has_none and each.log.files.is_moved:
+                    formers.append(each)
                 continue
             if fate is Fate.RESUME:
                 futures.append(each)
@@ -201,7 +206,7 @@ async def settle(
                 replicas.append(each)
                 if (each.is_future or each.log.files.is_moved) and not has_current:
                     copies.add(topic_partition)
-    return FoundLogs(replicas=replicas, copies=frozenset(copies), futures=futures)
+    return FoundLogs(replicas=replicas, copies=frozenset(copies), futures=futures, formers=formers)
 
 
 async def _carry_out(found: LoadedReplica, fate: Fate) -> bool:

@@ -57,6 +57,7 @@ def create_log(
             path, log_dir.path / names.delete_dir(topic_partition, log_dir.outside.new_hex())
         )
     folder = names.delete_dir(topic_partition, log_dir.outside.new_hex())
+    log: LoadedLog | None = None
     try:
         log = loaded_log.create_log(
             log_dir.fs,
@@ -67,17 +68,15 @@ def create_log(
             log_dir.files,
             folder=folder,
         )
-    except OSError:
-        # Of a full disk, say. Whatever else it is, the next start removes what is left.
-        with suppress(OSError):
-            log_dir.fs.rmtree(log_dir.path / folder)
-        raise
-    try:
         if not begun.finish():
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{path} was given up")
         log.files.rename_to(names.partition_dir(topic_partition), sync=False)
     except BaseException:
-        log.files.abandon()
+        if log is not None:
+            log.files.abandon()
+        # There may be no room. Where nothing can be removed either, the next start does it.
+        with suppress(OSError):
+            log_dir.fs.rmtree(log_dir.path / folder)
         raise
     return log
 

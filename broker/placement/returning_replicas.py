@@ -20,7 +20,7 @@ from typing import Protocol
 
 from broker.disk.log_dir import LogDir
 from broker.disk.logs_in_use import FoundLog
-from broker.placement.former_replicas import FormerReplicas
+from broker.placement.former_replicas import FormerReplicas, promote
 from broker.placement.replica_placement import ReplicaPlacement
 from broker.placement.reported_directory import was_made_anew
 from broker.replica.partition import Partition
@@ -138,14 +138,14 @@ class ReturningReplicas:
         """Give a log to its replica, or put it aside."""
         partition = self._replicas.partition(log.topic_partition)
         if partition is not None and partition.topic_id == log.files.topic_id:
+            if log.files.is_moved and self._copy_may_return(partition, log_dir):
+                self._formers.keep_found(log, log_dir)
+                return
             if waits_for_its_own_log(partition):
                 self._give_up_empty_last_in_sync(partition, log_dir)
             if is_missing_from(log_dir, partition):
                 assert not is_counted_on(partition)
-                former = self._formers.take(log, high_watermark)
-                if former is not None:
-                    self._placement.put_aside(log.topic_partition, log.files, log_dir)
-                    log, log_dir, high_watermark = former.log, former.log_dir, former.high_watermark
+                log, log_dir, high_watermark = self._best(log, log_dir, high_watermark)
                 log.state.config = partition.settings.log
                 self._placement.add_loaded(log, log_dir, high_watermark)
                 partition.reopen()
@@ -155,6 +155,25 @@ class ReturningReplicas:
                 self._open(partition)
                 return
         self._placement.put_aside(log.topic_partition, log.files, log_dir)
+
+    def _best(
+        self, log: LoadedLog, log_dir: LogDir, high_watermark: int
+    ) -> tuple[LoadedLog, LogDir, int]:
+        """Return a log that was found, or what it was moved from if that goes further."""
+        former = self._formers.take(log, high_watermark)
+        if former is not None:
+            self._placement.put_aside(log.topic_partition, log.files, log_dir)
+            return former.log, former.log_dir, former.high_watermark
+        if log.files.is_moved:
+            promote(log.files, log_dir)
+        return log, log_dir, high_watermark
+
+    def _copy_may_return(self, partition: Partition, log_dir: LogDir) -> bool:
+        """Return whether the copy that took the place of a former replica may still come back."""
+        if partition.held_in not in (None, log_dir.path):
+            return True
+        any_offline = self._placement.log_dirs.any_offline
+        return partition.is_without_log and any_offline and partition.is_last_in_sync
 
     def _give_up_empty_last_in_sync(self, partition: Partition, found_in: LogDir) -> None:
         """Remove the empty log of a replica whose own log was found after all."""

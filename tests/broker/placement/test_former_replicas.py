@@ -6,20 +6,37 @@ KIP-113: the copy of a move takes its replica's place before it is on its disk.
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
-from broker.disk.loading import load_revived
+from broker.disk.loading import LoadedReplica, load_revived
 from broker.disk.log_dir import LogDir
+from broker.placement.found_replicas import settle
 from broker.replica.partition import Partition
 from broker.replica.replica_state import Leading
+from jbodlab.config.topic_keys import SEGMENT_BYTES
 from jbodlab.error_code import ErrorCode
 from jbodlab.log.log_config import LogConfig
+from jbodlab.log.log_loader import load_log
 from jbodlab.records.topic_records import PartitionChangeRecord
 from tests.broker.moves.test_copies_on_slow_disks import SlowDisk
 from tests.broker.moves.test_running_moves import Moving, run
-from tests.broker.replicas import TOPIC_ID, broker, change, directories_left, until
+from tests.broker.replicas import (
+    TOPIC_ID,
+    TP,
+    broker,
+    change,
+    config,
+    directories_left,
+    feature,
+    partition_record,
+    topic,
+    until,
+)
+
+CONFIG = LogConfig(segment_bytes=4000)
 
 
 async def moved(moving: Moving, disk: SlowDisk) -> Partition:
@@ -42,16 +59,16 @@ async def moved(moving: Moving, disk: SlowDisk) -> Partition:
     return partition
 
 
-async def revived(moving: Moving, *, also_fails: str = "") -> LogDir:
-    """Revive directory 1 as `LogDirRevival` does; the other may fail before it looks, or after."""
+async def revived(moving: Moving, number: int = 1, *, also_fails: str = "") -> LogDir:
+    """Revive a directory as `LogDirRevival` does; the first may fail before it looks, or after."""
     host = moving.host
-    former = host.dirs[1]
+    former = host.log_dirs.all[number]
     life = former.next_life(former.directory_id, former.disk.identity(former.path))
     logs = await load_revived(
         host.log_dirs,
         life,
         lambda _name, _id: False,
-        lambda _: LogConfig(segment_bytes=4000),
+        lambda _: CONFIG,
         is_ours=lambda _: True,
     )
     if also_fails == "before":
@@ -61,7 +78,8 @@ async def revived(moving: Moving, *, also_fails: str = "") -> LogDir:
         host.log_dirs.fail(host.dirs[0], "test")
     life.replica_count = len(logs)
     host.log_dirs.revive(former, life, logs)
-    moving.metadata.apply(broker(1, *host.directories), change(leader=1))
+    if not host.log_dirs.any_offline:
+        moving.metadata.apply(broker(1, *host.directories), change(leader=1))
     return life
 
 
@@ -133,5 +151,120 @@ def test_former_replica_whose_directory_fails_too_is_not_used(tmp_path: Path, mo
         assert partition.log is not None
         assert partition.log.log_dir is life
         assert 0 < partition.log.end_offset < 180
+
+    run(tmp_path, test, disk)
+
+
+@pytest.mark.parametrize("has_lost", [True, False])
+def test_former_replica_that_comes_back_first_waits_for_the_copy(
+    tmp_path: Path, has_lost: bool
+) -> None:
+    disk = SlowDisk()
+
+    async def test(moving: Moving) -> None:
+        partition = await moved(moving, disk)
+        if has_lost:
+            lose_the_end(moving)
+        moving.host.log_dirs.fail(moving.host.dirs[0], "test")
+        moving.metadata.apply(directories_left(1, moving.host.directory(2)))
+
+        first = await revived(moving, 0)
+        assert partition.is_without_log
+        assert first.replica_count == 0
+        second = await revived(moving)
+
+        assert partition.log is not None
+        assert partition.log.log_dir is (first if has_lost else second)
+        moving.check(partition)
+
+    run(tmp_path, test, disk)
+
+
+async def restarted(before: Moving, disk: SlowDisk, *, is_first_offline: bool) -> Moving:
+    """Start anew beside the dead directory 1, which the metadata name, and perhaps 0."""
+    root = before.host.dirs[0].path.parent
+    await before.host.stop()
+    after = Moving(root, disk)
+    after.sent = before.sent
+    host = after.host
+    host.log_dirs.add_return_listener(host.manager.roles)
+    host.log_dirs.fail(host.dirs[1], "test")
+    (folder,) = host.dirs[0].path.glob("*-stray")
+    if is_first_offline:
+        host.log_dirs.fail(host.dirs[0], "test")
+    else:
+        log = load_log(
+            host.dirs[0].fs,
+            folder,
+            CONFIG,
+            host.dirs[0].files,
+            clean=False,
+            recovery_point=0,
+            log_start_offset=None,
+        )
+        left = LoadedReplica(log=log, log_dir=host.dirs[0], high_watermark=0, is_future=False)
+        image = before.metadata.image
+        host.manager.take_found(await settle([left], image, host.broker_id, any_offline=True))
+    after.metadata.apply(
+        feature(),
+        topic(),
+        config(SEGMENT_BYTES, "4000"),
+        broker(1, host.directory(2)),
+        partition_record([1], [host.directory(1)]),
+        change(leader=-1),
+    )
+    partition = host.manager.registry.partition(TP)
+    assert partition is not None
+    assert partition.is_without_log
+    return after
+
+
+@pytest.mark.parametrize("is_first_offline", [True, False])
+@pytest.mark.parametrize("has_lost", [True, False])
+def test_former_replica_waits_for_its_copy_after_a_restart_too(
+    tmp_path: Path, is_first_offline: bool, has_lost: bool
+) -> None:
+    disk = SlowDisk()
+
+    async def test(before: Moving) -> None:
+        await moved(before, disk)
+        if has_lost:
+            lose_the_end(before)
+        after = await restarted(before, disk, is_first_offline=is_first_offline)
+        if is_first_offline:
+            await revived(after, 0)
+
+        await revived(after)
+
+        partition = after.host.manager.registry.partition(TP)
+        assert partition is not None
+        assert partition.log is not None
+        assert partition.log.log_dir is after.host.log_dirs.all[not has_lost]
+        after.check(partition)
+        left = (["current"], ["stray"]) if has_lost else (["stray"], ["current"])
+        await until(lambda: (after.names(0), after.names(1)) == left)
+        await after.host.stop()
+
+    run(tmp_path, test, disk)
+
+
+def test_former_replica_is_used_where_no_copy_can_come_back(tmp_path: Path) -> None:
+    disk = SlowDisk()
+
+    async def test(before: Moving) -> None:
+        await moved(before, disk)
+        after = await restarted(before, disk, is_first_offline=True)
+        shutil.rmtree(after.host.dirs[1].path)
+        after.host.dirs[1].path.mkdir()
+        # The controller does not know the new disk yet, so that nothing is made anew.
+        await revived(after, 1)
+        await revived(after, 0)
+
+        partition = after.host.manager.registry.partition(TP)
+        assert partition is not None
+        assert partition.log is not None
+        after.check(partition)
+        await until(lambda: (after.names(0), after.names(1)) == (["current"], []))
+        await after.host.stop()
 
     run(tmp_path, test, disk)
