@@ -554,11 +554,12 @@ async def break_stream(hit: Hit) -> None:
 
 
 @fault("load", 2, a_partition)
-async def burst(hit: Hit, found: Found) -> None:
+async def burst(hit: Hit, found: Found, records: int = 80) -> None:
     """Many batches go to one partition, one soon after the other."""
     partition, _ = found
     if partition.topic != GROUP_METADATA_TOPIC:
-        plan, name = ProducerPlan(topic=partition.topic), f"burst{hit.event.choice}"
+        plan = ProducerPlan(topic=partition.topic, records=records)
+        name = f"burst{hit.event.choice}"
         await Producer(hit.world, plan, name, only=partition).run()
 
 
@@ -721,8 +722,10 @@ async def sick_restart(hit: Hit, node: Node) -> None:
 async def troubled_move(hit: Hit, found: Found) -> None:
     """A replica is moved while many write to it, and something happens on the way."""
     troubles = ("target", "source", "kill", "again", "back", "flip", "power", "slow", "slow")
+    troubles += ("gone",)
     trouble, moment = hit.random.choice(troubles), hit.random.choice(("", "moving", "swapped"))
-    await asyncio.gather(burst(hit, found), _move_in_trouble(hit, found, trouble, moment))
+    writing = burst(hit, found, 300 if trouble == "slow" else 80)
+    await asyncio.gather(writing, _move_in_trouble(hit, found, trouble, moment))
 
 
 def a_flushed_one(hit: Hit, replicas: Sequence[int] = (1,)) -> Found | None:
@@ -769,7 +772,8 @@ async def _move_in_trouble(hit: Hit, found: Found, trouble: str, moment: str) ->
     hit.world.note(f"{trouble} at {moment or 'any moment'}")
     if trouble == "slow":
         # What is between the last look and the swap takes longer, and appends come meanwhile.
-        disks = [hit.world.disks[path] for path in node.log_dirs]
+        paths = hit.random.choice((node.log_dirs, [target]))
+        disks = [hit.world.disks[path] for path in paths]
         for disk in disks:
             disk.slowness_s, disk.cause = hit.random.random() * 0.03, "it is slow"
         await hit.world.reached("swapped", 3.0)
@@ -785,6 +789,8 @@ async def _move_in_trouble(hit: Hit, found: Found, trouble: str, moment: str) ->
         path = target if trouble == "target" else others[0]
         _break(hit, path)
         await repair(hit, path)
+    elif trouble == "gone":
+        await recreate_under_load(hit, found)
     elif trouble in ("again", "back"):
         await hit.admin.move(node.id, hit.random.choice(node.log_dirs), found[0])
     elif trouble == "flip":
@@ -854,12 +860,16 @@ async def crossed_isr(hit: Hit, found: tuple[TopicPartition, list[Node]]) -> Non
     """A follower that comes back goes again, or the partition changes, as its leader lets it in."""
     partition, (leader, *others) = found
     follower = hit.random.choice(others)
+    follower.is_wanted = False
+    hit.world.ask_to_stop(follower)
+    await hit.world.until_down([follower], 2.0)
     hit.world.kill(follower)
+    follower.is_wanted = True
     hit.world.boot(follower)
     await hit.world.reached("proposing", 4.0)
     link = hit.world.network.link(leader.name, hit.world.controller.name)
     if hit.random.random() < 0.7:
-        link.slowness_s = 0.05 + hit.random.random() * 0.5
+        link.slowness_s = 0.05 + hit.random.random() * 1.5
     else:
         hit.world.rpc.late_answers_s["AlterPartition"] = 0.1 + hit.random.random()
     await hit.world.reached("proposing", 4.0)
@@ -870,6 +880,7 @@ async def crossed_isr(hit: Hit, found: tuple[TopicPartition, list[Node]]) -> Non
     if trouble == "disk" and paths:
         await _until_whole(hit.world)
         _break(hit, paths[0])
+        await burst(hit, found)
     elif trouble == "fresh" and paths and follower.is_up and may_lose(hit, follower, paths[0]):
         link.slowness_s += 1.0
         hit.world.ask_to_stop(follower)

@@ -8,6 +8,7 @@ what is still on its way then belongs to a generation that is over, and can neve
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 from collections import Counter, defaultdict
 from datetime import timedelta
@@ -16,13 +17,15 @@ from uuid import UUID
 
 from broker.coordinator.shard import CoordinatorShard, ShardState
 from broker.disk.log_dir import LogDir
+from broker.groups.offsets import GroupOffsets
+from broker.groups.tables import Row
 from jbodlab import kafka_uuid
 from jbodlab.group_records.partitions import coordinator_partition
 from jbodlab.ids import GROUP_METADATA_TOPIC, TopicPartition
 from tests.simulation.clients import NONE, Client
 from tests.simulation.loop import PROCESS, Process
 from tests.simulation.plan import GroupPlan
-from tests.simulation.taps import after, before, replica_of
+from tests.simulation.taps import after, around, before, replica_of
 from tests.simulation.world import World
 
 LOADING, UNAVAILABLE, MOVED, REBALANCE = 14, 15, 16, 27
@@ -341,8 +344,18 @@ def attach(world: World) -> None:
         elif process.is_alive:
             check_coordinators(world, process, [s for s, its in shards.items() if its is process])
 
+    around(GroupOffsets, "_offset", functools.partial(check_committed, world))
     after(CoordinatorShard, "__init__", lambda s, *_: shards.update({s: PROCESS.get()}))
     before(LogDir, "go_offline", fails)
+
+
+def check_committed(world: World, inner: Any, offsets: Any, group: str, *key: Any) -> Any:
+    """G1: an offset that members are told of is committed."""
+    found = inner(offsets, group, *key)
+    stored = offsets._state.committed.get(Row.OFFSET, group, *key)
+    if found is not None and (stored is None or stored.value is not found):
+        world.report("G1", group, f"it is told {found}, {stored} is committed")
+    return found
 
 
 def check_coordinators(world: World, process: Process, shards: list[Any]) -> None:

@@ -20,7 +20,13 @@ from jbodlab.protocol.record_batch import BatchHeader
 from jbodlab.records.metadata_version import JBOD_LEVEL
 from tests.simulation.clients import Stored, is_whole, stored_in
 from tests.simulation.disk import File, Folder
-from tests.simulation.taps import is_reassigned, manager_on, replica_of, replica_states
+from tests.simulation.taps import (
+    is_reassigned,
+    manager_on,
+    replica_of,
+    replica_states,
+    sender_of,
+)
 from tests.simulation.world import Node, World, directory_id, partitions_of
 
 Wrong = tuple[str, object, str]
@@ -125,9 +131,11 @@ def _of_disks(world: World) -> Iterable[Wrong]:
 
 def _of_brokers(world: World) -> Iterable[Wrong]:
     for node in world.brokers:
-        manager = manager_on(node)
-        for move in () if manager is None else manager.moves.moves():
+        moves = None if (manager := manager_on(node)) is None else manager.moves
+        for move in () if moves is None else moves.moves():
             yield "L4", node.name, f"{move.topic_partition} moves"
+        if moves is not None and (count := sender_of(moves).pending_count):
+            yield "L3", node.name, f"it still tells where {count} replicas are"
     for broker, replica in replica_states(world):
         name = f"{replica.topic_partition} on {broker}"
         if replica.topic_partition in world.tainted:

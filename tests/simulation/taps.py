@@ -22,15 +22,18 @@ from broker.following.fetch_lane import Lane
 from broker.metadata_cache import MetadataCache
 from broker.moves.announcements import Announcements
 from broker.moves.directory_swap import DirectorySwap, SwapToken
+from broker.moves.replica_move import MoveState
+from broker.moves.running_moves import RunningMoves
 from broker.replica import leader_appends
 from broker.replica.in_sync import InSyncReplicas
 from broker.replica.partition import Partition
+from broker.replica.replica_state import Deleted
 from broker.serving.other_leaders import OtherLeaders
 from controller import isr, service
 from controller.active_controller import ActiveController
 from controller.metadata_stream import MetadataStream
 from jbodlab.directory_id import UNASSIGNED
-from jbodlab.ids import TopicPartition
+from jbodlab.ids import TopicIdPartition, TopicPartition
 from jbodlab.image.broker_registration import BrokerRegistration
 from jbodlab.image.loader import MetadataLoader
 from jbodlab.image.metadata_image import MetadataImage
@@ -89,6 +92,7 @@ def attach(world: World) -> None:
     before(LogDir, "next_life", functools.partial(_revived, world))
     before(DiskView, "write_bytes", functools.partial(_vouched_for, world))
     before(DirectorySwap, "_swap", functools.partial(_swapped, world))
+    around(RunningMoves, "_handle", functools.partial(_stepped, world))
     before(Round, "_is_clean", functools.partial(_compacted, world))
     for disk in world.disks.values():
         disk.on_folder = functools.partial(_folder_made, world)
@@ -182,6 +186,19 @@ def _swapped(world: World, _swaps: Any, move: Any) -> None:
         return
     if state.directory(me) != move.target.directory_id:
         world.report("S9", name, f"it takes its place in {move.target.path}, which was not told")
+
+
+def _stepped(world: World, inner: Any, moves: Any, move: Any, event: Any) -> None:
+    """S9: what the controller was told of a move that does not come to its swap is taken back."""
+    was_promised = move.state.is_promised
+    inner(moves, move, event)
+    partition, teller = move.partition, moves._announcements
+    is_over = was_promised and not move.state.is_promised and move.state is not MoveState.SWAPPED
+    if is_over and teller._asks_controller() and not isinstance(partition.state, Deleted):
+        key = TopicIdPartition(partition.topic_id, move.topic_partition.partition)
+        told = sender_of(moves).pending(key)
+        if told is None or told.directory_id == move.target.directory_id:
+            world.report("S9", move.topic_partition, f"{event.name}, and its move stays promised")
 
 
 def _compacted(world: World, done: Any, mapped: Any) -> None:
@@ -472,6 +489,7 @@ class _Appends:
         after(leader_appends, "check_append", self._accepted)
         around(Partition, "advance_high_watermark", self._advance)
         before(Partition, "_begin_to_lead", self._begins)
+        after(Partition, "_begin_to_lead", self._leads)
 
     def _appends(self, partition: Any, *_: Any) -> None:
         """S1: one leader in each epoch, and it is the one that the metadata names."""
@@ -529,6 +547,12 @@ class _Appends:
             self.high[key] = min(shown, log.end_offset)
         elif log.end_offset < shown:
             self._report("S2", name, f"its leader has {log.end_offset}, {shown} was shown")
+
+    def _leads(self, partition: Any, *_: Any) -> None:
+        """S3: who leads knows where its epoch begins."""
+        epochs, epoch = partition.log.epochs.entries, partition.registration.leader_epoch
+        if not epochs or epochs[-1][0] != epoch:
+            self._report("S3", partition.topic_partition, f"it leads in {epoch}, knows {epochs}")
 
 
 class _Followers:
@@ -665,6 +689,11 @@ def manager_on(node: Node) -> Any:
     """Return the `ReplicaManager` of a broker that runs, or None."""
     replicas = getattr(node.server, "_replicas", None) if node.is_up else None
     return None if replicas is None else replicas.manager
+
+
+def sender_of(moves: Any) -> Any:
+    """Return what tells the controller in which directories replicas are, by a broker's moves."""
+    return moves._announcements._assigner._sender
 
 
 def replica_states(world: World) -> Iterator[tuple[int, Any]]:

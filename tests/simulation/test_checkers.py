@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 
 from broker.coordinator.shard import ShardState
+from broker.moves.replica_move import MoveEvent, MoveState
 from jbodlab import kafka_uuid
 from jbodlab.directory_id import UNASSIGNED
 from jbodlab.errors import DecodeError
@@ -30,7 +31,12 @@ from tests.simulation import faults, history, settled, taps
 from tests.simulation.clients import Admin, Client, Producer, check_recovery, value_of
 from tests.simulation.disk import File, Folder, files_below
 from tests.simulation.loop import PROCESS, Process, SimLoop
-from tests.simulation.members import Groups, ModernMember, check_coordinators
+from tests.simulation.members import (
+    Groups,
+    ModernMember,
+    check_committed,
+    check_coordinators,
+)
 from tests.simulation.plan import GroupPlan, Options, ProducerPlan
 from tests.simulation.world import NotesHandler, Violation, World, directory_id
 
@@ -182,13 +188,16 @@ class History(World):
             cast("Folder", folder).names["partition.metadata"] = metadata
         taps._folder_made(self, path / names[1], path / names[0])
 
-    def serves(self, node: int, state: Any = None, is_moving: bool = False, **log: Any) -> History:
+    def serves(
+        self, node: int, state: Any = None, is_moving: bool = False, untold: int = 0, **log: Any
+    ) -> History:
         """Let a broker run, with a replica of t0."""
         log = {"failed": False, "end_offset": 9, "written_end": 9, "leader": None} | log
         log = {"start_offset": 0, "config": LogConfig(), "epochs": EPOCH_0} | log
         replica = Values(topic_id=T0_ID, topic_partition=T0, log=Values(**log), state=state)
         registry = Values(partition=lambda _: replica, partitions=lambda: [replica])
         moves = Values(moves=lambda: [replica] * is_moving)
+        moves._announcements = Values(_assigner=Values(_sender=Values(pending_count=untold)))
         manager = Values(registry=registry, moves=moves)
         self.nodes[node].server = Values(_replicas=Values(manager=manager))
         self.nodes[node].process = Process(f"node-{node}.1")
@@ -227,6 +236,18 @@ class History(World):
         ends = {"future": Values(end_offset=end), "log": Values(end_offset=9)}
         move = Values(topic_partition=T0, partition=replica, target=target, **ends)
         taps._swapped(self, None, move)
+
+    def gives_up(self, told: str) -> None:
+        """Let a move to B end, of which the controller was told; it is told of another now."""
+        state = Values(topic_id=T0_ID, state=None)
+        move = Values(
+            topic_partition=T0, partition=state, target=Values(directory_id=named_uuid("B"))
+        )
+        move.state = MoveState.ASSIGNMENT_QUEUED
+        sender = Values(pending=lambda _: Values(directory_id=named_uuid(told)))
+        teller = Values(_asks_controller=lambda: True, _assigner=Values(_sender=sender))
+        ends = lambda _, its, event: setattr(its, "state", MoveState.CANCELLED)  # noqa: E731
+        taps._stepped(self, ends, Values(_announcements=teller), move, MoveEvent.CANCEL)
 
     def compacts(self, end: int) -> None:
         """Let broker 1 compact its log of t0, of which 3 is committed."""
@@ -318,6 +339,20 @@ ALONE = Values(isr=(2,))
 BEHIND = Values(leader_epoch=0, partition_epoch=4, topic="t0", index=0)
 BEHIND.state = Values(leader_epoch=0, partition_epoch=5)
 
+
+def led_since(entries: tuple[tuple[int, int], ...]) -> Any:
+    """Return a leader in epoch 0 that knows of some epochs."""
+    log, registration = Values(epochs=Values(entries=entries)), Values(leader_epoch=0)
+    return Values(log=log, registration=registration, topic_partition=T0)
+
+
+def tells(world: World, offset: int) -> None:
+    """Let a member be told of an offset, as 5 is committed."""
+    stored = Values(value=5)
+    state = Values(committed=Values(get=lambda *_: stored))
+    check_committed(world, lambda *_: offset, Values(_state=state), "g", "t0", 0)
+
+
 CASES: list[tuple[str, Callable[[History], Any]]] = [
     ("S0", lambda h: h.log(1, batch(A)).told(A, B, acknowledged={A: 0, B: 1}).logs()),
     ("S1", lambda h: h.leads("_appends", "replica")),
@@ -349,6 +384,7 @@ CASES: list[tuple[str, Callable[[History], Any]]] = [
     ("S8", lambda h: h.commits("_check_durable", 1)),
     ("S9", lambda h: h.log(1, batch(A)).log(1, batch(A), directory=1).wrong(settled._of_disks)),
     ("S9", lambda h: h.swaps(named_uuid("B"))),
+    ("S9", lambda h: h.gives_up("B")),
     ("S4", lambda h: h.swaps(named_uuid("A"), end=8)),
     ("S10", lambda h: h.commits("_changed", EMPTY, "image")),
     ("S10", lambda h: h.undecided().commits("_leaves", 1, "image")),
@@ -369,6 +405,8 @@ CASES: list[tuple[str, Callable[[History], Any]]] = [
     ("S17", lambda h: h.undecided().commits("_unfenced", "broker", "image")),
     ("S18", lambda h: h.hit_until_s.update({1: -9.0}) or h.asks().commits("_fenced", "broker")),
     ("S3", lambda h: h.takes(1)),
+    ("S3", lambda h: h.leads("_leads", led_since(()))),
+    ("S3", lambda h: h.leads("_leads", led_since(((0, 0), (1, 5))))),
     ("S3", lambda h: h.compacts(4)),
     ("S6", lambda h: h.remembers(5)),
     ("L8", lambda h: h.answers()),
@@ -385,11 +423,13 @@ CASES: list[tuple[str, Callable[[History], Any]]] = [
     ("L2", lambda h: h.wrong(settled._of_partition, T0, partition((1, 2), "A B", isr=(1,)).state)),
     ("L3", lambda h: h.log(1, batch(A), name="t1-0").wrong(settled._of_disks)),
     ("L4", lambda h: h.log(1, batch(A), name=f"t0-0.{'0' * 32}-future").wrong(settled._of_disks)),
+    ("L3", lambda h: h.serves(1, untold=1).wrong(settled._of_brokers)),
     ("L4", lambda h: h.serves(1, is_moving=True, start_offset=0).wrong(settled._of_brokers)),
     ("L5", lambda h: setattr(h, "is_settled", True) or h.calls(TimeoutError())),
     ("L6", lambda h: settled.check_same(h, {"ids": {"d1": "A"}}, {"ids": {"d1": "B"}})),
     ("L7", lambda h: check_recovery(h, T0, 2.6)),
     ("L8", lambda h: faults.check_stopped(h.serves(1), h.nodes[1], h.nodes[1].log_dirs[0])),
+    ("G1", lambda h: tells(h, 6)),
     ("G1", lambda h: h.groups.fetched("g", T0, floor=4, offset=3)),
     ("G1", lambda h: h.groups.fetched("g", T0, floor=4, offset=-1)),
     ("G1", lambda h: h.groups.fetched("g", T0, floor=0, offset=1)),
@@ -433,12 +473,14 @@ FINE: list[Callable[[History], Any]] = [
     ),
     lambda h: h.shown_in.update({(T0_ID, 0): 1}) or h.leads("_begins", "replica", None, "log"),
     lambda h: h.leads("_accepted", "replica", ALONE, -1, None),
+    lambda h: h.leads("_leads", led_since(((0, 0),))) or tells(h, 5),
     lambda h: h.follows(9, (0, 0)),
     lambda h: h.asks_from(9),
     lambda h: h.log(1, batch(A)).vouches_for(0).vouches_for(1, HIGH_WATERMARK_FILE),
     lambda h: h.log(1, batch(A)).on_the_disk().vouches_for(1).vouches_for(0, CLEAN_SHUTDOWN_FILE),
     lambda h: (
         h.swaps(named_uuid("A"))
+        or h.gives_up("A")
         or h.compacts(3)
         or h.dismisses()
         or h.revived("read", is_closed=True)
