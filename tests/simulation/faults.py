@@ -870,6 +870,7 @@ async def crossed_isr(hit: Hit, found: tuple[TopicPartition, list[Node]]) -> Non
     link = hit.world.network.link(leader.name, hit.world.controller.name)
     if hit.random.random() < 0.7:
         link.slowness_s = 0.05 + hit.random.random() * 1.5
+        hit.world.hit(leader, 10.0)
     else:
         hit.world.rpc.late_answers_s["AlterPartition"] = 0.1 + hit.random.random()
     await hit.world.reached("proposing", 4.0)
