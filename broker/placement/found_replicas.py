@@ -9,6 +9,8 @@ the copy goes, and whether its folder has the name of a current or of a future r
       a swap gives it: the process ended around      one that the metadata want; the other is
       the swap                                       removed if nothing is in it but what is in the
                                                      first, else kept under another name
+    only what a swap has left under that name,
+      and its copy may come back                   it waits for the copy; see `former_replicas`
     a current and a future one,
       the metadata want the future one, and it     the future one becomes the replica
         has all that the current one has
@@ -139,15 +141,18 @@ def decide(
 
     numbers = range(len(copies))
     fates = [Fate.RETIRE] * len(copies)
-    current = max((n for n in numbers if not copies[n].is_future), key=rank, default=None)
+    logs = [n for n in numbers if not copies[n].is_future]
+    current = max(logs, key=rank, default=None)
     future = max(
         (n for n in numbers if copies[n].is_future),
         key=lambda n: (copies[n].directory_id == assigned, copies[n].reach),
         default=None,
     )
-    if all(copy.is_moved for copy in copies) and may_return:
+    if may_return and all(copies[n].is_moved for n in logs):
         # What came since the move is in the directory that may come back.
-        return [Fate.PUT_ASIDE] * len(copies)
+        current = None
+        for n in logs:
+            fates[n] = Fate.PUT_ASIDE
     if current is not None:
         fates[current] = Fate.USE
         for n in numbers:

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from msgspec.structs import replace
 
 from broker.disk.loading import LoadedReplica
 from broker.disk.log_dir import LogDir
@@ -84,6 +85,14 @@ def test_a_copy_alone_becomes_the_replica_where_it_is_wanted() -> None:
 
 def test_a_copy_alone_waits_if_the_only_complete_log_may_come_back() -> None:
     assert fates(future(TWO), assigned=TWO, may_return=True) == [Fate.RESUME]
+
+
+def test_what_a_move_has_left_waits_for_its_copy_also_beside_the_copy_of_the_next_move() -> None:
+    former = replace(current(ONE, 10), is_moved=True)
+    for others in ([], [future(TWO, 12)]):
+        found = fates(former, *others, assigned=TWO, may_return=True)
+        assert found == [Fate.PUT_ASIDE, *[Fate.RESUME] * len(others)]
+    assert fates(former, assigned=TWO) == [Fate.USE]
 
 
 def test_of_two_replicas_the_one_that_goes_further_is_used() -> None:
