@@ -44,6 +44,7 @@ Change = tuple[int, bytes | None]
 """A write as position and bytes, or a cut as size and None."""
 
 SECTOR = 512
+FULL_BYTES = 10_000
 KINDS = ("create", "write", "sync", "read", "name", "remove", "truncate", "list", "stat")
 CHANGES = frozenset({"create", "write", "name", "remove", "truncate"})
 LONG_SHARE, WAITING_SHARE = 0.02, 0.2
@@ -122,6 +123,11 @@ class Medium:
         self.numbers = itertools.count(1)
         self.root = Folder(next(self.numbers))
         self._journal: list[Transaction] = []
+
+    @property
+    def is_nearly_full(self) -> bool:
+        """Whether a broker may take it for full."""
+        return self.capacity < UNLIMITED and self.capacity - self.used() < FULL_BYTES
 
     def used(self) -> int:
         return sum(len(file.data) for file in files_below(self.root))
@@ -215,7 +221,8 @@ class SimDisk:
 
     @property
     def is_ill(self) -> bool:
-        return bool(self.errors or self.fail_next or self.hangs or self.slowness_s)
+        is_broken = self.errors or self.fail_next or self.hangs or self.slowness_s
+        return bool(is_broken) or self.medium.is_nearly_full
 
     @property
     def is_late(self) -> bool:

@@ -192,7 +192,10 @@ def may_lose(hit: Hit, node: Node, replaced: Path | None = None) -> bool:
     heirless: list[TopicPartition] = []
     for partition, state in partitions_of(world.image):
         others = [world.nodes[each] for each in state.isr if each != node.id]
-        is_kept = any(world.is_serving(each) and is_well(world, each) for each in others)
+        # Whoever is in sync may be taken out by a request that is on its way.
+        is_kept = not world.retargeted[partition] and any(
+            world.is_serving(each) and is_well(world, each) for each in others
+        )
         if node.id not in state.replicas or is_kept:
             continue
         its_disk = None if replaced is None else directory_id(world, replaced)
@@ -586,13 +589,17 @@ async def reassign(hit: Hit, found: Found) -> None:
     await hit.admin.reassign(partition, hit.random.sample(ids, count))
     if hit.random.random() < 0.3:
         await asyncio.sleep(hit.length_s)
+        await _until_whole(hit.world)
         await hit.admin.reassign(partition, None)
 
 
 @fault("admin", 2, a_topic)
 async def recreate(hit: Hit, name: str) -> None:
     """A topic is deleted, and often made again under its name."""
-    partitions = hit.world.image.topics.by_name[name].partitions
+    topic = hit.world.image.topics.by_name.get(name)
+    if topic is None:
+        return  # somebody else was faster
+    partitions = topic.partitions
     factor = len(next(iter(partitions.values())).replicas)
     hit.world.gone_topics.add(name)
     await hit.admin.delete_topic(name)

@@ -386,8 +386,9 @@ class _Metadata:
         is_leaving = is_leaving and state.heartbeats.in_controlled_shutdown(me)
         if is_leaving and result.response.should_shut_down and not request.want_fence:
             for node in self._world.brokers:
-                image = self._told.get(node.process, state.image)
-                if self._world.is_serving(node) and image.cluster.brokers.get(me) != known:
+                its = self._told.get(node.process, state.image).cluster.brokers.get(me)
+                has_heard = its is not None and its.in_controlled_shutdown
+                if self._world.is_serving(node) and not (has_heard and its.epoch == known.epoch):
                     self._report("S10", me, f"it may go, and {node.id} has not heard that it does")
         return result
 

@@ -259,7 +259,7 @@ class History(World):
 
     def dismisses(self, **heard: bool) -> None:
         """Let broker 2 be told that it may go, as broker 1 knows something else of it, or not."""
-        leaving = {"in_controlled_shutdown": True, "fenced": False}
+        leaving = {"in_controlled_shutdown": True, "fenced": False, "epoch": 8}
         brokers = {1: Values(active=True, epoch=7), 2: Values(**leaving)}
         self.serves(1).image_has(cluster=Values(brokers=brokers))
         checker = taps._Metadata(self)
