@@ -483,6 +483,7 @@ FINE: list[Callable[[History], Any]] = [
         or h.gives_up("A")
         or h.compacts(3)
         or h.dismisses()
+        or h.dismisses(directories=("B",))
         or h.revived("read", is_closed=True)
     ),
     lambda h: h.log(1, batch(A, 0, 2)).serves(1, epochs=EPOCH_2, producers=NOBODY).logs(),
