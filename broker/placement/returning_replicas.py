@@ -145,12 +145,14 @@ class ReturningReplicas:
                 self._give_up_empty_last_in_sync(partition, log_dir)
             if is_missing_from(log_dir, partition):
                 assert not is_counted_on(partition)
+                copy_is_gone = log.files.is_moved
                 log, log_dir, high_watermark = self._best(log, log_dir, high_watermark)
                 log.state.config = partition.settings.log
                 self._placement.add_loaded(log, log_dir, high_watermark)
                 partition.reopen()
                 assigned = partition.registration.directory(self._replicas.broker_id)
-                if was_made_anew(log.state, assigned):
+                if copy_is_gone or was_made_anew(log.state, assigned):
+                    # It may lack records that the ISR vouches for.
                     partition.note_made_anew()
                 self._open(partition)
                 return

@@ -15,7 +15,7 @@ from broker.disk.loading import LoadedReplica, load_revived
 from broker.disk.log_dir import LogDir
 from broker.placement.found_replicas import settle
 from broker.replica.partition import Partition
-from broker.replica.replica_state import Leading
+from broker.replica.replica_state import Leading, StandIn
 from jbodlab.config.topic_keys import SEGMENT_BYTES
 from jbodlab.error_code import ErrorCode
 from jbodlab.log.log_config import LogConfig
@@ -264,6 +264,8 @@ def test_former_replica_is_used_where_no_copy_can_come_back(tmp_path: Path) -> N
         assert partition is not None
         assert partition.log is not None
         after.check(partition)
+        # If there are others, and they are not in sync, it must not lead: what came since is gone.
+        assert partition.stand_in is StandIn.POSSIBLE
         await until(lambda: (after.names(0), after.names(1)) == (["current"], []))
         await after.host.stop()
 
