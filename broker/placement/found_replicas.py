@@ -197,19 +197,19 @@ async def settle(
         # What takes a place comes before what leaves one: a crash in between loses nothing.
         for each, fate in sorted(zip(logs, fates, strict=True), key=lambda pair: pair[1].value):
             logger.info("found %s: %s", each.log.files.directory, fate.name)
-            is_replica = fate in IN_PLACE
+            is_replica, is_moved = fate in IN_PLACE, each.log.files.is_moved
             if fate is Fate.RETIRE and has_failed:
                 continue  # It is better than none, and the next start decides anew.
             if not await _carry_out(each, fate):
                 has_failed |= is_replica
-                if has_none and each.log.files.is_moved:
+                if has_none and is_moved:
                     formers.append(each)
                 continue
             if fate is Fate.RESUME:
                 futures.append(each)
             elif is_replica:
                 replicas.append(each)
-                if (each.is_future or each.log.files.is_moved) and not has_current:
+                if (each.is_future or is_moved) and not has_current:
                     copies.add(topic_partition)
     return FoundLogs(replicas=replicas, copies=frozenset(copies), futures=futures, formers=formers)
 

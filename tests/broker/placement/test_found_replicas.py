@@ -231,10 +231,16 @@ def test_the_others_stay_where_the_directory_of_the_copy_fails(
     asyncio.run(body())
 
 
-def test_a_copy_alone_is_noted_as_one_that_may_lack_records(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_future", [True, False])
+def test_a_copy_alone_is_noted_as_one_that_may_lack_records(
+    tmp_path: Path, is_future: bool
+) -> None:
     async def body() -> None:
         _, two = make_log_dirs(tmp_path, 2).all
-        copy = loaded(two, is_future=True)
+        copy = loaded(two, is_future=is_future)
+        if not is_future:
+            # What a move has left, as the directory of its copy is gone.
+            copy.log.files.rename_to(moved_dir(copy.log.topic_partition, HEX))
 
         found = await settle([copy], image(TWO), ME, any_offline=False)
 
