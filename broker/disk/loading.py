@@ -207,7 +207,7 @@ def _load_directory(
                     log_start_offset=starts.get(topic_partition),
                     cleaned_to=cleaned_to.get(topic_partition),
                 )
-                _sync_if_due(fs, log)
+                sync_if_due(fs, log)
             except ReplicaLostError as error:
                 logger.warning("removed by somebody while it was loaded: %s", error)
                 continue
@@ -241,7 +241,7 @@ def _forget_cached(fs: FileSystem, path: Path, log_config_of: LogConfigOf) -> No
                 fs.forget_cached(path / name / file)
 
 
-def _sync_if_due(fs: FileSystem, log: LoadedLog) -> None:
+def sync_if_due(fs: FileSystem, log: LoadedLog) -> None:
     """Sync what was found behind the recovery point, where a topic has each batch synced.
 
     It may be in the page cache only. It will be shown, and a producer that sends it again is told

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple, TypeVar
 
-from broker.disk.loading import LoadedReplica
+from broker.disk.loading import LoadedReplica, sync_if_due
 from broker.disk.log_dir import LogDir
 from broker.disk.logs_in_use import FoundLog, LogWithState
 from broker.placement import replica_folders
@@ -111,6 +111,9 @@ class FormerReplicas:
                 logger.warning("%s cannot be used: %s", former.files.directory, error)
                 continue
             self._loaded[log.topic_partition] = former, loaded
+            if not former.log_dir.is_online:
+                # It failed as the answer was on its way, so that `log_dir_failed` came too early.
+                self._drop_loaded(log.topic_partition)
 
     def take(self, found: LoadedLog, high_watermark: int) -> LoadedReplica | None:
         """Return the log that its replica is to go on with in place of one that was found."""
@@ -163,7 +166,7 @@ def _is_better(former: FormerReplica, found: LoadedLog) -> bool:
 def _load(former: FormerReplica, config: LogConfig) -> LoadedLog:
     """Open what was closed when the copy took its place; on the directory's thread."""
     log_dir = former.log_dir
-    return load_log(
+    log = load_log(
         log_dir.fs,
         former.files.directory,
         config,
@@ -172,6 +175,8 @@ def _load(former: FormerReplica, config: LogConfig) -> LoadedLog:
         recovery_point=former.recovery_point,
         log_start_offset=former.facts.start_offset,
     )
+    sync_if_due(log_dir.fs, log)
+    return log
 
 
 def promote(files: LogFiles, log_dir: LogDir) -> None:

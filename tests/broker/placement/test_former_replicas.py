@@ -5,6 +5,7 @@ KIP-113: the copy of a move takes its replica's place before it is on its disk.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 from pathlib import Path
@@ -73,7 +74,13 @@ async def revived(moving: Moving, number: int = 1, *, also_fails: str = "") -> L
     )
     if also_fails == "before":
         host.log_dirs.fail(host.dirs[0], "test")
-    await host.manager.roles.load_formers(logs)
+    loading = asyncio.ensure_future(host.manager.roles.load_formers(logs))
+    if also_fails == "meanwhile":
+        await asyncio.sleep(0)
+        # The thread has answered, and the loop has not come to it.
+        answered = host.dirs[0].run(lambda: None)
+        answered.add_done_callback(lambda _: host.log_dirs.fail(host.dirs[0], "test"))
+    await loading
     if also_fails == "after":
         host.log_dirs.fail(host.dirs[0], "test")
     life.replica_count = len(logs)
@@ -137,7 +144,7 @@ def test_copy_that_lost_nothing_is_used(tmp_path: Path) -> None:
     run(tmp_path, test, disk)
 
 
-@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("moment", ["before", "meanwhile", "after"])
 def test_former_replica_whose_directory_fails_too_is_not_used(tmp_path: Path, moment: str) -> None:
     disk = SlowDisk()
 
