@@ -8,7 +8,9 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -74,13 +76,17 @@ async def revived(moving: Moving, number: int = 1, *, also_fails: str = "") -> L
     )
     if also_fails == "before":
         host.log_dirs.fail(host.dirs[0], "test")
-    loading = asyncio.ensure_future(host.manager.roles.load_formers(logs))
     if also_fails == "meanwhile":
-        await asyncio.sleep(0)
-        # The thread has answered, and the loop has not come to it.
-        answered = host.dirs[0].run(lambda: None)
-        answered.add_done_callback(lambda _: host.log_dirs.fail(host.dirs[0], "test"))
-    await loading
+        run_there = host.dirs[0].run
+
+        def run_and_fail(function: Callable[[], Any]) -> asyncio.Future[Any]:
+            # The thread has answered, and whoever waits has not gone on yet.
+            answer = run_there(function)
+            answer.add_done_callback(lambda _: host.log_dirs.fail(host.dirs[0], "test"))
+            return answer
+
+        host.dirs[0].run = run_and_fail  # type: ignore[method-assign]
+    await host.manager.roles.load_formers(logs)
     if also_fails == "after":
         host.log_dirs.fail(host.dirs[0], "test")
     life.replica_count = len(logs)
