@@ -34,6 +34,9 @@ from fault_injection.errors import FaultError
 from fault_injection.kinds import ALIASES
 from jbodlab.lab_state import ProcessState
 
+MODE = 0o600
+"""The file names commands and environments of processes, which are nobody else's business."""
+
 _OF_EVERY_LINE = ("event", "id", "wall", "monotonic_ns")
 
 
@@ -138,10 +141,13 @@ def open_journal(path: Path) -> Iterator[Journal]:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, MODE)
     except OSError as error:
         raise FaultError(f"cannot open the journal {path}: {error.strerror}") from error
     try:
+        with contextlib.suppress(PermissionError):
+            # The file may be older, or the umask narrower; only its owner can change that.
+            os.fchmod(fd, MODE)
         fcntl.flock(fd, fcntl.LOCK_EX)
         yield Journal(fd, path)
     finally:

@@ -22,8 +22,14 @@ STOP_DEADLINE_S = 30.0
 KILL_DEADLINE_S = 10.0
 START_DEADLINE_S = 10.0
 
-_KEPT = ("PATH", "HOME", "LANG", "TZ", "TMPDIR", "VIRTUAL_ENV", "LD_PRELOAD", "LD_LIBRARY_PATH")
-_KEPT_BEGINNINGS = ("LC_", "PYTHON", "JBODLAB_", "XDG_", "JAVA", "KAFKA", "LOG_DIR")
+_KEPT = frozenset(
+    "PATH HOME LANG TZ TMPDIR VIRTUAL_ENV LD_PRELOAD LD_LIBRARY_PATH JAVA_HOME LOG_DIR"
+    " PYTHONPATH PYTHONHOME PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX"
+    " PYTHONHASHSEED PYTHONUTF8 PYTHONWARNINGS XDG_CACHE_HOME XDG_STATE_HOME JBODLAB_CLUSTER"
+    " JBODLAB_STATE_DIR JBODLAB_UID JBODLAB_FAULT_RULES JBODLAB_FAULT_RULES_BY".split()
+)
+"""Variables that a server may need. Whole names: a beginning such as KAFKA_ would take a password."""
+_LOCALE = "LC_"
 
 
 def refusal(patient: Patient, *, must_run: bool) -> str:
@@ -42,14 +48,14 @@ def refusal(patient: Patient, *, must_run: bool) -> str:
 def recipe(process: ProcessState) -> dict[str, Any]:
     """Return how a process is started again, as a journal keeps it.
 
-    A journal can be read by others: of the environment it has what servers need, no secrets that
+    The journal lies on a disk: of the environment it gets what servers need, and no secret that
     somebody had in the shell.
     """
     found = processes.recipe(process)
     kept = {
         name: value
         for name, value in found.environment.items()
-        if name in _KEPT or name.startswith(_KEPT_BEGINNINGS)
+        if name in _KEPT or name.startswith(_LOCALE)
     }
     return {**asdict(found), "environment": kept}
 

@@ -9,6 +9,7 @@ import os
 import platform
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -49,6 +50,14 @@ class Bed:
 
     def start(self) -> None:
         self.child = subprocess.Popen(self.command, start_new_session=True, cwd="/")
+
+    def start_anew(self) -> None:
+        """Replace the process by one that has this process's environment of now."""
+        assert self.child is not None
+        self.child.kill()
+        self.child.wait(DEADLINE_S)
+        self.start()
+        self.wait_running()
 
     @property
     def process(self) -> ProcessState | None:
@@ -191,14 +200,35 @@ def test_a_broker_that_does_not_run_cannot_be_killed(bed: Bed) -> None:
     bed.heal(fault)
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "SOMEBODYS_TOKEN",
+        "KAFKA_SSL_KEY_PASSWORD",
+        "JAVA_TOOL_OPTIONS",
+        "JBODLAB_TOKEN",
+        "PYTHON_KEYRING_PASSWORD",
+        "XDG_SECRET",
+        "LOG_DIR_PASSWORD",
+    ],
+)
 def test_the_journal_keeps_no_secrets_of_the_environment(
-    bed: Bed, monkeypatch: pytest.MonkeyPatch
+    bed: Bed, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setenv("SOMEBODYS_TOKEN", "hush")
+    monkeypatch.setenv(name, "hush")
+    bed.start_anew()
     fault = bed.inject("restart", bed.target())
     bed.heal(fault)
 
     assert "hush" not in bed.journal.read_text()
+
+
+def test_the_journal_is_readable_by_its_owner_only(bed: Bed) -> None:
+    bed.journal.touch(mode=0o644)
+
+    bed.heal(bed.inject("kill", bed.target()))
+
+    assert stat.S_IMODE(bed.journal.stat().st_mode) == 0o600
 
 
 def test_swapped_directories_are_back_in_their_places_after_healing(bed: Bed) -> None:
