@@ -16,7 +16,7 @@ from broker.groups.settings import GroupSettings, group_settings
 from jbodlab.command_line import read_properties
 from jbodlab.config import dynamic_keys, key_table, node_keys
 from jbodlab.config.dynamic_keys import CORDONED_LOG_DIRS
-from jbodlab.config.key_table import Values
+from jbodlab.config.key_table import Values, parse_integer
 from jbodlab.config.node_config import NodeConfig, Voter, node_config, read_values
 from jbodlab.errors import ConfigError
 from jbodlab.ids import BrokerId
@@ -133,12 +133,6 @@ def from_properties(found: Mapping[str, str]) -> tuple[BrokerConfig, list[str]]:
         raise ConfigError(
             "process.roles", ",".join(sorted(node.roles)), "a broker process must have role broker"
         )
-    if len(node.voters) != 1:
-        raise ConfigError(
-            "controller.quorum.voters",
-            values.text("controller.quorum.voters"),
-            "exactly one controller is supported",
-        )
     config = _config(values, node)
     _check(config)
     return config, unknown
@@ -216,7 +210,7 @@ def _overrides(values: Values) -> Mapping[str, int]:
     for entry in values.words(key):
         address, _, number = entry.rpartition(":")
         try:
-            found[str(ipaddress.ip_address(address.strip("[]")))] = int(number)
+            found[str(ipaddress.ip_address(address.strip("[]")))] = parse_integer(number)
         except ValueError as error:
             raise ConfigError(key, entry, "must be an address, a colon and a number") from error
     if not found and not values.integer("max.connections.per.ip"):

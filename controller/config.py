@@ -59,13 +59,7 @@ def controller_config(properties: Mapping[str, str]) -> tuple[ControllerConfig, 
     node = node_config.node_config(values)
     if node.roles != {"controller"}:
         raise ConfigError(
-            "process.roles", ",".join(sorted(node.roles)), "must be controller, and nothing else"
-        )
-    if len(node.voters) != 1:
-        raise ConfigError(
-            "controller.quorum.voters",
-            ",".join(f"{voter.node_id}@{voter.host}:{voter.port}" for voter in node.voters),
-            "a quorum of exactly one controller is supported",
+            "process.roles", ",".join(sorted(node.roles)), "a controller process must have role controller"
         )
     config = ControllerConfig(
         node=node,

@@ -65,7 +65,7 @@ class ConfigError(JbodlabError):
     """A setting is wrong; one line for the operator, exit code 1."""
 
     def __init__(self, key: str, value: object, reason: str) -> None:
-        super().__init__(f"invalid value {value} for configuration {key}: {reason}")
+        super().__init__(f"invalid value '{value}' for configuration {key}: {reason}")
         self.key = key
         self.value = value
         self.reason = reason

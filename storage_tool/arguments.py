@@ -100,5 +100,5 @@ def _add_format(command: argparse.ArgumentParser) -> None:
         "-N",
         "--no-initial-controllers",
         action="store_true",
-        help="accepted where controller.quorum.voters is set, and changes nothing",
+        help="accepted, and changes nothing",
     )

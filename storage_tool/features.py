@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from jbodlab.config.key_table import parse_integer
 from jbodlab.errors import FormatError
 from jbodlab.records import metadata_version
 from jbodlab.records.features import LEVEL_MAX, NOT_BUILT, SUPPORTED, default_levels
@@ -124,7 +125,7 @@ def _levels(features: Sequence[str]) -> dict[str, int]:
         if not equals:
             raise FormatError(f"Can't parse feature=level string {text}: equals sign not found.")
         try:
-            number = int(level)
+            number = parse_integer(level)
         except ValueError:
             raise FormatError(
                 f"Can't parse feature=level string {text}: unable to parse {level} as a short."
@@ -164,7 +165,7 @@ def _known(level: int) -> None:
 def _parse_for_dependencies(text: str) -> tuple[str, int]:
     name, _, version = (part.strip() for part in text.partition("="))
     try:
-        level = int(version)
+        level = parse_integer(version)
     except ValueError:
         raise FormatError(f"Invalid version format: {version or text} for feature {name}") from None
     if name == FEATURE_NAME:

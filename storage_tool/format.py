@@ -31,9 +31,9 @@ def run(options: argparse.Namespace) -> int:
     """
     node = node_file.read(options.config)
     _check_options(options, node)
-    config = node_config.node_config(node_config.read_values(node.text)[0])
+    config = node_config.node_config(node.values)
     levels = features.initial_levels(
-        options.release_version, options.feature, node.text.get("inter.broker.protocol.version")
+        options.release_version, options.feature, node.values.properties.get("inter.broker.protocol.version")
     )
     if options.add_scram:
         raise FormatError("--add-scram is not supported: clients are not authenticated.")
@@ -51,30 +51,19 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _check_options(options: argparse.Namespace, node: NodeFile) -> None:
-    roles = {role.lower() for role in node.roles}
-    if not roles:
+    if not node.values.words("process.roles"):
         raise FormatError(
             "The kafka configuration file appears to be for a legacy cluster. Formatting is only "
             "supported for clusters in KRaft mode."
         )
+    roles = node_config.node_roles(node.values)
     if options.standalone and "controller" not in roles:
         raise FormatError("You can only use --standalone on a controller.")
-    dynamic = options.standalone or options.initial_controllers is not None
-    if dynamic:
+    if options.standalone or options.initial_controllers is not None:
         option = "--standalone" if options.standalone else "--initial-controllers"
         raise FormatError(
             f"{option} is not supported: dynamic quorums are not built, name the controller in "
-            "controller.quorum.voters."
-        )
-    if "controller" in roles and not node.has_voters and not options.no_initial_controllers:
-        raise FormatError(
-            "Because controller.quorum.voters is not set on this controller, you must specify one "
-            "of the following: --standalone, --initial-controllers, or --no-initial-controllers."
-        )
-    if options.no_initial_controllers and not node.has_voters:
-        raise FormatError(
-            "--no-initial-controllers is not supported without controller.quorum.voters: dynamic "
-            "quorums are not built."
+            "controller.quorum.voters, such as 1@localhost:9093."
         )
 
 

@@ -7,6 +7,7 @@ Unknown keys are returned, not refused: Kafka's own property files name many tha
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from enum import Enum, auto
 
@@ -17,6 +18,11 @@ from jbodlab.errors import ConfigError
 LONG_MAX = 2**63 - 1
 INT_MAX = 2**31 - 1
 SHORT_MAX = 2**15 - 1
+
+_BLANKS = "".join(map(chr, range(33)))
+"""What Kafka takes from both ends of a value (Java's `String.trim`)."""
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 class Kind(Enum):
@@ -82,7 +88,7 @@ class Values:
         value = self.optional_text(name)
         if value is None:
             raise ConfigError(name, "null", "a value is required")
-        return value.strip()
+        return value.strip(_BLANKS)
 
     def optional_integer(self, name: str) -> int | None:
         """Return a value as an integer; None where there is neither value nor default."""
@@ -96,7 +102,7 @@ class Values:
         """
         text = self.text(name)
         try:
-            number = int(text)
+            number = parse_integer(text)
         except ValueError:
             raise ConfigError(name, text, "not an integer") from None
         _check_range(self._table[name], number, text)
@@ -110,6 +116,8 @@ class Values:
         """
         text = self.text(name)
         try:
+            if _NUMBER.fullmatch(text) is None:
+                raise ValueError(text)
             number = float(text)
         except ValueError:
             raise ConfigError(name, text, "not a number") from None
@@ -130,7 +138,20 @@ class Values:
     def words(self, name: str) -> tuple[str, ...]:
         """Return a comma-separated value, without blanks around commas and empty entries."""
         value = self.optional_text(name) or ""
-        return tuple(word.strip() for word in value.split(",") if word.strip())
+        return tuple(word for part in value.split(",") if (word := part.strip(_BLANKS)))
+
+
+def parse_integer(text: str) -> int:
+    """Return the integer that a text is: ASCII digits with at most a sign before them.
+
+    Python's `int` also reads `1_000`, digits of other scripts and blanks, which Kafka refuses.
+
+    Raises:
+        ValueError: the text is no such integer.
+    """
+    if _INTEGER.fullmatch(text) is None:
+        raise ValueError(text)
+    return int(text)
 
 
 def read(table: Mapping[str, Key], properties: Mapping[str, str]) -> tuple[Values, list[str]]:

@@ -20,8 +20,19 @@ from jbodlab.requests import Listener
 PLAINTEXT = 0
 """Security protocol number of a listener without encryption; the only one that is served."""
 
-_ENDPOINT = re.compile(r"^([A-Za-z0-9_.-]+)://(\[[0-9A-Fa-f:.%]+\]|[^:/\[\]]*):(\d+)$")
-_VOTER = re.compile(r"^(\d+)@(\[[0-9A-Fa-f:.%]+\]|[^:/@\[\]]+):(\d+)$")
+_ENDPOINT = re.compile(r"^([A-Za-z0-9_.-]+)://(\[[0-9A-Fa-f:.%]+\]|[^:/\[\]]*):([0-9]+)$")
+_VOTER = re.compile(r"^([0-9]+)@(\[[0-9A-Fa-f:.%]+\]|[^:/@\[\]]+):([0-9]+)$")
+
+
+TWO_FILES = (
+    "a node has one role; write two property files, both with "
+    "controller.quorum.voters=1@localhost:9093 in place of controller.quorum.bootstrap.servers: "
+    "the controller's with process.roles=controller, node.id=1, listeners=CONTROLLER://:9093 and "
+    "neither advertised.listeners nor inter.broker.listener.name; the broker's with "
+    "process.roles=broker, another node.id, other log.dirs, and no CONTROLLER in listeners and "
+    "advertised.listeners"
+)
+"""What to change in a file for both roles, such as the one of Kafka's quick start."""
 
 
 class Voter(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +84,7 @@ def node_config(values: Values) -> NodeConfig:
     Raises:
         ConfigError: one of them is missing, malformed or contradicts another.
     """
-    roles = _roles(values)
+    roles = node_roles(values)
     node_id = _node_id(values)
     voters = tuple(_voter(word) for word in values.words("controller.quorum.voters"))
     controller_names = values.words("controller.listener.names")
@@ -104,12 +115,22 @@ def node_config(values: Values) -> NodeConfig:
     )
 
 
-def _roles(values: Values) -> frozenset[str]:
+def node_roles(values: Values) -> frozenset[str]:
+    """Read `process.roles`.
+
+    Returns:
+        The only role: each server program has one.
+
+    Raises:
+        ConfigError: the file names no role, or both.
+    """
     words = [word.lower() for word in values.words("process.roles")]
     if not words:
         raise ConfigError("process.roles", "", "must name broker or controller")
     if len(set(words)) != len(words):
         raise ConfigError("process.roles", ",".join(words), "a role is named twice")
+    if len(words) > 1:
+        raise ConfigError("process.roles", ",".join(words), TWO_FILES)
     return frozenset(words)
 
 
@@ -204,13 +225,20 @@ def _check_listeners(
 
 def _check_voters(roles: frozenset[str], node_id: BrokerId, voters: tuple[Voter, ...]) -> None:
     if not voters:
-        raise ConfigError("controller.quorum.voters", "", "must name the controller")
+        raise ConfigError(
+            "controller.quorum.voters",
+            "",
+            "must name the controller, such as 1@localhost:9093; "
+            "controller.quorum.bootstrap.servers has no effect",
+        )
     ids = {voter.node_id for voter in voters}
     shown = ",".join(str(i) for i in sorted(ids))
     if "controller" in roles and node_id not in ids:
         raise ConfigError("controller.quorum.voters", shown, f"must contain node.id {node_id}")
     if roles == {"broker"} and node_id in ids:
         raise ConfigError("controller.quorum.voters", shown, f"must not contain broker {node_id}")
+    if len(voters) > 1:
+        raise ConfigError("controller.quorum.voters", shown, "must name exactly one controller")
 
 
 def _advertised(

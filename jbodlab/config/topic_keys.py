@@ -22,7 +22,7 @@ UNCLEAN_ELECTION = "unclean.leader.election.enable"
 SEGMENT_BYTES = "internal.segment.bytes"
 TIERED = "remote.storage.enable"
 
-_REPLICAS = re.compile(r"\d+:\d+")
+_REPLICAS = re.compile(r"[0-9]+:[0-9]+")
 
 
 def _long(

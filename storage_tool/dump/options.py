@@ -6,6 +6,8 @@ import argparse
 import sys
 from typing import NoReturn
 
+from jbodlab.config.key_table import parse_integer
+
 DESCRIPTION = "Prints what is in log segments, snapshots, indexes and producer snapshots."
 DEFAULT_DECODER = "org.apache.kafka.tools.api.StringDecoder"
 
@@ -78,7 +80,7 @@ def parser() -> DumpParser:
 
 
 def _size(text: str) -> int:
-    number = int(text)
+    number = parse_integer(text)
     if not 0 <= number <= 2**31 - 1:
         raise ValueError(text)
     return number

@@ -91,7 +91,7 @@ def test_settings_are_read_before_anything_is_asked(
 
     path.write_text("security.protocol=TLS\n")
     assert topics.main(arguments) == 1
-    assert "invalid value TLS for configuration security.protocol" in capsys.readouterr().out
+    assert "invalid value 'TLS' for configuration security.protocol" in capsys.readouterr().out
 
     path.write_text("linger.ms=5\n")
     assert topics.main(arguments) == 1

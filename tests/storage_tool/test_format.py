@@ -167,7 +167,7 @@ def test_the_property_file_may_name_the_metadata_version(
         (
             ["-I", "100@localhost:9093:b4d9ExdORgaQq38CyHwWTA"],
             "--initial-controllers is not supported: dynamic quorums are not built, name the "
-            "controller in controller.quorum.voters.",
+            "controller in controller.quorum.voters, such as 1@localhost:9093.",
         ),
     ],
 )
@@ -226,7 +226,7 @@ def test_a_controller_is_formatted(
     assert (result.code, formatted(tmp_path)) == (0, ["c"])
 
 
-def test_a_controller_without_voters_needs_to_be_told_how_to_find_them(
+def test_a_controller_without_voters_is_refused_by_naming_the_key(
     jbod_storage: JbodStorage, node_file: NodeFile, tmp_path: Path
 ) -> None:
     config = node_file(**controller(tmp_path, **{"controller.quorum.voters": None}))
@@ -236,15 +236,59 @@ def test_a_controller_without_voters_needs_to_be_told_how_to_find_them(
     without = jbod_storage("format", "-t", "x", "-c", config, "-N")
 
     assert plain.err == (
-        "Because controller.quorum.voters is not set on this controller, you must specify one of "
-        "the following: --standalone, --initial-controllers, or --no-initial-controllers.\n"
+        "invalid value '' for configuration controller.quorum.voters: must name the controller, "
+        "such as 1@localhost:9093; controller.quorum.bootstrap.servers has no effect\n"
     )
     assert standalone.err == (
         "--standalone is not supported: dynamic quorums are not built, name the controller in "
-        "controller.quorum.voters.\n"
+        "controller.quorum.voters, such as 1@localhost:9093.\n"
     )
-    assert without.err.startswith("--no-initial-controllers is not supported without")
+    assert without.err == plain.err
     assert {plain.code, standalone.code, without.code} == {1}
+    assert formatted(tmp_path) == []
+
+
+@pytest.mark.parametrize("flags", [[], ["--standalone"], ["-N"]])
+def test_the_property_file_of_a_node_with_both_roles_is_refused_with_the_edits_it_needs(
+    jbod_storage: JbodStorage, node_file: NodeFile, tmp_path: Path, flags: list[str]
+) -> None:
+    """As in Kafka's quick start: both roles, and controllers by their addresses."""
+    config = node_file(
+        **{
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": None,
+            "controller.quorum.bootstrap.servers": "localhost:9093",
+            "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "advertised.listeners": "PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093",
+            "controller.listener.names": "CONTROLLER",
+        }
+    )
+
+    result = jbod_storage("format", "-t", CLUSTER_ID, "-c", config, *flags)
+
+    assert (result.code, result.out, result.err.count("\n")) == (1, "", 1)
+    assert result.err.startswith(
+        "invalid value 'broker,controller' for configuration process.roles: a node has one role; "
+        "write two property files"
+    )
+    for key in ("controller.quorum.voters=1@", "node.id", "listeners", "advertised.listeners"):
+        assert key in result.err
+    assert formatted(tmp_path) == []
+
+
+def test_several_controllers_are_refused_before_anything_is_formatted(
+    jbod_storage: JbodStorage, node_file: NodeFile, tmp_path: Path
+) -> None:
+    config = node_file(**{"controller.quorum.voters": "100@localhost:9093,101@localhost:9094"})
+
+    assert jbod_storage("format", "-t", CLUSTER_ID, "-c", config) == (
+        1,
+        "",
+        "invalid value '100,101' for configuration controller.quorum.voters: must name exactly "
+        "one controller\n",
+    )
     assert formatted(tmp_path) == []
 
 
@@ -381,7 +425,7 @@ def test_a_wrong_property_file_is_one_line(
     missing = jbod_storage("format", "-t", "x", "-c", tmp_path / "missing")
 
     assert (wrong.code, missing.code) == (1, 1)
-    assert wrong.err == "invalid value eight for configuration node.id: not an integer\n"
+    assert wrong.err == "invalid value 'eight' for configuration node.id: not an integer\n"
     assert missing.err == f"cannot read {tmp_path}/missing: No such file or directory\n"
 
 

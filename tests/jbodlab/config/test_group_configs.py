@@ -29,7 +29,7 @@ def test_group_settings_within_the_bounds_of_the_broker(configs: dict[str, str])
     ("configs", "reason"),
     [
         ({"consumer.session.timeout": "1"}, "Unknown group config name"),
-        ({"consumer.session.timeout.ms": "x"}, "invalid value x"),
+        ({"consumer.session.timeout.ms": "x"}, "invalid value 'x'"),
         ({"consumer.session.timeout.ms": "44999"}, "must be between 45000 and 60000"),
         ({"consumer.session.timeout.ms": "60001"}, "must be between 45000 and 60000"),
         ({"consumer.heartbeat.interval.ms": "4999"}, "must be between 5000 and 15000"),

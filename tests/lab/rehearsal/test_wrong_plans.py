@@ -233,17 +233,17 @@ WRONG = {
     ),
     "a setting of a topic that Kafka does not know": (
         ("replicas: 3}", "replicas: 3, config: {min.insync: 2}}"),
-        "p.yaml:5: topics.orders: invalid value 2 for configuration min.insync: "
+        "p.yaml:5: topics.orders: invalid value '2' for configuration min.insync: "
         "Unknown topic config name",
     ),
     "a setting of a topic that is out of range": (
         ("replicas: 3}", "replicas: 3, config: {min.insync.replicas: 0}}"),
-        "p.yaml:5: topics.orders: invalid value 0 for configuration min.insync.replicas: "
+        "p.yaml:5: topics.orders: invalid value '0' for configuration min.insync.replicas: "
         "value must be at least 1",
     ),
     "a setting of the servers that is no number": (
         ("cluster: {brokers: 3", "cluster: {config: {num.io.threads: many}, brokers: 3"),
-        "p.yaml:3: cluster.config: invalid value many for configuration num.io.threads: "
+        "p.yaml:3: cluster.config: invalid value 'many' for configuration num.io.threads: "
         "not an integer",
     ),
     "an action without its words": (
