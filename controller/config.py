@@ -59,7 +59,9 @@ def controller_config(properties: Mapping[str, str]) -> tuple[ControllerConfig, 
     node = node_config.node_config(values)
     if node.roles != {"controller"}:
         raise ConfigError(
-            "process.roles", ",".join(sorted(node.roles)), "a controller process must have role controller"
+            "process.roles",
+            ",".join(sorted(node.roles)),
+            "a controller process must have role controller",
         )
     config = ControllerConfig(
         node=node,

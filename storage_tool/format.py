@@ -33,7 +33,9 @@ def run(options: argparse.Namespace) -> int:
     _check_options(options, node)
     config = node_config.node_config(node.values)
     levels = features.initial_levels(
-        options.release_version, options.feature, node.values.properties.get("inter.broker.protocol.version")
+        options.release_version,
+        options.feature,
+        node.values.properties.get("inter.broker.protocol.version"),
     )
     if options.add_scram:
         raise FormatError("--add-scram is not supported: clients are not authenticated.")

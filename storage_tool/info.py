@@ -26,7 +26,9 @@ def run(config: str) -> int:
             problems.append(problem)
         if _is_dir(directory):
             found.append(str(directory))
-    problems += _contradictions(list(normal.values()), kraft=bool(node.values.words("process.roles")))
+    problems += _contradictions(
+        list(normal.values()), kraft=bool(node.values.words("process.roles"))
+    )
     _print_block("Found log director", ("y", "ies"), found)
     if normal:
         first = next(iter(normal.values()))

@@ -28,7 +28,8 @@ from jbodlab.log.filesystem import FileSystem
 from jbodlab.log.leader_epochs import LeaderEpochs, read_leader_epochs, write_leader_epochs
 from jbodlab.log.partition_metadata import write_topic_id
 from jbodlab.log.posix_filesystem import PosixFileSystem
-from jbodlab.metadata_log.opening import open_segments
+from jbodlab.metadata_log import clean_close
+from jbodlab.metadata_log.opening import end_of, open_segments
 from jbodlab.metadata_log.segment import MetadataSegment
 from jbodlab.metadata_log.snapshots import (
     is_complete,
@@ -56,6 +57,7 @@ class MetadataLog:
         segments: list[MetadataSegment],
         segment_bytes: int,
         segment_ms: int,
+        is_copy: bool,
     ) -> None:
         assert segments
         self.directory = directory
@@ -63,6 +65,9 @@ class MetadataLog:
         self._segments = segments
         self._segment_bytes = segment_bytes
         self._segment_ms = segment_ms
+        self._is_copy = is_copy
+        self._has_failed = False
+        """Whether a sync has failed; a later one that does not fail proves nothing."""
         self._epochs = LeaderEpochs()
 
     @classmethod
@@ -87,8 +92,9 @@ class MetadataLog:
             segment_bytes: Size from which a segment is not appended to any more.
             segment_ms: Age of its first batch from which it is not, either.
             is_copy: Whether its records can be had again from a controller. Otherwise the last
-                segment is written and synced anew, so that no record is believed for which a sync
-                has failed before, and a tail that is cut is kept beside it as `.damaged`.
+                segment is written and synced anew unless the log was closed in order, so that no
+                record is believed for which a sync has failed before, and a tail that is cut is
+                kept beside it as `.damaged`.
             epoch_max: Highest leader epoch that there was; None if unknown.
 
         Raises:
@@ -105,7 +111,7 @@ class MetadataLog:
             write_topic_id(fs, metadata_path, METADATA_TOPIC_ID)
         remove_leftovers(fs, directory)
         segments = open_segments(fs, directory, is_copy, epoch_max)
-        log = cls(fs, directory, segments, segment_bytes, segment_ms)
+        log = cls(fs, directory, segments, segment_bytes, segment_ms, is_copy)
         log._load_epochs()
         further = _snapshot_beyond(fs, directory, log.end_offset)
         if further is not None:
@@ -163,7 +169,11 @@ class MetadataLog:
 
     def flush(self) -> None:
         """Return when everything appended is on the disk."""
-        self._segments[-1].flush()
+        try:
+            self._segments[-1].flush()
+        except OSError:
+            self._has_failed = True
+            raise
 
     def read(self, from_offset: int, max_bytes: int = 1 << 20) -> bytes:
         """Return whole batches from the one that contains an offset.
@@ -242,13 +252,15 @@ class MetadataLog:
             # A reset that broke off has left none.
             if self._segments:
                 self.flush()
+                if not self._is_copy and not self._has_failed:
+                    clean_close.write(self.fs, self.directory, end_of(self._segments[-1]))
         finally:
             for segment in self._segments:
                 segment.close()
 
     def _roll(self) -> MetadataSegment:
         """Begin a new segment at the end of the log."""
-        self._segments[-1].flush()
+        self.flush()
         self._segments[-1].seal()
         self._segments.append(
             MetadataSegment(self.fs, self.directory, self.end_offset, epoch=self.last_epoch)

@@ -12,6 +12,8 @@ from pathlib import Path
 from jbodlab.errors import CorruptRecordError
 from jbodlab.log import names
 from jbodlab.log.filesystem import FileSystem
+from jbodlab.metadata_log import clean_close
+from jbodlab.metadata_log.clean_close import ClosedAt
 from jbodlab.metadata_log.segment import MetadataSegment, delete_files
 from jbodlab.metadata_log.segment_scan import Damage
 
@@ -33,6 +35,7 @@ def open_segments(
         CorruptRecordError: valid records follow damaged or missing ones, and it is no copy.
     """
     segments: list[MetadataSegment] = []
+    closed = None if is_copy else clean_close.take(fs, directory)
     offsets = _base_offsets(fs, directory, names.LOG_SUFFIX)
     if not offsets:
         if not is_copy:
@@ -55,13 +58,18 @@ def open_segments(
                 segments[-1].seal()
             elif not is_copy:
                 _refuse_loss(fs, directory, segments[-1].end_offset)
-                if segments[-1].size:
+                if segments[-1].size and closed != end_of(segments[-1]):
                     segments[-1].rewrite()
     except BaseException:
         for segment in segments:
             segment.close()
         raise
     return segments
+
+
+def end_of(segment: MetadataSegment) -> ClosedAt:
+    """Return where a log ends of which this is the last segment."""
+    return ClosedAt(base_offset=segment.base_offset, size=segment.size)
 
 
 def _refuse_loss(fs: FileSystem, directory: Path, end_offset: int) -> None:

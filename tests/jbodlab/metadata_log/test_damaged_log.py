@@ -12,6 +12,7 @@ import pytest
 from jbodlab.errors import CorruptRecordError
 from jbodlab.log.filesystem import Buffer
 from jbodlab.log.posix_filesystem import PosixAppendFile, PosixFileSystem
+from jbodlab.metadata_log import clean_close
 from jbodlab.metadata_log.batches import data_batch, read_batches
 from jbodlab.metadata_log.metadata_log import MetadataLog
 from jbodlab.records.config_records import ConfigRecord
@@ -413,12 +414,67 @@ class CountingFileSystem(PosixFileSystem):
         return CountingFile(path, self.writes)
 
 
+def rewritten(directory: Path, *, is_copy: bool = False) -> list[str]:
+    """Open a log, and return which files of segments were written."""
+    fs = CountingFileSystem()
+    MetadataLog.open(directory.parent, fs=fs, is_copy=is_copy).close()
+    return [name for name in fs.writes if ".log" in name]
+
+
 @pytest.mark.parametrize(("is_copy", "written"), [(False, [f"{FILES[2]}.tmp"]), (True, [])])
 def test_only_the_last_segment_of_the_controllers_log_is_written_again(
     directory: Path, is_copy: bool, written: list[str]
 ) -> None:
-    fs = CountingFileSystem()
+    (directory / clean_close.FILE).unlink()
 
-    MetadataLog.open(directory.parent, fs=fs, is_copy=is_copy).close()
+    assert rewritten(directory, is_copy=is_copy) == written
 
-    assert [name for name in fs.writes if ".log" in name] == written
+
+def test_a_log_that_was_closed_in_order_is_not_written_again(directory: Path) -> None:
+    assert rewritten(directory) == []
+    # That start has taken the mark away, and its own stop has written another one.
+    assert rewritten(directory) == []
+
+
+def test_the_mark_of_a_clean_close_counts_for_one_start_only(directory: Path) -> None:
+    MetadataLog.open(directory.parent)
+
+    assert not (directory / clean_close.FILE).exists()
+    assert rewritten(directory) == [f"{FILES[2]}.tmp"]
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [
+        b"",
+        b"{}",
+        b"[1]",
+        b'{"version":1,"baseOffset":12,"size":0}',
+        b'{"version":0,"baseOffset":12,"size":1}',
+    ],
+)
+def test_a_mark_of_another_end_counts_for_nothing(directory: Path, mark: bytes) -> None:
+    (directory / clean_close.FILE).write_bytes(mark)
+
+    assert rewritten(directory) == [f"{FILES[2]}.tmp"]
+
+
+def test_a_log_whose_sync_has_failed_is_not_marked_as_closed_in_order(tmp_path: Path) -> None:
+    disk = Disk()
+    log = MetadataLog.open(tmp_path, fs=WeakFileSystem(disk))
+    log.append(batch(0))
+    disk.fails = True
+    with pytest.raises(OSError, match="Input/output error"):
+        log.flush()
+    disk.fails = False
+
+    log.close()
+
+    assert not (log.directory / clean_close.FILE).exists()
+
+
+def test_a_disk_that_refuses_the_mark_fails_no_stop(directory: Path) -> None:
+    log = MetadataLog.open(directory.parent)
+    (directory / clean_close.FILE).mkdir()
+
+    log.close()
