@@ -116,7 +116,7 @@ def up(
     try:
         files.write(replace(cluster.state, owner=own))
         cluster.make_folders()
-        programs.check(user, cluster.root, cluster.environment())
+        cluster.check_servers()
         make_disks(cluster, shape, interrupts, tell)
         make_breakable(cluster, shape.mechanism, tell)
         cluster.format()

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 MARK = "jbod"
 EVENTS_SHOWN = 20
+WIDER_SCOPE = (
+    "the fixture jbod_cluster lasts for one test; a fixture of a wider scope starts a cluster of "
+    "its own: with jbodlab.testing.Cluster(brokers=3, disks=2) as cluster: yield cluster"
+)
 _CLUSTER = pytest.StashKey["Cluster"]()
 
 
@@ -35,9 +39,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
-    item: pytest.Item,
+    item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show, where a test failed, what was done to its cluster and what each node printed last."""
+    """Show, where a test failed, what was done to its cluster and what each node printed last.
+
+    Where a fixture of a wider scope asked for a cluster, the error says what to use there.
+    """
+    error = None if call.excinfo is None else call.excinfo.value
+    if isinstance(error, pytest.fail.Exception) and "fixture jbod_cluster" in (error.msg or ""):
+        error.msg = f"{WIDER_SCOPE}\n{error.msg}"
     report = yield
     cluster = item.stash.get(_CLUSTER, None)
     if cluster is not None and report.when == "call" and report.failed:

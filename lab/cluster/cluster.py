@@ -245,12 +245,23 @@ class Cluster(ClientsView):
             LabError: something could not be made.
         """
         self.make_folders(settings)
+        self.make_directories(disk=disk)
+        return self
+
+    def make_directories(self, *, disk: Callable[[Path], Disk] | None = None) -> None:
+        """Make the directories of a cluster whose folders are there, and format them.
+
+        Args:
+            disk: As for `make`.
+
+        Raises:
+            LabError: something could not be made.
+        """
         if disk is not None:
             for path in (path for broker in self.brokers for path in broker.paths):
                 self.disks[path] = disk(path.parent)
         disks.make_plain(layout.directories(self._state), self.user)
         self.format()
-        return self
 
     def make_folders(self, settings: Mapping[str, str] | None = None) -> None:
         """Make the folders and property files of a cluster, without its directories.
@@ -270,6 +281,14 @@ class Cluster(ClientsView):
                 node.properties_file.chmod(0o644)
         except OSError as error:
             raise LabError(f"cannot make the folders of the cluster: {error}") from error
+
+    def check_servers(self) -> None:
+        """Try, as their user, that the servers of a cluster whose folders are there can be run.
+
+        Raises:
+            LabError: they cannot; the text says what to do.
+        """
+        programs.check(self.user, self.root, self.environment())
 
     def serve_disk(self, command: Sequence[str], output: Path) -> subprocess.Popen[bytes]:
         """Start the process of a disk, which lives as long as the cluster."""

@@ -121,8 +121,9 @@ def check(user: ServerUser, root: Path, variables: Mapping[str, str]) -> None:
         done = processes.run(attempt, user=user, environment=variables)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise LabError(
-            f"uid {user.uid} cannot run {attempt[0]} ({error}); create the environment in a "
-            "folder that this user may enter, as `make env` does"
+            f"uid {user.uid}, as whom the servers run, cannot run {attempt[0]} ({error}); make the "
+            "virtual environment with a Python that every user may run, such as /usr/bin/python3, "
+            "in a folder that every user may enter"
         ) from error
     if done.returncode:
         lines = done.stderr.strip().splitlines()

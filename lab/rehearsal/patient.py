@@ -164,6 +164,8 @@ def prepared(
     cluster = Cluster.plan(root, brokers=need.brokers, log_dirs=need.disks, servers=servers)
     try:
         cluster.make_folders({**(KAFKA_SETTINGS if servers else {}), **need.config})
+        if servers is None:
+            cluster.check_servers()
         make_disks(cluster, shape, interrupts, _silent)
         if any(_needs_calls(entry, need) for entry in plan.faults):
             by_calls = need.mechanism in CALL_MECHANISMS

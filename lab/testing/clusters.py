@@ -287,7 +287,9 @@ class Cluster:
         )
         self._keeper: subprocess.Popen[bytes] | None = keeper.start(self._folder)
         try:
-            self.inner.make({**SETTINGS, **dict(self.need.config)})
+            self.inner.make_folders({**SETTINGS, **dict(self.need.config)})
+            self.inner.check_servers()
+            self.inner.make_directories()
             if self.need.calls:
                 for broker in self.inner.brokers:
                     broker.preload()

@@ -58,6 +58,18 @@ def test_one_that_fails_says_what_was_done_to_the_cluster(jbod_cluster):
     with jbod_cluster.broker(1).log_dir(1).fails("permission"):
         raise AssertionError("on purpose")
 """
+WIDER = """
+import pytest
+
+
+@pytest.fixture(scope="session")
+def app(jbod_cluster):
+    return jbod_cluster.bootstrap
+
+
+def test_it_asks_for_more_than_one_test(app):
+    pass
+"""
 WAITS = """
 import pathlib, signal
 
@@ -104,6 +116,26 @@ def test_a_cluster_is_shared_healed_and_shown_where_a_test_fails(project: Path) 
     assert '"kind": "permission"' in done.stdout
     assert not Path(work_dir[1]).exists()
     assert processes.of_cluster(Path(work_dir[1])) == []
+
+
+def test_a_fixture_of_a_wider_scope_is_told_what_to_use(project: Path) -> None:
+    (project / "test_wider.py").write_text(WIDER)
+
+    done = subprocess.run(
+        [*PYTEST, "-p", "no:cacheprovider"],
+        cwd=project,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert "1 error" in done.stdout
+    assert (
+        "a fixture of a wider scope starts a cluster of its own: with jbodlab.testing.Cluster("
+        in done.stdout
+    )
 
 
 def test_a_pytest_that_is_killed_leaves_nothing(project: Path) -> None:
