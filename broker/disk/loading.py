@@ -373,7 +373,11 @@ def _topic_id(fs: FileSystem, folder: Path) -> UUID | None:
 
 
 def _read_checkpoint(fs: FileSystem, path: Path) -> Mapping[TopicPartition, int]:
-    """Read offsets; a malformed file has none, which costs time at most, never data."""
+    """Read offsets; a file of another version has none.
+
+    Of a log without a recovery point, high watermark or cleaner offset all is looked at again. One
+    without a log start begins with its first segment.
+    """
     try:
         return read_offsets(fs, path)
     except CorruptRecordError as error:

@@ -7,11 +7,17 @@
 
 Every line ends with a newline. An empty file, or one with only the version, has no entries.
 
+Of a file of offsets with malformed lines the others are kept: each says what it says of one log
+alone, and a log start that is not known makes deleted records readable again. A file of leader
+epochs is damaged as a whole, as its entries mean something only one after the other; it is made
+anew from the batches.
+
 Source: `org.apache.kafka.server.common.CheckpointFile`, `OffsetCheckpointFile`.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -20,6 +26,11 @@ from jbodlab.ids import TopicPartition
 from jbodlab.log.filesystem import FileSystem
 
 VERSION = 0
+OFFSET_MAX = 2**63 - 1
+MALFORMED_SHOWN = 3
+"""Malformed lines that a warning quotes."""
+
+logger = logging.getLogger(__name__)
 
 
 def parse_frame(path: Path, data: bytes, field_count: int) -> list[tuple[str, ...]]:
@@ -82,17 +93,57 @@ def parse_numbers(path: Path, data: bytes) -> list[tuple[int, int]]:
 def read_offsets(fs: FileSystem, path: Path) -> dict[TopicPartition, int]:
     """Read a file of offsets by partition; a missing file has none.
 
+    Malformed lines are left out, with one warning for the file.
+
     Raises:
-        CorruptRecordError: malformed; to be treated as an I/O error of the directory.
+        CorruptRecordError: the file has another version, so that nothing in it can be relied on.
     """
     try:
         data = fs.read_bytes(path)
     except FileNotFoundError:
         return {}
-    return {
-        TopicPartition(topic, _number(path, partition)): _number(path, offset)
-        for topic, partition, offset in parse_frame(path, data, 3)
-    }
+    offsets, malformed = _parse_offsets(path, data)
+    if malformed:
+        logger.warning(
+            "checkpoint file %s has malformed lines, %d others are used: %s",
+            path,
+            len(offsets),
+            "; ".join(malformed[:MALFORMED_SHOWN]),
+        )
+    return offsets
+
+
+def _parse_offsets(path: Path, data: bytes) -> tuple[dict[TopicPartition, int], list[str]]:
+    """Return the offsets of the well-formed lines, and what is wrong with the others."""
+    lines = data.decode("utf-8", "replace").splitlines()
+    if not lines:
+        return {}, []
+    malformed = []
+    version = _natural(lines[0])
+    if version is None:
+        malformed.append(f"line 1 is no version: {lines[0]!r}")
+    elif version != VERSION:
+        raise CorruptRecordError(
+            path, 0, f"Unrecognised version:{version}, expected version: {VERSION}"
+        )
+    expected = _natural(lines[1]) if len(lines) > 1 else 0
+    if expected is None:
+        malformed.append(f"line 2 is no number of entries: {lines[1]!r}")
+    offsets: dict[TopicPartition, int] = {}
+    for number, line in enumerate(lines[2:], start=3):
+        match line.split():
+            case [topic, partition_text, offset_text]:
+                partition, offset = _natural(partition_text), _natural(offset_text)
+            case _:
+                partition = offset = None
+        if partition is None or offset is None:
+            malformed.append(f"line {number} is no topic, partition and offset: {line!r}")
+        else:
+            offsets[TopicPartition(topic, partition)] = offset
+    count = max(len(lines) - 2, 0)
+    if expected is not None and count != expected:
+        malformed.append(f"line 2 names {expected} entries, there are {count}")
+    return offsets, malformed
 
 
 def write_offsets(fs: FileSystem, path: Path, offsets: Mapping[TopicPartition, int]) -> None:
@@ -106,6 +157,14 @@ def _header(path: Path, lines: list[str], number: int) -> int:
         return int(lines[number])
     except ValueError as error:
         raise _malformed(path, lines, number) from error
+
+
+def _natural(text: str) -> int | None:
+    """Return a number that is written in plain digits, None for any other text."""
+    if not (text.isascii() and text.isdigit()) or len(text) > len(str(OFFSET_MAX)):
+        return None
+    number = int(text)
+    return number if number <= OFFSET_MAX else None
 
 
 def _number(path: Path, text: str) -> int:

@@ -192,6 +192,28 @@ def test_a_malformed_checkpoint_only_costs_time(tmp_path: Path) -> None:
     run(body)
 
 
+def test_a_malformed_line_of_log_starts_makes_no_other_deleted_records_readable(
+    tmp_path: Path,
+) -> None:
+    async def body() -> None:
+        log_dirs = make_dirs(tmp_path, 1)
+        for number in (0, 1):
+            log = make_log(tmp_path / "d1", number)
+            append(log, count=5)
+            log.close(clean=False)
+        path = tmp_path / "d1" / "log-start-offset-checkpoint"
+        tp = topic_partition(1)
+        path.write_text(f"0\n2\n{topic_partition(0).topic} 0 ?\n{tp.topic} {tp.partition} 4\n")
+
+        found = await load_logs(log_dirs, no_stray, config_of)
+
+        starts = {each.log.files.topic_partition: each.log.state.start_offset for each in found}
+        assert starts == {topic_partition(0): 0, tp: 4}
+        log_dirs.stop()
+
+    run(body)
+
+
 def test_stray_replicas_are_renamed_and_kept(tmp_path: Path) -> None:
     async def body() -> None:
         log_dirs = make_dirs(tmp_path, 1)

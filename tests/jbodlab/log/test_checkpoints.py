@@ -6,6 +6,7 @@ from jbodlab import kafka_uuid
 from jbodlab.errors import CorruptRecordError
 from jbodlab.ids import TopicPartition
 from jbodlab.log.checkpoints import read_offsets, write_offsets
+from jbodlab.log.leader_epochs import read_leader_epochs
 from jbodlab.log.partition_metadata import read_topic_id, write_topic_id
 from jbodlab.log.posix_filesystem import PosixFileSystem
 
@@ -34,27 +35,62 @@ def test_a_missing_file_has_no_entries(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("x\n2\na 0 1\nb 1 2\n", "line 1 is no version: 'x'"),
+        ("0\nx\na 0 1\nb 1 2\n", "line 2 is no number of entries: 'x'"),
+        ("0\n3\na 0 1\nt 0\nb 1 2\n", "line 4 is no topic, partition and offset: 't 0'"),
+        ("0\n3\na 0 1\n\nb 1 2\n", "line 4 is no topic, partition and offset: ''"),
+        ("0\n3\nt 1 2 3\na 0 1\nb 1 2\n", "line 3 is no topic"),
+        ("0\n3\na 0 1\nb 1 2\nt 0 x\n", "line 5 is no topic"),
+        ("0\n3\na 0 1\nb 1 2\nt 0 -5\n", "line 5 is no topic"),
+        ("0\n3\na 0 1\nb 1 2\nt 0 1_000\n", "line 5 is no topic"),
+        ("0\n3\na 0 1\nb 1 2\nt 0 99999999999999999999\n", "line 5 is no topic"),
+        ("0\n3\na 0 1\nb 1 2\n", "line 2 names 3 entries, there are 2"),
+        ("0\n1\na 0 1\nb 1 2\n", "line 2 names 1 entries, there are 2"),
+    ],
+)
+def test_well_formed_lines_of_a_malformed_file_of_offsets_are_kept(tmp_path, caplog, text, told):
+    path = tmp_path / "log-start-offset-checkpoint"
+    path.write_text(text)
+
+    offsets = read_offsets(FS, path)
+
+    assert offsets == {TopicPartition("a", 0): 1, TopicPartition("b", 1): 2}
+    (warning,) = caplog.records
+    assert str(path) in warning.getMessage()
+    assert told in warning.getMessage()
+
+
+def test_a_file_of_offsets_of_another_version_is_not_used(tmp_path):
+    (tmp_path / "c").write_text("1\n1\na 0 1\n")
+
+    with pytest.raises(CorruptRecordError, match="Unrecognised version:1, expected version: 0"):
+        read_offsets(FS, tmp_path / "c")
+
+
+@pytest.mark.parametrize(
     ("text", "message", "position"),
     [
         ("x\n", "Malformed line in checkpoint file [PATH]: x", 0),
         ("0\nx\n", "Malformed line in checkpoint file [PATH]: x", 2),
         ("1\n0\n", "Unrecognised version:1, expected version: 0", 0),
-        ("0\n1\nt 0\n", "Malformed line in checkpoint file [PATH]: t 0", 4),
-        ("0\n2\nt 0 1\nt 1 2 3\n", "Malformed line in checkpoint file [PATH]: t 1 2 3", 10),
-        ("0\n1\nt 0 x\n", "Malformed line in checkpoint file [PATH]: x is not a number", 0),
+        ("0\n1\n1\n", "Malformed line in checkpoint file [PATH]: 1", 4),
+        ("0\n2\n0 1\n1 2 3\n", "Malformed line in checkpoint file [PATH]: 1 2 3", 8),
+        ("0\n1\n0 x\n", "Malformed line in checkpoint file [PATH]: x is not a number", 0),
         (
-            "0\n2\nt 0 1\n",
+            "0\n2\n0 1\n",
             "Expected 2 entries in checkpoint file [PATH], but found only 1",
-            10,
+            8,
         ),
     ],
 )
-def test_a_malformed_file_is_damaged(tmp_path, text, message, position):
+def test_a_malformed_file_of_leader_epochs_is_damaged(tmp_path, text, message, position):
     path = tmp_path / "c"
     path.write_text(text)
 
     with pytest.raises(CorruptRecordError) as raised:
-        read_offsets(FS, path)
+        read_leader_epochs(FS, path)
 
     assert raised.value.reason == message.replace("PATH", str(path))
     assert raised.value.position == position
