@@ -35,7 +35,7 @@ from jbodlab.log.instructions import Instruction, Instructions, SetAside, SyncRe
 from jbodlab.log.leader_epochs import LeaderEpochs
 from jbodlab.log.loaded_log import LoadedLog
 from jbodlab.log.log_config import LogConfig
-from jbodlab.log.log_search import first_record_at
+from jbodlab.log.log_search import first_record_at, newest_record
 from jbodlab.log.log_state import NO_MARKERS
 from jbodlab.log.places import CutPoint
 from jbodlab.log.producer_state import ProducerState
@@ -313,6 +313,12 @@ class PartitionLog:
         return self.writer.run(
             partial(first_record_at, self.files, places, timestamp, self.start_offset)
         )
+
+    def newest_record(self, end: int) -> asyncio.Future[tuple[int, int] | None]:
+        """Find timestamp and offset of the newest record before an offset."""
+        start = self.start_offset
+        places = self.state.segments.places_by_newest(start, end)
+        return self.writer.run(partial(newest_record, self.files, places, start, end))
 
     def last_stable_offset(self, high_watermark: int) -> int:
         """Return below which offset all transactions are decided."""

@@ -91,7 +91,8 @@ async def _offset(replicas: ReplicaRegistry, query: OffsetQuery, reader: _Reader
         log, leader = reader.log(partition), partition.leader
         timestamp, offset = await _found(partition, log, query.timestamp, reader)
         early = leader and partition.high_watermark < leader.leader_epoch_start
-        is_open = query.timestamp == Mark.LATEST or (offset < 0 and query.timestamp not in TIERED)
+        at_end = query.timestamp in (Mark.LATEST, Mark.MAX_TIMESTAMP)
+        is_open = at_end or (offset < 0 and query.timestamp not in TIERED)
         if reader.is_consumer and early and is_open:
             # The high watermark has not reached this leader's own epoch yet: an earlier leader may
             # have shown more than this one knows to be replicated.
@@ -130,10 +131,7 @@ async def _found(
         case Mark.EARLIEST | Mark.EARLIEST_LOCAL:
             return -1, log.start_offset
         case Mark.MAX_TIMESTAMP:
-            wanted = log.state.segments.largest_timestamp
-            if wanted < 0:
-                return -1, NOT_FOUND
-            return await _at_time(partition, log, wanted, reader)
+            return await log.newest_record(reader.end(partition, log)) or (-1, NOT_FOUND)
         case _ if wanted in TIERED:
             return -1, NOT_FOUND
         case _ if wanted < 0:

@@ -1,11 +1,12 @@
-"""Looks something up in the files of a log: the place of a cut, the first record of a time."""
+"""Looks something up in the files of a log: the place of a cut, a record by its time."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from jbodlab.log.log_files import LogFiles
-from jbodlab.log.places import CutRequest, Place
+from jbodlab.log.places import CutRequest, Look, Place, TimedPlace
+from jbodlab.log.segment_reader import SegmentReader
 from jbodlab.log.segments import ActiveSegment, ClosedSegment
 
 
@@ -72,4 +73,62 @@ def first_record_at(
             found = reader.first_record_in(batch, timestamp, start_offset)
             if found is not None:
                 return found
+    return None
+
+
+def newest_record(
+    files: LogFiles, places: Sequence[TimedPlace], start: int, end: int
+) -> tuple[int, int] | None:
+    """Return timestamp and offset of the newest record in a range; of several, of the first one.
+
+    Args:
+        files: Of the log.
+        places: Segments that may hold it, from `SegmentList.places_by_newest`.
+        start: Records below are not counted.
+        end: Nor are those from here on.
+
+    Raises:
+        CorruptRecordError: the batch that should hold it is damaged.
+    """
+    best: tuple[int, int] | None = None
+    for max_timestamp, whole, known in places:
+        if best is not None and max_timestamp < best[0]:
+            break
+        for place in files.there((whole,)):
+            looks = known
+            if looks is None:
+                index, times = files.indexes(place)
+                looks = Look.all_of(index, times, max_timestamp, start, end)
+            found = _newest_in(files.reader(place), looks, start, end)
+            if found is not None and (best is None or (-found[0], found[1]) < (-best[0], best[1])):
+                best = found
+    return best
+
+
+def _newest_in(
+    reader: SegmentReader, looks: Sequence[Look], start: int, end: int
+) -> tuple[int, int] | None:
+    """Return timestamp and offset of the newest record of a segment in a range."""
+    for look in looks:
+        best: tuple[int, int] | None = None
+        newest = -1
+        position: int | None = None
+        for batch in reader.scan(look.position):
+            header = batch.header
+            if header.base_offset >= end:
+                break
+            is_older = header.max_timestamp <= newest or not header.records_count
+            if header.last_offset < start or is_older:
+                continue
+            if start <= header.base_offset and header.last_offset < end:
+                # Taken apart only if no other is newer: most often times ascend.
+                newest, position = header.max_timestamp, batch.position
+                continue
+            found = reader.newest_record_in(batch, start, end)
+            if found is not None and found[0] > newest:
+                newest, position, best = found[0], None, found
+        if position is not None:
+            best = reader.newest_record_in(next(reader.scan(position)), start, end)
+        if best is not None and newest >= look.enough_ms:
+            return best
     return None

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from jbodlab.log.offset_index import OffsetIndex
 from jbodlab.log.producer_state import ProducerState
 from jbodlab.log.segments import ActiveSegment, ClosedSegment
+from jbodlab.log.time_index import TimeIndex
 
 
 class Place(NamedTuple):
@@ -27,6 +29,54 @@ class Place(NamedTuple):
         """Return all of a segment, for a reader that begins at its beginning or asks its index."""
         position = 0 if isinstance(segment, ActiveSegment) else None
         return cls(segment.base_offset, segment.size, segment.next_offset, position)
+
+
+class Look(NamedTuple):
+    """Where in a segment to begin to look for its newest record in a range of offsets.
+
+    Attributes:
+        position: Where a batch begins.
+        enough_ms: All before that position is older; a record of this time in the range decides.
+    """
+
+    position: int
+    enough_ms: int
+
+    @classmethod
+    def all_of(
+        cls, index: OffsetIndex, times: TimeIndex, max_timestamp: int, start: int, end: int
+    ) -> tuple[Look, ...]:
+        """Return where to look one after the other, the nearest first.
+
+        The newest record of the segment may be outside of the range; then the time index tells
+        what is newest up to near the end of the range. All of the range is the last look.
+
+        Args:
+            index: Of the segment.
+            times: Of the segment.
+            max_timestamp: Its largest, in ms.
+            start: First offset of the range.
+            end: Behind the range.
+        """
+        near_ms, near_offset = times.last_before(end)
+        return (
+            cls(index.lookup(times.lookup(max_timestamp)), max_timestamp),
+            cls(index.lookup(near_offset), near_ms),
+            cls(index.lookup(start), -1),
+        )
+
+
+class TimedPlace(NamedTuple):
+    """A segment in which the newest record may be.
+
+    Attributes:
+        max_timestamp: Largest of all its records in ms, in the range or not.
+        looks: Where to look; None if its index files know.
+    """
+
+    max_timestamp: int
+    place: Place
+    looks: tuple[Look, ...] | None
 
 
 class CutRequest(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
-from jbodlab.log.places import Place
+from jbodlab.log.places import Look, Place, TimedPlace
 from jbodlab.log.segments import ActiveSegment, ClosedSegment
 
 
@@ -54,11 +54,6 @@ class SegmentList:
         return sum(segment.size for segment in self.closed) + self.active.size
 
     @property
-    def largest_timestamp(self) -> int:
-        """Largest timestamp of all records in ms, -1 without any."""
-        return max(segment.max_timestamp for segment in self.all)
-
-    @property
     def has_aborted(self) -> bool:
         """Whether a transaction of which there may be records was aborted."""
         return bool(self.aborted_in or self.active.aborted)
@@ -88,6 +83,24 @@ class SegmentList:
             position = active.index.lookup(active.time_index.lookup(timestamp))
             found.append(_in_active(active, position))
         return tuple(found)
+
+    def places_by_newest(self, start: int, end: int) -> tuple[TimedPlace, ...]:
+        """Return the segments with records from `start` to before `end`, the newest first."""
+        found = [
+            TimedPlace(each.max_timestamp, _in_closed(each), None)
+            for each in self.closed
+            if each.base_offset < end and each.next_offset > start
+        ]
+        active = self.active
+        if active.base_offset < end and active.next_offset > start:
+            looks = Look.all_of(active.index, active.time_index, active.max_timestamp, start, end)
+            found.append(TimedPlace(active.max_timestamp, _in_active(active, 0), looks))
+        return tuple(
+            sorted(
+                (each for each in found if each.max_timestamp >= 0),
+                key=lambda each: -each.max_timestamp,
+            )
+        )
 
     def places_before(self, offset: int) -> tuple[Place, ...]:
         """Return all segments that begin before an offset."""

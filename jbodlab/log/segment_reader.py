@@ -160,6 +160,30 @@ class SegmentReader:
             raise CorruptRecordError(self.path, batch.position, str(error)) from error
         return None
 
+    def newest_record_in(self, batch: ScannedBatch, start: int, end: int) -> tuple[int, int] | None:
+        """Return timestamp and offset of the newest record of a batch in a range of offsets.
+
+        Args:
+            batch: One of this segment.
+            start: Records below are not counted.
+            end: Nor are those from here on.
+
+        Raises:
+            CorruptRecordError: the batch is damaged.
+        """
+        header = batch.header
+        best: tuple[int, int] | None = None
+        try:
+            for record in iterate_records(batch.data, 0, header):
+                if start <= record.offset < end and (best is None or record.timestamp > best[0]):
+                    best = record.timestamp, record.offset
+        except DecodeError as error:
+            if header.compression:
+                # As for the first record of a time.
+                return header.max_timestamp, max(header.base_offset, start)
+            raise CorruptRecordError(self.path, batch.position, str(error)) from error
+        return best
+
     def _header(self, block: bytes, start: int, position: int) -> BatchHeader:
         try:
             return read_header(block, start)

@@ -63,6 +63,13 @@ class TimeIndex:
         found = bisect_right(self._timestamps, timestamp) - 1
         return self._base_offset + (self._offsets[found] if found >= 0 else 0)
 
+    def last_before(self, offset: int) -> tuple[int, int]:
+        """Return the last entry below an offset; (-1, base offset) without one."""
+        count = bisect_left(self._offsets, offset - self._base_offset)
+        if not count:
+            return -1, self._base_offset
+        return self._timestamps[count - 1], self._base_offset + self._offsets[count - 1]
+
     def truncate_to(self, offset: int) -> None:
         """Drop entries at and behind an offset."""
         keep = bisect_left(self._offsets, offset - self._base_offset)

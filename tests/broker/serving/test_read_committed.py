@@ -8,7 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from broker.replica.client_requests import FetchEntry, FetchParams, FetchResult, OffsetQuery
+from broker.replica.client_requests import (
+    FetchEntry,
+    FetchParams,
+    FetchResult,
+    OffsetQuery,
+    RecordDeletion,
+)
 from broker.replica.partition import Partition
 from broker.replica.partition_log import PartitionLog
 from jbodlab.config.topic_keys import SEGMENT_BYTES
@@ -195,10 +201,24 @@ def test_the_largest_timestamp_is_looked_for_below_what_a_reader_sees(tmp_path: 
         await reading.append(plain(0), data(1, 7, 0, timestamp_ms=5000))
         assert await reading.marked(-3, 0) == (5000, 1)
         # The transaction of 7 is open; nothing above its first offset is seen.
-        assert await reading.marked(-3, 1) == (-1, -1)
+        assert await reading.marked(-3, 1) == (1000, 0)
 
         await reading.append(marker(2, 7, COMMIT))
         assert await reading.marked(-3, 1) == (5000, 1)
+
+    run(tmp_path, test)
+
+
+def test_the_largest_timestamp_is_one_of_what_was_not_deleted(tmp_path: Path) -> None:
+    async def test(reading: Reading) -> None:
+        for offset, timestamp in enumerate((1000, 9000, 2000, 3000)):
+            await reading.append(data(offset, -1, -1, timestamp_ms=timestamp))
+        (deleted,) = await reading.host.manager.delete_records(
+            [RecordDeletion(topic_partition=TP, offset=2)], 10_000
+        )
+        assert deleted.error_code is ErrorCode.NONE
+
+        assert await reading.marked(-3, 0) == (3000, 3)
 
     run(tmp_path, test)
 

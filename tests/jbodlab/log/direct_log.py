@@ -16,7 +16,7 @@ from jbodlab.log.instructions import Instructions
 from jbodlab.log.loaded_log import LoadedLog, create_log
 from jbodlab.log.log_config import LogConfig
 from jbodlab.log.log_loader import load_log
-from jbodlab.log.log_search import cut_point, first_record_at
+from jbodlab.log.log_search import cut_point, first_record_at, newest_record
 from jbodlab.log.places import CutPoint
 from jbodlab.log.producer_replay import ProducerReplay
 from jbodlab.log.transactions import Marker
@@ -115,7 +115,7 @@ class DirectLog:
 
     @property
     def largest_timestamp(self) -> int:
-        return self.state.segments.largest_timestamp
+        return max(segment.max_timestamp for segment in self.state.segments.all)
 
     def __getattr__(self, name: str) -> object:
         return getattr(self.state, name)
@@ -154,9 +154,10 @@ class DirectLog:
         places = self.state.segments.places_by_time(timestamp)
         return first_record_at(self.files, places, timestamp, self.log_start_offset)
 
-    def offset_of_largest_timestamp(self) -> tuple[int, int] | None:
-        largest = self.state.segments.largest_timestamp
-        return None if largest < 0 else self.offset_for_timestamp(largest)
+    def offset_of_largest_timestamp(self, end: int | None = None) -> tuple[int, int] | None:
+        start, end = self.log_start_offset, self.log_end_offset if end is None else end
+        places = self.state.segments.places_by_newest(start, end)
+        return newest_record(self.files, places, start, end)
 
     def truncate_to(self, offset: int) -> bool:
         if offset < self.state.segments.base_offsets[0] and offset < self.log_end_offset:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+from random import Random
 from uuid import UUID
 
 import pytest
@@ -9,9 +10,11 @@ from jbodlab.error_code import ErrorCode
 from jbodlab.errors import CorruptRecordError, KafkaError
 from jbodlab.ids import TopicPartition
 from jbodlab.log.log_config import LogConfig
+from jbodlab.log.log_search import newest_record
 from jbodlab.log.posix_filesystem import PosixAppendFile, PosixFileSystem
 from jbodlab.protocol.record_batch import build_batch, iterate_headers, read_header
 from tests.jbodlab.log.direct_log import DirectLog
+from tests.jbodlab.log.test_compacted_batch import batch_of, record
 
 UID = "0123456789abcdef0123456789abcdef"
 UUID_1 = UUID("00000000-0000-4000-8000-000000000001")
@@ -364,6 +367,65 @@ def test_timestamps_are_found_in_the_order_of_offsets(make_log):
         assert box.log.largest_timestamp == 600
     box.log.advance_start_to(7)
     assert box.log.offset_for_timestamp(0) == (400, 7)
+
+
+def append_timed(box, *timestamps, codec=0):
+    """Append one batch whose records have these timestamps."""
+    records = (record(delta, time, b"k", b"v") for delta, time in enumerate(timestamps))
+    data = bytearray(
+        batch_of(
+            *records,
+            codec=codec,
+            base_timestamp=0,
+            max_timestamp=max(timestamps),
+            producer_id=-1,
+            producer_epoch=-1,
+            base_sequence=-1,
+        )
+    )
+    data[:8] = box.log.log_end_offset.to_bytes(8, "big")
+    box.log.append([data], [read_header(data)])
+
+
+@pytest.mark.parametrize("codec", [0, 1])
+@pytest.mark.parametrize("segment_bytes", [1, 1 << 20])
+@pytest.mark.parametrize(
+    "batches", [((1000,), (9000,), (2000,), (3000,)), ((1000, 9000, 2000, 3000),)]
+)
+def test_the_newest_record_is_one_that_can_be_read(make_log, batches, segment_bytes, codec):
+    box = make_log(segment_bytes=segment_bytes)
+    for each in batches:
+        append_timed(box, *each, codec=codec)
+    assert box.log.offset_of_largest_timestamp() == (9000, 1)
+
+    box.log.advance_start_to(2)
+
+    for fresh in (False, True):
+        if fresh:
+            box.reopen(clean=False, log_start_offset=2)
+        assert box.log.offset_of_largest_timestamp() == (3000, 3)
+        assert box.log.offset_of_largest_timestamp(end=3) == (2000, 2)
+        assert box.log.offset_of_largest_timestamp(end=2) is None
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_newest_record_of_any_range_is_found(make_log, seed):
+    chance = Random(seed)
+    box = make_log(segment_bytes=chance.choice((300, 900)), index_interval_bytes=100)
+    times: list[int] = []
+    for _ in range(25):
+        batch = [chance.randrange(60) for _ in range(chance.randint(1, 4))]
+        append_timed(box, *batch, codec=chance.randrange(2))
+        times += batch
+    if seed % 2:
+        box.reopen(clean=False)
+
+    for _ in range(60):
+        start, end = sorted(chance.sample(range(len(times) + 1), 2))
+        places = box.log.state.segments.places_by_newest(start, end)
+        expected = max(range(start, end), key=lambda offset: (times[offset], -offset))
+        found = newest_record(box.log.files, places, start, end)
+        assert found == (times[expected], expected)
 
 
 def test_an_empty_log_has_no_timestamps(make_log):
