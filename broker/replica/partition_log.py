@@ -40,7 +40,7 @@ from jbodlab.log.log_state import NO_MARKERS
 from jbodlab.log.places import CutPoint
 from jbodlab.log.producer_state import ProducerState
 from jbodlab.log.segments import ClosedSegment
-from jbodlab.log.transactions import Marker
+from jbodlab.log.transactions import Marker, read_marker
 from jbodlab.protocol.record_batch import BatchHeader, stamped_head
 
 T = TypeVar("T")
@@ -134,7 +134,9 @@ class PartitionLog:
         stored = header.stamped(base_offset, leader_epoch)
         buffers = (head, memoryview(data)[STAMPED_SIZE:])
         size = stored.size
-        instructions = self.state.append(buffers, (stored,))
+        marker = read_marker(data, 0, header) if header.is_control else None
+        markers = NO_MARKERS if marker is None else {base_offset: marker}
+        instructions = self.state.append(buffers, (stored,), markers)
         self.tail.append(base_offset, stored.next_offset, size, buffers)
         self.change(instructions, size, self._flush_due())
         return stored

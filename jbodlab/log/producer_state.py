@@ -229,10 +229,11 @@ class ProducerState:
 
         It would not where all remembered batches of a producer lie behind the offset, and there
         may have been earlier ones, or ones of an earlier epoch; nor where a marker has left no
-        batch. Only the log knows them.
+        batch, or may lie behind the offset: its transaction would be open again. Only the log
+        knows them.
         """
         for entry in self._entries.values():
-            if not entry.batches:
+            if not entry.batches or entry.coordinator_epoch != NO_EPOCH:
                 return False
             oldest = entry.batches[0]
             if oldest.last_offset >= end_offset and (oldest.first_sequence or entry.epoch):

@@ -234,3 +234,23 @@ def test_a_time_in_an_open_transaction_is_found_by_who_sees_it_only(
         assert await reading.marked(500, isolation) == (1000, 0)
 
     run(tmp_path, test)
+
+
+@pytest.mark.parametrize("kind", [ABORT, COMMIT])
+def test_a_marker_of_the_leader_says_how_the_transaction_ended(tmp_path: Path, kind: int) -> None:
+    async def test(reading: Reading) -> None:
+        log = reading.partition.log
+        assert log is not None
+        for batch in (plain(0), data(0, 7, 0), marker(0, 7, kind)):
+            log.append_as_leader(batch, read_header(batch), 0)
+        await log.written()
+
+        result = await reading.fetch(0)
+
+        assert result.last_stable_offset == 3
+        assert result.aborted_transactions == ([(7, 1)] if kind == ABORT else ())
+        entry = log.producers.entry(7)
+        assert entry is not None
+        assert entry.coordinator_epoch == 3
+
+    run(tmp_path, test)

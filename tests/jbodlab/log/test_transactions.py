@@ -96,6 +96,36 @@ def test_a_truncated_log_has_the_transactions_of_then(make_log, segment_bytes, c
     check(box, len(STORY))
 
 
+@pytest.mark.parametrize("kind", [ABORT, COMMIT])
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("rolled", [True, False])
+def test_a_transaction_whose_marker_is_cut_after_a_restart_is_open_again(
+    make_log, kind, clean, rolled
+):
+    box = make_log()
+    append(box, (data(0, 7, 0, count=3),))
+    if rolled:
+        box.log.roll()
+    append(box, (marker(3, 7, kind),))
+    assert box.log.last_stable_offset(4) == 4
+    box.reopen(clean=clean)
+
+    box.log.truncate_to(3)
+
+    assert box.log.last_stable_offset(3) == 0
+    assert all_aborted(box) == []
+
+
+def test_a_marker_that_the_high_watermark_has_passed_is_cut_as_any_other(make_log):
+    box = make_log()
+    append(box, (data(0, 7, 0, count=3), marker(3, 7, COMMIT)))
+    assert box.log.last_stable_offset(4) == 4
+
+    box.log.truncate_to(3)
+
+    assert box.log.last_stable_offset(3) == 0
+
+
 def test_the_last_stable_offset_waits_for_open_transactions_and_for_replicated_markers(make_log):
     box = make_log()
     state = box.log.state
