@@ -17,7 +17,7 @@ from admin_tool.errors import AdminError, UsageError
 from admin_tool.options import Option, Parsed, parse, usage
 from jbodlab import lab_state
 from jbodlab.command_line import INTERRUPTED, until_closed
-from jbodlab.errors import ConfigError, FormatError
+from jbodlab.errors import ConfigError, DecodeError, FormatError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +31,7 @@ class Tool:
         failure: Makes the line for a failure.
         failures_to_stdout: Whether that line goes to the standard output, as some of Kafka's do.
         notes: What its help says below the options.
+        asks_cluster: Whether a command line is about a cluster at all.
     """
 
     summary: str
@@ -39,6 +40,7 @@ class Tool:
     failure: Callable[[AdminError], str] = str
     failures_to_stdout: bool = False
     notes: str = ""
+    asks_cluster: Callable[[Parsed], bool] = lambda _: True
 
 
 def run(tool: Tool, argv: Sequence[str] | None) -> int:
@@ -57,7 +59,10 @@ def _run(tool: Tool, arguments: list[str]) -> int:
         print(metadata.version("jbodlab"))
         return 0
     try:
-        return tool.run(_with_the_only_cluster(parse(arguments, tool.options)))
+        options = parse(arguments, tool.options)
+        if tool.asks_cluster(options):
+            options = _with_the_only_cluster(options)
+        return tool.run(options)
     except UsageError as error:
         return _refuse(tool, str(error))
     except AdminError as error:
@@ -67,13 +72,27 @@ def _run(tool: Tool, arguments: list[str]) -> int:
 
 
 def _with_the_only_cluster(options: Parsed) -> Parsed:
-    """Fill in the address where none is given and a single cluster runs on this machine."""
+    """Fill in the address where none is given and a single cluster runs on this machine; say which.
+
+    Raises:
+        AdminError: several run, or one may run of which nothing can be read.
+    """
     if options.has("bootstrap-server") or options.has("bootstrap-controller"):
         return options
-    found = lab_state.bootstrap_of_the_only_cluster(os.environ, os.geteuid())
-    if found is None:
+    try:
+        found = lab_state.running_clusters(os.environ, os.geteuid())
+    except DecodeError as error:
+        raise AdminError(f"{error}; give the address by --bootstrap-server") from error
+    named = [f"{state.name} at {state.bootstrap}" for state in found]
+    if len(found) > 1:
+        raise AdminError(
+            f"several clusters run on this machine, give an address by --bootstrap-server: "
+            f"{'; '.join(named)}"
+        )
+    if not found:
         return options
-    return replace(options, values={**options.values, "bootstrap-server": (found,)})
+    _say(f"cluster {named[0]}", sys.stderr)
+    return replace(options, values={**options.values, "bootstrap-server": (found[0].bootstrap,)})
 
 
 def _refuse(tool: Tool, message: str) -> int:

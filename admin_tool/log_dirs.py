@@ -188,6 +188,8 @@ TOOL = Tool(
     options=OPTIONS,
     run=_run,
     notes=_notes(),
+    # To verify is to read, and asks nobody; to mend is about a cluster.
+    asks_cluster=lambda options: "verify" not in options.words or options.has("mend"),
 )
 
 

@@ -13,38 +13,38 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from jbodlab.lab_state import ProcessState
+from jbodlab.lab_state import ENDED, START_TICKS, STATE, ProcessState, is_alive, stat
+
+__all__ = [
+    "ENDED",
+    "SESSION",
+    "START_TICKS",
+    "STATE",
+    "Recipe",
+    "command",
+    "everybody",
+    "find",
+    "is_alive",
+    "recipe",
+    "send",
+    "start",
+    "stat",
+    "variables",
+    "wait_ended",
+    "with_argument",
+    "with_command",
+]
 
 POLL_S = 0.02
 
-# Fields of /proc/PID/stat behind the name in parentheses.
-STATE, SESSION, START_TICKS = 0, 3, 19
-ENDED = ("Z", "X")
+SESSION = 3
+"""Field of /proc/PID/stat behind the name in parentheses."""
 
 
 def find(pid: int) -> ProcessState | None:
     """Return a process that exists, ended but not waited for included."""
     fields = stat(pid)
     return None if fields is None else ProcessState(pid=pid, start_ticks=int(fields[START_TICKS]))
-
-
-def is_alive(process: ProcessState) -> bool:
-    """Return whether this very process still runs; one that nobody waited for yet does not.
-
-    Its first thread may be gone while others still hold its files.
-    """
-    fields = stat(process.pid)
-    if fields is None or int(fields[START_TICKS]) != process.start_ticks:
-        return False
-    return fields[STATE] not in ENDED or _has_threads(process.pid)
-
-
-def _has_threads(pid: int) -> bool:
-    """Return whether a process has threads beside the first one, which has ended."""
-    try:
-        return len(os.listdir(f"/proc/{pid}/task")) > 1  # noqa: PTH208 - names only
-    except OSError:
-        return False
 
 
 def send(process: ProcessState, number: signal.Signals) -> bool:
@@ -72,16 +72,6 @@ def wait_ended(processes: Sequence[ProcessState], deadline_s: float) -> list[Pro
         time.sleep(POLL_S)
         left = [process for process in left if is_alive(process)]
     return left
-
-
-def stat(pid: int) -> list[str] | None:
-    """Return the fields of `/proc/PID/stat` behind the name; None where there is no process."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return None
-    # The name may hold blanks and parentheses; the last one closes it.
-    return text[text.rindex(")") + 2 :].split()
 
 
 def everybody() -> Iterable[tuple[int, list[str]]]:

@@ -11,7 +11,6 @@ import json
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -21,6 +20,10 @@ VERSION = 1
 STATE_DIR_VARIABLE = "JBODLAB_STATE_DIR"
 ROOT_STATE_DIR = Path("/var/lib/jbodlab")
 DEFAULT_NAME = "default"
+
+# Fields of /proc/PID/stat behind the name in parentheses.
+STATE, START_TICKS = 0, 19
+ENDED = ("Z", "X")
 
 
 class ProcessState(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,18 +121,50 @@ def journal_file(directory: Path) -> Path:
     return directory / "faults.jsonl"
 
 
-def bootstrap_of_the_only_cluster(environment: Mapping[str, str], uid: int) -> str | None:
-    """Return the addresses of the one cluster of a user that runs; None if it is not one."""
+def running_clusters(environment: Mapping[str, str], uid: int) -> list[ClusterState]:
+    """Return the clusters of a user of which a node runs, by name.
+
+    Raises:
+        DecodeError: a file cannot be read, so that nobody knows whether its cluster runs.
+    """
     found = []
     for file in sorted((state_dir(environment, uid) / "clusters").glob("*.json")):
         try:
             state = from_json(file.read_text("utf-8"))
-        except (OSError, DecodeError):
+        except FileNotFoundError:
+            # Its cluster has ended meanwhile.
             continue
-        pids = [node.process.pid for node in state.nodes if node.process is not None]
-        if any(Path(f"/proc/{pid}").exists() for pid in pids):
-            found.append(state.bootstrap)
-    return found[0] if len(found) == 1 else None
+        except (OSError, DecodeError) as error:
+            raise DecodeError(f"cannot read {file}: {error}") from error
+        if running_nodes(state):
+            found.append(state)
+    return found
+
+
+def running_nodes(state: ClusterState) -> list[NodeState]:
+    """Return the nodes whose process, as it is written down, still runs."""
+    return [node for node in state.nodes if node.process is not None and is_alive(node.process)]
+
+
+def is_alive(process: ProcessState) -> bool:
+    """Return whether this very process still runs; one that nobody waited for yet does not.
+
+    Its first thread may be gone while others still hold its files.
+    """
+    fields = stat(process.pid)
+    if fields is None or int(fields[START_TICKS]) != process.start_ticks:
+        return False
+    return fields[STATE] not in ENDED or _has_threads(process.pid)
+
+
+def stat(pid: int) -> list[str] | None:
+    """Return the fields of `/proc/PID/stat` behind the name; None where there is no process."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    # The name may hold blanks and parentheses; the last one closes it.
+    return text[text.rindex(")") + 2 :].split()
 
 
 def to_json(state: ClusterState) -> str:
@@ -140,27 +175,26 @@ def to_json(state: ClusterState) -> str:
 
 
 def from_json(text: str) -> ClusterState:
-    """Read the text of a cluster's file.
+    """Read the text of a cluster's file; fields that are not known here are left out.
 
     Raises:
         DecodeError: it is no JSON, of another version, or lacks a field.
     """
     try:
-        data: dict[str, Any] = json.loads(text)
+        data = json.loads(text)
         if data["version"] != VERSION:
             raise DecodeError(f"state file of version {data['version']}, expected {VERSION}")
-        return ClusterState(
-            name=data["name"],
-            root=data["root"],
-            cluster_id=data["cluster_id"],
-            uid=data["uid"],
-            gid=data["gid"],
-            mounts=tuple(data["mounts"]),
-            nodes=tuple(_node(node) for node in data["nodes"]),
-            owner=_process(data["owner"]),
-        )
-    except (ValueError, KeyError, TypeError) as error:
+        return msgspec.convert(data, ClusterState)
+    except (ValueError, KeyError, TypeError, msgspec.ValidationError) as error:
         raise DecodeError(f"not the state of a cluster: {error!r}") from error
+
+
+def _has_threads(pid: int) -> bool:
+    """Return whether a process has threads beside the first one, which has ended."""
+    try:
+        return len(list(Path(f"/proc/{pid}/task").iterdir())) > 1
+    except OSError:
+        return False
 
 
 def _belongs_to(home: Path, uid: int) -> bool:
@@ -168,13 +202,3 @@ def _belongs_to(home: Path, uid: int) -> bool:
         return home.stat().st_uid == uid
     except OSError:
         return False
-
-
-def _node(data: dict[str, Any]) -> NodeState:
-    return NodeState(
-        **{**data, "log_dirs": tuple(data["log_dirs"]), "process": _process(data["process"])}
-    )
-
-
-def _process(data: dict[str, int] | None) -> ProcessState | None:
-    return None if data is None else ProcessState(**data)

@@ -132,7 +132,7 @@ def _inject(state: ClusterState, target: Target, state_dir: Path) -> int:
 
 
 def _check_servers(state: ClusterState) -> None:
-    alive = up_and_down.running(state)
+    alive = lab_state.running_nodes(state)
     for node in state.nodes:
         if node not in alive:
             tail = up_and_down.log_tail(node)

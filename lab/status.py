@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from fault_injection.journal import Fault, read_faults
+from jbodlab import lab_state
 from jbodlab.admin_requests import describe_log_dir_states
 from jbodlab.ids import METADATA_TOPIC
 from jbodlab.lab_state import ClusterState, NodeState
 from jbodlab.protocol.describe_log_dir_states import LogDirStateEntry
-from lab import up_and_down
 from lab.cluster import processes, questions
 from lab.cluster.controllers_log import ControllersLog
 from lab.cluster.questions import NO_ANSWER, ClusterView, LogDirView
@@ -134,7 +134,7 @@ def look(state: ClusterState, journal: Path) -> Status:
     root = Path(state.root)
     return Status(
         state=state,
-        alive=frozenset(node.node_id for node in up_and_down.running(state)),
+        alive=frozenset(node.node_id for node in lab_state.running_nodes(state)),
         log_dirs=log_dirs,
         states=states,
         view=view,

@@ -173,7 +173,7 @@ def make_room(name: str, files: StateFiles, tell: Tell) -> None:
     state = files.read(name)
     if state is None and not files.root(name).exists():
         return
-    if state is not None and state.owner is None and running(state):
+    if state is not None and state.owner is None and lab_state.running_nodes(state):
         named = "" if name == lab_state.DEFAULT_NAME else f" --name {name}"
         raise LabError(
             f"cluster {name} is running already at {state.bootstrap}; "
@@ -194,15 +194,6 @@ def remove_leftovers(files: StateFiles, tell: Tell) -> list[str]:
                 tell(f"removing cluster {name}, whose owner was killed")
                 problems += down(name, files)
     return problems
-
-
-def running(state: ClusterState) -> list[NodeState]:
-    """Return the nodes whose process is alive."""
-    return [
-        node
-        for node in state.nodes
-        if node.process is not None and processes.is_alive(node.process)
-    ]
 
 
 def records_kept(state: ClusterState) -> tuple[int, int]:

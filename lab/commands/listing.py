@@ -8,7 +8,6 @@ from typing import Any
 
 from fault_injection.journal import read_faults
 from jbodlab import lab_state
-from lab import up_and_down
 from lab.commands import clusters
 from lab.interrupts import Interrupts
 from lab.state_files import StateFiles
@@ -36,6 +35,6 @@ def _described(files: StateFiles, name: str) -> dict[str, Any]:
         "bootstrap": state.bootstrap,
         "root": state.root,
         "nodes": len(state.nodes),
-        "running": len(up_and_down.running(state)),
+        "running": len(lab_state.running_nodes(state)),
         "open_faults": sum(root in fault.path.parents for fault in faults),
     }
