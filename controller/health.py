@@ -6,7 +6,8 @@ import grpc
 
 from jbodlab.config.node_config import NodeConfig
 from jbodlab.error_code import ErrorCode
-from jbodlab.rpc import controller_pb2, controller_pb2_grpc
+from jbodlab.rpc import messages
+from jbodlab.rpc.grpc_methods import ControllerStub
 
 TIMEOUT_S = 3.0
 
@@ -23,8 +24,8 @@ def serves_brokers(config: NodeConfig) -> tuple[bool, str]:
     where = f"controller {config.node_id} at {host}:{listener.port}"
     try:
         with grpc.insecure_channel(f"{host}:{listener.port}") as channel:
-            stub = controller_pb2_grpc.ControllerStub(channel)  # type: ignore[no-untyped-call]
-            answer = stub.DescribeQuorum(controller_pb2.DescribeQuorumRequest(), timeout=TIMEOUT_S)
+            request = messages.DescribeQuorumRequest()
+            answer = ControllerStub(channel).DescribeQuorum(request, timeout=TIMEOUT_S)
     except grpc.RpcError as error:
         return False, f"{where} does not answer: {error.code().name}"
     if answer.error_code != ErrorCode.NONE or answer.leader_id != config.node_id:

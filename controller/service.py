@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import Any, TypeVar
 
+from google.protobuf.message import Message
 from msgspec.structs import replace
 
 from controller.active_controller import ActiveController, Decision
@@ -33,7 +34,6 @@ from controller.state import ControllerResult, ControllerState, IdSource, Random
 from controller.topics import create_topics, delete_topics
 from jbodlab import requests
 from jbodlab.errors import DecodeError, KafkaError
-from jbodlab.rpc import controller_pb2 as pb
 from jbodlab.rpc.translate import from_proto, to_proto
 from jbodlab.rpc.transport import Refusal, RpcRefusedError
 
@@ -72,7 +72,7 @@ class ControllerService:
         self._streams = 0
 
     async def BrokerRegistration(  # noqa: N802 - named as in the proto file
-        self, message: pb.BrokerRegistrationRequest
+        self, message: Message
     ) -> Any:
         """A broker process announces itself."""
         return await self._run(
@@ -80,7 +80,7 @@ class ControllerService:
         )
 
     async def BrokerHeartbeat(  # noqa: N802
-        self, message: pb.BrokerHeartbeatRequest
+        self, message: Message
     ) -> Any:
         """A broker gives a sign of life."""
         return await self._run(
@@ -91,7 +91,7 @@ class ControllerService:
         )
 
     async def UnregisterBroker(  # noqa: N802
-        self, message: pb.UnregisterBrokerRequest
+        self, message: Message
     ) -> Any:
         """An operator removes a broker."""
         return await self._run(
@@ -99,7 +99,7 @@ class ControllerService:
         )
 
     async def AssignReplicasToDirs(  # noqa: N802
-        self, message: pb.AssignReplicasToDirsRequest
+        self, message: Message
     ) -> Any:
         """A broker says which directories hold its replicas."""
         return await self._run(
@@ -109,7 +109,7 @@ class ControllerService:
         )
 
     async def AlterPartition(  # noqa: N802
-        self, message: pb.AlterPartitionRequest
+        self, message: Message
     ) -> Any:
         """A leader proposes ISR changes."""
         return await self._run(
@@ -117,27 +117,27 @@ class ControllerService:
         )
 
     async def CreateTopics(  # noqa: N802
-        self, message: pb.CreateTopicsRequest
+        self, message: Message
     ) -> Any:
         """Topics are created."""
         decide = partial(create_topics, randomness=self._randomness, new_id=self._new_id)
         return await self._run(message, decide, _failed_creation)
 
     async def DeleteTopics(  # noqa: N802
-        self, message: pb.DeleteTopicsRequest
+        self, message: Message
     ) -> Any:
         """Topics are deleted."""
         return await self._run(message, delete_topics, _failed_deletion)
 
     async def CreatePartitions(  # noqa: N802
-        self, message: pb.CreatePartitionsRequest
+        self, message: Message
     ) -> Any:
         """Topics grow."""
         decide = partial(create_partitions, randomness=self._randomness)
         return await self._run(message, decide, _failed_growth)
 
     async def ElectLeaders(  # noqa: N802
-        self, message: pb.ElectLeadersRequest
+        self, message: Message
     ) -> Any:
         """Leaders are elected as an operator asks."""
         return await self._run(
@@ -147,7 +147,7 @@ class ControllerService:
         )
 
     async def AlterPartitionReassignments(  # noqa: N802
-        self, message: pb.AlterPartitionReassignmentsRequest
+        self, message: Message
     ) -> Any:
         """Partitions get other brokers."""
         return await self._run(
@@ -157,7 +157,7 @@ class ControllerService:
         )
 
     async def ListPartitionReassignments(  # noqa: N802
-        self, message: pb.ListPartitionReassignmentsRequest
+        self, message: Message
     ) -> Any:
         """Which partitions are getting other brokers, as far as it is committed."""
         request: requests.ListPartitionReassignmentsRequest = _translated(message)
@@ -165,7 +165,7 @@ class ControllerService:
         return to_proto(list_partition_reassignments(request, image))
 
     async def AllocateProducerIds(  # noqa: N802
-        self, message: pb.AllocateProducerIdsRequest
+        self, message: Message
     ) -> Any:
         """A broker gets a block of producer ids."""
         return await self._run(
@@ -175,25 +175,25 @@ class ControllerService:
         )
 
     async def IncrementalAlterConfigs(  # noqa: N802
-        self, message: pb.IncrementalAlterConfigsRequest
+        self, message: Message
     ) -> Any:
         """Some configs are changed."""
         return await self._run(message, incremental_alter_configs, _failed_configs)
 
     async def AlterConfigs(  # noqa: N802
-        self, message: pb.AlterConfigsRequest
+        self, message: Message
     ) -> Any:
         """All configs of some resources are replaced."""
         return await self._run(message, alter_configs, _failed_configs)
 
     async def AlterClientQuotas(  # noqa: N802
-        self, message: pb.AlterClientQuotasRequest
+        self, message: Message
     ) -> Any:
         """Quotas of clients are set and removed."""
         return await self._run(message, alter_client_quotas, _failed_quotas)
 
     async def UpdateFeatures(  # noqa: N802
-        self, message: pb.UpdateFeaturesRequest
+        self, message: Message
     ) -> Any:
         """Finalized levels of features are raised or lowered."""
         return await self._run(
@@ -201,7 +201,7 @@ class ControllerService:
         )
 
     async def DescribeQuorum(  # noqa: N802
-        self, message: pb.DescribeQuorumRequest
+        self, message: Message
     ) -> Any:
         """Who leads, how far the log is committed, and how far it has reached."""
         controller = self._controller
@@ -216,8 +216,8 @@ class ControllerService:
         )
 
     async def MetadataStream(  # noqa: N802
-        self, message: pb.MetadataStreamRequest
-    ) -> AsyncIterator[pb.MetadataStreamResponse]:
+        self, message: Message
+    ) -> AsyncIterator[Message]:
         """Committed batches from an offset on."""
         request: requests.MetadataStreamRequest = _translated(message)
         cluster_id = self._controller.state.settings.cluster_id

@@ -14,8 +14,8 @@ import grpc.aio
 
 from jbodlab.errors import ConfigError
 from jbodlab.requests import Listener
-from jbodlab.rpc import controller_pb2 as pb
-from jbodlab.rpc.controller_pb2_grpc import add_ControllerServicer_to_server
+from jbodlab.rpc.grpc_methods import add_to_server
+from jbodlab.rpc.messages import SERVICE
 from jbodlab.rpc.transport import RpcRefusedError
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -59,9 +59,7 @@ class GrpcServer:
     def bind(self, service: Any) -> None:
         """Take the port for a service."""
         self._server = grpc.aio.server(options=OPTIONS, maximum_concurrent_rpcs=CALLS_MAX)
-        add_ControllerServicer_to_server(  # type: ignore[no-untyped-call]
-            servicer(service), self._server
-        )
+        add_to_server(servicer(service), self._server)
         for address in self.addresses:
             _bind(self._server, address)
 
@@ -81,7 +79,7 @@ def servicer(service: Any) -> SimpleNamespace:
             method.name: (_stream if method.server_streaming else _unary)(
                 getattr(service, method.name)
             )
-            for method in pb.DESCRIPTOR.services_by_name["Controller"].methods
+            for method in SERVICE.methods
         }
     )
 

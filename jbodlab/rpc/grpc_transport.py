@@ -15,7 +15,7 @@ import grpc
 import grpc.aio
 
 from jbodlab.errors import ControllerUnavailableError
-from jbodlab.rpc.controller_pb2_grpc import ControllerStub
+from jbodlab.rpc.grpc_methods import ControllerStub
 
 MESSAGE_SIZE_BYTES_MAX = 64 * 1024 * 1024
 RECONNECT_BACKOFF_MS = 50
@@ -49,7 +49,7 @@ class GrpcTransport:
     def __init__(self, address: str) -> None:
         self.address = address
         self._channel = grpc.aio.insecure_channel(address, options=OPTIONS)
-        self._stub: Any = ControllerStub(self._channel)  # type: ignore[no-untyped-call]
+        self._stub = ControllerStub(self._channel)
 
     async def unary(self, method: str, message: Any, timeout_s: float) -> Any:
         """Call a method; returns its response."""

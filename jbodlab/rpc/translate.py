@@ -14,8 +14,8 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from jbodlab import requests
-from jbodlab.rpc import controller_pb2 as pb
 from jbodlab.rpc.mapper import make_functions
+from jbodlab.rpc.messages import SERVICE
 
 _TO_PROTO: dict[type, Callable[[Any], Any]] = {}
 _FROM_PROTO: dict[type, Callable[[Any], Any]] = {}
@@ -36,7 +36,7 @@ def from_proto(message: Message) -> Any:
 
 
 def _fill() -> None:
-    for method in pb.DESCRIPTOR.services_by_name["Controller"].methods:
+    for method in SERVICE.methods:
         for descriptor in (method.input_type, method.output_type):
             kind = getattr(requests, descriptor.name)
             functions = make_functions(kind, descriptor)

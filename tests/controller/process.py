@@ -19,8 +19,8 @@ from jbodlab.image.metadata_image import MetadataImage
 from jbodlab.metadata_log.batches import read_batches
 from jbodlab.metadata_log.metadata_log import MetadataLog
 from jbodlab.metadata_log.snapshots import read_latest
-from jbodlab.rpc import controller_pb2 as pb
-from jbodlab.rpc.controller_pb2_grpc import ControllerStub
+from jbodlab.rpc import messages as pb
+from jbodlab.rpc.grpc_methods import ControllerStub
 from jbodlab.rpc.translate import from_proto, to_proto
 from lab.cluster.ports import HeldPorts
 from tests.builders import PureController, directories

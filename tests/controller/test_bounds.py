@@ -19,8 +19,8 @@ from jbodlab import requests
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import BrokerId, Offset
 from jbodlab.outside import Outside, real
-from jbodlab.rpc import controller_pb2 as pb
-from jbodlab.rpc.controller_pb2_grpc import ControllerStub
+from jbodlab.rpc import messages as pb
+from jbodlab.rpc.grpc_methods import ControllerStub
 from jbodlab.rpc.translate import from_proto, to_proto
 from lab.cluster.ports import HeldPorts
 from tests.builders import CLUSTER_ID, PureController, brokers

@@ -24,8 +24,8 @@ from jbodlab.metadata_log.metadata_log import MetadataLog
 from jbodlab.records.cluster_records import BrokerRegistrationChangeRecord
 from jbodlab.records.config_records import NoOpRecord
 from jbodlab.records.topic_records import PartitionChangeRecord
-from jbodlab.rpc import controller_pb2 as pb
-from jbodlab.rpc.controller_pb2_grpc import ControllerStub
+from jbodlab.rpc import messages as pb
+from jbodlab.rpc.grpc_methods import ControllerStub
 from jbodlab.rpc.translate import to_proto
 from tests.builders import CLUSTER_ID, brokers, directories
 from tests.controller.formatted import NODE_ID, format_dir

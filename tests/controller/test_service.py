@@ -39,8 +39,8 @@ from jbodlab.errors import KafkaError
 from jbodlab.ids import LeaderEpoch, Offset
 from jbodlab.image.metadata_image import MetadataImage
 from jbodlab.outside import real
-from jbodlab.rpc import controller_pb2 as pb
-from jbodlab.rpc.controller_pb2_grpc import ControllerStub, add_ControllerServicer_to_server
+from jbodlab.rpc import messages as pb
+from jbodlab.rpc.grpc_methods import ControllerStub, add_to_server
 from jbodlab.rpc.grpc_server import OPTIONS, servicer
 from jbodlab.rpc.translate import from_proto, to_proto
 from tests.builders import PureController
@@ -130,7 +130,7 @@ async def served() -> AsyncIterator[SimpleNamespace]:
         randomness=Random(1),
         new_id=lambda: UUID(int=1),
     )
-    add_ControllerServicer_to_server(servicer(service), server)
+    add_to_server(servicer(service), server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     try:

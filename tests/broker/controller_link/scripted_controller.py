@@ -10,11 +10,11 @@ from typing import Any
 import grpc.aio
 
 from jbodlab import requests
-from jbodlab.rpc.controller_pb2_grpc import ControllerServicer, add_ControllerServicer_to_server
+from jbodlab.rpc.grpc_methods import add_to_server
 from jbodlab.rpc.translate import from_proto, to_proto
 
 
-class ScriptedController(ControllerServicer):
+class ScriptedController:
     """Keeps every request, and answers with what `answer` returns for it."""
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class ScriptedController(ControllerServicer):
 @contextlib.asynccontextmanager
 async def serving(controller: ScriptedController, port: int = 0) -> AsyncIterator[int]:
     server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
-    add_ControllerServicer_to_server(controller, server)  # type: ignore[no-untyped-call]
+    add_to_server(controller, server)
     bound = server.add_insecure_port(f"127.0.0.1:{port}")
     await server.start()
     try:

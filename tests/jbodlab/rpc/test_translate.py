@@ -15,7 +15,7 @@ from jbodlab import requests as values
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import DecodeError
 from jbodlab.ids import BrokerEpoch, BrokerId, DirectoryId, Offset, TopicId
-from jbodlab.rpc import controller_pb2 as pb
+from jbodlab.rpc import messages as pb
 from jbodlab.rpc import translate, type_hints
 from jbodlab.rpc.mapper import make_functions
 
