@@ -36,6 +36,13 @@ Given = Mapping[Path, Source]
 Functions = tuple[Callable[[Any], Any], Callable[[Any], Any]]
 
 
+def is_repeated(field: Any) -> bool:
+    """Return whether a field of a descriptor is a list, in any version of protobuf."""
+    # `is_repeated` came with 6.31; the label, which says the same, went with 7.
+    found = getattr(field, "is_repeated", None)
+    return bool(field.label == field.LABEL_REPEATED if found is None else found)
+
+
 def make_functions(kind: type, descriptor: Descriptor) -> Functions:
     """Return `to_proto` and `from_proto` of a struct and its message.
 
@@ -165,7 +172,7 @@ class _Writer:
     ) -> FieldCodec:
         """Return the codec of what one field of a message holds."""
         is_optional, inner = type_hints.is_optional(hint), type_hints.without_none(hint)
-        if wire.is_repeated:
+        if is_repeated(wire):
             return _list_field(hint, wire.name, self._list(inner, wire, where), place)
         item = self._item(inner, wire, where)
         if wire.has_presence:

@@ -3,8 +3,8 @@
     messages.BrokerHeartbeatRequest(broker_id=1)
     messages.SERVICE.methods                       the methods, with their messages
 
-The file is what `scripts/compile_proto.py` makes of `proto/`. Classes that are made at run time work
-with any version of protobuf; generated ones refuse versions older than their compiler.
+The file is what `scripts/compile_proto.py` makes of `proto/`. Classes made at run time work with
+any version of protobuf; generated ones refuse versions that are older than their compiler.
 """
 
 from __future__ import annotations
