@@ -90,6 +90,13 @@ def standstill(one: BrokerDirs) -> str | None:
     )
 
 
+def takes_replicas(one: BrokerDirs, log_dir: LogDir) -> bool:
+    """Return whether an online directory takes replicas that are not in it, as far as told."""
+    detail = one.details.get(log_dir.path)
+    conditions = detail.conditions if detail is not None else ()
+    return not log_dir.is_cordoned and all(each == HARMLESS for each in conditions)
+
+
 def _dir_state(
     one: BrokerDirs,
     log_dir: LogDir,
@@ -102,9 +109,7 @@ def _dir_state(
         if held.is_future
     }
     whole = {name: max(current.get(name, 0), copied) for name, copied in coming.items()}
-    detail = one.details.get(log_dir.path)
-    conditions = detail.conditions if detail is not None else ()
-    takes = not log_dir.is_cordoned and all(each == HARMLESS for each in conditions)
+    takes = takes_replicas(one, log_dir)
     missing_bytes = sum(whole.values()) - sum(coming.values())
     return DirState(
         path=log_dir.path,
