@@ -53,7 +53,8 @@ async def describe_log_dir_states(
 
     Raises:
         TimeoutError: no answer in time.
-        ConnectionError: the broker cannot be reached, went away, or does not know the request.
+        ConnectionError: the broker cannot be reached, went away, does not know the request, or
+            refuses to say.
         DecodeError: the answer cannot be read.
     """
     connection = await KafkaConnection.open(host, port, client_id=CLIENT_ID, timeout_s=timeout_s)
@@ -63,4 +64,6 @@ async def describe_log_dir_states(
         )
     finally:
         connection.close()
+    if int(response.error_code):
+        raise ConnectionError(f"it does not tell its directories: {response.error_code.name}")
     return response

@@ -248,7 +248,7 @@ class Awaited:
         target = self.pending[replica]
         if where.current == target and where.future is None:
             del self.pending[replica]
-        elif where.future == target:
+        elif where.current is not None and where.future == target:
             self._missing.pop(replica, None)
         else:
             self._missing[replica] = self._missing.get(replica, 0) + 1
@@ -258,6 +258,11 @@ class Awaited:
 
 
 def _why_lost(replica: Replica, where: ReplicaDirs, target: str) -> str:
+    if where.future == target:
+        return (
+            f"the log directory it comes from is offline: it goes on to {target} when that one is "
+            "repaired and revived, see jbod-log-dirs --describe --table"
+        )
     if where.future is not None:
         return f"it goes to {where.future} instead of {target} by now: somebody has sent it there"
     if where.current is None:

@@ -232,6 +232,7 @@ def test_a_replica_that_is_missed_at_one_look_is_not_lost() -> None:
     ("where", "problem", "why"),
     [
         (ReplicaDirs("/a", "/c"), "", "goes to /c instead of /b"),
+        (ReplicaDirs(None, "/b"), "", "the log directory it comes from is offline"),
         (ReplicaDirs(None, None), "", "in no online log directory of broker 1"),
         (ReplicaDirs(None, None), "no connection to broker 1", "no connection to broker 1"),
     ],

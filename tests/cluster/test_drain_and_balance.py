@@ -109,6 +109,7 @@ def test_what_the_broker_refuses_to_move_stays_and_all_others_are_waited_for(
     wanted = NewTopic(long, 8, replica_assignment=[[1]] * 8)
     cluster.admin().create_topics([wanted])[long].result(30)
     cluster.wait_leaders(long)
+    wait_for("the folders", lambda: sum(map(len, held(cluster, long).values())) == 8)
     staying = partitions_in(source, long)
     assert staying
     drain = ["drain", "--broker", "1", "--dir", str(source)]
