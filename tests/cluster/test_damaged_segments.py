@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -22,6 +23,7 @@ from confluent_kafka.admin import ResourceType
 from jbodlab import kafka_uuid
 from jbodlab.log import meta_properties, names
 from jbodlab.log.meta_properties import MetaProperties
+from jbodlab.log.partition_metadata import write_topic_id
 from jbodlab.log.posix_filesystem import PosixFileSystem
 from tests.cluster.configs import alter
 from tests.cluster.harness import read_all, script, wait_for
@@ -286,6 +288,16 @@ def test_a_directory_is_not_mended_from_another_cluster(stage: Stage, tmp_path: 
         assert said.startswith(f"{tmp_path} belongs to cluster another, and at ")
         assert len(said.splitlines()) == 1
         assert sorted(path.name for path in foreign.iterdir()) == before
+
+        cluster_id = meta_properties.read(PosixFileSystem(), theirs.parent).cluster_id
+        meta_properties.write(PosixFileSystem(), tmp_path, replace(meta, cluster_id=cluster_id))
+        write_topic_id(PosixFileSystem(), foreign / names.PARTITION_METADATA_FILE, UUID(int=77))
+        code, found, _ = verify(
+            "--dir", str(tmp_path), "--bootstrap-server", scene.cluster.bootstrap, "--mend"
+        )
+        assert code == 1
+        assert "another topic of this name" in replicas(found)[foreign]["refusal"]
+        assert not list(foreign.glob("*.damaged"))
         scene.check(ledger)
 
 
