@@ -154,7 +154,9 @@ def test_an_open_transaction_is_kept_and_ended_by_its_marker():
 
 
 def test_silent_producers_expire_unless_their_transaction_is_open():
-    state = state_after(header(0, producer_id=1), header(0, producer_id=3, attributes=TRANSACTIONAL))
+    state = state_after(
+        header(0, producer_id=1), header(0, producer_id=3, attributes=TRANSACTIONAL)
+    )
     assert state.expire(1000, 6000) == 0
     state.update(header(0, producer_id=2))
     assert state.expire(2000, 6000) == 0
