@@ -61,8 +61,8 @@ def candidates(logs: Sequence[LogInUse], now_ms: int) -> list[Candidate]:
 def damage_is_there(log: OwnedLog, base_offset: int) -> Callable[[], bool]:
     """Return what tells whether damage that was met in a segment may still be there.
 
-    It goes with the segment, which retention, a deletion of records, a cut or a move takes away, and
-    where the log begins later in the segment. What is copied anew after a cut may have the very
+    It goes with the segment, which retention, a deletion of records, a cut or a move takes away,
+    and where the log begins later in the segment. What is copied anew after a cut may have the very
     bounds of before.
     """
     files, cuts, former = log.files, log.state.disk.cut_count, _closed_at(log, base_offset)

@@ -44,7 +44,7 @@ from jbodlab.log.leader_epochs import LeaderEpochs
 from jbodlab.log.log_config import LogConfig
 from jbodlab.log.places import CutPoint, CutRequest, Place
 from jbodlab.log.producer_state import ProducerState
-from jbodlab.log.retention import deletable_count
+from jbodlab.log.retention import Ahead, deletable_count, segments_ahead
 from jbodlab.log.segment_list import SegmentList
 from jbodlab.log.segments import ActiveSegment, ClosedSegment, fitting_count
 from jbodlab.log.transactions import Marker, UndecidedTransactions
@@ -85,6 +85,7 @@ class LogState:
         self.disk = DiskProgress(recovery_point, snapshots, names_unsynced=names_unsynced)
         self.disk.cleaned_to = cleaned_to
         self._cut_to: int | None = None
+        self._ahead: dict[int, Ahead] = {}
         self.undecided = UndecidedTransactions()
 
     @classmethod
@@ -260,12 +261,14 @@ class LogState:
         Only data below the high watermark goes.
         """
         segments = self.segments.all
+        self._ahead = segments_ahead(segments, self._ahead, now_ms)
         count = deletable_count(
             segments,
             self.config,
             now_ms=now_ms,
             high_watermark=high_watermark,
             log_start_offset=self.start_offset,
+            ahead=self._ahead,
         )
         if not count:
             return ()
