@@ -82,6 +82,7 @@ class Front:
             assignments=link.assignments,
             lifecycle=link.lifecycle,
             feed=link.feed,
+            metadata_failures=link.metadata_failures,
             conditions=disks.conditions,
             wall_ms=outside.wall_ms,
             traffic=replicas.traffic,
