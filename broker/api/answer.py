@@ -64,8 +64,6 @@ class Later(msgspec.Struct, frozen=True):
     future: asyncio.Future[Any]
     finish: Callable[[Any], Response | Encoded]
     hurry: Callable[[], None] | None = None
-    is_work: bool = False
-    """Whether this broker works meanwhile, where others only wait for somebody else."""
     overlaps: bool = True
     """Whether the next request of a kind that may overlap may start meanwhile."""
     is_passed_on: bool = False

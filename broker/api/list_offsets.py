@@ -54,11 +54,13 @@ class ListOffsetsApi:
 
     def __init__(self, replicas: Replicas) -> None:
         self._replicas = replicas
+        self._turns = asyncio.Lock()
+        """Held by the one request of many partitions that goes on just now."""
 
     def answer(self, request: ListOffsetsRequest, context: RequestContext) -> Answer:
         """Look every partition up."""
         answering = asyncio.get_running_loop().create_task(self._look_up(request))
-        return Later(answering, partial(_response, request), is_work=True)
+        return Later(answering, partial(_response, request))
 
     def failure(
         self, request: ListOffsetsRequest, context: RequestContext, error: KafkaError
@@ -89,8 +91,10 @@ class ListOffsetsApi:
         found: list[ListOffsetsPartition] = []
         while some := list(islice(queries, TOGETHER_MAX)):
             found += map(_partition, await self._replicas.list_offsets(some, replica_id, isolation))
-            # Also where nothing had to be waited for.
-            await asyncio.sleep(0)
+            if len(some) == TOGETHER_MAX:
+                # One of them in a turn of the loop, also where nothing had to be waited for.
+                async with self._turns:
+                    await asyncio.sleep(0)
         return found
 
 
