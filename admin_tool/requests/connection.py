@@ -107,11 +107,6 @@ class Connection:
         response = self.call(MetadataRequest(topics=[], allow_auto_topic_creation=False))
         return None if response.cluster_id is None else str(response.cluster_id)
 
-    def serves(self, api_key: int, broker: int) -> bool:
-        """Return whether a broker says that it serves an API."""
-        found = self._client.get_broker_version_data(broker).api_versions
-        return api_key in (found or {})
-
     def close(self) -> None:
         """Close all connections."""
         self._client.close()

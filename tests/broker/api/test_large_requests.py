@@ -326,7 +326,7 @@ def test_offsets_of_many_partitions_are_looked_up_little_by_little() -> None:
         topic = kio.ListOffsetsTopic(name="t", partitions=partitions)
         asked = kio.ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=(topic, topic))
 
-        later = ListOffsetsApi(replicas).answer(  # type: ignore[arg-type]
+        later = ListOffsetsApi(replicas, MetadataCache(BrokerId(1), "CLIENTS")).answer(  # type: ignore[arg-type]
             asked, RequestContext(HEADER, WHO)
         )
         assert isinstance(later, Later)
