@@ -16,6 +16,7 @@ from broker.metrics import BrokerMetrics
 from broker.network.bounds import Bounds
 from broker.network.listener import Listener
 from broker.network.open_connections import ConnectionLimits
+from broker.open_files import most_connections
 from broker.serving.passing_on import PassingOn
 from jbodlab.image.settings_image import Quotas
 from jbodlab.metrics_endpoint import MetricsEndpoint, metrics_address
@@ -66,9 +67,7 @@ class Front:
                 traffic=replicas.traffic,
             )
         )
-        self._bounds = _bounds(
-            config, outside, disks.file_bounds.connections, lambda: link.cache.image.quotas
-        )
+        self._bounds = _bounds(config, outside, lambda: link.cache.image.quotas)
         self._listeners = [
             Listener(
                 listener.name, listener.host, listener.port, self._apis.dispatcher, self._bounds
@@ -142,14 +141,12 @@ class Front:
         return set(registered.cordoned_directories or ()) == set(self._disks.cordon.ids or ())
 
 
-def _bounds(
-    config: BrokerConfig, outside: Outside, connections: int, quotas: Callable[[], Quotas]
-) -> Bounds:
+def _bounds(config: BrokerConfig, outside: Outside, quotas: Callable[[], Quotas]) -> Bounds:
     protected = config.inter_broker_listener_name if len(config.listeners) > 1 else None
     return Bounds(
         outside,
         ConnectionLimits(
-            total=connections,
+            total=most_connections(config.max_connections),
             per_ip=config.max_connections_per_ip,
             per_ip_overrides=config.max_connections_per_ip_overrides,
             max_idle_ms=config.connections_max_idle_ms,

@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeVar, cast
 
-from broker.disk.no_space import LackError, NoSpaceError
+from broker.disk.no_space import NoSpaceError
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError, LogDirError
 from jbodlab.log import disk_errors
@@ -103,9 +103,8 @@ class DirectoryExecutor:
 
         Returns:
             A future of the running loop. It gets `LogDirError` when the directory fails before or
-            in this call, `NoSpaceError` when the disk took no more, `LackError` when the process
-            had no descriptor or memory left, `KafkaError` when an `OSError` was the process's own
-            fault otherwise, and any other exception of `function` as it is.
+            in this call, `NoSpaceError` when the disk took no more, `KafkaError` when an `OSError`
+            was the process's own fault, and any other exception of `function` as it is.
         """
         loop = self._loop or self._start()
         future: asyncio.Future[T] = loop.create_future()
@@ -168,7 +167,7 @@ class DirectoryExecutor:
         error: BaseException | None = None
         try:
             result = function()
-        except (OSError, MemoryError) as found:
+        except OSError as found:
             error = self._judge(found)
         except BaseException as found:  # noqa: BLE001 - handed to the caller, whatever it is
             error = found
@@ -181,12 +180,7 @@ class DirectoryExecutor:
             self._wakeup_pending = True
             self._wake()
 
-    def _judge(self, error: OSError | MemoryError) -> BaseException:
-        if disk_errors.is_lack(error):
-            lacking = LackError(disk_errors.describe(error))
-            lacking.__cause__ = error
-            return lacking
-        assert isinstance(error, OSError)
+    def _judge(self, error: OSError) -> BaseException:
         if disk_errors.is_no_space(error):
             refused = NoSpaceError(disk_errors.describe(error))
             refused.__cause__ = error

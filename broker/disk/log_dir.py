@@ -208,7 +208,6 @@ class LogDir:
         life = type(self)(
             self.path, directory_id, outside=self.outside, fs=self.disk, identity=identity
         )
-        life.files.open_files_max = self.files.open_files_max
         life._state = next_state(self._state, LogDirEvent.REVIVE)
         life.revivals = self.revivals + 1
         life.is_cordoned = self.is_cordoned

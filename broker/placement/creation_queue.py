@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from broker.disk.log_dir import LogDir
-from broker.disk.no_space import LackError, NoSpaceError, all_or_lost
+from broker.disk.no_space import NoSpaceError, all_or_lost
 from jbodlab.errors import JbodlabError
 from jbodlab.log import disk_errors
 from jbodlab.log.loaded_log import LoadedLog
@@ -85,11 +85,8 @@ def _create_all(log_dir: LogDir, creates: Sequence[Create]) -> list[LoadedLog | 
             # One that cannot be created does not keep the others from it.
             created.append(error)
         except OSError as error:
-            if disk_errors.is_no_space(error):
-                created.append(NoSpaceError(disk_errors.describe(error)))
-            elif disk_errors.is_lack(error):
-                created.append(LackError(disk_errors.describe(error)))
-            else:
+            if not disk_errors.is_no_space(error):
                 raise
+            created.append(NoSpaceError(disk_errors.describe(error)))
     all_or_lost(partial(log_dir.fs.fsync_dir, log_dir.path))
     return created

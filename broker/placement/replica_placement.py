@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from broker.disk.loading import IsStray
 from broker.disk.log_dir import LogDir
 from broker.disk.log_dirs import LogDirs
 from broker.disk.logs_in_use import LogInUse
-from broker.disk.no_space import LackError, NoSpaceError
+from broker.disk.no_space import NoSpaceError
 from broker.disk.replica_files import ReplicaLostError
 from broker.placement import replica_folders
 from broker.placement.choice import SpreadByBytes, candidates
@@ -38,8 +38,6 @@ from jbodlab.log.log_config import LogConfig
 from jbodlab.log.log_files import LogFiles
 
 WISHES_MAX = 10_000
-LACK_PAUSE_S = 1.0
-"""How long a creation waits that the process has no descriptor or memory for."""
 """No broker has more replicas."""
 
 logger = logging.getLogger(__name__)
@@ -399,7 +397,7 @@ class ReplicaPlacement:
             if queue is None:
                 queue = self._creations[log_dir] = CreationQueue(log_dir)
             try:
-                log = await _repeated(partial(queue.create, create), topic_partition)
+                log = await queue.create(create)
             except NoSpaceError as error:
                 logger.warning("%s is not created in %s: %s", topic_partition, log_dir.path, error)
                 log_dir.replica_count -= 1
@@ -436,18 +434,6 @@ class ReplicaPlacement:
             logger.error("deleting %s failed", topic_partition, exc_info=error)
         elif not future.cancelled():
             self._remove_later(log_dir, future.result(), delay_ms)
-
-
-async def _repeated(
-    create: Callable[[], Awaitable[LoadedLog]], topic_partition: TopicPartition
-) -> LoadedLog:
-    """Create a log; try again while the process has no descriptor or memory for it."""
-    while True:
-        try:
-            return await create()
-        except LackError as error:
-            logger.warning("%s is not created yet: %s", topic_partition, error)
-            await asyncio.sleep(LACK_PAUSE_S)
 
 
 def _put_aside_done(topic_partition: TopicPartition, future: asyncio.Future[Path]) -> None:

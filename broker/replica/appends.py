@@ -192,11 +192,7 @@ def _must_wait(partition: Partition) -> bool:
 
 
 def _refuse(request: AppendRequest, index: int, partition: Partition, error: Exception) -> None:
-    if isinstance(error, MemoryError):
-        # Nothing is wrong with the batch; the client may send it again.
-        logger.warning("no memory for an append to %s", partition.topic_partition)
-        error = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the broker has no memory left")
-    elif not isinstance(error, KafkaError):
+    if not isinstance(error, KafkaError):
         logger.error("append to %s failed", partition.topic_partition, exc_info=error)
         error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
     request.refuse(index, error.code, message=error.message or None, hint=partition.hint)

@@ -25,9 +25,6 @@ PROCESS_FAULTS = frozenset(
 )
 
 
-LACKS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
-"""What the process, or the machine, has none left of at this moment: descriptors or memory."""
-
 NO_SPACE = frozenset(
     {
         errno.ENOSPC,  # no blocks, or no inodes
@@ -37,20 +34,15 @@ NO_SPACE = frozenset(
 
 
 class OutOfRoomError(OSError):
-    """Instructions for the files of a log broke off where they can go on later.
-
-    The disk took no more, or the process had no descriptor or no memory left (`is_lack`).
+    """The disk took no more in the middle of instructions for the files of a log.
 
     Attributes:
         carried_out: How many of them are done. What the next one had begun is made good by
             carrying it out again.
     """
 
-    def __init__(self, error: OSError | MemoryError, carried_out: int) -> None:
-        if isinstance(error, OSError):
-            super().__init__(error.errno, error.strerror, error.filename)
-        else:
-            super().__init__(errno.ENOMEM, "no memory left")
+    def __init__(self, error: OSError, carried_out: int) -> None:
+        super().__init__(error.errno, error.strerror, error.filename)
         self.carried_out = carried_out
 
 
@@ -59,23 +51,11 @@ def is_no_space(error: OSError) -> bool:
     return error.errno in NO_SPACE
 
 
-def is_lack(error: BaseException) -> bool:
-    """Return whether a call failed for want of descriptors or memory; later it may succeed."""
-    if isinstance(error, OSError):
-        return error.errno in LACKS
-    return isinstance(error, MemoryError)
-
-
-def may_succeed_later(error: BaseException) -> bool:
-    """Return whether what failed left the disk as it was, and is worth another try."""
-    return is_lack(error) or (isinstance(error, OSError) and is_no_space(error))
-
-
 def is_directory_failure(error: OSError) -> bool:
     """Return whether the directory that the failing call touched is to be taken offline."""
     return error.errno not in PROCESS_FAULTS
 
 
-def describe(error: BaseException) -> str:
+def describe(error: OSError) -> str:
     """Return one line for the log: number, text and file where the error names them."""
     return str(error) or type(error).__name__

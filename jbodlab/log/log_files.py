@@ -119,22 +119,17 @@ class LogFiles:
         """Carry instructions out in their order; writes that follow each other are one call.
 
         Raises:
-            OutOfRoomError: the disk took no more, or the process lacks descriptors or memory; the
-                rest may be carried out later. Writes that are one call are done all or not at all.
+            OutOfRoomError: the disk took no more; the rest may be carried out when it does. Writes
+                that are one call are done all or not at all.
         """
         carried_out = 0
-        has_closed = False
-        while carried_out < len(instructions):
-            try:
+        try:
+            while carried_out < len(instructions):
                 carried_out += self._carry_out_next(instructions, carried_out)
-            except (OSError, MemoryError) as error:
-                if disk_errors.is_lack(error) and not has_closed:
-                    has_closed = True
-                    self._shared.close_files()
-                    continue
-                if disk_errors.may_succeed_later(error):
-                    raise disk_errors.OutOfRoomError(error, carried_out) from error
-                raise
+        except OSError as error:
+            if disk_errors.is_no_space(error):
+                raise disk_errors.OutOfRoomError(error, carried_out) from error
+            raise
 
     def _carry_out_next(self, instructions: Sequence[Instruction], number: int) -> int:
         """Carry out one instruction, or all writes from there on; returns how many that was."""
@@ -197,10 +192,6 @@ class LogFiles:
     def forget(self, base_offset: int) -> None:
         """Close the file of a segment that is not this log's any more."""
         self._shared.forget((self, base_offset))
-
-    def close_kept(self) -> None:
-        """Close the files that all logs of the directory keep open, as descriptors are needed."""
-        self._shared.close_files()
 
     def abandon(self) -> None:
         """Give the files back without a write and without an error."""
@@ -388,7 +379,7 @@ class LogFiles:
                 self._write_indexes(base_offset, segment.index, segment.time_index)
             except OSError as error:
                 # They are made anew the next time, too.
-                if not disk_errors.may_succeed_later(error):
+                if not disk_errors.is_no_space(error):
                     raise
             return SegmentIndexes(segment.index, segment.time_index)
         return SegmentIndexes(index, times)

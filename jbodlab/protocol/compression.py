@@ -6,7 +6,6 @@ It lets other threads run while it works.
 
 from __future__ import annotations
 
-import errno
 import struct
 from mmap import mmap
 
@@ -37,9 +36,6 @@ LZ4_KIND, LZ4_INDEPENDENT = 0b1110_0011, 0b0110_0000
 """Version, independent blocks and reserved bits of a frame's flags, and what they have to be."""
 LZ4_BLOCK_CHECKSUMS, LZ4_CONTENT_SIZE, LZ4_CONTENT_CHECKSUM = 1 << 4, 1 << 3, 1 << 2
 
-SNAPPY_RATIO_MAX = 64
-"""An element of three bytes stands for 64 at most."""
-
 LIKELY_RATIO, LIKELY_BYTES_MIN = 4, 16 << 10
 """Room that is enough for most batches; cheaper to have than room for any."""
 
@@ -58,7 +54,6 @@ def decompress(codec: int, data: bytes | memoryview, bytes_max: int | None = Non
     Raises:
         DecompressedSizeError: there are more.
         DecodeError: the codec is unknown, or the data is damaged.
-        MemoryError: there is no memory for them; nothing is wrong with the data.
     """
     if codec == NONE:
         return bytes(data)
@@ -70,19 +65,11 @@ def decompress(codec: int, data: bytes | memoryview, bytes_max: int | None = Non
         if bytes_max is not None:
             return _decompress_within(codec, bytes(data), bytes_max)
         if codec == SNAPPY:
-            blocks = _snappy_blocks(bytes(data))
-            for block in blocks:
-                # Damaged data may claim any size, for which memory would be looked for.
-                if (claimed := cramjam.snappy.decompress_raw_len(block)) > SNAPPY_RATIO_MAX * len(
-                    block
-                ):
-                    raise DecodeError(f"damaged snappy data: {claimed} bytes of {len(block)}")
-            return b"".join(bytes(cramjam.snappy.decompress_raw(block)) for block in blocks)
+            return b"".join(
+                bytes(cramjam.snappy.decompress_raw(block)) for block in _snappy_blocks(bytes(data))
+            )
         return bytes(getattr(cramjam, CODEC_NAMES[codec]).decompress(bytes(data)))
-    except (cramjam.DecompressionError, OSError, ValueError) as error:
-        if isinstance(error, OSError) and error.errno == errno.ENOMEM:
-            # The process has none left: nothing is wrong with the data.
-            raise MemoryError(str(error)) from error
+    except (cramjam.DecompressionError, OSError, ValueError, MemoryError) as error:
         raise DecodeError(f"damaged {CODEC_NAMES[codec]} data: {error}") from error
 
 
