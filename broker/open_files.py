@@ -1,18 +1,79 @@
-"""How many files the process may have open: each replica keeps the log file that it appends to."""
+"""How many files the process may have open, and what they are divided among.
+
+Every log directory keeps `.log` files open, every client costs a connection, and all else (the
+files that are open for one call, checkpoints, copies, the links to the controller and to other
+brokers) has a reserve. Together they are never more than the limit: who lacks a descriptor can do
+nothing about it.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import resource
 
+import msgspec
 
-def most_connections(wanted: int) -> int:
-    """Return how many connections clients may have: half of all files are kept for the logs.
+from broker.network.open_connections import WAITING_MAX
+from jbodlab.errors import ConfigError
+from jbodlab.log.directory_files import OPEN_FILES_MAX
 
-    A log that cannot be opened takes its directory offline, and a client can try again.
+NO_LIMIT = 1 << 20
+"""Taken for the limit where there is none."""
+
+RESERVE, RESERVE_PER_DIRECTORY = 96, 16
+"""Descriptors for the process itself, and for what works in a directory."""
+
+
+class OpenFiles(msgspec.Struct, frozen=True, kw_only=True):
+    """How many descriptors there are for what.
+
+    Attributes:
+        kept_per_directory: `.log` files that a directory keeps open between calls.
+        connections: Connections of clients that are served.
+        waiting: Connections that wait to be served; as many again are held as they came too fast.
+        reserve: All else.
     """
+
+    kept_per_directory: int
+    connections: int
+    waiting: int
+    reserve: int
+
+
+def divide(limit: int, directories: int, connections_wanted: int) -> OpenFiles:
+    """Divide the descriptors of a process: half of them behind the reserve are for the logs.
+
+    Args:
+        limit: Most descriptors that the process may have.
+        directories: Log directories, 1 or more.
+        connections_wanted: `max.connections`.
+
+    Raises:
+        ConfigError: there are too few.
+    """
+    reserve = min(RESERVE + directories * RESERVE_PER_DIRECTORY, limit // 2)
+    logs = (limit - reserve) // 2
+    sockets = limit - reserve - logs
+    waiting = min(WAITING_MAX, sockets // 8)
+    found = OpenFiles(
+        kept_per_directory=min(OPEN_FILES_MAX, logs // directories),
+        connections=min(connections_wanted, sockets - 2 * waiting),
+        waiting=waiting,
+        reserve=reserve,
+    )
+    if not found.kept_per_directory:
+        raise ConfigError(
+            "log.dirs", directories, f"needs more open files than {limit}, raise `ulimit -n`"
+        )
+    used = found.kept_per_directory * directories + found.connections + 2 * waiting + reserve
+    assert used <= limit
+    return found
+
+
+def open_files_limit() -> int:
+    """Return how many descriptors this process may have."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return wanted if soft == resource.RLIM_INFINITY else min(wanted, soft // 2)
+    return NO_LIMIT if soft == resource.RLIM_INFINITY else min(soft, NO_LIMIT)
 
 
 def raise_open_files_limit() -> None:

@@ -229,6 +229,10 @@ def as_kafka_error(error: Exception) -> KafkaError:
             return KafkaError(ErrorCode.NOT_CONTROLLER, "the controller does not answer")
         case TimeoutError():
             return KafkaError(ErrorCode.REQUEST_TIMED_OUT)
+        case MemoryError():
+            # Whoever asks again may be answered; the next request may need less.
+            logger.warning("no memory for a request")
+            return KafkaError(ErrorCode.REQUEST_TIMED_OUT)
         case _:
             logger.error("request failed", exc_info=error)
             return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)

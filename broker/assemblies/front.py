@@ -16,7 +16,7 @@ from broker.metrics import BrokerMetrics
 from broker.network.bounds import Bounds
 from broker.network.listener import Listener
 from broker.network.open_connections import ConnectionLimits
-from broker.open_files import most_connections
+from broker.open_files import OpenFiles
 from broker.serving.passing_on import PassingOn
 from jbodlab.image.settings_image import Quotas
 from jbodlab.metrics_endpoint import MetricsEndpoint, metrics_address
@@ -37,6 +37,7 @@ class Front:
         cluster_id: str,
         *,
         outside: Outside,
+        open_files: OpenFiles,
         dynamic: DynamicConfig,
         disks: Disks,
         link: ControllerLink,
@@ -67,7 +68,7 @@ class Front:
                 traffic=replicas.traffic,
             )
         )
-        self._bounds = _bounds(config, outside, lambda: link.cache.image.quotas)
+        self._bounds = _bounds(config, open_files, outside, lambda: link.cache.image.quotas)
         self._listeners = [
             Listener(
                 listener.name, listener.host, listener.port, self._apis.dispatcher, self._bounds
@@ -141,12 +142,18 @@ class Front:
         return set(registered.cordoned_directories or ()) == set(self._disks.cordon.ids or ())
 
 
-def _bounds(config: BrokerConfig, outside: Outside, quotas: Callable[[], Quotas]) -> Bounds:
+def _bounds(
+    config: BrokerConfig,
+    open_files: OpenFiles,
+    outside: Outside,
+    quotas: Callable[[], Quotas],
+) -> Bounds:
     protected = config.inter_broker_listener_name if len(config.listeners) > 1 else None
     return Bounds(
         outside,
         ConnectionLimits(
-            total=most_connections(config.max_connections),
+            total=open_files.connections,
+            waiting=open_files.waiting,
             per_ip=config.max_connections_per_ip,
             per_ip_overrides=config.max_connections_per_ip_overrides,
             max_idle_ms=config.connections_max_idle_ms,

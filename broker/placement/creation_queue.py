@@ -13,6 +13,7 @@ from functools import partial
 
 from broker.disk.log_dir import LogDir
 from broker.disk.no_space import NoSpaceError, all_or_lost
+from broker.disk.shortage import ShortageError
 from jbodlab.errors import JbodlabError
 from jbodlab.log import disk_errors
 from jbodlab.log.loaded_log import LoadedLog
@@ -84,9 +85,13 @@ def _create_all(log_dir: LogDir, creates: Sequence[Create]) -> list[LoadedLog | 
         except JbodlabError as error:
             # One that cannot be created does not keep the others from it.
             created.append(error)
-        except OSError as error:
-            if not disk_errors.is_no_space(error):
+        except (OSError, MemoryError) as error:
+            found = disk_errors.as_os_error(error)
+            if disk_errors.is_no_space(found):
+                created.append(NoSpaceError(disk_errors.describe(found)))
+            elif disk_errors.is_shortage(found):
+                created.append(ShortageError(disk_errors.describe(found)))
+            else:
                 raise
-            created.append(NoSpaceError(disk_errors.describe(error)))
     all_or_lost(partial(log_dir.fs.fsync_dir, log_dir.path))
     return created

@@ -2,7 +2,8 @@
 
 Batches have their offsets long before they are written, and what follows relies on these. So a
 write that meets a full disk can neither be refused any more nor taken back. It is kept and tried
-again; whatever comes later for the same log queues up behind it, and other logs go on. Nothing of
+again; whatever comes later for the same log queues up behind it, and other logs go on. So is a
+change for which the process lacked descriptors or memory, which is no fault of the disk. Nothing of
 it was acknowledged, and of the state on the event loop nothing is wrong: the files are behind it
 for longer than usual (`LogFiles.is_behind`), and are read as far as they go.
 
@@ -72,7 +73,7 @@ class Outcome(NamedTuple):
     Attributes:
         finished: Changes that need no more work, with what went wrong, those of a log in order.
         blocked: The logs that wait for room now, and the first change of each.
-        cause: Why the disk took no more in this call; None if it took all.
+        cause: Why the disk took no more in this call; None if it was not the disk.
     """
 
     finished: Sequence[tuple[Change, Exception | None]]
@@ -182,7 +183,7 @@ class CarryingOut:
         try:
             files.carry_out(instructions)
         except OutOfRoomError as error:
-            self._cause = disk_errors.describe(error)
+            self._note(files, error)
             count = error.carried_out
         while left:
             first = left[0]
@@ -191,7 +192,14 @@ class CarryingOut:
                 first.instructions = first.instructions[count:]
                 break
             if first.change.sync is not None:
-                all_or_lost(partial(files.sync, files.fs, first.change.sync))
+                try:
+                    all_or_lost(partial(files.sync, files.fs, first.change.sync))
+                except (OSError, MemoryError) as error:
+                    if not disk_errors.is_shortage(error):
+                        raise
+                    self._note(files, disk_errors.as_os_error(error))
+                    first.instructions = ()
+                    break
             left.popleft()
             count -= size
             self._finished.append((first.change, None))
@@ -232,9 +240,19 @@ class CarryingOut:
         try:
             files.carry_out((instruction,))
         except OutOfRoomError as error:
-            self._cause = disk_errors.describe(error)
+            self._note(files, error)
             return False
         return True
+
+    def _note(self, files: LogFiles, error: OSError) -> None:
+        if disk_errors.is_no_space(error):
+            self._cause = disk_errors.describe(error)
+        elif not files.is_behind:
+            logger.warning(
+                "changes of %s wait for files or memory, they are tried again: %s",
+                files.topic_partition,
+                disk_errors.describe(error),
+            )
 
 
 def unless_behind(files: LogFiles, function: Callable[[], T]) -> T:

@@ -71,6 +71,19 @@ class DirectoryFiles:
             idle.close()
         return found
 
+    def close_idle(self) -> bool:
+        """Close what is open but the file that was used last; returns whether there was any.
+
+        That one may be in use while another file is opened.
+        """
+        closed = False
+        while len(self._files) > 1:
+            _, idle = self._files.popitem(last=False)
+            with contextlib.suppress(OSError):
+                idle.close()
+            closed = True
+        return closed
+
     def indexes(self, key: Key, load: Callable[[], SegmentIndexes]) -> SegmentIndexes:
         """Return the indexes of a closed segment; read if they are not known."""
         found = self._indexes.get(key)

@@ -9,12 +9,19 @@ to do about a full disk than to give it up, `is_no_space` is asked first.
 from __future__ import annotations
 
 import errno
+import os
 
-PROCESS_FAULTS = frozenset(
+NO_DESCRIPTOR = frozenset(
     {
         errno.EMFILE,  # this process has too many open files
         errno.ENFILE,  # the machine has
-        errno.ENOMEM,
+    }
+)
+
+SHORTAGES = NO_DESCRIPTOR | {errno.ENOMEM}
+
+PROCESS_FAULTS = SHORTAGES | frozenset(
+    {
         errno.EINTR,
         errno.EAGAIN,
         errno.EBADF,  # a file used after it was closed
@@ -36,6 +43,8 @@ NO_SPACE = frozenset(
 class OutOfRoomError(OSError):
     """The disk took no more in the middle of instructions for the files of a log.
 
+    Or the process had no descriptor or memory for the next one, see `is_shortage`.
+
     Attributes:
         carried_out: How many of them are done. What the next one had begun is made good by
             carrying it out again.
@@ -49,6 +58,25 @@ class OutOfRoomError(OSError):
 def is_no_space(error: OSError) -> bool:
     """Return whether the disk took no more; what lies there is as good as before."""
     return error.errno in NO_SPACE
+
+
+def is_no_descriptor(error: OSError) -> bool:
+    """Return whether a file could not be opened as too many are open."""
+    return error.errno in NO_DESCRIPTOR
+
+
+def is_shortage(error: BaseException) -> bool:
+    """Return whether the process lacked descriptors or memory, which tells nothing of a disk."""
+    return isinstance(error, MemoryError) or (
+        isinstance(error, OSError) and error.errno in SHORTAGES
+    )
+
+
+def as_os_error(error: OSError | MemoryError) -> OSError:
+    """Return a lack of memory as the system tells it, and what the system told as it is."""
+    if isinstance(error, OSError):
+        return error
+    return OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
 
 
 def is_directory_failure(error: OSError) -> bool:

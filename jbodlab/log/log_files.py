@@ -119,16 +119,17 @@ class LogFiles:
         """Carry instructions out in their order; writes that follow each other are one call.
 
         Raises:
-            OutOfRoomError: the disk took no more; the rest may be carried out when it does. Writes
-                that are one call are done all or not at all.
+            OutOfRoomError: the disk took no more, or the process lacks descriptors or memory; the
+                rest may be carried out later. Writes that are one call are done all or not at all.
         """
         carried_out = 0
         try:
             while carried_out < len(instructions):
                 carried_out += self._carry_out_next(instructions, carried_out)
-        except OSError as error:
-            if disk_errors.is_no_space(error):
-                raise disk_errors.OutOfRoomError(error, carried_out) from error
+        except (OSError, MemoryError) as error:
+            found = disk_errors.as_os_error(error)
+            if disk_errors.is_no_space(found) or disk_errors.is_shortage(found):
+                raise disk_errors.OutOfRoomError(found, carried_out) from error
             raise
 
     def _carry_out_next(self, instructions: Sequence[Instruction], number: int) -> int:
@@ -326,13 +327,14 @@ class LogFiles:
         file = self._shared.file((self, base_offset), lambda: self._opened(base_offset, position))
         try:
             file.writev(buffers)
-        except OSError as error:
+        except (OSError, MemoryError) as error:
             try:
                 # A disk that is full may not even cut; most often it took nothing.
                 if file.size() != position:
                     file.truncate(position)
             except OSError as failed:
-                if disk_errors.is_no_space(error):
+                found = disk_errors.as_os_error(error)
+                if disk_errors.is_no_space(found) or disk_errors.is_shortage(found):
                     text = f"{error}, and what it took cannot be cut off: {failed}"
                     raise OSError(errno.EIO, text, str(self.path(base_offset))) from error
             raise
@@ -379,7 +381,7 @@ class LogFiles:
                 self._write_indexes(base_offset, segment.index, segment.time_index)
             except OSError as error:
                 # They are made anew the next time, too.
-                if not disk_errors.is_no_space(error):
+                if not (disk_errors.is_no_space(error) or disk_errors.is_shortage(error)):
                     raise
             return SegmentIndexes(segment.index, segment.time_index)
         return SegmentIndexes(index, times)

@@ -6,6 +6,7 @@ It lets other threads run while it works.
 
 from __future__ import annotations
 
+import errno
 import struct
 from mmap import mmap
 
@@ -42,6 +43,9 @@ LIKELY_RATIO, LIKELY_BYTES_MIN = 4, 16 << 10
 OUTPUT_FULL = "failed to write whole buffer"
 """What the library says when the room was not enough."""
 
+LACK_OF_MEMORY = ("not enough memory", "cannot allocate memory", "allocation_failed")
+"""What the libraries for zstd and lz4, and the system, say when they get no memory."""
+
 
 def decompress(codec: int, data: bytes | memoryview, bytes_max: int | None = None) -> bytes:
     """Return the records of a batch as they were before compression.
@@ -54,6 +58,7 @@ def decompress(codec: int, data: bytes | memoryview, bytes_max: int | None = Non
     Raises:
         DecompressedSizeError: there are more.
         DecodeError: the codec is unknown, or the data is damaged.
+        MemoryError: the process has not enough; nothing is said of the data.
     """
     if codec == NONE:
         return bytes(data)
@@ -69,7 +74,9 @@ def decompress(codec: int, data: bytes | memoryview, bytes_max: int | None = Non
                 bytes(cramjam.snappy.decompress_raw(block)) for block in _snappy_blocks(bytes(data))
             )
         return bytes(getattr(cramjam, CODEC_NAMES[codec]).decompress(bytes(data)))
-    except (cramjam.DecompressionError, OSError, ValueError, MemoryError) as error:
+    except (cramjam.DecompressionError, OSError, ValueError) as error:
+        if _is_lack_of_memory(error):
+            raise MemoryError(str(error)) from error
         raise DecodeError(f"damaged {CODEC_NAMES[codec]} data: {error}") from error
 
 
@@ -154,6 +161,13 @@ def _decompress_within(codec: int, data: bytes, bytes_max: int) -> bytes:
             if str(error) == OUTPUT_FULL:
                 raise DecompressedSizeError(CODEC_NAMES[codec], bytes_max) from error
             raise
+
+
+def _is_lack_of_memory(error: Exception) -> bool:
+    if isinstance(error, OSError) and error.errno == errno.ENOMEM:
+        return True
+    text = str(error).lower()
+    return any(words in text for words in LACK_OF_MEMORY)
 
 
 def _lz4_frame_end(data: bytes | memoryview) -> int:

@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from broker.open_files import most_connections
+from broker.open_files import divide
+from jbodlab.errors import ConfigError
 
 SHOW = (
     "import resource; from broker.open_files import raise_open_files_limit; "
@@ -14,11 +15,24 @@ SHOW = (
 )
 
 
-def test_connections_leave_half_of_all_files_to_the_logs() -> None:
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+@pytest.mark.parametrize("directories", [1, 3, 24])
+@pytest.mark.parametrize("limit", [256, 300, 512, 1024, 4096, 65_536, 1 << 20])
+def test_all_that_may_be_open_fits_the_limit(limit: int, directories: int) -> None:
+    found = divide(limit, directories, 2**31 - 1)
 
-    assert most_connections(2**31 - 1) == soft // 2
-    assert most_connections(7) == 7
+    kept = found.kept_per_directory * directories
+    assert kept + found.connections + 2 * found.waiting + found.reserve <= limit
+    assert min(found.kept_per_directory, found.connections, found.waiting) >= 1
+    assert found.reserve >= min(limit // 2, 100)
+
+
+def test_no_more_connections_than_wanted() -> None:
+    assert divide(4096, 3, 7).connections == 7
+
+
+def test_too_few_open_files_are_refused_by_number() -> None:
+    with pytest.raises(ConfigError, match="more open files than 64"):
+        divide(64, 24, 100)
 
 
 @pytest.mark.process

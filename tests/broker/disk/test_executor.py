@@ -137,7 +137,7 @@ def test_the_processs_own_fault_does_not_cost_a_directory(number: int) -> None:
         with pytest.raises(KafkaError) as found:
             await directory.run(fail)
 
-        assert found.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+        assert found.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert await directory.run(lambda: "still here") == "still here"
         assert directory.is_online
         assert reports == []

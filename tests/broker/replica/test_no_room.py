@@ -51,6 +51,7 @@ from tests.waiting import quiet, set_forward, turns
 
 CONFIG = LogConfig(segment_bytes=300, index_interval_bytes=100, retention_ms=-1)
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 @pytest.fixture(autouse=True)
@@ -203,8 +204,11 @@ async def work(box: Box) -> None:
 def test_wherever_the_disk_takes_no_more_the_log_is_what_was_appended(
     tmp_path: Path, is_torn: bool
 ) -> None:
+    errors = NO_ROOM + SHORTAGES
+
     async def at(position: int | None) -> int:
-        disk = CrampedDisk(error=NO_ROOM[(position or 0) // 2 % 2])
+        error = errors[(position or 0) // 2 % len(errors)]
+        disk = CrampedDisk(error=error)
         disk.is_torn = disk.cuts = is_torn
         box = await Box.create(tmp_path / str(position), disk)
         begun = disk.taken
@@ -214,7 +218,7 @@ def test_wherever_the_disk_takes_no_more_the_log_is_what_was_appended(
         await turns()
         if position is not None:
             assert disk.refused
-            assert box.log_dir.space.disk.is_full
+            assert box.log_dir.space.disk.is_full == (error in NO_ROOM)
             await box.check_reading()
             await box.make_room()
         await box.check()
