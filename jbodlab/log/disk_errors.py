@@ -9,7 +9,6 @@ to do about a full disk than to give it up, `is_no_space` is asked first.
 from __future__ import annotations
 
 import errno
-import os
 
 NO_DESCRIPTOR = frozenset(
     {
@@ -76,7 +75,7 @@ def as_os_error(error: OSError | MemoryError) -> OSError:
     """Return a lack of memory as the system tells it, and what the system told as it is."""
     if isinstance(error, OSError):
         return error
-    return OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+    return OSError(errno.ENOMEM, "Cannot allocate memory")
 
 
 def is_directory_failure(error: OSError) -> bool:

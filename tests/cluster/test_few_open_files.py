@@ -11,8 +11,10 @@ from tests.cluster.harness import made, read_all
 
 pytestmark = pytest.mark.cluster
 
-LIMIT = 300
+LIMIT = 256
 PARTITIONS = 12
+RECORDS, VALUE_BYTES = 26, 530_000
+"""Each fills a segment, since two of them are more than 1 MiB."""
 
 
 def test_many_segments_under_a_low_limit_take_no_replica_offline(cluster_root: Path) -> None:
@@ -21,13 +23,13 @@ def test_many_segments_under_a_low_limit_take_no_replica_offline(cluster_root: P
         broker = cluster.broker(1)
         broker.launcher = ["/bin/sh", "-c", f'ulimit -n {LIMIT}; exec "$@"', "sh"]
         cluster.start()
-        cluster.create_topic("few", PARTITIONS, 1, segment_bytes="20000")
+        cluster.create_topic("few", PARTITIONS, 1, segment_bytes=str(1 << 20))
         producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 0})
         failed: list[object] = []
         sent: dict[int, list[bytes]] = {number: [] for number in range(PARTITIONS)}
-        for number in range(60):
+        for number in range(RECORDS):
             for partition, values in sent.items():
-                value = b"%d-%d-" % (partition, number) + b"v" * 12_000
+                value = b"%d-%d-" % (partition, number) + b"v" * VALUE_BYTES
                 values.append(value)
                 producer.produce(
                     "few",
