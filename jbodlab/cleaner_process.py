@@ -21,6 +21,7 @@ from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
 from jbodlab.errors import CorruptRecordError
+from jbodlab.log import disk_errors
 from jbodlab.log.compaction_plan import (
     CleanedGroup,
     CleanerDiedError,
@@ -213,7 +214,8 @@ def main() -> None:
             else:
                 assert cleaning is not None
                 answer = ("done", cleaning.clean(argument))
-        except OSError as error:
+        except (OSError, MemoryError) as found:
+            error = disk_errors.as_os_error(found)
             answer = ("os", error.errno, error.strerror, error.filename)
         except CorruptRecordError as error:
             answer = ("corrupt", error.path, error.position, error.reason)

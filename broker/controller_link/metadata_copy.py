@@ -86,7 +86,7 @@ class MetadataCopy:
             if known < len(data):
                 self._log.append(data[known:])
         except OSError as error:
-            if not disk_errors.is_no_space(error):
+            if not (disk_errors.is_no_space(error) or disk_errors.is_shortage(error)):
                 raise
             self._is_half_done = True
             return False

@@ -140,7 +140,7 @@ class ReplicaFiles:
 
     def rmtree(self, path: Path) -> None:
         """Remove a directory and all below it."""
-        self._guarded(path, self.disk.rmtree, path)
+        self.disk.rmtree(path)
 
     def disk_usage(self, path: Path) -> tuple[int, int]:
         """Return total and usable bytes of the disk that holds `path`."""

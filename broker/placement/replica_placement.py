@@ -22,6 +22,7 @@ from broker.disk.log_dirs import LogDirs
 from broker.disk.logs_in_use import LogInUse
 from broker.disk.no_space import NoSpaceError
 from broker.disk.replica_files import ReplicaLostError
+from broker.disk.shortage import TRY_AGAIN_S, ShortageError
 from broker.placement import replica_folders
 from broker.placement.choice import SpreadByBytes, candidates
 from broker.placement.creation_queue import CreationQueue
@@ -389,15 +390,26 @@ class ReplicaPlacement:
             if number:
                 log_dir.replica_count += 1
                 log_dir.space.charge(FILES_BYTES)
-            begun = replica_folders.Creation()
-            create = partial(
-                replica_folders.create_log, log_dir, topic_partition, topic_id, config, begun
-            )
             queue = self._creations.get(log_dir)
             if queue is None:
                 queue = self._creations[log_dir] = CreationQueue(log_dir)
             try:
-                log = await queue.create(create)
+                while True:
+                    begun = replica_folders.Creation()
+                    create = partial(
+                        replica_folders.create_log,
+                        log_dir,
+                        topic_partition,
+                        topic_id,
+                        config,
+                        begun,
+                    )
+                    try:
+                        log = await queue.create(create)
+                        break
+                    except ShortageError as error:
+                        logger.warning("%s waits to be created: %s", topic_partition, error)
+                        await asyncio.sleep(TRY_AGAIN_S)
             except NoSpaceError as error:
                 logger.warning("%s is not created in %s: %s", topic_partition, log_dir.path, error)
                 log_dir.replica_count -= 1

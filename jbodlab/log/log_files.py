@@ -324,7 +324,8 @@ class LogFiles:
     # Inside
 
     def _write(self, base_offset: int, position: int, buffers: Sequence[Buffer]) -> None:
-        file = self._shared.file((self, base_offset), lambda: self._opened(base_offset, position))
+        key = (self, base_offset)
+        file = self._shared.file(key, lambda: self._opened_to_write(base_offset, position))
         try:
             file.writev(buffers)
         except (OSError, MemoryError) as error:
@@ -333,11 +334,24 @@ class LogFiles:
                 if file.size() != position:
                     file.truncate(position)
             except OSError as failed:
-                found = disk_errors.as_os_error(error)
-                if disk_errors.is_no_space(found) or disk_errors.is_shortage(found):
+                if disk_errors.is_shortage(failed):
+                    # It is cut off when it is opened again.
+                    self._shared.close_file(key)
+                elif disk_errors.is_no_space(disk_errors.as_os_error(error)):
                     text = f"{error}, and what it took cannot be cut off: {failed}"
                     raise OSError(errno.EIO, text, str(self.path(base_offset))) from error
             raise
+
+    def _opened_to_write(self, base_offset: int, position: int) -> AppendFile:
+        """Open a segment that a write may have left longer than it is."""
+        file = self._opened(base_offset, position)
+        try:
+            if file.size() > position:
+                file.truncate(position)
+        except BaseException:
+            file.close()
+            raise
+        return file
 
     def _opened(self, base_offset: int, size: int) -> AppendFile:
         path = self.path(base_offset)
