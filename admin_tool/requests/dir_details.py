@@ -10,7 +10,8 @@ from admin_tool.errors import AdminError
 from admin_tool.requests.connection import Broker, Connection
 from jbodlab import kafka_uuid
 from jbodlab.admin_requests import describe_log_dir_states
-from jbodlab.errors import DecodeError
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import DecodeError, KafkaError
 
 TIMEOUT_S = 10.0
 
@@ -46,12 +47,14 @@ def dir_details(connection: Connection, broker: Broker) -> Mapping[str, DirDetai
     except ConnectionResetError:
         # So a broker of Apache Kafka ends a connection over which it is asked this.
         return {}
+    except KafkaError as error:
+        if error.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            # Only the listener at which brokers find each other tells more than Kafka does.
+            return {}
+        raise AdminError(f"broker {broker.id}: {error}") from error
     except (TimeoutError, ConnectionError, DecodeError) as error:
         reason = str(error) or f"no answer within {TIMEOUT_S:g} s"
         raise AdminError(f"broker {broker.id}: {reason}") from error
-    if response.error_code:
-        # Only the listener that brokers find each other at tells more than Kafka does.
-        return {}
     return {
         one.path: DirDetail(
             directory_id="" if one.directory_id is None else kafka_uuid.to_text(one.directory_id),

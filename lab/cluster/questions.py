@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jbodlab.client import KafkaConnection
-from jbodlab.errors import DecodeError
+from jbodlab.errors import DecodeError, KafkaError
 from jbodlab.ids import TopicPartition
 from jbodlab.lab_state import NodeState
 from jbodlab.protocol.api_table import request_class
@@ -20,8 +20,8 @@ METADATA, METADATA_VERSION = 3, 12
 DESCRIBE_LOG_DIRS, DESCRIBE_LOG_DIRS_VERSION = 35, 4
 CLIENT_ID = "jbodlab"
 
-NO_ANSWER = (TimeoutError, ConnectionError, DecodeError)
-"""What a question to a broker ends with when there is no answer."""
+NO_ANSWER = (TimeoutError, ConnectionError, DecodeError, KafkaError)
+"""What a question to a broker ends with when there is no answer, or a refusal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
