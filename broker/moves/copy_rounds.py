@@ -63,9 +63,7 @@ class CopyRounds:
             await self._copy_segment(move, segment.size)
             copied += move.position - before
             is_whole = segment is not point.segments[-1]
-            is_new = segment.base_offset != future.state.active.base_offset
-            has_more = segment.size > move.adopted_size or segment.next_offset != move.end
-            if is_whole or is_new or has_more:
+            if is_whole or segment.size > move.adopted_size or segment.next_offset != move.end:
                 await self._adopt(move, point, number, is_whole=is_whole)
         if move.end != point.end_offset or not move.is_aligned:
             raise ChangedError("the log was cut")
@@ -124,15 +122,13 @@ class CopyRounds:
             raise NoRoomError(move.target.path, 0)
 
     async def _copy_segment(self, move: Move, size: int) -> None:
-        """Copy the segment up to a size; of one without a batch at least the file is made."""
+        """Copy the segment up to a size."""
         future, copy = move.future, move.copy
         assert future is not None
         assert copy is not None
         name = names.log_file(move.base_offset)
         source, target = move.log.files.directory / name, future.files.directory / name
-        is_new = future.state.active.base_offset != move.base_offset
-        while move.position < size or is_new:
-            is_new = False
+        while move.position < size:
             end = min(size, move.position + self._piece_bytes())
             wanted = end - move.position
             self.check_room(move, wanted)

@@ -17,7 +17,6 @@ from broker.replica.replica_state import Leading, Offline
 from jbodlab.config.topic_keys import SEGMENT_BYTES
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import TopicPartition
-from jbodlab.log import names
 from jbodlab.log.filesystem import FileSystem
 from jbodlab.log.leader_epochs import read_leader_epochs
 from jbodlab.log.posix_filesystem import PosixFileSystem
@@ -196,26 +195,6 @@ def test_a_replica_moves_while_a_producer_writes(tmp_path: Path) -> None:
         assert [path.parent for path in moving.host.removed] == [moving.host.dirs[0].path]
         assert [each.replica_count for each in moving.host.dirs] == [0, 1, 0]
         assert partition.high_watermark == PER_BATCH * moving.sent
-        moving.check(partition)
-
-    run(tmp_path, test)
-
-
-def test_a_log_whose_last_segment_has_no_batch_yet_moves_with_all_its_files(tmp_path: Path) -> None:
-    async def test(moving: Moving) -> None:
-        partition = await moving.begin()
-        assert partition.log is not None
-        partition.log.change(partition.log.state.roll())
-        moving.host.assignments.accepts = True
-
-        moving.alter(1)
-        await moving.over()
-
-        folder = partition.log.files.directory
-        assert sorted(path.name for path in folder.glob("*.log")) == [
-            names.log_file(base) for base in partition.log.state.segments.base_offsets
-        ]
-        await moving.produce()
         moving.check(partition)
 
     run(tmp_path, test)
