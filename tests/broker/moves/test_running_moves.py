@@ -17,9 +17,12 @@ from broker.replica.replica_state import Leading, Offline
 from jbodlab.config.topic_keys import SEGMENT_BYTES
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import TopicPartition
+from jbodlab.log.compaction_plan import CleanedSegment
 from jbodlab.log.filesystem import FileSystem
 from jbodlab.log.leader_epochs import read_leader_epochs
+from jbodlab.log.names import INDEX_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX, TIME_INDEX_SUFFIX
 from jbodlab.log.posix_filesystem import PosixFileSystem
+from jbodlab.log.segments import ActiveSegment
 from jbodlab.protocol.record_batch import iterate_headers
 from jbodlab.records.topic_records import RemoveTopicRecord
 from tests.broker.logs import read_direct
@@ -408,6 +411,49 @@ def test_what_is_truncated_meanwhile_is_truncated_in_the_copy(tmp_path: Path) ->
         assert partition.log.files is move.future.files
         assert partition.log.epochs.entries == ((0, 0), (2, 99))
         moving.check(partition)
+
+    run(tmp_path, test)
+
+
+def test_a_segment_that_a_cut_left_empty_is_in_the_copy_too(tmp_path: Path) -> None:
+    async def test(moving: Moving) -> None:
+        partition = await moving.begin()
+        moving.host.assignments.accepts = True
+        log = partition.log
+        assert log is not None
+        bases = log.state.segments.base_offsets
+        await log.truncate(bases[3])
+        partition.high_watermark = bases[3]
+        assert log.state.segments.base_offsets == bases[:4]
+        assert not log.state.active.size
+        moving.alter(1)
+        await moving.over()
+
+        assert log.log_dir is moving.host.dirs[1]
+        moving.sent = bases[3] // PER_BATCH
+        await moving.produce()
+        moving.check(partition)
+
+    run(tmp_path, test)
+
+
+def test_a_segment_that_compaction_left_empty_is_in_the_copy_too(tmp_path: Path) -> None:
+    async def test(moving: Moving) -> None:
+        partition = await moving.begin()
+        log = partition.log
+        assert log is not None
+        moving.host.assignments.accepts = True
+        emptied = log.state.segments.closed[1]
+        for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            log.files.path(emptied.base_offset, suffix + SWAP_SUFFIX).touch()
+        left = ActiveSegment(emptied.base_offset).bounds()
+        await log.replace([emptied], [CleanedSegment(left, has_aborted=False)], 0)
+        moving.alter(1)
+        await moving.over()
+
+        assert log.log_dir is moving.host.dirs[1]
+        assert log.state.segments.closed[1] == left
+        assert log.files.path(emptied.base_offset).exists()
 
     run(tmp_path, test)
 
