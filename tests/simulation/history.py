@@ -167,6 +167,7 @@ class _History:
         for disk in world.disks.values():
             disk.heal()
             disk.medium.capacity = UNLIMITED
+        world.cordoned_s.clear()
         for node in world.nodes.values():
             world.network.dark.discard(node.name)
             node.is_wanted, node.ahead_ms = True, 0
@@ -180,33 +181,24 @@ class _History:
         """Do what operators do, until everything is as it should be."""
         world = self._world
         end = world.loop.time() + HEAL_S
-        await self._open()
         while True:
             for node in world.nodes.values():
                 if not node.is_up:
                     world.boot(node)
             for node in world.brokers:
                 await self._revive(node)
+            for node in settled.cordoned(world):
+                # Each is asked itself, and may not have been up before.
+                await self._admin.configure(BROKER, str(node.id), faults.CORDONED, None)
             for partition in list(settled.lost_before_written(world)):
                 await self._admin.elect(partition, UNCLEAN)
             wrong = settled.unsettled(world)
-            own = [
-                world.image.configs.resources.get((BROKER, str(n.id)), {}) for n in world.brokers
-            ]
-            if not wrong and all(faults.CORDONED in each for each in own):
-                # Nobody was up to be told, and without an open directory nothing new is made.
-                await self._open()
             if not wrong:
                 return
             if world.loop.time() > end:
                 world.report(*wrong[0])
                 return
             await asyncio.sleep(0.3)
-
-    async def _open(self) -> None:
-        """Let directories take replicas again, of brokers that can be told."""
-        for node in self._world.brokers:
-            await self._admin.configure(BROKER, str(node.id), faults.CORDONED, None)
 
     async def _revive(self, node: Any) -> None:
         """Bring directories back that are offline."""

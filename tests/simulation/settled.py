@@ -18,8 +18,9 @@ from jbodlab.log import names
 from jbodlab.log.names import DirKind
 from jbodlab.protocol.record_batch import BatchHeader
 from jbodlab.records.metadata_version import JBOD_LEVEL
-from tests.simulation.clients import Stored, is_whole, stored_in
+from tests.simulation.clients import BROKER, Stored, is_whole, stored_in
 from tests.simulation.disk import File, Folder
+from tests.simulation.faults import CORDONED
 from tests.simulation.taps import (
     is_reassigned,
     manager_on,
@@ -92,6 +93,12 @@ def unsettled(world: World) -> list[Wrong]:
     )
 
 
+def cordoned(world: World) -> list[Node]:
+    """Return the brokers of which directories take no new replicas."""
+    resources = world.image.configs.resources
+    return [n for n in world.brokers if CORDONED in resources.get((BROKER, str(n.id)), ())]
+
+
 def _of_partition(
     world: World, partition: TopicPartition, state: PartitionRegistration
 ) -> Iterable[Wrong]:
@@ -130,6 +137,8 @@ def _of_disks(world: World) -> Iterable[Wrong]:
 
 
 def _of_brokers(world: World) -> Iterable[Wrong]:
+    for node in cordoned(world):
+        yield "L4", node.name, "its directories are still cordoned"
     for node in world.brokers:
         moves = None if (manager := manager_on(node)) is None else manager.moves
         for move in () if moves is None else moves.moves():
