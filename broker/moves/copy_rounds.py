@@ -195,4 +195,5 @@ class CopyRounds:
             raise ChangedError("the log was cut")
         future.change(mirror(future.state, point, number + 1))
         move.adopted_size = segment.size
+        move.bytes_before = future.state.segments.size_bytes - segment.size
         move.end = segment.next_offset

@@ -351,6 +351,8 @@ class LogState:
     ) -> Instructions:
         """Take in segments whose bytes were copied from the log that this is a copy of.
 
+        What lies before them was dropped there, and is dropped here.
+
         Args:
             closed: All segments but the last.
             active: The last one.
@@ -358,19 +360,22 @@ class LogState:
             producers: Their state there; None if that is not known yet.
         """
         assert active.next_offset >= self.end_offset
+        first = closed[0].base_offset if closed else active.base_offset
+        gone = [base for base in self.segments.base_offsets if base < first]
         self.segments.become(closed, active)
+        dropped = (*self._put_aside(gone, 0), *self.disk.remove_snapshots(gone))
         if producers is not None:
             self.producers = producers
         if epochs.entries == self.epochs.entries:
-            return ()
+            return dropped
         self.epochs = epochs
-        return self._write_epochs()
+        return (*dropped, *self._write_epochs())
 
     def moved_to(self, copy: LogState) -> None:
         """Take notice that the files are now those of a copy, which have the same content."""
         assert copy.end_offset == self.end_offset
         self.disk.moved_to(copy.disk)
-        self.segments.put_aside = []
+        self.segments.put_aside = copy.segments.put_aside
 
     def close(self) -> Instructions:
         """Return what lets the next start find everything without reading the data."""

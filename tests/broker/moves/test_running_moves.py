@@ -481,6 +481,39 @@ def test_segments_that_go_by_retention_go_in_the_copy_too(tmp_path: Path) -> Non
     run(tmp_path, test)
 
 
+@pytest.mark.parametrize("kept", [1, 2])
+def test_segments_that_go_before_what_follows_is_copied_go_in_the_copy_too(
+    tmp_path: Path, kept: int
+) -> None:
+    async def test(moving: Moving) -> None:
+        partition = await moving.begin()
+        moving.alter(1)
+        move = await moving.in_state(MoveState.ASSIGNMENT_QUEUED)
+        log = partition.log
+        assert log is not None
+        # Nothing is copied in between: all of this is one turn.
+        for _ in range(40):
+            moving.produce_beside()
+        bases = log.state.segments.base_offsets
+        log.advance_start_to(bases[-kept])
+        log.drop_below(log.end_offset, 0)
+        assert log.state.segments.base_offsets == bases[-kept:]
+        for callback in moving.host.assignments.callbacks:
+            callback()
+        await moving.over()
+
+        assert log.log_dir is moving.host.dirs[1]
+        await log.written()
+        folder = log.files.directory
+        assert sorted(int(each.stem) for each in folder.glob("*.log")) == [*bases[-kept:]]
+        set_aside = sorted(int(each.name.split(".")[0]) for each in folder.glob("*.log.deleted"))
+        assert set_aside == log.state.segments.expired(0)
+        assert move.size_bytes == log.state.segments.size_bytes
+        moving.check(partition)
+
+    run(tmp_path, test)
+
+
 def test_a_log_that_begins_anew_meanwhile_is_copied_anew(tmp_path: Path) -> None:
     async def test(moving: Moving) -> None:
         partition = await moving.begin()
