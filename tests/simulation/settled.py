@@ -89,7 +89,7 @@ def unsettled(world: World) -> list[Wrong]:
             if not world.is_serving(node)
         ]
         or [wrong for found in partitions_of(world.image) for wrong in _of_partition(world, *found)]
-        or [*_of_disks(world), *_of_brokers(world)]
+        or [*_of_disks(world), *_of_brokers(world), *_of_segments(world)]
     )
 
 
@@ -155,6 +155,24 @@ def _of_brokers(world: World) -> Iterable[Wrong]:
             yield "L3", name, "it is still writing"
         elif replica.log.start_offset > world.trimmed[replica.topic_partition]:
             yield "S0", name, f"it begins at {replica.log.start_offset} only"
+
+
+def _of_segments(world: World) -> Iterable[Wrong]:
+    """L3: the files of a replica are those of the segments that its log has."""
+    logs = {
+        (broker, each.topic_partition): each.log
+        for broker, each in replica_states(world)
+        if each.log is not None and each.topic_partition not in world.tainted
+    }
+    for copy in copies(world):
+        log = logs.get((copy.node, copy.partition))
+        if log is None or not copy.is_current:
+            continue
+        files = [n for n in sorted(copy.folder.names) if n.endswith(names.LOG_SUFFIX)]
+        segments = [names.log_file(base) for base in log.state.segments.base_offsets]
+        if files != segments:
+            name = f"{copy.partition} on {copy.node}"
+            yield "L3", name, f"it has {files}, its log has {segments}"
 
 
 def lagging(world: World) -> list[TopicPartition]:

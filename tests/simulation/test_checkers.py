@@ -203,6 +203,12 @@ class History(World):
         self.nodes[node].process = Process(f"node-{node}.1")
         return self
 
+    def has(self, *base_offsets: int) -> History:
+        """Let broker 1 run, whose log of t0 has segments."""
+        replica = taps.replica_of(self.serves(1), 1, T0)
+        replica.log.state = Values(segments=Values(base_offsets=base_offsets))
+        return self
+
     def asks(self) -> History:
         """Let broker 1 run, and have asked to be unfenced."""
         self.serves(1)
@@ -426,6 +432,7 @@ CASES: list[tuple[str, Callable[[History], Any]]] = [
     ("L4", lambda h: h.log(1, batch(A), name=f"t0-0.{'0' * 32}-future").wrong(settled._of_disks)),
     ("L3", lambda h: h.serves(1, untold=1).wrong(settled._of_brokers)),
     ("L4", lambda h: h.serves(1, is_moving=True, start_offset=0).wrong(settled._of_brokers)),
+    ("L3", lambda h: h.log(1, batch(A)).has(0, 9).wrong(settled._of_segments)),
     ("L4", lambda h: h.image_has(configs=CLOSED).wrong(settled._of_brokers)),
     ("L5", lambda h: setattr(h, "is_settled", True) or h.calls(TimeoutError())),
     ("L6", lambda h: settled.check_same(h, {"ids": {"d1": "A"}}, {"ids": {"d1": "B"}})),
@@ -490,6 +497,7 @@ FINE: list[Callable[[History], Any]] = [
     ),
     lambda h: h.log(1, batch(A, 0, 2)).serves(1, epochs=EPOCH_2, producers=NOBODY).logs(),
     lambda h: (h.heard(7), h.revived("read"), h.takes(0), h.remembers(4), h.answers("B")),
+    lambda h: h.log(1, batch(A)).has(0).wrong(settled._of_segments),
     lambda h: h.trimmed.update({T0: 3}) or h.serves(1, start_offset=3).wrong(settled._of_brokers),
     lambda h: h.trimmed.update({T0: 1}) or h.log(1).told(A, acknowledged={A: 0}).logs(),
     lambda h: h.trimmed.update({T0: 1}) or h.log(1).log(2, batch(A)).logs(),
