@@ -7,20 +7,28 @@ In this order a client that hears of a new leader here finds it leading, and one
 deleted topic cannot still write to it. Others that follow come last: what they say to the
 controller depends on where the replicas are now.
 
+One that raises may have followed a part of the change. It is then told again, after a pause, of the
+whole way from the image up to which it has followed everything; the others go on meanwhile.
+
 Source: `kafka.server.metadata.BrokerMetadataPublisher`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Sequence
 
 from broker.controller_link.metadata_feed import MetadataListener
 from broker.metadata_cache import MetadataCache
 from jbodlab.image.metadata_delta import MetadataDelta
-from jbodlab.image.metadata_image import MetadataImage
+from jbodlab.image.metadata_image import EMPTY, MetadataImage
 
 logger = logging.getLogger(__name__)
+
+RETRY_S = 0.1
+RETRY_S_MAX = 30.0
+"""Pauses before a listener that raised is told again; doubled while it goes on raising."""
 
 
 class MetadataPublisher:
@@ -28,32 +36,77 @@ class MetadataPublisher:
 
     def __init__(self, cache: MetadataCache) -> None:
         self._cache = cache
-        self._before: Sequence[MetadataListener] = ()
-        self._after: Sequence[MetadataListener] = ()
+        self._before: Sequence[_Follower] = ()
+        self._after: Sequence[_Follower] = ()
+
+    @property
+    def failure_count(self) -> int:
+        """How often a listener has raised."""
+        return sum(each.failure_count for each in (*self._before, *self._after))
 
     def publish_to(
         self, before: Sequence[MetadataListener], after: Sequence[MetadataListener]
     ) -> None:
         """Name who follows a change, before and after clients are told of it, in order."""
-        self._before, self._after = before, after
+        self._before = [_Follower(listener) for listener in before]
+        self._after = [_Follower(listener) for listener in after]
 
     def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Follow a change; on the loop, without waiting."""
-        _tell(self._before, delta, image)
+        for follower in self._before:
+            follower.metadata_changed(delta, image)
         # Whatever happened: a broker that answers by an old image sends clients astray for ever.
         self._cache.publish(image)
-        _tell(self._after, delta, image)
+        for follower in self._after:
+            follower.metadata_changed(delta, image)
+
+    def stop(self) -> None:
+        """Tell nobody again."""
+        for follower in (*self._before, *self._after):
+            follower.stop()
 
 
-def _tell(
-    listeners: Sequence[MetadataListener], delta: MetadataDelta, image: MetadataImage
-) -> None:
-    for listener in listeners:
+class _Follower:
+    """One listener, and up to which image it has followed."""
+
+    def __init__(self, listener: MetadataListener) -> None:
+        self._listener = listener
+        self._applied = EMPTY
+        self._newest = EMPTY
+        self._retry_s = RETRY_S
+        self._retry: asyncio.TimerHandle | None = None
+        self.failure_count = 0
+
+    def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Pass a change on; what comes while the listener is behind, it hears of later."""
+        self._newest = image
+        if self._retry is None:
+            self._tell(delta)
+
+    def stop(self) -> None:
+        if self._retry is not None:
+            self._retry.cancel()
+
+    def _tell(self, delta: MetadataDelta) -> None:
+        image = self._newest
         try:
-            listener.metadata_changed(delta, image)
+            self._listener.metadata_changed(delta, image)
         except Exception:
+            self.failure_count += 1
             logger.exception(
-                "%s could not follow the metadata to offset %d",
-                type(listener).__name__,
+                "%s could not follow the metadata from offset %d to %d, it is told again in %.1f s",
+                type(self._listener).__name__,
+                self._applied.offset,
                 image.offset,
+                self._retry_s,
             )
+            loop = asyncio.get_running_loop()
+            self._retry = loop.call_later(self._retry_s, self._tell_again)
+            self._retry_s = min(2 * self._retry_s, RETRY_S_MAX)
+        else:
+            self._applied = image
+            self._retry_s = RETRY_S
+
+    def _tell_again(self) -> None:
+        self._retry = None
+        self._tell(MetadataDelta.between(self._applied, self._newest))

@@ -58,6 +58,7 @@ class BrokerMetrics:
         assignments: Its reports to the controller.
         lifecycle: Its life.
         feed: Its metadata.
+        metadata_failures: How often somebody could not follow the metadata.
         conditions: Which of its directories are full or slow.
         traffic: What its clients and followers sent and were sent.
         cleaner: Compacts its logs.
@@ -72,6 +73,7 @@ class BrokerMetrics:
         assignments: AssignmentSender,
         lifecycle: BrokerLifecycle,
         feed: MetadataFeed,
+        metadata_failures: Callable[[], int],
         conditions: ConditionMonitor,
         wall_ms: Callable[[], int],
         traffic: Traffic,
@@ -83,6 +85,7 @@ class BrokerMetrics:
         self._assignments = assignments
         self._lifecycle = lifecycle
         self._feed = feed
+        self._metadata_failures = metadata_failures
         self._conditions = conditions
         self._wall_ms = wall_ms
         self._traffic = traffic
@@ -328,6 +331,11 @@ class BrokerMetrics:
             ("last_applied_record_lag_ms", "time since then", lag_ms),
         ):
             yield gauge(f"{METADATA}_{name}", meaning, value)
+        yield gauge(
+            f"{METADATA}_metadata_apply_error_count",
+            "how often a part of the broker failed to follow the metadata; it is told again",
+            self._metadata_failures(),
+        )
 
     def _groups(self) -> Iterator[Metric]:
         counts = self._coordinator.shard_counts

@@ -1,76 +1,79 @@
-"""Who may have how many of the files that the process may have open.
+"""How many files the process may have open, and what they are divided among.
 
-    RESERVED                       metadata log, connections to other nodes, listeners, libraries
-    RESERVED_OF_A_DIRECTORY        its lock, and files that its threads and moves open for a moment
-    connections of clients         half of the rest
-    log files kept open            the other half, shared by the directories alike
-
-The parts together are never more than the limit. A call that finds none all the same, since
-something else in the process or on the machine has them, closes what is kept open and tries again;
-see `DirectoryFiles.file` and `CarryingOut`.
+Every log directory keeps `.log` files open, every client costs a connection, and all else (the
+files that are open for one call, checkpoints, copies, the links to the controller and to other
+brokers) has a reserve. Together they are never more than the limit: who lacks a descriptor can do
+nothing about it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import resource
-from typing import NamedTuple
 
+import msgspec
+
+from broker.network.open_connections import WAITING_MAX
 from jbodlab.errors import ConfigError
 from jbodlab.log.directory_files import OPEN_FILES_MAX
 
-RESERVED = 96
-RESERVED_OF_A_DIRECTORY = 16
-CONNECTIONS_MIN = 16
-LOG_FILES_MIN = 8
-"""Of each directory."""
+NO_LIMIT = 1 << 20
+"""Taken for the limit where there is none."""
+
+RESERVE, RESERVE_PER_DIRECTORY = 96, 16
+"""Descriptors for the process itself, and for what works in a directory."""
 
 
-class FileBounds(NamedTuple):
-    """How many files may be open.
+class OpenFiles(msgspec.Struct, frozen=True, kw_only=True):
+    """How many descriptors there are for what.
 
     Attributes:
-        connections: Connections of clients.
-        log_files: Log files of each directory that are kept open.
+        kept_per_directory: `.log` files that a directory keeps open between calls.
+        connections: Connections of clients that are served.
+        waiting: Connections that wait to be served; as many again are held as they came too fast.
+        reserve: All else.
     """
 
+    kept_per_directory: int
     connections: int
-    log_files: int
+    waiting: int
+    reserve: int
 
 
-def file_bounds(limit: int | None, directories: int, connections: int) -> FileBounds:
-    """Divide the files that a process may have open.
+def divide(limit: int, directories: int, connections_wanted: int) -> OpenFiles:
+    """Divide the descriptors of a process: half of them behind the reserve are for the logs.
 
     Args:
-        limit: How many that is (`RLIMIT_NOFILE`); None for any number.
-        directories: How many log directories there are.
-        connections: How many connections the settings permit.
+        limit: Most descriptors that the process may have.
+        directories: Log directories, 1 or more.
+        connections_wanted: `max.connections`.
 
     Raises:
-        ConfigError: the limit is too low.
+        ConfigError: there are too few.
     """
-    if limit is None:
-        return FileBounds(connections, OPEN_FILES_MAX)
-    reserved = RESERVED + RESERVED_OF_A_DIRECTORY * directories
-    least = reserved + CONNECTIONS_MIN + LOG_FILES_MIN * directories
-    if limit < least:
-        raise ConfigError(
-            "ulimit -n", limit, f"{directories} log directories need at least {least} open files"
-        )
-    free = limit - reserved
-    for_logs = max(free // 2, LOG_FILES_MIN * directories)
-    bounds = FileBounds(
-        connections=min(connections, free - for_logs),
-        log_files=min(OPEN_FILES_MAX, for_logs // directories),
+    reserve = min(RESERVE + directories * RESERVE_PER_DIRECTORY, limit // 2)
+    logs = (limit - reserve) // 2
+    sockets = limit - reserve - logs
+    waiting = min(WAITING_MAX, sockets // 8)
+    found = OpenFiles(
+        kept_per_directory=min(OPEN_FILES_MAX, logs // directories),
+        connections=min(connections_wanted, sockets - 2 * waiting),
+        waiting=waiting,
+        reserve=reserve,
     )
-    assert reserved + bounds.connections + bounds.log_files * directories <= limit
-    return bounds
+    if not found.kept_per_directory:
+        raise ConfigError(
+            "log.dirs", directories, f"needs more open files than {limit}, raise `ulimit -n`"
+        )
+    used = found.kept_per_directory * directories + found.connections + 2 * waiting + reserve
+    assert used <= limit
+    return found
 
 
-def open_files_limit() -> int | None:
-    """Return how many files this process may have open; None for any number."""
+def open_files_limit() -> int:
+    """Return how many descriptors this process may have."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return None if soft == resource.RLIM_INFINITY else soft
+    return NO_LIMIT if soft == resource.RLIM_INFINITY else min(soft, NO_LIMIT)
 
 
 def raise_open_files_limit() -> None:

@@ -23,6 +23,7 @@ from broker.assemblies.replicas import Replicas
 from broker.config import BrokerConfig
 from broker.disk.startup import OpenedLogDirs, open_log_dirs
 from broker.dynamic_config import DynamicConfig
+from broker.open_files import divide, open_files_limit
 from jbodlab.config.dynamic_keys import CORDONED_LOG_DIRS
 from jbodlab.config.key_table import Values
 from jbodlab.errors import JbodlabError
@@ -70,12 +71,16 @@ class BrokerServer:
             JbodlabError: the directories cannot be used.
             OSError: a listener cannot be bound.
         """
+        config = self._config
+        directories = {*config.log_dirs, config.metadata_log_dir}
+        self._open_files = divide(open_files_limit(), len(directories), config.max_connections)
         opened = await open_log_dirs(
             node_id=self._config.node_id,
             log_dirs=self._config.log_dirs,
             metadata_log_dir=self._config.metadata_log_dir,
             on_fatal=self._fatal,
             outside=self._outside,
+            open_files_max=self._open_files.kept_per_directory,
         )
         self._build(opened)
         self._connect()
@@ -131,6 +136,7 @@ class BrokerServer:
             config,
             opened.cluster_id,
             outside=self._outside,
+            open_files=self._open_files,
             dynamic=self._dynamic,
             disks=self._disks,
             link=self._link,

@@ -158,6 +158,8 @@ class ActiveController:
         self._log_thread = log_thread
         self._listeners = [listener]
         self._queue: deque[_Operation[Any]] = deque()
+        self._urgent: deque[_Operation[Any]] = deque()
+        """Heartbeats and the controller's own operations, in order; they run first."""
         self._queued_bytes = 0
         self._wakeup = asyncio.Event()
 
@@ -172,6 +174,7 @@ class ActiveController:
         deadline_ms: int | None = None,
         late: Decision[T] | None = None,
         size_bytes: int = 0,
+        is_own: bool = False,
     ) -> T:
         """Run an operation; returns its response when everything it caused is on the disk.
 
@@ -179,10 +182,12 @@ class ActiveController:
             decide: The operation.
             deadline_ms: Longest time in the queue; None for any.
             late: Runs instead of the operation when that time is over, even if the caller has given
-                up by then. Such an operation is always let into the queue: it is a heartbeat, of
-                which each broker has one, and a controller that is asked too much must not take
-                its brokers for dead.
+                up by then. Such an operation is a heartbeat, of which each broker has one: it is
+                always let into the queue, and runs before what others ask for, as a controller
+                that is asked too much must not take its brokers for dead.
             size_bytes: What its request has in memory.
+            is_own: Whether the controller itself wants it, as where it fences a silent broker. It
+                is let in and runs as a heartbeat does, behind the heartbeats that came before it.
 
         Raises:
             KafkaError: REQUEST_TIMED_OUT: too long in the queue, and there is no `late`; or the
@@ -190,11 +195,13 @@ class ActiveController:
                 UNKNOWN_SERVER_ERROR: the operation failed in a way nobody thought of; it has
                 changed nothing.
         """
-        if late is None and self._is_full(size_bytes):
+        is_urgent = is_own or late is not None
+        if not is_urgent and self._is_full(size_bytes):
             self.counts.refused += 1
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the controller's queue is full")
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._queue.append(_Operation(decide, future, self.now_ms(), deadline_ms, late, size_bytes))
+        queue = self._urgent if is_urgent else self._queue
+        queue.append(_Operation(decide, future, self.now_ms(), deadline_ms, late, size_bytes))
         self._queued_bytes += size_bytes
         self._wakeup.set()
         return await future
@@ -208,7 +215,7 @@ class ActiveController:
         while True:
             await self._wakeup.wait()
             self._wakeup.clear()
-            while self._queue:
+            while self._urgent or self._queue:
                 await self._run_round()
 
     def _is_full(self, size_bytes: int) -> bool:
@@ -220,8 +227,8 @@ class ActiveController:
         outcomes: list[tuple[asyncio.Future[Any], object]] = []
         new = _Round(self.state.next_offset)
         end_ms = self.now_ms() + ROUND_MS_MAX
-        for _ in range(min(len(self._queue), OPERATIONS_PER_ROUND_MAX)):
-            operation = self._queue.popleft()
+        for _ in range(min(len(self._urgent) + len(self._queue), OPERATIONS_PER_ROUND_MAX)):
+            operation = (self._urgent or self._queue).popleft()
             self._queued_bytes -= operation.size_bytes
             if operation.future.done() and operation.late is None:
                 # The caller has gone, and what it wanted with it.

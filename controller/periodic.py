@@ -54,7 +54,7 @@ async def fence_stale_brokers(
             await asyncio.sleep(heartbeat_interval_ms / 1000)
         if expiry_ms is None:
             continue
-        fenced = await controller.submit(fence_stale_broker)
+        fenced = await controller.submit(fence_stale_broker, is_own=True)
         if fenced is not None:
             logger.warning("broker fenced, its session timed out", extra={"broker_id": fenced})
 
@@ -64,7 +64,7 @@ async def write_no_ops(controller: ActiveController, idle_interval_ms: int) -> N
     while idle_interval_ms > 0:
         await _sleep_until(controller, controller.last_append_ms + idle_interval_ms)
         if controller.now_ms() >= controller.last_append_ms + idle_interval_ms:
-            await controller.submit(_no_op)
+            await controller.submit(_no_op, is_own=True)
 
 
 async def balance_leaders(controller: ActiveController, interval_ms: int) -> None:
@@ -77,7 +77,7 @@ async def elect_uncleanly(controller: ActiveController, interval_ms: int) -> Non
 
     First it catches up with what the controller before was killed in the middle of.
     """
-    await controller.submit(elect_leaderless)
+    await controller.submit(elect_leaderless, is_own=True)
     await _repeat(controller, elect_unclean_leaders, interval_ms)
 
 
@@ -90,7 +90,7 @@ async def _repeat(
     while True:
         await asyncio.sleep(pause_ms / 1000)
         try:
-            has_more = await controller.submit(decide)
+            has_more = await controller.submit(decide, is_own=True)
         except KafkaError:
             pause_ms = AFTER_FAILURE_MS
         else:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from jbodlab.client import KafkaConnection
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError
 from jbodlab.protocol.api_table import ApiKey
 from jbodlab.protocol.describe_log_dir_states import (
     DescribeLogDirStatesRequest,
@@ -54,6 +56,8 @@ async def describe_log_dir_states(
     Raises:
         TimeoutError: no answer in time.
         ConnectionError: the broker cannot be reached, went away, or does not know the request.
+        KafkaError: the broker refuses to say; CLUSTER_AUTHORIZATION_FAILED at a listener that is
+            not for brokers.
         DecodeError: the answer cannot be read.
     """
     connection = await KafkaConnection.open(host, port, client_id=CLIENT_ID, timeout_s=timeout_s)
@@ -63,4 +67,7 @@ async def describe_log_dir_states(
         )
     finally:
         connection.close()
+    if int(response.error_code):
+        code = ErrorCode(int(response.error_code))
+        raise KafkaError(code, f"the directories are not described: {code.name}")
     return response

@@ -21,8 +21,10 @@ from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
 from jbodlab.errors import CorruptRecordError
+from jbodlab.log import disk_errors
 from jbodlab.log.compaction_plan import (
     CleanedGroup,
+    CleanerDiedError,
     CleaningStoppedError,
     Look,
     Mapped,
@@ -107,8 +109,16 @@ class CleanerProcess:
                 self._tell_rate(connection)
             kind, *answer = connection.recv()
         except (EOFError, ConnectionError) as error:
+            process = self._process
+            assert process is not None
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(END_S)
+            status = process.returncode
             self.close()
-            raise CleaningStoppedError("the cleaner's process has ended") from error
+            raise CleanerDiedError(
+                f"the cleaner's process has ended with status {status}; -9 is most often for want "
+                "of memory: log.cleaner.dedupe.buffer.size says how much it uses for keys"
+            ) from error
         except CleaningStoppedError:
             self.close()
             raise
@@ -204,7 +214,8 @@ def main() -> None:
             else:
                 assert cleaning is not None
                 answer = ("done", cleaning.clean(argument))
-        except OSError as error:
+        except (OSError, MemoryError) as found:
+            error = disk_errors.as_os_error(found)
             answer = ("os", error.errno, error.strerror, error.filename)
         except CorruptRecordError as error:
             answer = ("corrupt", error.path, error.position, error.reason)

@@ -7,6 +7,8 @@ part, and cordoned ones are left as they are; full ones only give.
 
 from __future__ import annotations
 
+import sys
+
 from admin_tool.errors import AdminError, UsageError
 from admin_tool.log_dir_actions.move_plan import DirState, Move, balance, spread_bytes
 from admin_tool.log_dir_actions.planning import (
@@ -16,11 +18,12 @@ from admin_tool.log_dir_actions.planning import (
     shown_effect,
     shown_plan,
     standstill,
+    told,
     wait_until_moved,
 )
 from admin_tool.log_dir_actions.table import BrokerDirs, moves, render, size_text
 from admin_tool.options import Parsed
-from admin_tool.reassignment.moves import DEFAULT_TIMEOUT_MS, start_moves
+from admin_tool.reassignment.moves import DEFAULT_TIMEOUT_MS, start_moves, why_refused
 from admin_tool.requests.configs import compacted_topics
 from admin_tool.requests.connection import Connection, connected
 from admin_tool.requests.log_dirs import Replica
@@ -43,14 +46,14 @@ def run(options: Parsed) -> int:
             case "status":
                 _show_status(connection, found)
             case "cancel":
-                _cancel(connection, found)
+                return _cancel(connection, found)
             case action:
                 plans = [(one, *_plan(one)) for one in _movable(found)]
                 print("\n\n".join(shown_plan(*plan) for plan in plans), flush=True)
                 if action == "plan":
                     print("Nothing is moved without --execute.")
                 else:
-                    _execute(connection, plans, waits=options.has("wait"))
+                    return _execute(connection, plans, waits=options.has("wait"))
     return 0
 
 
@@ -80,17 +83,21 @@ def _execute(
     plans: list[tuple[BrokerDirs, list[DirState], list[Move]]],
     *,
     waits: bool,
-) -> None:
+) -> int:
     targets: dict[Replica, str] = {}
+    refused: dict[Replica, str] = {}
     for one, _, plan in plans:
-        targets |= begin(connection, one.broker, plan)
-    if not targets:
+        begun, refused_here = begin(connection, one.broker, plan)
+        targets |= begun
+        refused |= refused_here
+    if not targets and not refused:
         print("Everything is even enough.")
     elif waits:
-        wait_until_moved(connection, targets)
+        refused |= wait_until_moved(connection, targets)
         for one, _, plan in plans:
             if plan:
                 print(shown_effect(one, *broker_dirs(connection, one.broker)))
+    return told(refused)
 
 
 def _show_status(connection: Connection, found: list[BrokerDirs]) -> None:
@@ -106,15 +113,20 @@ def _show_status(connection: Connection, found: list[BrokerDirs]) -> None:
         )
 
 
-def _cancel(connection: Connection, found: list[BrokerDirs]) -> None:
+def _cancel(connection: Connection, found: list[BrokerDirs]) -> int:
     # A move ends by being sent where the replica is already.
     targets = {
         Replica(each.broker, each.topic, each.partition): each.source
         for each in moves(found)
         if each.source is not None
     }
-    if targets:
-        start_moves(connection, targets, DEFAULT_TIMEOUT_MS / 1000)
-        print(f"Cancelled {len(targets)} move{'' if len(targets) == 1 else 's'}.")
-    else:
+    if not targets:
         print("No move between log directories is under way.")
+        return 0
+    refused = start_moves(connection, targets, DEFAULT_TIMEOUT_MS / 1000)
+    count = len(targets) - len(refused)
+    print(f"Cancelled {count} move{'' if count == 1 else 's'}.", flush=True)
+    for replica, code in refused.items():
+        reason = why_refused(replica, targets[replica], code)
+        print(f"the move of {replica} was not cancelled: {reason}", file=sys.stderr)
+    return 1 if refused else 0

@@ -1,6 +1,7 @@
 """jbod-log-dirs drain: everything in one log directory moves to the broker's others.
 
 Without --execute the plan is only shown. It is refused, with figures, when there is no room for it.
+Replicas that the broker refuses to move stay, with a sentence for each; all others go.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from admin_tool.log_dir_actions.planning import (
     begin,
     broker_dirs,
     dir_states,
+    immovable,
     shown_effect,
     shown_plan,
     standstill,
+    told,
     wait_until_moved,
 )
 from admin_tool.log_dir_actions.table import BrokerDirs, moves, state_of
@@ -36,16 +39,18 @@ def run(options: Parsed) -> int:
             raise AdminError(reason)
         dirs = dir_states(one)
         plan = [*_returning(one, path), *drain(dirs, path)]
+        staying = immovable(one, path)
         print(shown_plan(one, dirs, plan))
         _say_what_is_left(one, path)
         if not options.has("execute"):
+            told(staying)
             print("Nothing is moved without --execute.")
             return 0
-        targets = begin(connection, one.broker, plan)
+        targets, refused = begin(connection, one.broker, plan)
         if options.has("wait"):
-            wait_until_moved(connection, targets)
+            refused |= wait_until_moved(connection, targets)
             print(shown_effect(one, *broker_dirs(connection, broker)))
-    return 0
+    return told(staying | refused)
 
 
 def _check(one: BrokerDirs, path: str) -> None:

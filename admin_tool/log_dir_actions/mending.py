@@ -7,19 +7,21 @@ has left the ISR where others were in it, and does not come back before it has c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
 from admin_tool.errors import AdminError
 from admin_tool.options import Parsed
-from admin_tool.requests.connection import connected
+from admin_tool.requests.connection import Connection, connected
 from admin_tool.requests.topics import PartitionDescription, TopicDescription, describe_topics
-from jbodlab.errors import CorruptRecordError
-from jbodlab.ids import TopicPartition
+from jbodlab import kafka_uuid
+from jbodlab.errors import CorruptRecordError, FormatError
 from jbodlab.log import damage, meta_properties, names
 from jbodlab.log.filesystem import FileSystem
+from jbodlab.log.meta_properties import MetaProperties
 from jbodlab.log.partition_metadata import read_topic_id
 from jbodlab.log.verification import VerifiedReplica
 
@@ -29,13 +31,63 @@ class Mended:
     """What became of one damaged replica.
 
     Attributes:
+        folder: Where it lies; the same partition may be damaged in another folder too.
         refusal: Why it is left as it was; None if it was mended.
         text: One line for the operator.
     """
 
-    topic_partition: TopicPartition
+    folder: Path
     refusal: str | None
     text: str
+
+
+def not_mended(folder: Path, refusal: str) -> Mended:
+    """Return that a replica is left as it was."""
+    return Mended(folder=folder, refusal=refusal, text=f"{folder} was not mended: {refusal}")
+
+
+@contextmanager
+def connected_to_cluster_of(
+    fs: FileSystem, options: Parsed, paths: Iterable[Path]
+) -> Iterator[Connection]:
+    """Connect to the cluster that log directories belong to.
+
+    Partitions of two clusters have the same names: what one says of a partition is nothing to the
+    records of another.
+
+    Args:
+        fs: The disk.
+        options: With the address.
+        paths: The directories.
+
+    Raises:
+        AdminError: there is another cluster at the address, or a directory cannot be read.
+    """
+    with connected(options) as connection:
+        found = connection.cluster_id()
+        for path in paths:
+            wanted = meta_of(fs, path).cluster_id
+            if wanted is None or wanted != found:
+                raise AdminError(
+                    f"{path} belongs to cluster {wanted}, and at "
+                    f"{options.required('bootstrap-server')} is cluster {found}: nothing was "
+                    f"changed; give the address of cluster {wanted} by --bootstrap-server"
+                )
+        yield connection
+
+
+def meta_of(fs: FileSystem, path: Path) -> MetaProperties:
+    """Return what a log directory says of itself.
+
+    Raises:
+        AdminError: it is none, or cannot be read.
+    """
+    try:
+        return meta_properties.read(fs, path)
+    except FormatError as error:
+        raise AdminError(f"{path} is no log directory: {error}") from error
+    except OSError as error:
+        raise AdminError(f"{error.filename or path} cannot be read: {error.strerror}") from error
 
 
 def mend(
@@ -49,14 +101,14 @@ def mend(
         damaged: Directories, whose locks are held, and the replicas with damage in each.
 
     Raises:
-        AdminError: the cluster cannot be asked, or a file cannot be renamed.
+        AdminError: the cluster cannot be asked, or is another one, or a file cannot be renamed.
     """
     topics = {replica.topic_partition.topic for _, found in damaged for replica in found}
-    with connected(options) as connection:
+    with connected_to_cluster_of(fs, options, (path for path, _ in damaged)) as connection:
         described = describe_topics(connection, topics)
     results = []
     for path, replicas in damaged:
-        broker = meta_properties.read(fs, path).node_id
+        broker = meta_of(fs, path).node_id
         for replica in replicas:
             try:
                 results.append(_mend(fs, replica, broker, described))
@@ -75,13 +127,10 @@ def _mend(
     lost = [each for each in replica.damage if not each.in_index]
     if lost:
         topic = described.get(topic_partition.topic)
-        partition = topic.partition(topic_partition.partition) if topic is not None else None
-        if topic is None or _topic_id(fs, folder) != topic.topic_id:
-            partition = None
-        refusal = why_not(broker, partition)
+        partition = None if topic is None else topic.partition(topic_partition.partition)
+        refusal = why_another(topic_id_of(fs, folder), topic) or why_not(broker, partition)
         if refusal is not None:
-            text = f"{folder} was not mended: {refusal}"
-            return Mended(topic_partition=topic_partition, refusal=refusal, text=text)
+            return not_mended(folder, refusal)
         first = min(each.base_offset for each in lost)
         logs = names.with_suffix(fs.listdir(folder), names.LOG_SUFFIX)
         # The last one first: a log that ends early is whole, one with a hole is not.
@@ -99,7 +148,7 @@ def _mend(
         if each.in_index:
             fs.unlink(folder / each.file, missing_ok=True)
     fs.fsync_dir(folder)
-    return Mended(topic_partition=topic_partition, refusal=None, text=text)
+    return Mended(folder=folder, refusal=None, text=text)
 
 
 def why_not(broker: int | None, partition: PartitionDescription | None) -> str | None:
@@ -126,7 +175,25 @@ def why_not_anew(broker: int | None, partition: PartitionDescription | None) -> 
     return None
 
 
-def _topic_id(fs: FileSystem, folder: Path) -> UUID | None:
+def why_another(topic_id: UUID | None, topic: TopicDescription | None) -> str | None:
+    """Return why a replica is none of the cluster's topic of its name, None if it may be one.
+
+    Args:
+        topic_id: As its `partition.metadata` has it; None where that cannot be read.
+        topic: The cluster's topic of that name; None if there is none.
+    """
+    if topic is None or topic_id == topic.topic_id:
+        return None
+    ours = "no topic id" if topic_id is None else f"topic id {kafka_uuid.to_text(topic_id)}"
+    theirs = kafka_uuid.to_text(topic.topic_id)
+    return (
+        f"its {names.PARTITION_METADATA_FILE} has {ours}, and the cluster's topic {topic.name} has "
+        f"{theirs}: it is a replica of another topic of this name"
+    )
+
+
+def topic_id_of(fs: FileSystem, folder: Path) -> UUID | None:
+    """Return the topic id that a replica's folder has; None where it cannot be read."""
     try:
         return read_topic_id(fs, folder / names.PARTITION_METADATA_FILE)
     except CorruptRecordError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Mapping, Sequence
 
@@ -14,10 +15,21 @@ from admin_tool.log_dir_actions.move_plan import (
     spread_bytes,
 )
 from admin_tool.log_dir_actions.table import BrokerDirs, columns, size_text, state_of
-from admin_tool.reassignment.moves import DEFAULT_TIMEOUT_MS, start_moves
+from admin_tool.reassignment.moves import (
+    DEFAULT_TIMEOUT_MS,
+    start_moves,
+    why_immovable,
+    why_refused,
+)
 from admin_tool.requests.connection import Connection
 from admin_tool.requests.dir_details import dir_details
-from admin_tool.requests.log_dirs import LogDir, Replica, describe_log_dirs, replica_dirs
+from admin_tool.requests.log_dirs import (
+    LogDir,
+    Replica,
+    ReplicaDirs,
+    describe_log_dirs,
+    replica_dirs,
+)
 from jbodlab.ids import TopicPartition
 
 HARMLESS = "SLOW"
@@ -52,6 +64,8 @@ def broker_dirs(connection: Connection, broker: int | None = None) -> list[Broke
 
 def dir_states(one: BrokerDirs) -> list[DirState]:
     """Return the online directories of a broker; replicas on their way count where they go.
+
+    Replicas that cannot be moved stay where they are, see `immovable`.
 
     Raises:
         AdminError: the broker does not say how much room there is.
@@ -90,6 +104,26 @@ def standstill(one: BrokerDirs) -> str | None:
     )
 
 
+def immovable(one: BrokerDirs, path: str) -> dict[Replica, str]:
+    """Return which replicas in a directory its broker would refuse to move, and why."""
+    return {
+        Replica(one.broker, held.topic, held.partition): reason
+        for log_dir in one.log_dirs
+        if log_dir.path == path
+        for held in log_dir.replicas
+        if not held.is_future
+        for reason in (why_immovable(TopicPartition(held.topic, held.partition)),)
+        if reason is not None
+    }
+
+
+def takes_replicas(one: BrokerDirs, log_dir: LogDir) -> bool:
+    """Return whether an online directory takes replicas that are not in it, as far as told."""
+    detail = one.details.get(log_dir.path)
+    conditions = detail.conditions if detail is not None else ()
+    return not log_dir.is_cordoned and all(each == HARMLESS for each in conditions)
+
+
 def _dir_state(
     one: BrokerDirs,
     log_dir: LogDir,
@@ -102,19 +136,18 @@ def _dir_state(
         if held.is_future
     }
     whole = {name: max(current.get(name, 0), copied) for name, copied in coming.items()}
-    detail = one.details.get(log_dir.path)
-    conditions = detail.conditions if detail is not None else ()
-    takes = not log_dir.is_cordoned and all(each == HARMLESS for each in conditions)
+    takes = takes_replicas(one, log_dir)
     missing_bytes = sum(whole.values()) - sum(coming.values())
+    staying = {replica.topic_partition for replica in immovable(one, log_dir.path)}
     return DirState(
         path=log_dir.path,
         sizes={
             name: held.size_bytes
             for held in log_dir.replicas
             for name in (TopicPartition(held.topic, held.partition),)
-            if not held.is_future and name not in moving
+            if not held.is_future and name not in moving and name not in staying
         },
-        settled_bytes=sum(whole.values()),
+        settled_bytes=sum(whole.values()) + sum(current[name] for name in staying),
         room_bytes=(
             room_bytes(log_dir.usable_bytes, log_dir.total_bytes, missing_bytes) if takes else 0
         ),
@@ -163,40 +196,103 @@ def _effect(one: BrokerDirs, dirs: Sequence[DirState], after: Mapping[str, int])
     ]
 
 
-def begin(connection: Connection, broker: int, moves: Sequence[Move]) -> dict[Replica, str]:
-    """Start moves, the first of them first; returns where each replica goes.
+def begin(
+    connection: Connection, broker: int, moves: Sequence[Move]
+) -> tuple[dict[Replica, str], dict[Replica, str]]:
+    """Start moves, the first of them first.
 
-    Raises:
-        AdminError: the broker refuses one; those that have begun go on.
+    Returns:
+        Where each replica goes that has begun, and why the broker has refused the others.
     """
     targets = {
         Replica(broker, move.partition.topic, move.partition.partition): move.target
         for move in moves
     }
-    if targets:
-        start_moves(connection, targets, DEFAULT_TIMEOUT_MS / 1000)
-    return targets
+    if not targets:
+        return {}, {}
+    try:
+        codes = start_moves(connection, targets, DEFAULT_TIMEOUT_MS / 1000)
+    except AdminError as error:
+        # Other brokers' moves go on, and are waited for.
+        return {}, dict.fromkeys(targets, f"nobody knows whether its move has begun: {error}")
+    begun = {replica: path for replica, path in targets.items() if replica not in codes}
+    refused = {
+        replica: why_refused(replica, targets[replica], code) for replica, code in codes.items()
+    }
+    return begun, refused
 
 
-def wait_until_moved(connection: Connection, targets: Mapping[Replica, str]) -> None:
+def told(refused: Mapping[Replica, str]) -> int:
+    """Say why replicas were not moved; returns the exit code."""
+    sys.stdout.flush()
+    for replica, reason in sorted(refused.items()):
+        print(f"{replica} was not moved: {reason}", file=sys.stderr)
+    return 1 if refused else 0
+
+
+class Awaited:
+    """Which moves are still on their way, and which have ended elsewhere; pure.
+
+    Attributes:
+        pending: Where each replica goes that is not there yet.
+        lost: Why each is given up that is neither there nor on its way any more.
+    """
+
+    def __init__(self, targets: Mapping[Replica, str]) -> None:
+        self.pending = dict(targets)
+        self.lost: dict[Replica, str] = {}
+        self._missing: dict[Replica, int] = {}
+
+    def saw(self, replica: Replica, where: ReplicaDirs, problem: str = "") -> None:
+        """Note where a pending replica is; `problem` is why its broker could not be asked."""
+        target = self.pending[replica]
+        if where.current == target and where.future is None:
+            del self.pending[replica]
+        elif where.current is not None and where.future == target:
+            self._missing.pop(replica, None)
+        else:
+            self._missing[replica] = self._missing.get(replica, 0) + 1
+            if self._missing[replica] > MISSING_POLLS_MAX:
+                del self.pending[replica]
+                self.lost[replica] = problem or _why_lost(replica, where, target)
+
+
+def _why_lost(replica: Replica, where: ReplicaDirs, target: str) -> str:
+    if where.future == target:
+        return (
+            f"the log directory it comes from is offline: it goes on to {target} when that one is "
+            "repaired and revived, see jbod-log-dirs --describe --table"
+        )
+    if where.future is not None:
+        return f"it goes to {where.future} instead of {target} by now: somebody has sent it there"
+    if where.current is None:
+        return (
+            f"it is in no online log directory of broker {replica.broker} any more: see "
+            "jbod-log-dirs --describe --table"
+        )
+    return (
+        f"its move to {target} is over before its end, and it is still in {where.current}: it was "
+        "cancelled, or a directory has failed; see jbod-log-dirs --describe --table, and try again"
+    )
+
+
+def wait_until_moved(connection: Connection, targets: Mapping[Replica, str]) -> dict[Replica, str]:
     """Wait until every replica is where it goes, however long that takes.
 
-    Raises:
-        AdminError: some are neither there nor on their way any more.
+    Returns:
+        Why some are neither there nor on their way any more; the wait goes on for the others.
     """
-    missing: dict[Replica, int] = {}
-    pending = dict(targets)
-    while pending:
-        for replica, where in replica_dirs(connection, pending).items():
-            if where.current == pending[replica] and where.future is None:
-                del pending[replica]
-            elif where.future == pending[replica]:
-                missing.pop(replica, None)
-            else:
-                missing[replica] = missing.get(replica, 0) + 1
-        lost = [each for each in pending if missing.get(each, 0) > MISSING_POLLS_MAX]
-        if len(lost) == len(pending) and lost:
-            listed = ",".join(map(str, lost))
-            raise AdminError(f"not moved, and no longer on the way: {listed}")
-        if pending:
+    awaited = Awaited(targets)
+    while awaited.pending:
+        for broker in sorted({replica.broker for replica in awaited.pending}):
+            asked = [replica for replica in awaited.pending if replica.broker == broker]
+            found, problem = dict.fromkeys(asked, ReplicaDirs(None, None)), ""
+            try:
+                found = replica_dirs(connection, asked)
+            except AdminError as error:
+                problem = f"nobody knows whether its move goes on: {error}"
+            for replica, where in found.items():
+                awaited.saw(replica, where, problem)
+        if awaited.pending:
             time.sleep(POLL_S)
+    return awaited.lost

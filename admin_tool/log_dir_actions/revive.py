@@ -10,7 +10,6 @@ from admin_tool.requests.connection import Broker, Connection, connected
 from jbodlab import kafka_uuid
 from jbodlab.admin_requests import revive_log_dir
 from jbodlab.errors import DecodeError
-from jbodlab.protocol.api_table import ApiKey
 from jbodlab.protocol.revive_log_dir import ReviveLogDirResponse
 
 REVIVE_TIMEOUT_S = 600.0
@@ -24,11 +23,6 @@ def run(options: Parsed) -> int:
     assert broker_id is not None
     with connected(options) as connection:
         broker = _broker(connection, broker_id)
-        if not connection.serves(ApiKey.REVIVE_LOG_DIR, broker.id):
-            raise UnsupportedRequestError(
-                f"broker {broker.id} does not know the request ReviveLogDir: restart it, or use "
-                "jbodlab's brokers"
-            )
         if not connection.config.is_plaintext:
             raise AdminError("revive needs a listener without encryption and authentication")
     response = _revive(broker, path)
@@ -62,6 +56,11 @@ def _revive(broker: Broker, path: str) -> ReviveLogDirResponse:
     except TimeoutError as error:
         raise AdminError(
             f"no answer from {where} within {REVIVE_TIMEOUT_S:g} s; it may still be recovering logs"
+        ) from error
+    except ConnectionResetError as error:
+        raise UnsupportedRequestError(
+            f"broker {broker.id} does not know the request ReviveLogDir, or went away: use "
+            "jbodlab's brokers"
         ) from error
     except (ConnectionError, DecodeError) as error:
         raise AdminError(f"{where}: {error}") from error

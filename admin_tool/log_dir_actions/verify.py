@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from admin_tool.errors import AdminError, UsageError
-from admin_tool.log_dir_actions.mending import Mended, mend
+from admin_tool.log_dir_actions.mending import Mended, connected_to_cluster_of, mend
 from admin_tool.log_dir_actions.mending_online import mend_online
 from admin_tool.options import Parsed, comma_list
 from jbodlab.errors import CorruptRecordError, FormatError
@@ -106,9 +106,12 @@ def run(options: Parsed) -> int:
     topics = frozenset(comma_list(options.text("topic-list")))
     fs = PosixFileSystem()
     results: list[Mended] = []
+    if options.has("mend"):
+        options.require("bootstrap-server")
+        # At once, before hours of reading; and again by whoever mends.
+        with connected_to_cluster_of(fs, options, paths):
+            pass
     with ExitStack() as locks:
-        if options.has("mend"):
-            options.require("bootstrap-server")
         is_ours = {path: options.has("mend") and _lock(fs, locks, path) for path in paths}
         verified = [
             verify_directory(fs, path, topics, pace, is_ours=is_ours[path]) for path in paths
@@ -125,14 +128,12 @@ def run(options: Parsed) -> int:
 
 
 def _mend(fs: FileSystem, options: Parsed, damaged: list[VerifiedDirectory]) -> list[Mended]:
-    stopped = [(each.path, each.damaged) for each in damaged if not each.in_use]
-    running = [
-        (each.path, meta_properties.read(fs, each.path).node_id, each.damaged)
-        for each in damaged
-        if each.in_use
-    ]
+    stopped, running = (
+        [(each.path, each.damaged) for each in damaged if each.in_use is in_use]
+        for in_use in (False, True)
+    )
     results = mend(fs, options, stopped) if stopped else []
-    return [*results, *(mend_online(options, running) if running else ())]
+    return [*results, *(mend_online(fs, options, running) if running else ())]
 
 
 def verify_directory(
@@ -286,7 +287,7 @@ def _described(one: Damage) -> str:
 
 
 def _as_json(verified: list[VerifiedDirectory], results: list[Mended]) -> dict[str, Any]:
-    refusals = {result.topic_partition: result.refusal for result in results}
+    refusals = {result.folder: result.refusal for result in results}
     return {
         "directories": [
             {
@@ -300,8 +301,8 @@ def _as_json(verified: list[VerifiedDirectory], results: list[Mended]) -> dict[s
                         "topic": replica.topic_partition.topic,
                         "partition": replica.topic_partition.partition,
                         "folder": str(replica.folder),
-                        "mended": refusals.get(replica.topic_partition, "") is None,
-                        "refusal": refusals.get(replica.topic_partition),
+                        "mended": refusals.get(replica.folder, "") is None,
+                        "refusal": refusals.get(replica.folder),
                         "damage": [
                             {
                                 "file": one.file,

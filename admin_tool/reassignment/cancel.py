@@ -6,10 +6,10 @@ from admin_tool.errors import PlainError
 from admin_tool.options import Parsed
 from admin_tool.reassignment.execute import refusals
 from admin_tool.reassignment.json_form import read_plan
-from admin_tool.reassignment.moves import start_moves, timeout_s
+from admin_tool.reassignment.moves import check_started, start_moves, timeout_s
 from admin_tool.reassignment.throttles import clear_throttles
 from admin_tool.requests.connection import connected
-from admin_tool.requests.log_dirs import replica_dirs
+from admin_tool.requests.log_dirs import Replica, replica_dirs
 from admin_tool.requests.reassignments import alter_reassignments, list_reassignments
 
 
@@ -37,11 +37,13 @@ def run(options: Parsed) -> int:
             for replica, where in replica_dirs(connection, plan.log_dirs).items()
             if where.current is not None and where.future is not None
         }
+        refused_moves: dict[Replica, int] = {}
         if moving:
-            start_moves(connection, moving, patience_s)
+            refused_moves = start_moves(connection, moving, patience_s)
         else:
             # Without a line end, as Kafka has it.
             print("None of the specified partition moves are active.", end="", flush=True)
         if not options.has("preserve-throttles"):
             clear_throttles(connection, wanted)
+        check_started(moving, refused_moves)
     return 0

@@ -8,7 +8,7 @@ from admin_tool.errors import AdminError, PlainError
 from admin_tool.options import Parsed
 from admin_tool.reassignment.assignment import current_log_dirs, current_replicas
 from admin_tool.reassignment.json_form import Plan, check_plan, read_plan, render
-from admin_tool.reassignment.moves import start_moves, timeout_s
+from admin_tool.reassignment.moves import check_started, start_moves, timeout_s
 from admin_tool.reassignment.target_dirs import check_log_dirs
 from admin_tool.reassignment.throttles import (
     partition_moves,
@@ -61,7 +61,7 @@ def run(options: Parsed) -> int:
         plural = "" if len(plan) == 1 else "s"
         print(f"Successfully started partition reassignment{plural} for {listed}", flush=True)
         if plan.log_dirs:
-            start_moves(connection, plan.log_dirs, patience_s)
+            check_started(plan.log_dirs, start_moves(connection, plan.log_dirs, patience_s))
     return 0
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from admin_tool.errors import AdminError
 from admin_tool.log_dir_actions.table import size_text
+from admin_tool.reassignment.moves import why_immovable
 from admin_tool.requests.connection import Connection
 from admin_tool.requests.log_dirs import LogDir, Replica, describe_log_dirs
 
@@ -43,6 +44,10 @@ def problem_of(
             return replica, (
                 f"{path} is no log directory of broker {replica.broker}, which has {listed}"
             )
+        # Refused even where the replica would stay where it is.
+        immovable = why_immovable(replica.topic_partition)
+        if immovable is not None:
+            return replica, immovable
         if target.error_code:
             return replica, f"{where} is offline"
         if _holds(target, replica):

@@ -99,6 +99,20 @@ def compacted_topics(connection: Connection, names: Iterable[str]) -> frozenset[
     )
 
 
+def min_insync_replicas(connection: Connection, names: Iterable[str]) -> dict[str, int]:
+    """Return `min.insync.replicas` of topics.
+
+    Raises:
+        RequestError: a topic's settings cannot be read.
+    """
+    key = "min.insync.replicas"
+    found = _describe(connection, ResourceType.TOPIC, sorted(set(names)), None, [key])
+    return {
+        name: next((int(one.value) for one in entries if one.name == key and one.value), 1)
+        for name, entries in found.items()
+    }
+
+
 def describe_broker_config(connection: Connection, broker: int, key: str) -> ConfigEntry | None:
     """Return one setting of a broker; None where the broker does not know it."""
     name = str(broker)

@@ -100,10 +100,12 @@ class Connection:
         )
         return tuple(sorted(found, key=lambda broker: broker.id))
 
-    def serves(self, api_key: int, broker: int) -> bool:
-        """Return whether a broker says that it serves an API."""
-        found = self._client.get_broker_version_data(broker).api_versions
-        return api_key in (found or {})
+    def cluster_id(self) -> str | None:
+        """Return the id of the cluster; None where its brokers do not say it."""
+        from kafka.protocol.metadata import MetadataRequest
+
+        response = self.call(MetadataRequest(topics=[], allow_auto_topic_creation=False))
+        return None if response.cluster_id is None else str(response.cluster_id)
 
     def close(self) -> None:
         """Close all connections."""

@@ -10,8 +10,8 @@ from admin_tool.errors import AdminError
 from admin_tool.requests.connection import Broker, Connection
 from jbodlab import kafka_uuid
 from jbodlab.admin_requests import describe_log_dir_states
-from jbodlab.errors import DecodeError
-from jbodlab.protocol.api_table import ApiKey
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import DecodeError, KafkaError
 
 TIMEOUT_S = 10.0
 
@@ -33,17 +33,25 @@ class DirDetail:
 
 
 def dir_details(connection: Connection, broker: Broker) -> Mapping[str, DirDetail]:
-    """Return the details of a broker's directories by path; empty for brokers of Apache Kafka.
+    """Return the details of a broker's directories by path; empty where it tells none.
+
+    Brokers of Apache Kafka tell none, nor do ours at a listener that is not for brokers.
 
     Raises:
         AdminError: the broker knows the request, and does not answer.
     """
     if not connection.config.is_plaintext:
         return {}
-    if not connection.serves(ApiKey.DESCRIBE_LOG_DIR_STATES, broker.id):
-        return {}
     try:
         response = asyncio.run(describe_log_dir_states(broker.host, broker.port, TIMEOUT_S))
+    except ConnectionResetError:
+        # So a broker of Apache Kafka ends a connection over which it is asked this.
+        return {}
+    except KafkaError as error:
+        if error.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            # Only the listener at which brokers find each other tells more than Kafka does.
+            return {}
+        raise AdminError(f"broker {broker.id}: {error}") from error
     except (TimeoutError, ConnectionError, DecodeError) as error:
         reason = str(error) or f"no answer within {TIMEOUT_S:g} s"
         raise AdminError(f"broker {broker.id}: {reason}") from error

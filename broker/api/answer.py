@@ -17,6 +17,8 @@ from typing import Any, Protocol
 import msgspec
 
 from broker.api.request_handler import Buffers, ConnectionInfo
+from broker.metadata_cache import MetadataCache
+from broker.replica.client_requests import CONSUMER_ID
 from jbodlab.errors import KafkaError
 from jbodlab.protocol.headers import RequestHeader
 
@@ -64,8 +66,6 @@ class Later(msgspec.Struct, frozen=True):
     future: asyncio.Future[Any]
     finish: Callable[[Any], Response | Encoded]
     hurry: Callable[[], None] | None = None
-    is_work: bool = False
-    """Whether this broker works meanwhile, where others only wait for somebody else."""
     overlaps: bool = True
     """Whether the next request of a kind that may overlap may start meanwhile."""
     is_passed_on: bool = False
@@ -103,11 +103,17 @@ def in_background(work: Coroutine[Any, Any, Response]) -> Later:
     return Later(asyncio.get_running_loop().create_task(work), lambda response: response)
 
 
-def asking_replica(request: Any) -> int:
-    """Return the id of the broker that asks as a follower; negative for everybody else."""
+def asking_replica(request: Any, context: RequestContext, cache: MetadataCache) -> int:
+    """Return the id of the broker that asks as a follower; negative for everybody else.
+
+    Brokers follow by the listener that they find each other at; whoever names an id at another one
+    is a consumer. Which process of that broker it is, Fetch tells: see `FetchService`.
+    """
     # From version 15 of Fetch on it stands in a tagged field, together with its epoch.
     state = getattr(request, "replica_state", None)
     replica_id: int = getattr(request, "replica_id", -1) if state is None else state.replica_id
+    if replica_id >= 0 and not cache.is_for_brokers(context.listener_name):
+        return CONSUMER_ID
     return replica_id
 
 

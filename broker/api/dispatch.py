@@ -9,7 +9,8 @@ before it is received, by its number of items before it is decoded. Large ones a
 a time, in slices, and are decoded and encoded on a thread, so what they take of memory and of time
 has a bound whatever number of clients sends them. Produce is no large request in this sense: its
 size is that of its records, which are not looked into. The first request of each API and version
-goes the same way, as the codecs of that version have to be made.
+goes to that thread as well, as the codecs of that version have to be made; it waits for no turn.
+Nobody keeps the turn while a disk, a replica or another process is waited for.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -125,7 +127,8 @@ class Dispatcher:
         context = RequestContext(header, connection)
         is_large = len(frame) > LARGE_BYTES and header.api_key != ApiKey.PRODUCE
         if is_large or not is_loaded(header.api_key, header.api_version):
-            return _pending(self._answer_large(api, frame, context))
+            turn = self._turn if is_large else nullcontext()
+            return _pending(self._answer_aside(api, frame, context, turn))
         call = _Call(api, _decoded(frame, header), context)
         try:
             answer = api.answer(call.request, context)
@@ -148,16 +151,19 @@ class Dispatcher:
             )
         return _encoded(answer, context)
 
-    async def _answer_large(self, api: Api, frame: memoryview, context: RequestContext) -> Buffers:
-        async with self._turn:
+    async def _answer_aside(
+        self,
+        api: Api,
+        frame: memoryview,
+        context: RequestContext,
+        turn: AbstractAsyncContextManager[None],
+    ) -> Buffers:
+        async with turn:
             request = await self._thread.run(partial(_read, frame, context.header))
             call = _Call(api, request, context)
             answer = await self._worked_out(call)
-            if isinstance(answer, Later) and answer.is_work:
-                answer = await _waited_for(call, answer)
             if not isinstance(answer, Later):
                 return await self._thread.run(partial(_encoded, answer, context))
-        # The turn is not kept while somebody else is waited for.
         answer = await _waited_for(call, answer)
         return await self._thread.run(partial(_encoded, answer, context))
 
@@ -222,6 +228,10 @@ def as_kafka_error(error: Exception) -> KafkaError:
         case ControllerUnavailableError():
             return KafkaError(ErrorCode.NOT_CONTROLLER, "the controller does not answer")
         case TimeoutError():
+            return KafkaError(ErrorCode.REQUEST_TIMED_OUT)
+        case MemoryError():
+            # Whoever asks again may be answered; the next request may need less.
+            logger.warning("no memory for a request")
             return KafkaError(ErrorCode.REQUEST_TIMED_OUT)
         case _:
             logger.error("request failed", exc_info=error)

@@ -98,7 +98,7 @@ class FetchApi:
         """Read from every partition of the request."""
         session_id = getattr(request, "session_id", NO_SESSION)
         session_epoch = getattr(request, "session_epoch", FINAL_SESSION_EPOCH)
-        params = _params(request, context.version)
+        params = _params(request, context, self._cache)
         in_session = (
             params.is_follower
             and session_epoch != FINAL_SESSION_EPOCH
@@ -292,9 +292,10 @@ def _forgotten(request: FetchRequest) -> list[TopicIdPartition]:
     ]
 
 
-def _params(request: FetchRequest, version: int) -> FetchParams:
+def _params(request: FetchRequest, context: RequestContext, cache: MetadataCache) -> FetchParams:
+    version = context.version
     state = getattr(request, "replica_state", None)
-    replica_id = asking_replica(request)
+    replica_id = asking_replica(request, context, cache)
     max_bytes = int(request.max_bytes)
     is_consumer = replica_id == CONSUMER_ID
     if replica_id < 0:

@@ -11,6 +11,7 @@ from broker.api.alter_configs import AlterConfigsApi, IncrementalAlterConfigsApi
 from broker.api.alter_log_dirs import AlterReplicaLogDirsApi
 from broker.api.answer import Api
 from broker.api.api_versions import ApiVersionsApi
+from broker.api.brokers_only import BrokersOnly
 from broker.api.client_quotas import AlterClientQuotasApi, DescribeClientQuotasApi
 from broker.api.cluster import DescribeClusterApi
 from broker.api.delete_records import DeleteRecordsApi
@@ -55,7 +56,7 @@ from broker.metadata_cache import MetadataCache
 from broker.serving.passing_on import PassingOn
 from broker.traffic import Traffic
 from jbodlab.ids import BrokerEpoch, BrokerId
-from jbodlab.protocol.api_table import ApiKey
+from jbodlab.protocol.api_table import OWN_MESSAGES, ApiKey
 from jbodlab.requests import NewTopic
 from jbodlab.threads import Threads
 
@@ -103,10 +104,13 @@ class ClientApis:
         quotas = ClientQuotas(lambda: parts.cache.image.quotas)
         self.passing_on = PassingOn(parts.replicas, parts.cache, parts.broker_id, parts.monotonic_s)
         apis = _apis(parts, self._topic_creator, self._producer_ids, self.passing_on, quotas)
-        apis[ApiKey.API_VERSIONS] = ApiVersionsApi({*apis, ApiKey.API_VERSIONS}, parts.cache)
+        apis[ApiKey.API_VERSIONS] = ApiVersionsApi(
+            {*apis, ApiKey.API_VERSIONS} - OWN_MESSAGES.keys(), parts.cache
+        )
         self._thread = HelperThread(parts.threads, "large-requests")
         measured: dict[int, Api] = {
-            key: MeasuredApi(api, key, parts.traffic, quotas) for key, api in apis.items()
+            key: MeasuredApi(api, key, parts.traffic, quotas, parts.cache)
+            for key, api in apis.items()
         }
         self.dispatcher = Dispatcher(measured, self._thread, parts.monotonic_s)
 
@@ -132,7 +136,7 @@ def _apis(
     return {
         ApiKey.PRODUCE: ProduceApi(passing_on, cache, parts.broker_id, parts.traffic, quotas),
         ApiKey.FETCH: FetchApi(replicas, cache, parts.broker_id, parts.traffic, quotas),
-        ApiKey.LIST_OFFSETS: ListOffsetsApi(replicas),
+        ApiKey.LIST_OFFSETS: ListOffsetsApi(replicas, cache),
         ApiKey.METADATA: MetadataApi(cache, parts.cluster_id, auto_creator),
         ApiKey.OFFSET_COMMIT: OffsetCommitApi(groups, cache),
         ApiKey.OFFSET_FETCH: OffsetFetchApi(groups, cache),
@@ -174,6 +178,6 @@ def _apis(
         ApiKey.UNREGISTER_BROKER: UnregisterBrokerApi(controller, cache),
         ApiKey.DESCRIBE_CLUSTER: DescribeClusterApi(cache, parts.cluster_id),
         ApiKey.DESCRIBE_TOPIC_PARTITIONS: DescribeTopicPartitionsApi(cache),
-        ApiKey.REVIVE_LOG_DIR: ReviveLogDirApi(parts.revival),
-        ApiKey.DESCRIBE_LOG_DIR_STATES: DescribeLogDirStatesApi(parts.log_dirs),
+        ApiKey.REVIVE_LOG_DIR: BrokersOnly(ReviveLogDirApi(parts.revival), cache),
+        ApiKey.DESCRIBE_LOG_DIR_STATES: BrokersOnly(DescribeLogDirStatesApi(parts.log_dirs), cache),
     }

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from broker.api.answer import Answer, Later, RequestContext, Response
+from broker.api.answer import Answer, Later, RequestContext, Response, asking_replica
 from broker.api.ports import Replicas
+from broker.metadata_cache import MetadataCache
 from broker.replica.client_requests import OffsetAnswer, OffsetQuery
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
@@ -52,13 +53,17 @@ class ListOffsetsResponse(Response, frozen=True, kw_only=True):
 class ListOffsetsApi:
     """Asks the replicas."""
 
-    def __init__(self, replicas: Replicas) -> None:
+    def __init__(self, replicas: Replicas, cache: MetadataCache) -> None:
         self._replicas = replicas
+        self._cache = cache
+        self._turns = asyncio.Lock()
+        """Held by the one request of many partitions that goes on just now."""
 
     def answer(self, request: ListOffsetsRequest, context: RequestContext) -> Answer:
         """Look every partition up."""
-        answering = asyncio.get_running_loop().create_task(self._look_up(request))
-        return Later(answering, partial(_response, request), is_work=True)
+        replica_id = BrokerId(asking_replica(request, context, self._cache))
+        answering = asyncio.get_running_loop().create_task(self._look_up(request, replica_id))
+        return Later(answering, partial(_response, request))
 
     def failure(
         self, request: ListOffsetsRequest, context: RequestContext, error: KafkaError
@@ -74,9 +79,10 @@ class ListOffsetsApi:
         ]
         return _response(request, map(_partition, answers))
 
-    async def _look_up(self, request: ListOffsetsRequest) -> list[ListOffsetsPartition]:
+    async def _look_up(
+        self, request: ListOffsetsRequest, replica_id: BrokerId
+    ) -> list[ListOffsetsPartition]:
         isolation = getattr(request, "isolation_level", READ_UNCOMMITTED)
-        replica_id = BrokerId(request.replica_id)
         queries = (
             OffsetQuery(
                 topic_partition=TopicPartition(topic.name, wanted.partition_index),
@@ -89,8 +95,10 @@ class ListOffsetsApi:
         found: list[ListOffsetsPartition] = []
         while some := list(islice(queries, TOGETHER_MAX)):
             found += map(_partition, await self._replicas.list_offsets(some, replica_id, isolation))
-            # Also where nothing had to be waited for.
-            await asyncio.sleep(0)
+            if len(some) == TOGETHER_MAX:
+                # One of them in a turn of the loop, also where nothing had to be waited for.
+                async with self._turns:
+                    await asyncio.sleep(0)
         return found
 
 

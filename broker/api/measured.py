@@ -25,6 +25,7 @@ from broker.api.answer import (
     asking_replica,
 )
 from broker.client_quotas import ClientQuotas
+from broker.metadata_cache import MetadataCache
 from broker.traffic import Traffic
 from jbodlab.client_quota import REQUEST_PERCENTAGE
 from jbodlab.errors import KafkaError
@@ -34,11 +35,19 @@ from jbodlab.protocol.api_table import ApiKey
 class MeasuredApi:
     """An API's handler, and what is counted of it."""
 
-    def __init__(self, api: Api, key: ApiKey, traffic: Traffic, quotas: ClientQuotas) -> None:
+    def __init__(
+        self,
+        api: Api,
+        key: ApiKey,
+        traffic: Traffic,
+        quotas: ClientQuotas,
+        cache: MetadataCache,
+    ) -> None:
         self._api = api
         self._key = key
         self._traffic = traffic
         self._quotas = quotas
+        self._cache = cache
 
     def answer(self, request: Any, context: RequestContext) -> Answer:
         """Answer a request; see `Api`."""
@@ -56,7 +65,11 @@ class MeasuredApi:
         else:
             self._traffic.answered(self._key, begun_s)
         is_passed_on = isinstance(answer, Later) and answer.is_passed_on
-        if not self._quotas.are_set or is_passed_on or asking_replica(request) >= 0:
+        if (
+            not self._quotas.are_set
+            or is_passed_on
+            or asking_replica(request, context, self._cache) >= 0
+        ):
             return answer
         throttle_ms = self._quotas.throttle(
             REQUEST_PERCENTAGE,

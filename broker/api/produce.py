@@ -42,10 +42,6 @@ ZSTD_FROM = 7
 """First version whose batches may be compressed with zstd (KIP-110)."""
 
 
-ADMIN_CLIENT = "__admin_client"
-"""Id of the one client that may write to the brokers' own topics, as in Kafka."""
-
-
 class ProduceApi:
     """Appends, and answers when the wanted acknowledgements are there."""
 
@@ -75,10 +71,9 @@ class ProduceApi:
             _check_no_zstd(request, version)
         entries: list[AppendEntry] = []
         size = 0
-        may_write_all = context.header.client_id == ADMIN_CLIENT
         for topic in request.topic_data:
             name = topic.name
-            if name in INTERNAL_TOPICS and not may_write_all:
+            if name in INTERNAL_TOPICS:
                 continue
             for data in topic.partition_data:
                 records = data.records
@@ -126,10 +121,9 @@ class ProduceApi:
     ) -> Encoded:
         remaining = iter(enumerate(results))
         results = []
-        may_write_all = context.header.client_id == ADMIN_CLIENT
         for topic in request.topic_data:
             name = topic.name
-            is_refused = name in INTERNAL_TOPICS and not may_write_all
+            is_refused = name in INTERNAL_TOPICS
             for data in topic.partition_data:
                 place, result = (-1, _refused(name, data.index)) if is_refused else next(remaining)
                 results.append(result)

@@ -115,6 +115,7 @@ class ControllerLink:
     async def stop(self) -> None:
         """Say and hear nothing more."""
         await self.feed.stop()
+        self._publisher.stop()
         await self.assignments.stop()
         await self.lifecycle.stop()
         await self.channel.close()
@@ -122,6 +123,10 @@ class ControllerLink:
     async def leave_at_once(self) -> None:
         """Say the last word of a process that cannot go on."""
         await self.lifecycle.leave_at_once(LAST_WORD_TIMEOUT_S)
+
+    def metadata_failures(self) -> int:
+        """Return how often a follower of the metadata has failed."""
+        return self._publisher.failure_count
 
     def broker_epoch(self) -> BrokerEpoch:
         """Return the epoch of the current registration; -1 before the first."""

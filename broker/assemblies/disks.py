@@ -19,7 +19,6 @@ from broker.disk.retention import DirectoryRemover, RetentionTask
 from broker.disk.revival import LoadingRules, LogDirRevival, RevivedReplicas
 from broker.disk.slowness import SlowSettings
 from broker.disk.startup import OpenedLogDirs
-from broker.open_files import file_bounds, open_files_limit
 from jbodlab.config.key_table import Values
 from jbodlab.ids import BrokerEpoch, DirectoryId
 from jbodlab.outside import Outside
@@ -49,11 +48,6 @@ class Disks:
         self._outside = outside
         self._opened = opened
         self.log_dirs = opened.log_dirs
-        self.file_bounds = file_bounds(
-            open_files_limit(), len(opened.log_dirs.watched), config.max_connections
-        )
-        for log_dir in self.log_dirs.watched:
-            log_dir.files.open_files_max = self.file_bounds.log_files
         self.cordon = Cordon(lambda: self.log_dirs.all, on_cordoned)
         self.remover = DirectoryRemover(self.log_dirs)
         self.conditions = ConditionMonitor(

@@ -16,6 +16,7 @@ from broker.metrics import BrokerMetrics
 from broker.network.bounds import Bounds
 from broker.network.listener import Listener
 from broker.network.open_connections import ConnectionLimits
+from broker.open_files import OpenFiles
 from broker.serving.passing_on import PassingOn
 from jbodlab.image.settings_image import Quotas
 from jbodlab.metrics_endpoint import MetricsEndpoint, metrics_address
@@ -36,6 +37,7 @@ class Front:
         cluster_id: str,
         *,
         outside: Outside,
+        open_files: OpenFiles,
         dynamic: DynamicConfig,
         disks: Disks,
         link: ControllerLink,
@@ -66,9 +68,7 @@ class Front:
                 traffic=replicas.traffic,
             )
         )
-        self._bounds = _bounds(
-            config, outside, disks.file_bounds.connections, lambda: link.cache.image.quotas
-        )
+        self._bounds = _bounds(config, open_files, outside, lambda: link.cache.image.quotas)
         self._listeners = [
             Listener(
                 listener.name, listener.host, listener.port, self._apis.dispatcher, self._bounds
@@ -82,6 +82,7 @@ class Front:
             assignments=link.assignments,
             lifecycle=link.lifecycle,
             feed=link.feed,
+            metadata_failures=link.metadata_failures,
             conditions=disks.conditions,
             wall_ms=outside.wall_ms,
             traffic=replicas.traffic,
@@ -142,13 +143,17 @@ class Front:
 
 
 def _bounds(
-    config: BrokerConfig, outside: Outside, connections: int, quotas: Callable[[], Quotas]
+    config: BrokerConfig,
+    open_files: OpenFiles,
+    outside: Outside,
+    quotas: Callable[[], Quotas],
 ) -> Bounds:
     protected = config.inter_broker_listener_name if len(config.listeners) > 1 else None
     return Bounds(
         outside,
         ConnectionLimits(
-            total=connections,
+            total=open_files.connections,
+            waiting=open_files.waiting,
             per_ip=config.max_connections_per_ip,
             per_ip_overrides=config.max_connections_per_ip_overrides,
             max_idle_ms=config.connections_max_idle_ms,

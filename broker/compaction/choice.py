@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -56,6 +56,32 @@ def candidates(logs: Sequence[LogInUse], now_ms: int) -> list[Candidate]:
         for log, high_watermark in logs
         if log.state.config.compacts and not log.files.is_future
     ]
+
+
+def damage_is_there(log: OwnedLog, base_offset: int) -> Callable[[], bool]:
+    """Return what tells whether damage that was met in a segment may still be there.
+
+    It goes with the segment, which retention, a deletion of records, a cut or a move takes away,
+    and where the log begins later in the segment. What is copied anew after a cut may have the very
+    bounds of before.
+    """
+    files, cuts, former = log.files, log.state.disk.cut_count, _closed_at(log, base_offset)
+    start = max(base_offset, log.state.start_offset)
+
+    def is_there() -> bool:
+        return (
+            log.files is files
+            and log.state.disk.cut_count == cuts
+            and log.state.start_offset <= start
+            and _closed_at(log, base_offset) == former
+        )
+
+    return is_there
+
+
+def _closed_at(log: OwnedLog, base_offset: int) -> ClosedSegment | None:
+    closed = log.state.segments.closed
+    return next((each for each in closed if each.base_offset == base_offset), None)
 
 
 def first_headers(files: LogFiles, fs: FileSystem, segments: Sequence[ClosedSegment]) -> list[int]:

@@ -28,10 +28,10 @@ from broker.disk.executor import run_aside
 from broker.disk.lifecycle import LogDirState
 from broker.disk.log_dir import LogDir
 from broker.disk.log_dirs import LogDirs
-from broker.disk.logs_in_use import LogsInUse
+from broker.disk.logs_in_use import LogsInUse, OwnedLog
 from jbodlab.errors import JbodlabError, KafkaError, LogDirError
 from jbodlab.log import disk_errors
-from jbodlab.log.compaction_plan import Compactor, Rate
+from jbodlab.log.compaction_plan import CleanerDiedError, Compactor, Rate
 from jbodlab.outside import Outside
 from jbodlab.supervised import supervised
 
@@ -176,13 +176,22 @@ class LogCleaner:
         try:
             done = await one.run()
         except OSError as error:
-            self._judge(log_dir, error)
+            self._judge(log_dir, chosen.log, error)
             return False
+        except CleanerDiedError as error:
+            self._failed(log_dir, chosen.log, error)
+            return False
+        except (LogDirError, KafkaError):
+            raise
+        except Exception as error:
+            self._failed(log_dir, chosen.log, error)
+            raise
         finally:
             del self._rounds[log_dir]
             self._divide_rate()
         if done is None:
             return False
+        chosen.log.cleaning.failures = 0
         stats.cleaned(done)
         return True
 
@@ -193,7 +202,10 @@ class LogCleaner:
             each.rate.bytes_per_second = None if rate is None else rate / len(self._rounds)
 
     async def _choose(self, log_dir: LogDir) -> Candidate | None:
-        """Return the dirtiest log that is due and that there is room for."""
+        """Return the dirtiest log that is due and that there is room for.
+
+        One whose rounds fail comes behind all others: it must not keep them from theirs.
+        """
         now_ms = self._outside.wall_ms()
         due = []
         for each in candidates(self._in_use.logs_in(log_dir), now_ms):
@@ -208,13 +220,29 @@ class LogCleaner:
             if each.is_due(now_ms, first_timestamps):
                 due.append(each)
         fitting = [each for each in due if log_dir.space.disk.holds(each.room_bytes)]
-        return max(fitting, key=lambda each: each.dirty.ratio, default=None)
+        return max(
+            fitting,
+            key=lambda each: (-each.log.cleaning.failures, each.dirty.ratio),
+            default=None,
+        )
 
-    def _judge(self, log_dir: LogDir, error: OSError) -> None:
+    def _failed(self, log_dir: LogDir, log: OwnedLog, error: Exception) -> None:
+        """Count a round that failed for the log's own sake; the first in succession is said."""
+        self.stats[log_dir.path].failures += 1
+        log.cleaning.failures += 1
+        logger.log(
+            logging.WARNING if log.cleaning.failures == 1 else logging.INFO,
+            "compaction of %s failed, it is tried again behind all other logs: %s",
+            log.topic_partition,
+            str(error) or repr(error),
+            extra=log_dir.log_fields(),
+        )
+
+    def _judge(self, log_dir: LogDir, log: OwnedLog, error: OSError) -> None:
         """Do what an error of the disk asks for, as the directory's own queues do."""
         if disk_errors.is_no_space(error):
             log_dir.no_space(disk_errors.describe(error))
         elif disk_errors.is_directory_failure(error):
             self._log_dirs.fail(log_dir, disk_errors.describe(error))
         else:
-            logger.warning("compaction was given up: %s", error, extra=log_dir.log_fields())
+            self._failed(log_dir, log, error)

@@ -19,7 +19,7 @@ LOG_DIRECTORY = "logDirectory"
 
 def cleaner_metrics(cleaner: LogCleaner, log_dirs: LogDirs, now_ms: int) -> Iterator[Metric]:
     """Return the metrics of all directories."""
-    uncleanable, uncleanable_bytes, dirtiest, paused = {}, {}, {}, {}
+    uncleanable, uncleanable_bytes, dirtiest, paused, failing = {}, {}, {}, {}, {}
     for log_dir in log_dirs.online():
         found = cleaner.cleanable(log_dir)
         marked = [each for each in found if each.log.cleaning.is_uncleanable]
@@ -27,6 +27,7 @@ def cleaner_metrics(cleaner: LogCleaner, log_dirs: LogDirs, now_ms: int) -> Iter
         uncleanable[path] = len(marked)
         uncleanable_bytes[path] = sum(each.dirty.cleanable_bytes for each in marked)
         paused[path] = sum(each.log.cleaning.is_paused for each in found)
+        failing[path] = sum(each.log.cleaning.failures > 0 for each in found)
         dirtiest[path] = int(100 * max((each.dirty.ratio for each in found), default=0))
     stats = {str(path): each for path, each in cleaner.stats.items()}
     looked = {path: each.looked_ms for path, each in stats.items() if each.looked_ms is not None}
@@ -61,6 +62,11 @@ def cleaner_metrics(cleaner: LogCleaner, log_dirs: LogDirs, now_ms: int) -> Iter
             paused,
         ),
         (
+            "jbodlab_log_cleaner_failing_partitions",
+            "logs whose last round of compaction failed",
+            failing,
+        ),
+        (
             "jbodlab_log_cleaner_last_round_age_ms",
             "time since a log of a directory was compacted",
             {path: max(0, now_ms - each.ended_ms) for path, each in last.items()},
@@ -72,4 +78,10 @@ def cleaner_metrics(cleaner: LogCleaner, log_dirs: LogDirs, now_ms: int) -> Iter
         "counter",
         "rounds of compaction that came to their end",
         [("", {LOG_DIRECTORY: path}, each.rounds) for path, each in stats.items()],
+    )
+    yield Metric(
+        "jbodlab_log_cleaner_failures_total",
+        "counter",
+        "rounds of compaction that failed",
+        [("", {LOG_DIRECTORY: path}, each.failures) for path, each in stats.items()],
     )

@@ -9,15 +9,17 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from broker.compaction.choice import Candidate
+from broker.compaction.choice import Candidate, damage_is_there
 from broker.compaction.stats import RoundStats
 from broker.disk.executor import run_aside
 from broker.disk.log_dir import LogDir
 from broker.disk.logs_in_use import LogsInUse
 from broker.disk.no_space import all_or_lost
 from jbodlab.errors import CorruptRecordError, JbodlabError, KafkaError
+from jbodlab.log import names
 from jbodlab.log.compaction_plan import (
     CleanedGroup,
+    CleanerDiedError,
     CleaningStoppedError,
     Compactor,
     Mapped,
@@ -79,7 +81,7 @@ class Round:
 
         Raises:
             OSError: the disk failed, or took no more.
-            JbodlabError: the directory is offline, or the log was removed.
+            JbodlabError: the directory is offline, the log was removed, or who does the work died.
         """
         outside, log = self._log_dir.outside, self.log
         stop = outside.threads.flag()
@@ -104,6 +106,13 @@ class Round:
         except CleaningStoppedError as error:
             await self._called_off(str(error))
             return None
+        except CleanerDiedError as error:
+            is_wanted = log.cleaning.is_wanted
+            with contextlib.suppress(OSError, JbodlabError):
+                await self._called_off(str(error))
+            if is_wanted:
+                raise
+            return None
         except (OSError, KafkaError):
             # The space that it has taken may be what is missing.
             with contextlib.suppress(OSError, JbodlabError):
@@ -111,8 +120,11 @@ class Round:
             raise
         except CorruptRecordError as error:
             if log.cleaning.is_wanted:
-                log.cleaning.is_uncleanable = True
-                logger.error("it is not compacted any more: %s", error, extra=self._fields())
+                base_offset = names.parse_offset(error.path.name)
+                log.cleaning.mark_damaged(damage_is_there(log, base_offset))
+                logger.error(
+                    "it is not compacted as long as that is there: %s", error, extra=self._fields()
+                )
             await self._called_off(str(error))
             return None
         finally:

@@ -33,6 +33,7 @@ class CleanerStats:
 
     Attributes:
         rounds: How many came to their end.
+        failures: How many failed: neither called off nor for want of room or of the directory.
         last: The last one of them.
         looked_ms: When the worker looked for something to do, in ms since 1970; a worker that is
             stuck does not.
@@ -40,6 +41,7 @@ class CleanerStats:
 
     def __init__(self) -> None:
         self.rounds = 0
+        self.failures = 0
         self.last: RoundStats | None = None
         self.looked_ms: int | None = None
 

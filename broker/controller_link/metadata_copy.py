@@ -86,7 +86,7 @@ class MetadataCopy:
             if known < len(data):
                 self._log.append(data[known:])
         except OSError as error:
-            if not disk_errors.may_succeed_later(error):
+            if not (disk_errors.is_no_space(error) or disk_errors.is_shortage(error)):
                 raise
             self._is_half_done = True
             return False
@@ -117,7 +117,7 @@ class MetadataCopy:
             self._fs.rename(part, path)
             self._log.reset_to(end_offset, epoch)
         except OSError as error:
-            if not disk_errors.may_succeed_later(error):
+            if not (disk_errors.is_no_space(error) or disk_errors.is_shortage(error)):
                 raise
             self._fs.unlink(part, missing_ok=True)
             self._is_half_done = True

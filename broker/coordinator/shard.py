@@ -1,7 +1,8 @@
 """One coordinator: a replica that is led here, the state that its records give, who waits for it.
 
     LOADING    the log is read; requests hear so and come again
-    ACTIVE     every event is decided; answers are sent when its records are committed
+    ACTIVE     every event is decided; answers are sent when its records are committed. A step that
+               fails otherwise than by a refusal leads back to LOADING: the log alone is right then
     FAILED     the log could not be read; as if this broker were not the coordinator
     CLOSED     the replica leads no more
 
@@ -43,6 +44,10 @@ from jbodlab.protocol.record_batch import build_batch
 from jbodlab.threads import Threads
 
 logger = logging.getLogger(__name__)
+
+RELOAD_S = 0.1
+RELOAD_S_MAX = 30.0
+"""Pauses before a coordinator is loaded anew; doubled while its steps go on failing soon after."""
 
 
 class ShardState(Enum):
@@ -103,9 +108,9 @@ class CoordinatorShard:
         self._works: set[asyncio.Task[None]] = set()
         self._held: deque[Callable[[], None]] = deque()
         """Steps that wait until the replica is in its new directory."""
-        self._loading = self._loop.create_task(
-            self._load(), name=f"load {partition.topic_partition}"
-        )
+        self._reload_s = RELOAD_S
+        self._active_since_s = self._loop.time()
+        self._loading = self._begin_loading()
 
     @property
     def waiting_count(self) -> int:
@@ -146,7 +151,7 @@ class CoordinatorShard:
         """Send what waited for the high watermark."""
         if self.state is not ShardState.ACTIVE:
             return
-        self._core.committed_up_to(high_watermark)
+        self._guarded(partial(self._core.committed_up_to, high_watermark))
         while self._pending and self._pending[0].end_offset <= high_watermark:
             done = self._pending.popleft()
             self._send(done.answers)
@@ -158,6 +163,10 @@ class CoordinatorShard:
         """End: the replica leads no more. Everybody is answered before this returns."""
         self.state = ShardState.CLOSED
         self._loading.cancel()
+        self._give_up()
+
+    def _give_up(self) -> None:
+        """Forget what goes on, and send everybody away who waits."""
         for task in self._works:
             task.cancel()
         self._timers.clear()
@@ -173,6 +182,9 @@ class CoordinatorShard:
 
     def _in_order(self, step: Callable[[], None]) -> None:
         """Take a step, or let it wait until the replica is in its new directory."""
+        if self.state is not ShardState.ACTIVE:
+            # A step before this one has failed, and with it the state that this one is about.
+            return
         if self._held or self.partition.is_held:
             if not self._held:
                 self.partition.waiters.when_ready(self._released)
@@ -187,23 +199,44 @@ class CoordinatorShard:
             self.partition.waiters.when_ready(self._released)
 
     def _guarded(self, step: Callable[[], None]) -> None:
-        """Take a step; what nobody expected of it keeps none of the others from theirs."""
+        """Take a step; one that fails may have left a state that its log contradicts."""
         try:
             step()
         except Exception:
             logger.exception(
-                "a step of the coordinator of %s failed", self.partition.topic_partition
+                "a step of the coordinator of %s failed, it is loaded anew",
+                self.partition.topic_partition,
+                extra=self.partition.topic_partition._asdict(),
             )
+            self._load_anew()
+
+    def _load_anew(self) -> None:
+        """Begin again from the log, which alone knows what has happened."""
+        if self.state is not ShardState.ACTIVE:
+            return
+        if self._loop.time() - self._active_since_s > RELOAD_S_MAX:
+            self._reload_s = RELOAD_S
+        self.state = ShardState.LOADING
+        self._give_up()
+        self._core = self._context.new_core()
+        self._loading = self._begin_loading(self._reload_s)
+        self._reload_s = min(2 * self._reload_s, RELOAD_S_MAX)
 
     def _decide(self, request: Request, ticket: Ticket) -> None:
         if ticket not in self._owed:
             return
         try:
             decision = self._core.decide(request, ticket, self._now_ms())
-            self._carry_out(decision)
         except Exception as error:
+            # Nothing has changed yet; a request that always fails must not end all others.
+            logger.exception(
+                "a request to the coordinator of %s failed",
+                self.partition.topic_partition,
+                extra=self.partition.topic_partition._asdict(),
+            )
             self._answer(ticket, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, repr(error)))
-            raise
+            return
+        self._carry_out(decision)
 
     def _run(self, decide: Callable[[GroupShard], Decision]) -> None:
         self._carry_out(decide(self._core))
@@ -353,7 +386,13 @@ class CoordinatorShard:
 
     # Loading
 
-    async def _load(self) -> None:
+    def _begin_loading(self, pause_s: float = 0) -> asyncio.Task[None]:
+        name = f"load {self.partition.topic_partition}"
+        return self._loop.create_task(self._load(pause_s), name=name)
+
+    async def _load(self, pause_s: float) -> None:
+        if pause_s:
+            await asyncio.sleep(pause_s)
         begun_s = self._loop.time()
         try:
             count_read = await load(self.partition, self._core)
@@ -369,6 +408,7 @@ class CoordinatorShard:
             )
             return
         self.state = ShardState.ACTIVE
+        self._active_since_s = self._loop.time()
         logger.info(
             "coordinates the groups of %s in epoch %d: %d records read in %.0f ms",
             self.partition.topic_partition,
@@ -377,6 +417,9 @@ class CoordinatorShard:
             1000 * (self._loop.time() - begun_s),
             extra=self.partition.topic_partition._asdict(),
         )
+        self._guarded(self._loaded)
+
+    def _loaded(self) -> None:
         high_watermark = self.partition.high_watermark
         self._core.committed_up_to(high_watermark)
         assert self.partition.log is not None

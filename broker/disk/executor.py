@@ -19,7 +19,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeVar, cast
 
-from broker.disk.no_space import LackError, NoSpaceError
+from broker.disk.no_space import NoSpaceError
+from broker.disk.shortage import ShortageError
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError, LogDirError
 from jbodlab.log import disk_errors
@@ -47,6 +48,8 @@ class DirectoryExecutor:
             that condemns the directory.
         on_no_space: Called, on the loop, with the cause, when a call failed as the disk took no
             more; before its caller hears of it.
+        on_shortage: Called, on the loop, when a call failed as the process lacked descriptors or
+            memory; before its caller hears of it.
     """
 
     def __init__(
@@ -58,6 +61,7 @@ class DirectoryExecutor:
         make_error: Callable[[str], LogDirError],
         on_failure: Callable[[str], None],
         on_no_space: Callable[[str], None] = lambda _cause: None,
+        on_shortage: Callable[[], object] = lambda: None,
     ) -> None:
         self.latency = Histogram()
         """Seconds that each call took on the thread, without its wait in the queue."""
@@ -69,6 +73,7 @@ class DirectoryExecutor:
         self._make_error = make_error
         self._on_failure = on_failure
         self._on_no_space = on_no_space
+        self._on_shortage = on_shortage
         self._calls: CallQueue = threads.queue()
         """Each with the moment at which it came; None for what cleans up."""
         self._waiting: deque[asyncio.Future[object]] = deque()
@@ -103,9 +108,9 @@ class DirectoryExecutor:
 
         Returns:
             A future of the running loop. It gets `LogDirError` when the directory fails before or
-            in this call, `NoSpaceError` when the disk took no more, `LackError` when the process
-            had no descriptor or memory left, `KafkaError` when an `OSError` was the process's own
-            fault otherwise, and any other exception of `function` as it is.
+            in this call, `NoSpaceError` when the disk took no more, `ShortageError` when the
+            process lacked descriptors or memory, `KafkaError` when an `OSError` was the process's
+            own fault in another way, and any other exception of `function` as it is.
         """
         loop = self._loop or self._start()
         future: asyncio.Future[T] = loop.create_future()
@@ -169,7 +174,7 @@ class DirectoryExecutor:
         try:
             result = function()
         except (OSError, MemoryError) as found:
-            error = self._judge(found)
+            error = self._judge(disk_errors.as_os_error(found))
         except BaseException as found:  # noqa: BLE001 - handed to the caller, whatever it is
             error = found
         self._running_call = 0
@@ -181,16 +186,15 @@ class DirectoryExecutor:
             self._wakeup_pending = True
             self._wake()
 
-    def _judge(self, error: OSError | MemoryError) -> BaseException:
-        if disk_errors.is_lack(error):
-            lacking = LackError(disk_errors.describe(error))
-            lacking.__cause__ = error
-            return lacking
-        assert isinstance(error, OSError)
+    def _judge(self, error: OSError) -> BaseException:
         if disk_errors.is_no_space(error):
             refused = NoSpaceError(disk_errors.describe(error))
             refused.__cause__ = error
             return refused
+        if disk_errors.is_shortage(error):
+            short = ShortageError(disk_errors.describe(error))
+            short.__cause__ = error
+            return short
         if disk_errors.is_directory_failure(error):
             self._cause = disk_errors.describe(error)
             return _DirectoryFailure(self._cause)
@@ -219,6 +223,8 @@ class DirectoryExecutor:
             future = self._waiting.popleft()
             if isinstance(error, NoSpaceError):
                 self._on_no_space(error.cause)
+            elif isinstance(error, ShortageError):
+                self._on_shortage()
             if future.done():
                 continue
             if error is None:

@@ -29,6 +29,7 @@ from broker.disk.logs_in_use import FoundLog
 from broker.disk.no_space import NoSpaceError
 from broker.disk.probe import watch_steps
 from broker.disk.replica_files import ReplicaLostError
+from broker.disk.shortage import ShortageError
 from jbodlab.errors import CorruptRecordError, LogDirError
 from jbodlab.ids import TopicPartition
 from jbodlab.log import names
@@ -176,7 +177,7 @@ async def load_revived(
     )
     try:
         return await call
-    except NoSpaceError as error:
+    except (NoSpaceError, ShortageError) as error:
         log_dirs.fail(log_dir, error.cause)
         raise log_dir.error() from error
     finally:

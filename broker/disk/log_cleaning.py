@@ -9,7 +9,7 @@ Source: `kafka.log.LogCleanerManager`, its states of a partition.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from jbodlab.threads import Flag
@@ -19,15 +19,30 @@ class LogCleaning:
     """See the module's text; lives on the event loop.
 
     Attributes:
-        is_uncleanable: Whether a round has met something that it cannot read. Stays so until the
-            process ends: the next round would meet it again.
+        failures: How many rounds in succession have failed, for whatever is no damage of the log.
     """
 
     def __init__(self) -> None:
-        self.is_uncleanable = False
+        self.failures = 0
+        self._is_damaged: Callable[[], bool] | None = None
         self._pauses = 0
         self._stop: Flag | None = None
         self._waiting: list[asyncio.Future[None]] = []
+
+    @property
+    def is_uncleanable(self) -> bool:
+        """Whether a round has met damage that is still there: the next one would meet it again."""
+        if self._is_damaged is not None and not self._is_damaged():
+            self._is_damaged = None
+        return self._is_damaged is not None
+
+    def mark_damaged(self, is_there: Callable[[], bool]) -> None:
+        """Let no round begin as long as damage is there.
+
+        Args:
+            is_there: Asked whenever somebody wants to know; once it is not, it is forgotten.
+        """
+        self._is_damaged = is_there
 
     @property
     def is_running(self) -> bool:

@@ -32,7 +32,7 @@ from jbodlab import kafka_uuid
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError, LogDirError
 from jbodlab.ids import DirectoryId
-from jbodlab.log.directory_files import DirectoryFiles
+from jbodlab.log.directory_files import OPEN_FILES_MAX, DirectoryFiles
 from jbodlab.log.filesystem import Disk, FileSystem
 from jbodlab.outside import Outside, real
 
@@ -70,6 +70,7 @@ class LogDir:
         outside: Outside | None = None,
         fs: Disk | None = None,
         identity: tuple[int, int] | None = None,
+        open_files_max: int = OPEN_FILES_MAX,
     ) -> None:
         self.path = path
         self.outside = outside or real()
@@ -79,10 +80,11 @@ class LogDir:
         self._upkeep_fence = Fence()
         self._checkpoint_fence = Fence()
         self._side_fences: list[Fence] = []
-        self.fs = self._door(self._fence, identity)
+        self.files = DirectoryFiles(open_files_max)
+        self._open_files_max = open_files_max
+        self.fs = self._door(self._fence, identity, self.files.close_idle)
         self.upkeep_fs = self._door(self._upkeep_fence, identity)
         self.checkpoint_fs = self._door(self._checkpoint_fence, identity)
-        self.files = DirectoryFiles()
         self.identity = identity
         self.revivals = 0
         self.cause: str | None = None
@@ -165,8 +167,9 @@ class LogDir:
 
         An `OSError` of it takes the directory offline and reports it; the future then gets
         `LogDirError`, as do all that wait behind it and all later ones, at once. A disk that
-        takes no more makes it FULL and gives `NoSpaceError`; an `OSError` that is the process's
-        own fault gives `KafkaError`; other exceptions pass through.
+        takes no more makes it FULL and gives `NoSpaceError`; a lack of descriptors or memory gives
+        `ShortageError`; an `OSError` that is the process's own fault in another way gives
+        `KafkaError`; other exceptions pass through.
         """
         return self._serving.submit(function)
 
@@ -206,9 +209,13 @@ class LogDir:
             identity: Device and inode now.
         """
         life = type(self)(
-            self.path, directory_id, outside=self.outside, fs=self.disk, identity=identity
+            self.path,
+            directory_id,
+            outside=self.outside,
+            fs=self.disk,
+            identity=identity,
+            open_files_max=self._open_files_max,
         )
-        life.files.open_files_max = self.files.open_files_max
         life._state = next_state(self._state, LogDirEvent.REVIVE)
         life.revivals = self.revivals + 1
         life.is_cordoned = self.is_cordoned
@@ -244,8 +251,13 @@ class LogDir:
         if self.is_online:
             self.space.denied(cause, self.outside.monotonic_s())
 
-    def _door(self, fence: Fence, identity: tuple[int, int] | None) -> FileSystem:
-        return ReplicaFiles(FencedDisk(self.disk, fence), self.path, identity)
+    def _door(
+        self,
+        fence: Fence,
+        identity: tuple[int, int] | None,
+        close_idle: Callable[[], bool] = lambda: False,
+    ) -> FileSystem:
+        return ReplicaFiles(FencedDisk(self.disk, fence), self.path, identity, close_idle)
 
     def _queue(self, name: str) -> DirectoryExecutor:
         return DirectoryExecutor(
@@ -255,7 +267,13 @@ class LogDir:
             make_error=self.error,
             on_failure=self._call_failed,
             on_no_space=self.no_space,
+            on_shortage=self._short,
         )
+
+    def _short(self) -> None:
+        """Close what is kept open, for whichever of its threads tries again."""
+        if self.is_online:
+            self._serving.clean_up(self.files.close_idle)
 
     def _call_failed(self, cause: str) -> None:
         if self._report is not None:

@@ -1,4 +1,4 @@
-"""A disk that took no more, whatever it had said of its room; a process that lacks descriptors."""
+"""A disk that took no more, whatever it had said of its room."""
 
 from __future__ import annotations
 
@@ -32,19 +32,6 @@ class WaitsForRoomError(KafkaError):
         super().__init__(
             ErrorCode.KAFKA_STORAGE_ERROR,
             f"the disk has no room yet for what is known of {topic_partition}",
-        )
-
-
-class LackError(KafkaError):
-    """The process had no descriptor or no memory left for a call; nothing is wrong with the disk.
-
-    Clients repeat what is refused with this code, and so does a follower.
-    """
-
-    def __init__(self, cause: str) -> None:
-        super().__init__(
-            ErrorCode.NOT_LEADER_OR_FOLLOWER,
-            f"the broker has no file descriptor or no memory left at the moment: {cause}",
         )
 
 

@@ -14,7 +14,7 @@ from typing import ParamSpec, TypeVar
 
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
-from jbodlab.log import names
+from jbodlab.log import disk_errors, names
 from jbodlab.log.directory_probe import check_identity
 from jbodlab.log.filesystem import AppendFile, CopySource, CopyTarget, FileSystem
 
@@ -36,6 +36,7 @@ class ReplicaLostError(KafkaError):
 class ReplicaFiles:
     """The disk under a log directory; a `FileSystem`.
 
+    A call that finds no free descriptor is made once more when files that are kept open are closed.
     A missing file below a folder that is itself missing gives `ReplicaLostError`. All else is as
     the disk says.
 
@@ -43,10 +44,19 @@ class ReplicaFiles:
         disk: The real disk.
         log_dir: The directory.
         identity: Its device and inode at start, None if they are not watched.
+        close_idle: Closes files that need not be open, and returns whether there was any; for the
+            thread that keeps them.
     """
 
-    def __init__(self, disk: FileSystem, log_dir: Path, identity: tuple[int, int] | None) -> None:
+    def __init__(
+        self,
+        disk: FileSystem,
+        log_dir: Path,
+        identity: tuple[int, int] | None,
+        close_idle: Callable[[], bool] = lambda: False,
+    ) -> None:
         self.disk = disk
+        self._close_idle = close_idle
         self._log_dir = log_dir
         self._depth = len(log_dir.parts)
         self._identity = identity
@@ -85,7 +95,12 @@ class ReplicaFiles:
 
     def rename(self, source: Path, target: Path, *, sync: bool = True) -> None:
         """Rename, replacing a file at `target`."""
-        self._guarded(source, self.disk.rename, source, target, sync=sync)
+        # Synced in calls of their own: each may be made twice.
+        self._guarded(source, self.disk.rename, source, target, sync=False)
+        if sync:
+            self.fsync_dir(target.parent)
+            if source.parent != target.parent:
+                self.fsync_dir(source.parent)
 
     def unlink(self, path: Path, *, missing_ok: bool = False) -> None:
         """Remove a file."""
@@ -147,6 +162,11 @@ class ReplicaFiles:
         self, path: Path, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
         try:
+            try:
+                return function(*args, **kwargs)
+            except OSError as error:
+                if not (disk_errors.is_no_descriptor(error) and self._close_idle()):
+                    raise
             return function(*args, **kwargs)
         except FileNotFoundError as error:
             folder = self._lost_folder(path)

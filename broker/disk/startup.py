@@ -32,6 +32,7 @@ from jbodlab import directory_id
 from jbodlab.errors import ConfigError, FormatError, JbodlabError
 from jbodlab.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId, DirectoryId
 from jbodlab.log import disk_errors, meta_properties
+from jbodlab.log.directory_files import OPEN_FILES_MAX
 from jbodlab.log.directory_lock import DirectoryLock
 from jbodlab.log.filesystem import Disk, FileSystem
 from jbodlab.log.meta_properties import Ensemble, MetaProperties
@@ -78,6 +79,7 @@ async def open_log_dirs(
     metadata_log_dir: Path,
     on_fatal: Callable[[str], None],
     outside: Outside | None = None,
+    open_files_max: int = OPEN_FILES_MAX,
     deadline_s: float = START_DEADLINE_S,
 ) -> OpenedLogDirs:
     """Check and lock the directories; logs are loaded later.
@@ -88,9 +90,11 @@ async def open_log_dirs(
         metadata_log_dir: One of them, or a separate directory.
         on_fatal: See `LogDirs`.
         outside: The disks under the directories, and what works in them goes by.
+        open_files_max: Most `.log` files that each directory keeps open.
         deadline_s: Longest time for a directory to answer; one that does not starts offline.
 
     Raises:
+        OSError: the process lacks descriptors or memory.
         FormatError: a directory belongs elsewhere or is in use, the metadata directory is not
             formatted or cannot be read, or no directory is left.
         ConfigError: a directory is named twice.
@@ -111,7 +115,9 @@ async def open_log_dirs(
     entered = await in_parallel(
         list(normal), lambda path: _enter(outside, path, normal[path]), deadline_s, outside.threads
     )
-    opened = {path: _open(path, outside, ensemble, entered.get(path)) for path in paths}
+    opened = {
+        path: _open(path, outside, open_files_max, ensemble, entered.get(path)) for path in paths
+    }
     made = {path: log_dir for path, (log_dir, _) in opened.items()}
     states = {path: state for path, (_, state) in opened.items() if state is not None}
     _refuse_loss(made, log_dirs, metadata_log_dir)
@@ -135,21 +141,37 @@ async def open_log_dirs(
 def _open(
     path: Path,
     outside: Outside,
+    open_files_max: int,
     ensemble: Ensemble,
     entered: Callable[[], _Entered] | None,
 ) -> tuple[LogDir, _Entered | None]:
     """Return a directory, offline unless it was entered."""
     if entered is None:
-        log_dir = LogDir(path, None, outside=outside)
+        log_dir = LogDir(path, None, outside=outside, open_files_max=open_files_max)
         _start_offline(log_dir, ensemble.failed[path])
         return log_dir, None
     try:
         state = entered()
     except OSError as error:
-        log_dir = LogDir(path, ensemble.normal[path].directory_id, outside=outside)
+        if disk_errors.is_shortage(error):
+            # It would be told as lost, and is healthy.
+            raise
+        log_dir = LogDir(
+            path,
+            ensemble.normal[path].directory_id,
+            outside=outside,
+            open_files_max=open_files_max,
+        )
         _start_offline(log_dir, disk_errors.describe(error))
         return log_dir, None
-    return LogDir(path, state.directory_id, outside=outside, identity=state.identity), state
+    log_dir = LogDir(
+        path,
+        state.directory_id,
+        outside=outside,
+        identity=state.identity,
+        open_files_max=open_files_max,
+    )
+    return log_dir, state
 
 
 def _refuse_loss(

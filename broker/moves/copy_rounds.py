@@ -60,12 +60,14 @@ class CopyRounds:
                 move.base_offset = segment.base_offset
                 move.adopted_size = move.position = copy.position = 0
             before = move.position
-            await self._copy_segment(move, segment.size)
+            # A cut, a crash or compaction may have left a segment without a batch. It has a file.
+            is_new = segment.base_offset > future.state.active.base_offset
+            if is_new or segment.size > move.position:
+                await self._copy_segment(move, segment.size)
             copied += move.position - before
             is_whole = segment is not point.segments[-1]
-            is_new = segment.base_offset != future.state.active.base_offset
-            has_more = segment.size > move.adopted_size or segment.next_offset != move.end
-            if is_whole or is_new or has_more:
+            is_changed = segment.size > move.adopted_size or segment.next_offset != move.end
+            if is_whole or is_new or is_changed:
                 await self._adopt(move, point, number, is_whole=is_whole)
         if move.end != point.end_offset or not move.is_aligned:
             raise ChangedError("the log was cut")
@@ -124,15 +126,13 @@ class CopyRounds:
             raise NoRoomError(move.target.path, 0)
 
     async def _copy_segment(self, move: Move, size: int) -> None:
-        """Copy the segment up to a size; of one without a batch at least the file is made."""
+        """Copy the segment up to a size, or make its file if there is nothing to copy."""
         future, copy = move.future, move.copy
         assert future is not None
         assert copy is not None
         name = names.log_file(move.base_offset)
         source, target = move.log.files.directory / name, future.files.directory / name
-        is_new = future.state.active.base_offset != move.base_offset
-        while move.position < size or is_new:
-            is_new = False
+        while True:
             end = min(size, move.position + self._piece_bytes())
             wanted = end - move.position
             self.check_room(move, wanted)
@@ -152,6 +152,8 @@ class CopyRounds:
             move.position = reached
             if reached < end:
                 raise ChangedError("the log was cut")
+            if end == size:
+                return
 
     def _piece_bytes(self) -> int:
         rate = self._throttle.rate
@@ -193,4 +195,5 @@ class CopyRounds:
             raise ChangedError("the log was cut")
         future.change(mirror(future.state, point, number + 1))
         move.adopted_size = segment.size
+        move.bytes_before = future.state.segments.size_bytes - segment.size
         move.end = segment.next_offset

@@ -47,6 +47,8 @@ class Bounds:
         idle_s = limits.max_idle_ms / 1000
         self._look_s = LOOK_S_MAX if idle_s < 0 else min(max(idle_s / 2, LOOK_S_MIN), LOOK_S_MAX)
         self._timer: asyncio.TimerHandle | None = None
+        self.held_max = limits.waiting
+        """Most connections of a listener that are held, as they came too fast."""
         self.max_request_bytes = max_request_bytes
         self.connections = OpenConnections(limits, lambda: loop_ms(self._loop))
         self.rate = ConnectionRate(quotas, self._loop.time)

@@ -8,7 +8,6 @@ import logging
 from broker.api.request_handler import RequestHandler
 from broker.network.bounds import Bounds
 from broker.network.connection import Connection
-from broker.network.open_connections import WAITING_MAX
 
 logger = logging.getLogger(__name__)
 
@@ -118,7 +117,7 @@ class Listener:
 
     def _hold(self, connection: Connection, held_s: float) -> bool:
         """Keep a connection that is not served from coming again at once, if there is room."""
-        if len(self._held) >= WAITING_MAX:
+        if len(self._held) >= self._bounds.held_max:
             return False
         logger.info(
             "connections of an address come too fast",

@@ -1,7 +1,7 @@
 """All open connections of a broker: how many there may be, and which of them are idle.
 
 `max.connections` counts those of all listeners. Beyond it nobody is sent away: a connection is
-accepted, but not served before another one has ended, up to `WAITING_MAX` of them. The listener
+accepted, but not served before another one has ended, up to a number of them. The listener
 between brokers is served all the same where there is another one; there the connection that has
 been silent longest gives way. `max.connections.per.ip` closes what is beyond it at once.
 
@@ -20,7 +20,7 @@ import msgspec
 NO_LIMIT = 2**31 - 1
 
 WAITING_MAX = 512
-"""Connections that wait to be served; more are closed."""
+"""Most connections that wait to be served, however many files may be open."""
 
 STALLED_MS = 30_000
 """Silence in the middle of a large request, whose room others want."""
@@ -32,6 +32,7 @@ class ConnectionLimits(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         per_ip_overrides: Limits of single addresses in place of `per_ip`.
         max_idle_ms: Silence after which a connection is closed; negative for never.
+        waiting: Connections that wait to be served; more are closed.
         protected_listener: Is served above `total`; None where it is the only listener.
     """
 
@@ -39,6 +40,7 @@ class ConnectionLimits(msgspec.Struct, frozen=True, kw_only=True):
     per_ip: int = NO_LIMIT
     per_ip_overrides: Mapping[str, int] = msgspec.field(default_factory=dict)
     max_idle_ms: int = 600_000
+    waiting: int = WAITING_MAX
     protected_listener: str | None = None
 
     def of_ip(self, ip: str) -> int:
@@ -95,7 +97,7 @@ class OpenConnections:
         limits = self._limits
         has_room = len(self._last_active_ms) < limits.total
         is_protected = connection.listener_name == limits.protected_listener
-        may_wait = len(self._waiting) < WAITING_MAX
+        may_wait = len(self._waiting) < limits.waiting
         if self._by_ip[connection.ip] >= limits.of_ip(connection.ip) or not (
             has_room or is_protected or may_wait
         ):

@@ -12,7 +12,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from broker.disk.log_dir import LogDir
-from broker.disk.no_space import LackError, NoSpaceError, all_or_lost
+from broker.disk.no_space import NoSpaceError, all_or_lost
+from broker.disk.shortage import ShortageError
+from broker.placement import replica_folders
 from jbodlab.errors import JbodlabError
 from jbodlab.log import disk_errors
 from jbodlab.log.loaded_log import LoadedLog
@@ -84,12 +86,23 @@ def _create_all(log_dir: LogDir, creates: Sequence[Create]) -> list[LoadedLog | 
         except JbodlabError as error:
             # One that cannot be created does not keep the others from it.
             created.append(error)
-        except OSError as error:
-            if disk_errors.is_no_space(error):
-                created.append(NoSpaceError(disk_errors.describe(error)))
-            elif disk_errors.is_lack(error):
-                created.append(LackError(disk_errors.describe(error)))
+        except (OSError, MemoryError) as error:
+            found = disk_errors.as_os_error(error)
+            if disk_errors.is_no_space(found):
+                created.append(NoSpaceError(disk_errors.describe(found)))
+            elif disk_errors.is_shortage(found):
+                created.append(ShortageError(disk_errors.describe(found)))
             else:
                 raise
-    all_or_lost(partial(log_dir.fs.fsync_dir, log_dir.path))
+    try:
+        all_or_lost(partial(log_dir.fs.fsync_dir, log_dir.path))
+    except (OSError, MemoryError) as error:
+        if not disk_errors.is_shortage(error):
+            raise
+        # Nobody may rely on names that are not synced: they are made anew.
+        for each in created:
+            if isinstance(each, LoadedLog):
+                replica_folders.withdraw(each.files, log_dir)
+        cause = disk_errors.describe(disk_errors.as_os_error(error))
+        return [ShortageError(cause) if isinstance(each, LoadedLog) else each for each in created]
     return created

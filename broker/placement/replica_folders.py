@@ -81,6 +81,16 @@ def create_log(
     return log
 
 
+def withdraw(files: LogFiles, log_dir: LogDir) -> None:
+    """Take the name away from a log that was just created; on the directory's thread."""
+    name = names.delete_dir(files.topic_partition, log_dir.outside.new_hex())
+    files.rename_to(name, sync=False)
+    files.abandon()
+    # The next start does it, too.
+    with suppress(OSError):
+        log_dir.fs.rmtree(files.directory)
+
+
 def promote(files: LogFiles, log_dir: LogDir) -> None:
     """Give a log the name of a current replica, on the directory's thread."""
     target = files.directory.with_name(names.partition_dir(files.topic_partition))

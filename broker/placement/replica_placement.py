@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from pathlib import Path
 
@@ -20,8 +20,9 @@ from broker.disk.loading import IsStray
 from broker.disk.log_dir import LogDir
 from broker.disk.log_dirs import LogDirs
 from broker.disk.logs_in_use import LogInUse
-from broker.disk.no_space import LackError, NoSpaceError
+from broker.disk.no_space import NoSpaceError
 from broker.disk.replica_files import ReplicaLostError
+from broker.disk.shortage import TRY_AGAIN_S, ShortageError
 from broker.placement import replica_folders
 from broker.placement.choice import SpreadByBytes, candidates
 from broker.placement.creation_queue import CreationQueue
@@ -38,8 +39,6 @@ from jbodlab.log.log_config import LogConfig
 from jbodlab.log.log_files import LogFiles
 
 WISHES_MAX = 10_000
-LACK_PAUSE_S = 1.0
-"""How long a creation waits that the process has no descriptor or memory for."""
 """No broker has more replicas."""
 
 logger = logging.getLogger(__name__)
@@ -391,15 +390,26 @@ class ReplicaPlacement:
             if number:
                 log_dir.replica_count += 1
                 log_dir.space.charge(FILES_BYTES)
-            begun = replica_folders.Creation()
-            create = partial(
-                replica_folders.create_log, log_dir, topic_partition, topic_id, config, begun
-            )
             queue = self._creations.get(log_dir)
             if queue is None:
                 queue = self._creations[log_dir] = CreationQueue(log_dir)
             try:
-                log = await _repeated(partial(queue.create, create), topic_partition)
+                while True:
+                    begun = replica_folders.Creation()
+                    create = partial(
+                        replica_folders.create_log,
+                        log_dir,
+                        topic_partition,
+                        topic_id,
+                        config,
+                        begun,
+                    )
+                    try:
+                        log = await queue.create(create)
+                        break
+                    except ShortageError as error:
+                        logger.warning("%s waits to be created: %s", topic_partition, error)
+                        await asyncio.sleep(TRY_AGAIN_S)
             except NoSpaceError as error:
                 logger.warning("%s is not created in %s: %s", topic_partition, log_dir.path, error)
                 log_dir.replica_count -= 1
@@ -436,18 +446,6 @@ class ReplicaPlacement:
             logger.error("deleting %s failed", topic_partition, exc_info=error)
         elif not future.cancelled():
             self._remove_later(log_dir, future.result(), delay_ms)
-
-
-async def _repeated(
-    create: Callable[[], Awaitable[LoadedLog]], topic_partition: TopicPartition
-) -> LoadedLog:
-    """Create a log; try again while the process has no descriptor or memory for it."""
-    while True:
-        try:
-            return await create()
-        except LackError as error:
-            logger.warning("%s is not created yet: %s", topic_partition, error)
-            await asyncio.sleep(LACK_PAUSE_S)
 
 
 def _put_aside_done(topic_partition: TopicPartition, future: asyncio.Future[Path]) -> None:

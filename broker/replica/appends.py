@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
+from broker.disk.shortage import ShortageError
 from broker.replica import leader_appends
 from broker.replica.batch_checks import CheckedBatch, check_body, check_header, takes_long
 from broker.replica.check_threads import CheckThreads
@@ -29,6 +30,7 @@ from broker.replica.waiting import AppendRequest, TimeLimits
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
 from jbodlab.ids import TopicPartition
+from jbodlab.log import disk_errors
 from jbodlab.outside import Outside
 
 ACKS = (-1, 0, 1)
@@ -192,11 +194,9 @@ def _must_wait(partition: Partition) -> bool:
 
 
 def _refuse(request: AppendRequest, index: int, partition: Partition, error: Exception) -> None:
-    if isinstance(error, MemoryError):
-        # Nothing is wrong with the batch; the client may send it again.
-        logger.warning("no memory for an append to %s", partition.topic_partition)
-        error = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the broker has no memory left")
-    elif not isinstance(error, KafkaError):
+    if disk_errors.is_shortage(error):
+        error = ShortageError(str(error))
+    if not isinstance(error, KafkaError):
         logger.error("append to %s failed", partition.topic_partition, exc_info=error)
         error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
     request.refuse(index, error.code, message=error.message or None, hint=partition.hint)

@@ -2,12 +2,10 @@
 
 Batches have their offsets long before they are written, and what follows relies on these. So a
 write that meets a full disk can neither be refused any more nor taken back. It is kept and tried
-again; whatever comes later for the same log queues up behind it, and other logs go on. Nothing of
+again; whatever comes later for the same log queues up behind it, and other logs go on. So is a
+change for which the process lacked descriptors or memory, which is no fault of the disk. Nothing of
 it was acknowledged, and of the state on the event loop nothing is wrong: the files are behind it
 for longer than usual (`LogFiles.is_behind`), and are read as far as they go.
-
-A process that has no descriptor or no memory left is no fault of the disk: what could not be done
-is kept in the same way, and the directory is not FULL for that.
 
 One thing overtakes what is kept: segments and snapshots that retention drops, as long as nothing
 that is kept has to do with them. Otherwise a disk that only retention can make room on stays full.
@@ -75,7 +73,7 @@ class Outcome(NamedTuple):
     Attributes:
         finished: Changes that need no more work, with what went wrong, those of a log in order.
         blocked: The logs that wait for room now, and the first change of each.
-        cause: Why the disk took no more in this call; None if it took all.
+        cause: Why the disk took no more in this call; None if it was not the disk.
     """
 
     finished: Sequence[tuple[Change, Exception | None]]
@@ -107,8 +105,6 @@ class CarryingOut:
         self._kept: dict[LogFiles, deque[_Left]] = {}
         self._finished: list[tuple[Change, Exception | None]] = []
         self._cause: str | None = None
-        self._lacks = False
-        """Whether what broke off last did so for want of descriptors or memory."""
 
     def carry_out(self, changes: Sequence[Change]) -> Outcome:
         """Carry out new changes; each log gets one call with all of its own.
@@ -187,26 +183,26 @@ class CarryingOut:
         try:
             files.carry_out(instructions)
         except OutOfRoomError as error:
-            self._broke_off(error)
+            self._note(files, error)
             count = error.carried_out
-        for one in left:
-            done = min(count, len(one.instructions))
-            one.instructions = one.instructions[done:]
-            count -= done
-        while left and not left[0].instructions:
-            change = left[0].change
-            if change.sync is not None:
+        while left:
+            first = left[0]
+            size = len(first.instructions)
+            if count < size:
+                first.instructions = first.instructions[count:]
+                break
+            if first.change.sync is not None:
                 try:
-                    all_or_lost(partial(files.sync, files.fs, change.sync))
-                except OSError as error:
-                    if not disk_errors.is_lack(error):
+                    all_or_lost(partial(files.sync, files.fs, first.change.sync))
+                except (OSError, MemoryError) as error:
+                    if not disk_errors.is_shortage(error):
                         raise
-                    # Nothing was synced, as nothing could be opened for it.
-                    self._broke_off(error)
-                    files.close_kept()
+                    self._note(files, disk_errors.as_os_error(error))
+                    first.instructions = ()
                     break
             left.popleft()
-            self._finished.append((change, None))
+            count -= size
+            self._finished.append((first.change, None))
 
     def _let_pass(self, files: LogFiles, left: deque[_Left]) -> None:
         """Carry out in front of what is kept what drops other segments than it writes."""
@@ -244,17 +240,19 @@ class CarryingOut:
         try:
             files.carry_out((instruction,))
         except OutOfRoomError as error:
-            self._broke_off(error)
+            self._note(files, error)
             return False
         return True
 
-    def _broke_off(self, error: OSError) -> None:
-        """Note why something is kept; only of a disk without room others are to know."""
+    def _note(self, files: LogFiles, error: OSError) -> None:
         if disk_errors.is_no_space(error):
             self._cause = disk_errors.describe(error)
-        elif not self._lacks:
-            logger.warning("changes wait and are tried again: %s", disk_errors.describe(error))
-        self._lacks = disk_errors.is_lack(error)
+        elif not files.is_behind:
+            logger.warning(
+                "changes of %s wait for files or memory, they are tried again: %s",
+                files.topic_partition,
+                disk_errors.describe(error),
+            )
 
 
 def unless_behind(files: LogFiles, function: Callable[[], T]) -> T:

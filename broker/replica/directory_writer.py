@@ -4,9 +4,9 @@ What one turn of the event loop brings for a directory goes to its thread as one
 call runs, whatever else comes in is collected and goes as the next one. A busy directory so takes
 few calls with many batches, an idle one takes each batch at once, and neither needs a setting.
 
-What the disk has no room for stays on the thread (`carrying_out`). From here it is tried again
-every second until it is taken, and for as long the directory stays FULL. It ends with an error only
-where the directory fails or the log is given up.
+What the disk has no room for, or the process no descriptor, stays on the thread (`carrying_out`).
+From here it is tried again every second until it is taken; a directory without room stays FULL. It
+ends with an error only where the directory fails or the log is given up.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import TypeVar
 
 from broker.disk.log_dir import LogDir
 from broker.disk.no_space import NoSpaceError
+from broker.disk.shortage import ShortageError
 from broker.replica.carrying_out import CarryingOut, Change, Outcome
 from jbodlab.log.log_files import LogFiles
 from jbodlab.supervised import call_each
@@ -73,7 +74,7 @@ class DirectoryWriter:
         return self.log_dir.run(function)
 
     def run_until_room(self, function: Callable[[], T]) -> asyncio.Future[T]:
-        """Run as `run`, again and again while the disk has no room for it."""
+        """Run as `run`, again and again while there is no room, descriptor or memory for it."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
 
@@ -84,7 +85,7 @@ class DirectoryWriter:
             error = asyncio.CancelledError() if done.cancelled() else done.exception()
             if answer.done():
                 return
-            if isinstance(error, NoSpaceError):
+            if isinstance(error, NoSpaceError | ShortageError):
                 loop.call_later(TRY_AGAIN_S, begin)
             elif error is not None:
                 answer.set_exception(error)

@@ -364,6 +364,7 @@ class PartitionLog:
         assert self.is_settled
         assert copy.is_settled
         assert self.end_offset == copy.end_offset
+        assert self.state.active.base_offset == copy.state.active.base_offset
         first = self.state.segments.base_offsets[0]
         changes: list[Instruction] = [
             SetAside(base) for base in copy.state.segments.base_offsets if base < first

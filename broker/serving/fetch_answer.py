@@ -16,6 +16,7 @@ from functools import partial
 import msgspec
 from msgspec.structs import replace
 
+from broker.disk.shortage import ShortageError
 from broker.following.quota import ByteQuota
 from broker.replica.client_requests import (
     DivergingEpoch,
@@ -323,6 +324,8 @@ def _translated(error: BaseException) -> KafkaError:
         case CorruptRecordError():
             logger.error("%s", error)
             return KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error))
+        case MemoryError():
+            return ShortageError(str(error))
         case _:
             logger.error("reading a log failed", exc_info=error)
             return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)

@@ -357,8 +357,7 @@ class FetchSession:
     def _check_epoch(self, params: FetchParams) -> None:
         """Look at everything anew where the follower's broker epoch is another one."""
         registered = self._fetches.replicas.registered_epoch(params.replica_id)
-        is_old = registered is not None and -1 < params.replica_epoch < registered
-        if is_old or params.replica_epoch != self.replica_epoch:
+        if params.replica_epoch != registered or params.replica_epoch != self.replica_epoch:
             self.replica_epoch = params.replica_epoch
             for item in self._items.values():
                 item.wake_up()

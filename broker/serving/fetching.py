@@ -251,8 +251,12 @@ class FetchService:
 
     def _check_broker_epoch(self, params: FetchParams) -> None:
         registered = self.replicas.registered_epoch(params.replica_id)
-        if registered is not None and -1 < params.replica_epoch < registered:
-            # An earlier process of that broker says nothing about the log of the present one.
+        if registered is None or params.replica_epoch > registered:
+            # This leader may not have heard of the registration yet.
+            raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH)
+        if params.replica_epoch < registered:
+            # An earlier process of that broker says nothing about the log of the present one, and
+            # who names no epoch is none of our brokers.
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 

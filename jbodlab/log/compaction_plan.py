@@ -25,6 +25,10 @@ Look = Callable[[int], None]
 """Called with the bytes that were read or are written next; raises `CleaningStoppedError`."""
 
 
+class CleanerDiedError(JbodlabError):
+    """Who made a round has ended in the middle of it, and nobody had called it off."""
+
+
 class CleaningStoppedError(JbodlabError):
     """The round was called off, or the log changed under it."""
 
@@ -36,6 +40,7 @@ class RoundPlan(msgspec.Struct, frozen=True, kw_only=True):
         folder: Of the log.
         closed: All closed segments from the log's start on.
         active_base: Base offset of the segment behind them.
+        start_offset: Below it nobody reads any more.
         first_dirty: See `compaction`.
         first_uncleanable: See `compaction`.
         aborted_in: Base offsets of closed segments with an index of aborted transactions.
@@ -50,6 +55,7 @@ class RoundPlan(msgspec.Struct, frozen=True, kw_only=True):
     folder: Path
     closed: tuple[ClosedSegment, ...]
     active_base: int
+    start_offset: int
     first_dirty: int
     first_uncleanable: int
     aborted_in: tuple[int, ...]
@@ -82,6 +88,7 @@ class RoundPlan(msgspec.Struct, frozen=True, kw_only=True):
             folder=folder,
             closed=tuple(log.segments.closed),
             active_base=log.active.base_offset,
+            start_offset=log.start_offset,
             first_dirty=dirty.first_dirty,
             first_uncleanable=dirty.first_uncleanable,
             aborted_in=tuple(log.segments.aborted_in),

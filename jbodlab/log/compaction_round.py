@@ -123,6 +123,9 @@ class CompactionRound:
                     try:
                         left = self._filter.keep(batch.data, batch.header)
                     except DecodeError as error:
+                        if batch.header.next_offset <= plan.start_offset:
+                            # Its records were deleted: the damage goes with them.
+                            continue
                         raise CorruptRecordError(path, batch.position, str(error)) from error
                     writer.aborted += self._filter.transactions.take_kept()
                     if left is not None:

@@ -13,7 +13,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import NamedTuple
 
-from jbodlab.log.disk_errors import is_lack
 from jbodlab.log.filesystem import AppendFile
 from jbodlab.log.offset_index import ENTRY_SIZE as OFFSET_ENTRY_SIZE
 from jbodlab.log.offset_index import OffsetIndex
@@ -50,7 +49,7 @@ class DirectoryFiles:
     def __init__(
         self, open_files_max: int = OPEN_FILES_MAX, index_bytes_max: int = INDEX_BYTES_MAX
     ) -> None:
-        self.open_files_max = open_files_max
+        self._open_files_max = open_files_max
         self._index_bytes_max = index_bytes_max
         self._files: OrderedDict[Key, AppendFile] = OrderedDict()
         self._indexes: OrderedDict[Key, SegmentIndexes] = OrderedDict()
@@ -59,28 +58,31 @@ class DirectoryFiles:
         self.index_bytes = 0
 
     def file(self, key: Key, open_file: Callable[[], AppendFile]) -> AppendFile:
-        """Return the open file of a segment; opened if it is not.
-
-        Where the process has no descriptor left, those that are kept are closed first.
-        """
+        """Return the open file of a segment; opened if it is not."""
         files = self._files
         found = files.get(key)
         if found is not None:
             files.move_to_end(key)
             return found
-        try:
-            found = open_file()
-        except OSError as error:
-            if not files or not is_lack(error):
-                raise
-            self.close_files()
-            found = open_file()
-        files[key] = found
+        found = files[key] = open_file()
         self._known.setdefault(key[0], set()).add(key[1])
-        while len(files) > self.open_files_max:
+        while len(files) > self._open_files_max:
             _, idle = files.popitem(last=False)
             idle.close()
         return found
+
+    def close_idle(self) -> bool:
+        """Close what is open but the file that was used last; returns whether there was any.
+
+        That one may be in use while another file is opened.
+        """
+        closed = False
+        while len(self._files) > 1:
+            _, idle = self._files.popitem(last=False)
+            with contextlib.suppress(OSError):
+                idle.close()
+            closed = True
+        return closed
 
     def indexes(self, key: Key, load: Callable[[], SegmentIndexes]) -> SegmentIndexes:
         """Return the indexes of a closed segment; read if they are not known."""
@@ -107,11 +109,6 @@ class DirectoryFiles:
         known = self._indexes.pop(key, None)
         if known is not None:
             self.index_bytes -= known.size_bytes
-
-    def close_files(self) -> None:
-        """Close all files that are kept open; they are opened again when they are needed."""
-        for key in tuple(self._files):
-            self.close_file(key)
 
     def close_file(self, key: Key) -> None:
         """Close the file of a segment if it is open; what that raises is dropped."""

@@ -10,11 +10,17 @@ from __future__ import annotations
 
 import errno
 
-PROCESS_FAULTS = frozenset(
+NO_DESCRIPTOR = frozenset(
     {
         errno.EMFILE,  # this process has too many open files
         errno.ENFILE,  # the machine has
-        errno.ENOMEM,
+    }
+)
+
+SHORTAGES = NO_DESCRIPTOR | {errno.ENOMEM}
+
+PROCESS_FAULTS = SHORTAGES | frozenset(
+    {
         errno.EINTR,
         errno.EAGAIN,
         errno.EBADF,  # a file used after it was closed
@@ -25,9 +31,6 @@ PROCESS_FAULTS = frozenset(
 )
 
 
-LACKS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
-"""What the process, or the machine, has none left of at this moment: descriptors or memory."""
-
 NO_SPACE = frozenset(
     {
         errno.ENOSPC,  # no blocks, or no inodes
@@ -37,20 +40,17 @@ NO_SPACE = frozenset(
 
 
 class OutOfRoomError(OSError):
-    """Instructions for the files of a log broke off where they can go on later.
+    """The disk took no more in the middle of instructions for the files of a log.
 
-    The disk took no more, or the process had no descriptor or no memory left (`is_lack`).
+    Or the process had no descriptor or memory for the next one, see `is_shortage`.
 
     Attributes:
         carried_out: How many of them are done. What the next one had begun is made good by
             carrying it out again.
     """
 
-    def __init__(self, error: OSError | MemoryError, carried_out: int) -> None:
-        if isinstance(error, OSError):
-            super().__init__(error.errno, error.strerror, error.filename)
-        else:
-            super().__init__(errno.ENOMEM, "no memory left")
+    def __init__(self, error: OSError, carried_out: int) -> None:
+        super().__init__(error.errno, error.strerror, error.filename)
         self.carried_out = carried_out
 
 
@@ -59,16 +59,23 @@ def is_no_space(error: OSError) -> bool:
     return error.errno in NO_SPACE
 
 
-def is_lack(error: BaseException) -> bool:
-    """Return whether a call failed for want of descriptors or memory; later it may succeed."""
+def is_no_descriptor(error: OSError) -> bool:
+    """Return whether a file could not be opened as too many are open."""
+    return error.errno in NO_DESCRIPTOR
+
+
+def is_shortage(error: BaseException) -> bool:
+    """Return whether the process lacked descriptors or memory, which tells nothing of a disk."""
+    return isinstance(error, MemoryError) or (
+        isinstance(error, OSError) and error.errno in SHORTAGES
+    )
+
+
+def as_os_error(error: OSError | MemoryError) -> OSError:
+    """Return a lack of memory as the system tells it, and what the system told as it is."""
     if isinstance(error, OSError):
-        return error.errno in LACKS
-    return isinstance(error, MemoryError)
-
-
-def may_succeed_later(error: BaseException) -> bool:
-    """Return whether what failed left the disk as it was, and is worth another try."""
-    return is_lack(error) or (isinstance(error, OSError) and is_no_space(error))
+        return error
+    return OSError(errno.ENOMEM, "Cannot allocate memory")
 
 
 def is_directory_failure(error: OSError) -> bool:
@@ -76,6 +83,6 @@ def is_directory_failure(error: OSError) -> bool:
     return error.errno not in PROCESS_FAULTS
 
 
-def describe(error: BaseException) -> str:
+def describe(error: OSError) -> str:
     """Return one line for the log: number, text and file where the error names them."""
     return str(error) or type(error).__name__

@@ -123,18 +123,14 @@ class LogFiles:
                 rest may be carried out later. Writes that are one call are done all or not at all.
         """
         carried_out = 0
-        has_closed = False
-        while carried_out < len(instructions):
-            try:
+        try:
+            while carried_out < len(instructions):
                 carried_out += self._carry_out_next(instructions, carried_out)
-            except (OSError, MemoryError) as error:
-                if disk_errors.is_lack(error) and not has_closed:
-                    has_closed = True
-                    self._shared.close_files()
-                    continue
-                if disk_errors.may_succeed_later(error):
-                    raise disk_errors.OutOfRoomError(error, carried_out) from error
-                raise
+        except (OSError, MemoryError) as error:
+            found = disk_errors.as_os_error(error)
+            if disk_errors.is_no_space(found) or disk_errors.is_shortage(found):
+                raise disk_errors.OutOfRoomError(found, carried_out) from error
+            raise
 
     def _carry_out_next(self, instructions: Sequence[Instruction], number: int) -> int:
         """Carry out one instruction, or all writes from there on; returns how many that was."""
@@ -197,10 +193,6 @@ class LogFiles:
     def forget(self, base_offset: int) -> None:
         """Close the file of a segment that is not this log's any more."""
         self._shared.forget((self, base_offset))
-
-    def close_kept(self) -> None:
-        """Close the files that all logs of the directory keep open, as descriptors are needed."""
-        self._shared.close_files()
 
     def abandon(self) -> None:
         """Give the files back without a write and without an error."""
@@ -332,19 +324,34 @@ class LogFiles:
     # Inside
 
     def _write(self, base_offset: int, position: int, buffers: Sequence[Buffer]) -> None:
-        file = self._shared.file((self, base_offset), lambda: self._opened(base_offset, position))
+        key = (self, base_offset)
+        file = self._shared.file(key, lambda: self._opened_to_write(base_offset, position))
         try:
             file.writev(buffers)
-        except OSError as error:
+        except (OSError, MemoryError) as error:
             try:
                 # A disk that is full may not even cut; most often it took nothing.
                 if file.size() != position:
                     file.truncate(position)
             except OSError as failed:
-                if disk_errors.is_no_space(error):
+                if disk_errors.is_shortage(failed):
+                    # It is cut off when it is opened again.
+                    self._shared.close_file(key)
+                elif disk_errors.is_no_space(disk_errors.as_os_error(error)):
                     text = f"{error}, and what it took cannot be cut off: {failed}"
                     raise OSError(errno.EIO, text, str(self.path(base_offset))) from error
             raise
+
+    def _opened_to_write(self, base_offset: int, position: int) -> AppendFile:
+        """Open a segment that a write may have left longer than it is."""
+        file = self._opened(base_offset, position)
+        try:
+            if file.size() > position:
+                file.truncate(position)
+        except BaseException:
+            file.close()
+            raise
+        return file
 
     def _opened(self, base_offset: int, size: int) -> AppendFile:
         path = self.path(base_offset)
@@ -388,7 +395,7 @@ class LogFiles:
                 self._write_indexes(base_offset, segment.index, segment.time_index)
             except OSError as error:
                 # They are made anew the next time, too.
-                if not disk_errors.may_succeed_later(error):
+                if not (disk_errors.is_no_space(error) or disk_errors.is_shortage(error)):
                     raise
             return SegmentIndexes(segment.index, segment.time_index)
         return SegmentIndexes(index, times)

@@ -44,7 +44,7 @@ from jbodlab.log.leader_epochs import LeaderEpochs
 from jbodlab.log.log_config import LogConfig
 from jbodlab.log.places import CutPoint, CutRequest, Place
 from jbodlab.log.producer_state import ProducerState
-from jbodlab.log.retention import deletable_count
+from jbodlab.log.retention import Ahead, deletable_count, segments_ahead
 from jbodlab.log.segment_list import SegmentList
 from jbodlab.log.segments import ActiveSegment, ClosedSegment, fitting_count
 from jbodlab.log.transactions import Marker, UndecidedTransactions
@@ -85,6 +85,7 @@ class LogState:
         self.disk = DiskProgress(recovery_point, snapshots, names_unsynced=names_unsynced)
         self.disk.cleaned_to = cleaned_to
         self._cut_to: int | None = None
+        self._ahead: dict[int, Ahead] = {}
         self.undecided = UndecidedTransactions()
 
     @classmethod
@@ -260,12 +261,14 @@ class LogState:
         Only data below the high watermark goes.
         """
         segments = self.segments.all
+        self._ahead = segments_ahead(segments, self._ahead, now_ms)
         count = deletable_count(
             segments,
             self.config,
             now_ms=now_ms,
             high_watermark=high_watermark,
             log_start_offset=self.start_offset,
+            ahead=self._ahead,
         )
         if not count:
             return ()
@@ -348,6 +351,8 @@ class LogState:
     ) -> Instructions:
         """Take in segments whose bytes were copied from the log that this is a copy of.
 
+        What lies before them was dropped there, and is dropped here.
+
         Args:
             closed: All segments but the last.
             active: The last one.
@@ -355,19 +360,22 @@ class LogState:
             producers: Their state there; None if that is not known yet.
         """
         assert active.next_offset >= self.end_offset
+        first = closed[0].base_offset if closed else active.base_offset
+        gone = [base for base in self.segments.base_offsets if base < first]
         self.segments.become(closed, active)
+        dropped = (*self._put_aside(gone, 0), *self.disk.remove_snapshots(gone))
         if producers is not None:
             self.producers = producers
         if epochs.entries == self.epochs.entries:
-            return ()
+            return dropped
         self.epochs = epochs
-        return self._write_epochs()
+        return (*dropped, *self._write_epochs())
 
     def moved_to(self, copy: LogState) -> None:
         """Take notice that the files are now those of a copy, which have the same content."""
         assert copy.end_offset == self.end_offset
         self.disk.moved_to(copy.disk)
-        self.segments.put_aside = []
+        self.segments.put_aside = copy.segments.put_aside
 
     def close(self) -> Instructions:
         """Return what lets the next start find everything without reading the data."""

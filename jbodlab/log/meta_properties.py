@@ -25,6 +25,7 @@ from msgspec.structs import replace
 from jbodlab import directory_id, kafka_uuid, properties
 from jbodlab.errors import FormatError
 from jbodlab.ids import DirectoryId
+from jbodlab.log import disk_errors
 from jbodlab.log.filesystem import FileSystem
 from jbodlab.log.names import META_PROPERTIES_FILE, METADATA_DIR_NAME
 
@@ -165,6 +166,8 @@ def read_ensemble(
         except FileNotFoundError:
             empty.append(directory)
         except (OSError, FormatError) as error:
+            if disk_errors.is_shortage(error):
+                raise
             failed[directory] = str(error)
         else:
             normal[directory] = meta

@@ -14,10 +14,17 @@ A snapshot file, big-endian:
     transaction or -1
     per earlier batch that is remembered, 32 bytes, oldest first: int64 producer id, int32 last
     sequence, int64 last offset, int32 offset delta, int64 timestamp
+    per producer that is silent, 32 bytes: int64 producer id, int32 -1, int64 -1, int32 0, int64
+    since when it is silent
 
 An entry tells only the last batch. Kafka stops reading behind the last entry and knows no more
 after a restart; a client that repeats five batches then has the first four refused. The earlier
 batches stand behind what Kafka reads, within what the CRC covers.
+
+How long a producer is silent counts from its last append, never from the time of its records: a
+replay of history has old ones, and ones of the future would keep it for ever. This code has no
+clock, so the first look behind an append tells when that was, at the latest; so does the first look
+behind a start if no snapshot does.
 
 Source: `org.apache.kafka.storage.internals.log.ProducerStateManager`, `ProducerStateEntry`.
 """
@@ -96,12 +103,14 @@ class ProducerEntry(msgspec.Struct, frozen=True, kw_only=True):
 class ProducerState:
     """All producers of one log."""
 
-    __slots__ = ("_entries", "_open")
+    __slots__ = ("_entries", "_open", "_silent_since")
 
     def __init__(self) -> None:
         self._entries: dict[int, ProducerEntry] = {}
         self._open: dict[int, int] = {}
         """First offset of each open transaction by producer id, in the order of these offsets."""
+        self._silent_since: dict[int, int] = {}
+        """When `expire` first saw each producer without a new batch, in ms since 1970."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -168,6 +177,7 @@ class ProducerState:
         producer_id = header.producer_id
         if producer_id < 0:
             return None
+        self._silent_since.pop(producer_id, None)
         if header.is_control:
             return self._end(header, marker)
         known = self._entries.get(producer_id)
@@ -249,6 +259,7 @@ class ProducerState:
             if not left:
                 del self._entries[producer_id]
                 self._open.pop(producer_id, None)
+                self._silent_since.pop(producer_id, None)
                 continue
             start = entry.transaction_start
             if start >= end_offset:
@@ -265,36 +276,46 @@ class ProducerState:
     def expire(self, now_ms: int, expiration_ms: int) -> int:
         """Forget producers without an open transaction that were silent too long.
 
+        To be called now and then: an append counts as if it were made at the next call.
+
+        Args:
+            now_ms: Milliseconds since 1970.
+            expiration_ms: How long a producer may be silent.
+
         Returns:
             How many were forgotten.
         """
-        expired = [
-            producer_id
-            for producer_id, entry in self._entries.items()
-            if entry.transaction_start == NO_OFFSET
-            and now_ms - entry.last_timestamp >= expiration_ms
-        ]
+        expired = []
+        for producer_id, entry in self._entries.items():
+            # A clock that was set back must not make the silence begin in the future.
+            since = min(self._silent_since.get(producer_id, now_ms), now_ms)
+            self._silent_since[producer_id] = since
+            if entry.transaction_start == NO_OFFSET and now_ms - since >= expiration_ms:
+                expired.append(producer_id)
         for producer_id in expired:
-            del self._entries[producer_id]
+            del self._entries[producer_id], self._silent_since[producer_id]
         return len(expired)
 
     def clear(self) -> None:
         """Forget all."""
         self._entries.clear()
         self._open.clear()
+        self._silent_since.clear()
 
     def copy(self) -> ProducerState:
         """Return an independent copy."""
         other = ProducerState()
         other._entries = dict(self._entries)
         other._open = dict(self._open)
+        other._silent_since = dict(self._silent_since)
         return other
 
     def encode(self, *, with_earlier: bool = False) -> bytes:
         """Return the content of a snapshot file.
 
         Args:
-            with_earlier: Whether the earlier batches stand behind what Kafka knows.
+            with_earlier: Whether the earlier batches, and who is silent, stand behind what Kafka
+                knows.
         """
         body = bytearray()
         for producer_id, entry in self._entries.items():
@@ -318,6 +339,8 @@ class ProducerState:
                     batch.offset_delta,
                     batch.timestamp,
                 )
+        for producer_id, since_ms in self._silent_since.items() if with_earlier else ():
+            body += _EARLIER.pack(producer_id, NO_SEQUENCE, NO_OFFSET, 0, since_ms)
         count = struct.pack(">i", len(self._entries))
         return struct.pack(">hI", SNAPSHOT_VERSION, crc32c(count + body)) + count + body
 
@@ -338,8 +361,12 @@ class ProducerState:
         end = _HEAD.size + count * _ENTRY.size
         if count < 0 or len(data) < end or (len(data) - end) % _EARLIER.size:
             raise CorruptRecordError(path, _CRC_START, f"producer snapshot counts {count} entries")
+        state = cls()
         earlier: dict[int, list[ProducerBatch]] = {}
         for producer_id, sequence, offset, delta, timestamp in _EARLIER.iter_unpack(data[end:]):
+            if sequence == NO_SEQUENCE:
+                state._silent_since[producer_id] = timestamp
+                continue
             earlier.setdefault(producer_id, []).append(
                 ProducerBatch(
                     last_sequence=sequence,
@@ -348,7 +375,6 @@ class ProducerState:
                     timestamp=timestamp,
                 )
             )
-        state = cls()
         for producer_id, *fields in _ENTRY.iter_unpack(data[_HEAD.size : end]):
             before = tuple(earlier.get(producer_id, ()))
             state._entries[producer_id] = _entry(*fields, earlier=before)

@@ -37,14 +37,14 @@ LZ4_KIND, LZ4_INDEPENDENT = 0b1110_0011, 0b0110_0000
 """Version, independent blocks and reserved bits of a frame's flags, and what they have to be."""
 LZ4_BLOCK_CHECKSUMS, LZ4_CONTENT_SIZE, LZ4_CONTENT_CHECKSUM = 1 << 4, 1 << 3, 1 << 2
 
-SNAPPY_RATIO_MAX = 64
-"""An element of three bytes stands for 64 at most."""
-
 LIKELY_RATIO, LIKELY_BYTES_MIN = 4, 16 << 10
 """Room that is enough for most batches; cheaper to have than room for any."""
 
 OUTPUT_FULL = "failed to write whole buffer"
 """What the library says when the room was not enough."""
+
+LACK_OF_MEMORY = ("not enough memory", "cannot allocate memory", "allocation_failed")
+"""What the libraries for zstd and lz4, and the system, say when they get no memory."""
 
 
 def decompress(codec: int, data: bytes | memoryview, bytes_max: int | None = None) -> bytes:
@@ -58,7 +58,7 @@ def decompress(codec: int, data: bytes | memoryview, bytes_max: int | None = Non
     Raises:
         DecompressedSizeError: there are more.
         DecodeError: the codec is unknown, or the data is damaged.
-        MemoryError: there is no memory for them; nothing is wrong with the data.
+        MemoryError: the process has not enough; nothing is said of the data.
     """
     if codec == NONE:
         return bytes(data)
@@ -70,18 +70,12 @@ def decompress(codec: int, data: bytes | memoryview, bytes_max: int | None = Non
         if bytes_max is not None:
             return _decompress_within(codec, bytes(data), bytes_max)
         if codec == SNAPPY:
-            blocks = _snappy_blocks(bytes(data))
-            for block in blocks:
-                # Damaged data may claim any size, for which memory would be looked for.
-                if (claimed := cramjam.snappy.decompress_raw_len(block)) > SNAPPY_RATIO_MAX * len(
-                    block
-                ):
-                    raise DecodeError(f"damaged snappy data: {claimed} bytes of {len(block)}")
-            return b"".join(bytes(cramjam.snappy.decompress_raw(block)) for block in blocks)
+            return b"".join(
+                bytes(cramjam.snappy.decompress_raw(block)) for block in _snappy_blocks(bytes(data))
+            )
         return bytes(getattr(cramjam, CODEC_NAMES[codec]).decompress(bytes(data)))
     except (cramjam.DecompressionError, OSError, ValueError) as error:
-        if isinstance(error, OSError) and error.errno == errno.ENOMEM:
-            # The process has none left: nothing is wrong with the data.
+        if _is_lack_of_memory(error):
             raise MemoryError(str(error)) from error
         raise DecodeError(f"damaged {CODEC_NAMES[codec]} data: {error}") from error
 
@@ -167,6 +161,13 @@ def _decompress_within(codec: int, data: bytes, bytes_max: int) -> bytes:
             if str(error) == OUTPUT_FULL:
                 raise DecompressedSizeError(CODEC_NAMES[codec], bytes_max) from error
             raise
+
+
+def _is_lack_of_memory(error: Exception) -> bool:
+    if isinstance(error, OSError) and error.errno == errno.ENOMEM:
+        return True
+    text = str(error).lower()
+    return any(words in text for words in LACK_OF_MEMORY)
 
 
 def _lz4_frame_end(data: bytes | memoryview) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jbodlab.client import KafkaConnection
-from jbodlab.errors import DecodeError
+from jbodlab.errors import DecodeError, KafkaError
 from jbodlab.ids import TopicPartition
 from jbodlab.lab_state import NodeState
 from jbodlab.protocol.api_table import request_class
@@ -20,8 +20,8 @@ METADATA, METADATA_VERSION = 3, 12
 DESCRIBE_LOG_DIRS, DESCRIBE_LOG_DIRS_VERSION = 35, 4
 CLIENT_ID = "jbodlab"
 
-NO_ANSWER = (TimeoutError, ConnectionError, DecodeError)
-"""What a question to a broker ends with when there is no answer."""
+NO_ANSWER = (TimeoutError, ConnectionError, DecodeError, KafkaError)
+"""What a question to a broker ends with when there is no answer, or a refusal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,11 +90,17 @@ async def cluster_view(connection: KafkaConnection, timeout_s: float) -> Cluster
 
 
 async def log_dirs(connection: KafkaConnection, timeout_s: float) -> list[LogDirView]:
-    """Ask a broker for its directories and all that lies in them; raises as `call`."""
+    """Ask a broker for its directories and all that lies in them.
+
+    Raises:
+        ConnectionError: besides what `call` raises, the broker refuses to say.
+    """
     request = request_class(DESCRIBE_LOG_DIRS, DESCRIBE_LOG_DIRS_VERSION)(topics=None)
     response = await connection.call(
         DESCRIBE_LOG_DIRS, DESCRIBE_LOG_DIRS_VERSION, request, timeout_s
     )
+    if int(response.error_code):
+        raise ConnectionError(f"it does not tell its directories: {response.error_code.name}")
     return [
         LogDirView(
             path=result.log_dir,
@@ -117,6 +123,8 @@ async def log_dirs_with_states(connection: KafkaConnection, timeout_s: float) ->
     found = await log_dirs(connection, timeout_s)
     request = DescribeLogDirStatesRequest()
     answer = await connection.call(DESCRIBE_LOG_DIR_STATES, 0, request, timeout_s)
+    if int(answer.error_code):
+        raise ConnectionError(f"it does not tell their states: {answer.error_code.name}")
     states = {entry.path: entry for entry in answer.log_dirs}
     return [
         replace(view, conditions=states[view.path].conditions, cause=states[view.path].cause or "")

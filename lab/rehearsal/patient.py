@@ -14,7 +14,7 @@ from fault_injection.kinds import KINDS, Scope
 from fault_injection.mechanism import Target
 from jbodlab import lab_state
 from jbodlab.admin_requests import describe_log_dir_states, revive_log_dir
-from jbodlab.errors import DecodeError, JbodlabError
+from jbodlab.errors import DecodeError, JbodlabError, KafkaError
 from jbodlab.ids import METADATA_TOPIC, DirectoryId
 from jbodlab.lab_state import ClusterState, NodeState
 from jbodlab.log import meta_properties
@@ -363,6 +363,6 @@ def _revives(state: ClusterState) -> bool:
     node = state.brokers[0]
     try:
         asyncio.run(describe_log_dir_states(node.host, node.port, ASK_DEADLINE_S))
-    except (OSError, TimeoutError, DecodeError):
+    except (OSError, TimeoutError, DecodeError, KafkaError):
         return False
     return True

@@ -1,15 +1,31 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 
 from admin_tool.errors import AdminError
 from admin_tool.log_dir_actions.balance import _movable
 from admin_tool.log_dir_actions.drain import _check, _returning
 from admin_tool.log_dir_actions.move_plan import Move, balance, drain
-from admin_tool.log_dir_actions.planning import dir_states, shown_effect, shown_plan, standstill
+from admin_tool.log_dir_actions.planning import (
+    MISSING_POLLS_MAX,
+    Awaited,
+    begin,
+    dir_states,
+    immovable,
+    shown_effect,
+    shown_plan,
+    standstill,
+    told,
+)
 from admin_tool.log_dir_actions.table import BrokerDirs
+from admin_tool.reassignment import moves as reassignment_moves
+from admin_tool.reassignment.moves import why_refused
 from admin_tool.requests.dir_details import DirDetail
-from admin_tool.requests.log_dirs import HeldReplica, LogDir
+from admin_tool.requests.log_dirs import HeldReplica, LogDir, Replica, ReplicaDirs
+from jbodlab.error_code import ErrorCode
 from jbodlab.ids import TopicPartition
 
 MIB = 1 << 20
@@ -163,3 +179,112 @@ def test_the_effect_is_what_the_broker_has_afterwards() -> None:
         "/b       ONLINE     0 B  310 B  880 B",
         "Distance of the fullest from the emptiest: 400 B before, 190 B after",
     ]
+
+
+LONG = "x" * 230
+
+
+def test_a_plan_knows_which_replicas_have_names_too_long_to_be_moved() -> None:
+    long = HeldReplica(topic=LONG, partition=0, size_bytes=40, offset_lag=0, is_future=False)
+    one = broker(log_dir("/a", held(0, 20), long), log_dir("/b"))
+
+    source, target = dir_states(one)
+
+    assert drain([source, target], "/a") == [Move(TopicPartition("foo", 0), "/a", "/b", 20)]
+    assert source.held_bytes == 60
+    (refused,) = immovable(one, "/a").items()
+    assert refused[0] == Replica(1, LONG, 0)
+    assert "the topic's name is too long" in refused[1]
+    assert "move the replica to another broker by jbod-reassign-partitions" in refused[1]
+    assert immovable(one, "/b") == {}
+    assert balance(dir_states(broker(log_dir("/a", long), log_dir("/b")))) == []
+
+
+FOO, BAR = Replica(1, "foo", 0), Replica(1, "bar", 0)
+
+
+def test_the_wait_goes_on_for_the_others_when_one_replica_is_lost() -> None:
+    awaited = Awaited({FOO: "/b", BAR: "/b"})
+
+    for _ in range(MISSING_POLLS_MAX + 1):
+        awaited.saw(FOO, ReplicaDirs("/a", None))
+        awaited.saw(BAR, ReplicaDirs("/a", "/b"))
+
+    assert set(awaited.pending) == {BAR}
+    assert "is over before its end, and it is still in /a" in awaited.lost[FOO]
+    awaited.saw(BAR, ReplicaDirs("/b", None))
+    assert awaited.pending == {}
+    assert set(awaited.lost) == {FOO}
+
+
+def test_a_replica_that_is_missed_at_one_look_is_not_lost() -> None:
+    awaited = Awaited({FOO: "/b"})
+
+    for _ in range(3):
+        for _ in range(MISSING_POLLS_MAX):
+            awaited.saw(FOO, ReplicaDirs(None, None))
+        awaited.saw(FOO, ReplicaDirs("/a", "/b"))
+
+    assert (set(awaited.pending), awaited.lost) == ({FOO}, {})
+
+
+@pytest.mark.parametrize(
+    ("where", "problem", "why"),
+    [
+        (ReplicaDirs("/a", "/c"), "", "goes to /c instead of /b"),
+        (ReplicaDirs(None, "/b"), "", "the log directory it comes from is offline"),
+        (ReplicaDirs(None, None), "", "in no online log directory of broker 1"),
+        (ReplicaDirs(None, None), "no connection to broker 1", "no connection to broker 1"),
+    ],
+)
+def test_a_lost_replica_has_its_reason(where: ReplicaDirs, problem: str, why: str) -> None:
+    awaited = Awaited({FOO: "/b"})
+
+    for _ in range(MISSING_POLLS_MAX + 1):
+        awaited.saw(FOO, where, problem)
+
+    assert why in awaited.lost[FOO]
+
+
+def test_what_is_refused_is_told_and_ends_with_1(capsys: pytest.CaptureFixture[str]) -> None:
+    assert told({}) == 0
+    assert told({FOO: "why", BAR: "because"}) == 1
+    assert capsys.readouterr().err == (
+        "bar-0-1 was not moved: because\nfoo-0-1 was not moved: why\n"
+    )
+
+
+def test_all_moves_but_the_refused_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+    codes = {"foo": ErrorCode.KAFKA_STORAGE_ERROR, "bar": ErrorCode.NONE}
+
+    def answer(_: object, broker: int, wanted: Mapping[TopicPartition, str]) -> dict[Any, int]:
+        return {each: int(codes[each.topic]) for each in wanted}
+
+    monkeypatch.setattr(reassignment_moves, "alter_replica_log_dirs", answer)
+    plan = [Move(each.topic_partition, "/a", "/b", 1) for each in (FOO, BAR)]
+    connection: Any = None
+
+    begun, refused = begin(connection, 1, plan)
+
+    assert begun == {BAR: "/b"}
+    assert set(refused) == {FOO}
+    assert "/b is full" in refused[FOO]
+
+
+@pytest.mark.parametrize(
+    ("replica", "code", "why"),
+    [
+        (Replica(1, LONG, 0), ErrorCode.INVALID_TOPIC_EXCEPTION, "name is too long"),
+        (FOO, ErrorCode.KAFKA_STORAGE_ERROR, "offline, or /b is full"),
+        (FOO, ErrorCode.INVALID_REPLICA_ASSIGNMENT, "/b is cordoned: uncordon it"),
+        (FOO, ErrorCode.LOG_DIR_NOT_FOUND, "/b is no log directory of broker 1"),
+        (FOO, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "no such partition any more"),
+        (FOO, ErrorCode.REPLICA_NOT_AVAILABLE, "broker 1 does not have it"),
+        (FOO, ErrorCode.UNKNOWN_SERVER_ERROR, "see its log, and try again"),
+    ],
+)
+def test_each_refusal_is_a_sentence(replica: Replica, code: ErrorCode, why: str) -> None:
+    said = why_refused(replica, "/b", int(code))
+
+    assert why in said
+    assert said.endswith(f"({code.name})")

@@ -54,6 +54,14 @@ def test_an_unknown_directory_is_named_with_those_that_there_are() -> None:
     )
 
 
+def test_a_name_that_is_too_long_for_a_copy_is_refused_before_anything_begins() -> None:
+    long = Replica(1, "x" * 230, 0)
+    found = problem_of({HERE: "/d2", long: "/d2"}, log_dirs())
+    assert found is not None
+    assert found[0] == long
+    assert "the topic's name is too long" in found[1]
+
+
 def test_an_offline_directory_is_named() -> None:
     found = problem_of({HERE: "/d1", OTHER: "/d2"}, log_dirs(error_code=56))
     assert found == (OTHER, "/d2 of broker 1 is offline")

@@ -9,8 +9,8 @@ import pytest
 
 from broker.controller_link.metadata_feed import MetadataListener
 from broker.metadata_cache import MetadataCache
-from broker.metadata_publisher import MetadataPublisher
-from jbodlab.ids import BrokerId
+from broker.metadata_publisher import RETRY_S, MetadataPublisher
+from jbodlab.ids import BrokerId, TopicId
 from jbodlab.image.metadata_delta import MetadataDelta
 from jbodlab.image.metadata_image import EMPTY, MetadataImage
 from tests.broker.replicas import (
@@ -18,10 +18,13 @@ from tests.broker.replicas import (
     TP,
     Host,
     broker,
+    directory_id,
     feature,
     partition_record,
     topic,
 )
+from tests.builders import named_uuid
+from tests.waiting import run_adjustable, set_forward, turns
 
 
 def publisher(
@@ -114,6 +117,55 @@ def test_followers_come_last_and_one_that_stumbles_stops_no_other(
         await host.stop()
 
     asyncio.run(main())
+
+
+def test_a_listener_that_raised_is_told_again_of_all_that_it_lacks() -> None:
+    class Stumbles:
+        failures = 2
+
+        def __init__(self) -> None:
+            self.topics: list[str] = []
+
+        def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
+            if self.failures:
+                self.failures -= 1
+                raise RuntimeError("not foreseen")
+            self.topics += [
+                image.topics.by_id[each.topic_id].name for each in delta.topics.changed_partitions
+            ]
+
+    def create(delta: MetadataDelta, name: str, offset: int) -> None:
+        topic_id = TopicId(named_uuid(name))
+        delta.replay(topic(name, topic_id), offset)
+        delta.replay(partition_record((1,), (directory_id(1),), topic_id=topic_id), offset)
+
+    async def main() -> None:
+        told, stumbles = Stumbles(), Stumbles()
+        told.failures = 0
+        made = MetadataPublisher(MetadataCache(BrokerId(1), "PLAINTEXT"))
+        made.publish_to([stumbles, told], [])
+        image = EMPTY
+        for offset, name in enumerate(("a", "b")):
+            delta = MetadataDelta(image)
+            create(delta, name, offset)
+            image = delta.apply(offset, 1, 0)
+            made.metadata_changed(delta, image)
+
+        assert (told.topics, stumbles.topics) == (["a", "b"], [])
+        set_forward(RETRY_S)
+        await turns()
+        assert (made.failure_count, stumbles.topics) == (2, [])
+        set_forward(2 * RETRY_S)
+        await turns()
+        assert sorted(stumbles.topics) == ["a", "b"]
+        # What comes later it hears of at once, and once.
+        delta = MetadataDelta(image)
+        create(delta, "c", 2)
+        made.metadata_changed(delta, delta.apply(2, 1, 0))
+        assert stumbles.topics[2:] == ["c"]
+        assert made.failure_count == 2
+
+    run_adjustable(main())
 
 
 async def _host(tmp_path: Path) -> Host:

@@ -6,46 +6,33 @@ import sys
 
 import pytest
 
-from broker.open_files import (
-    LOG_FILES_MIN,
-    RESERVED,
-    RESERVED_OF_A_DIRECTORY,
-    FileBounds,
-    file_bounds,
-)
+from broker.open_files import divide
 from jbodlab.errors import ConfigError
-from jbodlab.log.directory_files import OPEN_FILES_MAX
 
-ANY = 2**31 - 1
 SHOW = (
     "import resource; from broker.open_files import raise_open_files_limit; "
     "raise_open_files_limit(); print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])"
 )
 
 
-@pytest.mark.parametrize("limit", [216, 256, 1_024, 4_096, 65_536, 1_048_576])
-@pytest.mark.parametrize("directories", [1, 3, 4])
-def test_all_parts_together_are_no_more_than_the_limit(limit: int, directories: int) -> None:
-    bounds = file_bounds(limit, directories, ANY)
+@pytest.mark.parametrize("directories", [1, 3, 24])
+@pytest.mark.parametrize("limit", [256, 300, 512, 1024, 4096, 65_536, 1 << 20])
+def test_all_that_may_be_open_fits_the_limit(limit: int, directories: int) -> None:
+    found = divide(limit, directories, 2**31 - 1)
 
-    reserved = RESERVED + RESERVED_OF_A_DIRECTORY * directories
-    assert reserved + bounds.connections + bounds.log_files * directories <= limit
-    assert bounds.log_files >= LOG_FILES_MIN
-    assert bounds.connections >= 16
-
-
-def test_logs_and_connections_get_half_of_the_rest_each() -> None:
-    assert file_bounds(4_096, 3, ANY) == FileBounds(connections=1_976, log_files=658)
+    kept = found.kept_per_directory * directories
+    assert kept + found.connections + 2 * found.waiting + found.reserve <= limit
+    assert min(found.kept_per_directory, found.connections, found.waiting) >= 1
+    assert found.reserve >= min(limit // 2, 100)
 
 
-def test_settings_and_a_high_limit_bound_them_further() -> None:
-    assert file_bounds(1_048_576, 3, 7) == FileBounds(connections=7, log_files=OPEN_FILES_MAX)
-    assert file_bounds(None, 3, 7) == FileBounds(connections=7, log_files=OPEN_FILES_MAX)
+def test_no_more_connections_than_wanted() -> None:
+    assert divide(4096, 3, 7).connections == 7
 
 
-def test_a_limit_that_is_too_low_is_refused_with_the_number_that_is_needed() -> None:
-    with pytest.raises(ConfigError, match="invalid value '128' for configuration ulimit -n: 3 log"):
-        file_bounds(128, 3, ANY)
+def test_too_few_open_files_are_refused_by_number() -> None:
+    with pytest.raises(ConfigError, match="more open files than 64"):
+        divide(64, 24, 100)
 
 
 @pytest.mark.process

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from broker import metrics
 from broker.replica.replica_state import Absent, Offline
+from broker.replica_manager import PRODUCER_EXPIRATION_CHECK_S
 from jbodlab.config.topic_keys import SEGMENT_BYTES
 from jbodlab.directory_id import LOST, UNASSIGNED
 from jbodlab.error_code import ErrorCode
@@ -31,6 +32,7 @@ from tests.broker.replicas import (
     topic,
     until,
 )
+from tests.waiting import run_adjustable, set_forward, turns
 
 UNKNOWN = directory_id(99)
 
@@ -238,6 +240,31 @@ def test_changed_topic_config_applies_to_running_replicas(tmp_path: Path) -> Non
         assert partition.log.config.segment_bytes == 5000
 
     run(tmp_path, test)
+
+
+def test_a_repeated_batch_of_old_records_is_not_appended_again_after_a_while(
+    tmp_path: Path,
+) -> None:
+    async def test() -> None:
+        single = Single(tmp_path)
+        try:
+            single.create(single.host.directory(0))
+            partition = await single.host.online()
+            single.host.manager.start()
+            # Of 1970.
+            first = batch(3, producer_id=7, sequence=0)
+            assert (await single.host.produced(first)).base_offset == 0
+            for _ in range(3):
+                set_forward(PRODUCER_EXPIRATION_CHECK_S + 1)
+                await turns()
+
+            assert (await single.host.produced(first)).base_offset == 0
+            assert partition.log is not None
+            assert partition.log.end_offset == 3
+        finally:
+            await single.host.stop()
+
+    run_adjustable(test())
 
 
 def test_unknown_acks_are_refused(tmp_path: Path) -> None:

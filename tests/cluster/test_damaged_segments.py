@@ -9,14 +9,23 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
+from confluent_kafka.admin import ResourceType
 
-from jbodlab.log import names
+from jbodlab import kafka_uuid
+from jbodlab.log import meta_properties, names
+from jbodlab.log.meta_properties import MetaProperties
+from jbodlab.log.partition_metadata import write_topic_id
+from jbodlab.log.posix_filesystem import PosixFileSystem
+from tests.cluster.configs import alter
 from tests.cluster.harness import read_all, script, wait_for
 from tests.cluster.invariants import Ledger
 from tests.cluster.scenes import Scene, Stage
@@ -221,6 +230,74 @@ def test_bit_rot_is_mended_from_the_leader_while_the_broker_runs(stage: Stage, n
         wait_for("the batches of the leader", lambda: batches(followed) == batches(leader))
         ledger.produce()
         scene.wait_all_in_sync()
+        scene.check(ledger)
+
+
+def min_isr(scene: Scene, topic: str, count: int) -> None:
+    config = {"min.insync.replicas": str(count)}
+    alter(scene.cluster.admin(), ResourceType.TOPIC, topic, **config)
+
+
+def test_a_running_brokers_replica_of_another_topic_id_or_of_too_small_an_isr_is_not_mended(
+    stage: Stage,
+) -> None:
+    with stage.scene() as scene:
+        ledger, other = filled(scene, [[1, 2]]), filled(scene, [[1, 2, 3]])
+        small, foreign = (folder_of(scene, 2, one.topic, 0) for one in (ledger, other))
+        for folder in (small, foreign):
+            flip_in_place(segments(folder)[1])
+        min_isr(scene, ledger.topic, 2)
+        metadata = foreign / names.PARTITION_METADATA_FILE
+        original = metadata.read_bytes()
+        metadata.write_text(f"version: 0\ntopic_id: {kafka_uuid.to_text(UUID(int=77))}")
+        paths = ",".join(sorted({str(small.parent), str(foreign.parent)}))
+        where = ["--dir", paths, "--topic-list", f"{ledger.topic},{other.topic}", "--mend"]
+
+        code, found, _ = verify(*where, "--bootstrap-server", scene.cluster.bootstrap)
+
+        damaged = replicas(found)
+        assert code == 1
+        assert "min.insync.replicas is 2" in damaged[small]["refusal"]
+        assert "another topic of this name" in damaged[foreign]["refusal"]
+        assert small.exists()
+        assert foreign.exists()
+        metadata.write_bytes(original)
+        min_isr(scene, ledger.topic, 1)
+        code, found, _ = verify(*where, "--bootstrap-server", scene.cluster.bootstrap)
+        assert code == 0, found
+        scene.wait_all_in_sync()
+        scene.check(ledger, other)
+
+
+def test_a_directory_is_not_mended_from_another_cluster(stage: Stage, tmp_path: Path) -> None:
+    with stage.scene() as scene:
+        ledger = filled(scene, [[1, 2, 3]])
+        theirs = folder_of(scene, 2, ledger.topic, 0)
+        foreign = tmp_path / theirs.name
+        shutil.copytree(theirs, foreign)
+        meta = MetaProperties(cluster_id="another", node_id=2)
+        meta_properties.write(PosixFileSystem(), tmp_path, meta)
+        flip_bit(segments(foreign)[1])
+        before = sorted(path.name for path in foreign.iterdir())
+
+        code, found, said = verify(
+            "--dir", str(tmp_path), "--bootstrap-server", scene.cluster.bootstrap, "--mend"
+        )
+
+        assert (code, found) == (1, {})
+        assert said.startswith(f"{tmp_path} belongs to cluster another, and at ")
+        assert len(said.splitlines()) == 1
+        assert sorted(path.name for path in foreign.iterdir()) == before
+
+        cluster_id = meta_properties.read(PosixFileSystem(), theirs.parent).cluster_id
+        meta_properties.write(PosixFileSystem(), tmp_path, replace(meta, cluster_id=cluster_id))
+        write_topic_id(PosixFileSystem(), foreign / names.PARTITION_METADATA_FILE, UUID(int=77))
+        code, found, _ = verify(
+            "--dir", str(tmp_path), "--bootstrap-server", scene.cluster.bootstrap, "--mend"
+        )
+        assert code == 1
+        assert "another topic of this name" in replicas(found)[foreign]["refusal"]
+        assert not list(foreign.glob("*.damaged"))
         scene.check(ledger)
 
 

@@ -101,6 +101,34 @@ def test_a_directory_is_drained(cluster: Cluster, topic: str, tool: Tool) -> Non
     assert re.search(r" 0 B +\S+ \S+$", shown)
 
 
+def test_what_the_broker_refuses_to_move_stays_and_all_others_are_waited_for(
+    cluster: Cluster, topic: str, tool: Tool
+) -> None:
+    source = max(cluster.broker(1).paths, key=lambda path: len(partitions_in(path, topic)))
+    long = "n" * 230
+    wanted = NewTopic(long, 8, replica_assignment=[[1]] * 8)
+    cluster.admin().create_topics([wanted])[long].result(30)
+    cluster.wait_leaders(long)
+    wait_for("the folders", lambda: sum(map(len, held(cluster, long).values())) == 8)
+    staying = partitions_in(source, long)
+    assert staying
+    drain = ["drain", "--broker", "1", "--dir", str(source)]
+    try:
+        code, lines = tool(*drain, "--execute", "--wait")
+
+        assert code == 1, lines
+        assert held(cluster, topic)[source] == set()
+        assert not under_way(cluster, topic)
+        assert partitions_in(source, long) == staying
+        said = [line for line in lines if " was not moved: " in line]
+        assert {line.split()[0] for line in said} == {f"{long}-{each}-1" for each in staying}
+        assert all("the topic's name is too long" in line for line in said)
+        assert all("by jbod-reassign-partitions" in line for line in said)
+        assert "Broker 1:" in lines
+    finally:
+        assert tool("--delete", "--topic", long, main=topics.main)[0] == 0
+
+
 def test_what_cannot_be_drained_is_refused(cluster: Cluster, topic: str, tool: Tool) -> None:
     source, *others = cluster.broker(1).paths
     cordon = ["--broker", "1", "--dir", ",".join(map(str, others))]

@@ -143,6 +143,15 @@ ALONE = {LATENCY, PRODUCER_SPEED, CONSUMER_SPEED, SHARE_CONSUMER_SPEED}
 """They leave work to the end of their process."""
 
 
+def test_kafkas_own_library_knows_every_api_that_brokers_tell_of(
+    stage: Stage, kafka_tools: KafkaTools
+) -> None:
+    with stage.scene() as scene:
+        told = kafka_tools.run(API_VERSIONS, "--bootstrap-server", scene.cluster.bootstrap)
+    assert "Produce(0): 0 to 12" in told.out
+    assert "UNKNOWN(" not in told.out
+
+
 def test_tools_work_or_say_why_not_with_the_exit_code_of_it(
     stage: Stage, kafka_tools: KafkaTools
 ) -> None:

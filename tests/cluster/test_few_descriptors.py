@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lab.cluster.folders import make_folder, remove_folder
-from tests.cluster.harness import Cluster, as_servers, made, read_all, script, wait_for
+from tests.cluster.harness import Cluster, as_servers, made, read_all, wait_for
 from tests.cluster.moving import fill
 
 pytestmark = pytest.mark.cluster
@@ -61,14 +61,3 @@ def test_a_lack_of_descriptors_costs_no_replica_and_no_record(cluster: Cluster) 
         "every partition has its leader",
         lambda: all(state.leader == 1 for state in cluster.partitions(TOPIC).values()),
     )
-
-
-def test_a_broker_that_may_open_too_few_files_says_how_many_it_needs(cluster: Cluster) -> None:
-    broker = cluster.broker(1)
-    broker.stop()
-
-    few = ["sh", "-c", 'ulimit -n 64; exec "$@"', "sh"]
-    done = as_servers(cluster, [*few, *script("jbod-broker"), "-c", str(broker.properties_file)])
-
-    assert done.returncode == 1
-    assert "invalid value '64' for configuration ulimit -n: 4 log directories" in done.stderr

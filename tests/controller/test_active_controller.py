@@ -277,7 +277,7 @@ def test_a_result_that_cannot_be_replayed_changes_nothing_and_stops_nobody(tmp_p
 @pytest.mark.parametrize(
     ("count", "size_bytes"), [(QUEUED_OPERATIONS_MAX, 0), (2, QUEUED_BYTES_MAX // 2)]
 )
-def test_a_full_queue_refuses_all_but_heartbeats(
+def test_a_full_queue_refuses_all_but_heartbeats_and_what_the_controller_itself_wants(
     tmp_path: Path, count: int, size_bytes: int
 ) -> None:
     async def scenario() -> None:
@@ -288,8 +288,8 @@ def test_a_full_queue_refuses_all_but_heartbeats(
                 return asyncio.create_task(coming)
 
             calls = [ask() for _ in range(count + 3)]
-            heartbeats = [ask(late=no_ops(0)) for _ in range(3)]
-            answers = await asyncio.gather(*calls, *heartbeats, return_exceptions=True)
+            urgent = [ask(late=no_ops(0)), ask(is_own=True), ask(late=no_ops(0))]
+            answers = await asyncio.gather(*calls, *urgent, return_exceptions=True)
 
             start = it.controller.state.next_offset
             assert answers[:count] == [start] * count
@@ -302,6 +302,33 @@ def test_a_full_queue_refuses_all_but_heartbeats(
             # There is room again, also for what is larger than everything the queue may hold.
             huge = it.controller.submit(no_ops(0), size_bytes=2 * QUEUED_BYTES_MAX)
             assert await huge == start
+
+    asyncio.run(scenario())
+
+
+def test_heartbeats_and_the_controllers_own_operations_run_in_order_before_what_others_ask_for(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        async with shell(format_dir(tmp_path / "m")) as it:
+            seen: list[str] = []
+
+            def noted(name: str) -> Any:
+                def decide(state: ControllerState, now_ms: int) -> ControllerResult[None]:
+                    seen.append(name)
+                    return ControllerResult(response=None)
+
+                return decide
+
+            await asyncio.gather(
+                it.controller.submit(noted("stranger 1")),
+                it.controller.submit(noted("heartbeat 1"), late=noted("late")),
+                it.controller.submit(noted("fence"), is_own=True),
+                it.controller.submit(noted("stranger 2")),
+                it.controller.submit(noted("heartbeat 2"), late=noted("late")),
+            )
+
+            assert seen == ["heartbeat 1", "fence", "heartbeat 2", "stranger 1", "stranger 2"]
 
     asyncio.run(scenario())
 

@@ -159,11 +159,12 @@ def test_no_task_ends_by_what_one_run_raises(
             await add_broker(it, 1, "A1")
             submit = it.controller.submit
 
-            async def fail_first(decide: Any) -> Any:
+            async def fail_first(decide: Any, *, is_own: bool) -> Any:
+                assert is_own
                 asked[decide] += 1
                 if asked[decide] == 1:
                     raise error
-                return await submit(decide)
+                return await submit(decide, is_own=is_own)
 
             monkeypatch.setattr(it.controller, "submit", fail_first)
             tasks = start_periodic(config_of(directory, **settings), it.controller)

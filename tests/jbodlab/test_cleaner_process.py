@@ -11,7 +11,13 @@ import pytest
 from jbodlab.cleaner_process import CleanerProcess
 from jbodlab.errors import CorruptRecordError
 from jbodlab.log.compaction import dirty_range
-from jbodlab.log.compaction_plan import CleaningStoppedError, PacedLook, Rate, RoundPlan
+from jbodlab.log.compaction_plan import (
+    CleanerDiedError,
+    CleaningStoppedError,
+    PacedLook,
+    Rate,
+    RoundPlan,
+)
 from jbodlab.log.compaction_round import CompactionRound
 from tests.jbodlab.log.cleaning import CompactedLog
 
@@ -113,12 +119,12 @@ def test_it_ends_in_the_middle_of_its_work_with_who_has_asked(log, process) -> N
     assert process._process.wait(20) == 0
 
 
-def test_a_process_that_dies_calls_the_round_off(log, process) -> None:
+def test_a_process_that_dies_is_a_failure_and_no_round_that_was_called_off(log, process) -> None:
     process.begin(log.fs, plan_of(log), look, Rate())
     assert process._process is not None
     process._process.kill()
 
-    with pytest.raises(CleaningStoppedError):
+    with pytest.raises(CleanerDiedError, match="status -9"):
         process.clean(0)
 
     assert process.begin(log.fs, plan_of(log), look, Rate()).keys == 7

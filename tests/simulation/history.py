@@ -8,7 +8,6 @@ import gc
 import logging
 import traceback
 from collections import Counter
-from collections.abc import Sequence
 from random import Random
 from typing import Any, NamedTuple
 
@@ -17,7 +16,7 @@ from tests.simulation.clients import BROKER, NONE, TOPIC_EXISTS, UNCLEAN, Admin,
 from tests.simulation.loop import SimLoop, Stuck
 from tests.simulation.members import Groups, Member, ModernMember, Watcher
 from tests.simulation.plan import UNLIMITED, Event, Plan, TopicPlan
-from tests.simulation.world import Ask, Node, NotesHandler, Violation, World
+from tests.simulation.world import Ask, NotesHandler, Violation, World
 
 START_S, HEAL_S = 30.0, 60.0
 
@@ -168,6 +167,7 @@ class _History:
         for disk in world.disks.values():
             disk.heal()
             disk.medium.capacity = UNLIMITED
+        world.cordoned_s.clear()
         for node in world.nodes.values():
             world.network.dark.discard(node.name)
             node.is_wanted, node.ahead_ms = True, 0
@@ -181,35 +181,24 @@ class _History:
         """Do what operators do, until everything is as it should be."""
         world = self._world
         end = world.loop.time() + HEAL_S
-        closed = await self._open(world.brokers)
         while True:
             for node in world.nodes.values():
                 if not node.is_up:
                     world.boot(node)
             for node in world.brokers:
                 await self._revive(node)
-            # Who could not be told is asked again: without an open directory nothing new is made.
-            closed = await self._open(closed)
+            for node in settled.cordoned(world):
+                # Each is asked itself, and may not have been up before.
+                await self._admin.configure(BROKER, str(node.id), faults.CORDONED, None)
             for partition in list(settled.lost_before_written(world)):
                 await self._admin.elect(partition, UNCLEAN)
             wrong = settled.unsettled(world)
-            own = [
-                world.image.configs.resources.get((BROKER, str(n.id)), {}) for n in world.brokers
-            ]
-            if not wrong and not all(faults.CORDONED in each for each in own):
+            if not wrong:
                 return
             if world.loop.time() > end:
-                world.report(*(wrong or [("L2", "cluster", "no directory can be opened")])[0])
+                world.report(*wrong[0])
                 return
             await asyncio.sleep(0.3)
-
-    async def _open(self, brokers: Sequence[Node]) -> list[Node]:
-        """Let directories of brokers take replicas again; returns who could not be told."""
-        return [
-            node
-            for node in brokers
-            if await self._admin.configure(BROKER, str(node.id), faults.CORDONED, None) != NONE
-        ]
 
     async def _revive(self, node: Any) -> None:
         """Bring directories back that are offline."""

@@ -18,8 +18,9 @@ from jbodlab.log import names
 from jbodlab.log.names import DirKind
 from jbodlab.protocol.record_batch import BatchHeader
 from jbodlab.records.metadata_version import JBOD_LEVEL
-from tests.simulation.clients import Stored, is_whole, stored_in
+from tests.simulation.clients import BROKER, Stored, is_whole, stored_in
 from tests.simulation.disk import File, Folder
+from tests.simulation.faults import CORDONED
 from tests.simulation.taps import (
     is_reassigned,
     manager_on,
@@ -88,8 +89,14 @@ def unsettled(world: World) -> list[Wrong]:
             if not world.is_serving(node)
         ]
         or [wrong for found in partitions_of(world.image) for wrong in _of_partition(world, *found)]
-        or [*_of_disks(world), *_of_brokers(world)]
+        or [*_of_disks(world), *_of_brokers(world), *_of_segments(world)]
     )
+
+
+def cordoned(world: World) -> list[Node]:
+    """Return the brokers of which directories take no new replicas."""
+    resources = world.image.configs.resources
+    return [n for n in world.brokers if CORDONED in resources.get((BROKER, str(n.id)), ())]
 
 
 def _of_partition(
@@ -130,6 +137,8 @@ def _of_disks(world: World) -> Iterable[Wrong]:
 
 
 def _of_brokers(world: World) -> Iterable[Wrong]:
+    for node in cordoned(world):
+        yield "L4", node.name, "its directories are still cordoned"
     for node in world.brokers:
         moves = None if (manager := manager_on(node)) is None else manager.moves
         for move in () if moves is None else moves.moves():
@@ -146,6 +155,24 @@ def _of_brokers(world: World) -> Iterable[Wrong]:
             yield "L3", name, "it is still writing"
         elif replica.log.start_offset > world.trimmed[replica.topic_partition]:
             yield "S0", name, f"it begins at {replica.log.start_offset} only"
+
+
+def _of_segments(world: World) -> Iterable[Wrong]:
+    """L3: the files of a replica are those of the segments that its log has."""
+    logs = {
+        (broker, each.topic_partition): each.log
+        for broker, each in replica_states(world)
+        if each.log is not None and each.topic_partition not in world.tainted
+    }
+    for copy in copies(world):
+        log = logs.get((copy.node, copy.partition))
+        if log is None or not copy.is_current:
+            continue
+        files = [n for n in sorted(copy.folder.names) if n.endswith(names.LOG_SUFFIX)]
+        segments = [names.log_file(base) for base in log.state.segments.base_offsets]
+        if files != segments:
+            name = f"{copy.partition} on {copy.node}"
+            yield "L3", name, f"it has {files}, its log has {segments}"
 
 
 def lagging(world: World) -> list[TopicPartition]:

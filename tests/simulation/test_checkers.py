@@ -37,7 +37,7 @@ from tests.simulation.members import (
     check_committed,
     check_coordinators,
 )
-from tests.simulation.plan import GroupPlan, Options, ProducerPlan
+from tests.simulation.plan import GroupPlan, Options, Plan, ProducerPlan
 from tests.simulation.world import NotesHandler, Violation, World, directory_id
 
 A, B = (value_of("p0", number, 30) for number in range(2))
@@ -203,6 +203,12 @@ class History(World):
         self.nodes[node].process = Process(f"node-{node}.1")
         return self
 
+    def has(self, *base_offsets: int) -> History:
+        """Let broker 1 run, whose log of t0 has segments."""
+        replica = taps.replica_of(self.serves(1), 1, T0)
+        replica.log.state = Values(segments=Values(base_offsets=base_offsets))
+        return self
+
     def asks(self) -> History:
         """Let broker 1 run, and have asked to be unfenced."""
         self.serves(1)
@@ -334,6 +340,7 @@ EPOCH_0, EPOCH_2 = (Values(epoch_for=lambda _, its=each: its, entries=()) for ea
 NOBODY = Values(entry=lambda _: None)
 FRESH = Values(end_offset=0)
 COMMITTED = Values(topics=[Values(name="t0", partitions=[Values(partition_index=0, error_code=0)])])
+CLOSED = ConfigsImage(resources={(4, "1"): {faults.CORDONED: "*"}})
 BY_TWO = ConfigsImage(resources={(2, "t0"): {"min.insync.replicas": "2"}})
 ALONE = Values(isr=(2,))
 BEHIND = Values(leader_epoch=0, partition_epoch=4, topic="t0", index=0)
@@ -425,6 +432,8 @@ CASES: list[tuple[str, Callable[[History], Any]]] = [
     ("L4", lambda h: h.log(1, batch(A), name=f"t0-0.{'0' * 32}-future").wrong(settled._of_disks)),
     ("L3", lambda h: h.serves(1, untold=1).wrong(settled._of_brokers)),
     ("L4", lambda h: h.serves(1, is_moving=True, start_offset=0).wrong(settled._of_brokers)),
+    ("L3", lambda h: h.log(1, batch(A)).has(0, 9).wrong(settled._of_segments)),
+    ("L4", lambda h: h.image_has(configs=CLOSED).wrong(settled._of_brokers)),
     ("L5", lambda h: setattr(h, "is_settled", True) or h.calls(TimeoutError())),
     ("L6", lambda h: settled.check_same(h, {"ids": {"d1": "A"}}, {"ids": {"d1": "B"}})),
     ("L7", lambda h: check_recovery(h, T0, 2.6)),
@@ -488,6 +497,7 @@ FINE: list[Callable[[History], Any]] = [
     ),
     lambda h: h.log(1, batch(A, 0, 2)).serves(1, epochs=EPOCH_2, producers=NOBODY).logs(),
     lambda h: (h.heard(7), h.revived("read"), h.takes(0), h.remembers(4), h.answers("B")),
+    lambda h: h.log(1, batch(A)).has(0).wrong(settled._of_segments),
     lambda h: h.trimmed.update({T0: 3}) or h.serves(1, start_offset=3).wrong(settled._of_brokers),
     lambda h: h.trimmed.update({T0: 1}) or h.log(1).told(A, acknowledged={A: 0}).logs(),
     lambda h: h.trimmed.update({T0: 1}) or h.log(1).log(2, batch(A)).logs(),
@@ -503,6 +513,14 @@ FINE: list[Callable[[History], Any]] = [
 def test_what_is_right_is_no_violation(happen: Callable[[History], Any], cluster: History) -> None:
     happen(cluster)
 
+    assert cluster.violations == []
+
+
+def test_what_was_cordoned_takes_replicas_again_after_healing(cluster: History) -> None:
+    cluster.cordoned_s[cluster.nodes[1].log_dirs[0]] = -3.0
+    history._History(cluster, Plan(options=cluster.options))._heal()
+
+    cluster.placed("t0-0")
     assert cluster.violations == []
 
 

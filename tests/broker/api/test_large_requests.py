@@ -169,28 +169,28 @@ def test_large_requests_are_worked_on_one_after_the_other(monkeypatch: Any) -> N
     run(test)
 
 
-@pytest.mark.parametrize("is_work", [True, False])
-def test_turn_is_kept_for_work_and_not_for_waiting(is_work: bool) -> None:
+def test_turn_is_not_kept_while_a_disk_or_somebody_else_is_waited_for() -> None:
     async def test() -> None:
         future = asyncio.get_running_loop().create_future()
-        served = dispatcher(Later(future, lambda _: response(), is_work=is_work), response())
+        served = dispatcher(Later(future, lambda _: response()), response())
         first, second = served.handle(LARGE, WHO), served.handle(LARGE, WHO)
-        assert isinstance(second, Pending)
         assert isinstance(first, Pending)
 
-        if is_work:
-            async with asyncio.timeout(DEADLINE_S):
-                while len(served.apis[METADATA].answers) == 2:  # type: ignore[attr-defined]  # noqa: ASYNC110
-                    await asyncio.sleep(0.001)
-            await turns()
-            assert len(served.apis[METADATA].answers) == 1  # type: ignore[attr-defined]
-        else:
-            assert await answered(second)
+        assert await answered(second)
         assert not first.future.done()
         future.set_result(None)
         assert await answered(first)
-        if is_work:
-            assert await answered(second)
+
+    run(test)
+
+
+def test_first_request_of_a_version_waits_for_no_large_request(monkeypatch: Any) -> None:
+    async def test() -> None:
+        served = dispatcher(response())
+        await served._turn.acquire()
+        monkeypatch.setattr(dispatch, "is_loaded", lambda key, version: False)
+
+        assert await answered(served.handle(SMALL, WHO))
 
     run(test)
 
@@ -198,7 +198,7 @@ def test_turn_is_kept_for_work_and_not_for_waiting(is_work: bool) -> None:
 def test_client_that_leaves_gives_its_turn_up_and_what_it_waits_for() -> None:
     async def test() -> None:
         future = asyncio.get_running_loop().create_future()
-        served = dispatcher(Later(future, lambda _: response(), is_work=True), response())
+        served = dispatcher(Later(future, lambda _: response()), response())
         first, second = served.handle(LARGE, WHO), served.handle(LARGE, WHO)
         assert isinstance(first, Pending)
         async with asyncio.timeout(DEADLINE_S):
@@ -326,7 +326,7 @@ def test_offsets_of_many_partitions_are_looked_up_little_by_little() -> None:
         topic = kio.ListOffsetsTopic(name="t", partitions=partitions)
         asked = kio.ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=(topic, topic))
 
-        later = ListOffsetsApi(replicas).answer(  # type: ignore[arg-type]
+        later = ListOffsetsApi(replicas, MetadataCache(BrokerId(1), "CLIENTS")).answer(  # type: ignore[arg-type]
             asked, RequestContext(HEADER, WHO)
         )
         assert isinstance(later, Later)

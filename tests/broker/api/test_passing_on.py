@@ -576,7 +576,7 @@ def test_the_brokers_own_topics_are_not_passed_on(run_two: Callable[[Test], None
         )
 
         for _ in range(2):
-            assert await codes(admin, (own, batch())) == [NOT_LEADER]
+            assert await codes(admin, (own, batch())) == [ErrorCode.INVALID_TOPIC_EXCEPTION]
 
         admin.close()
         assert not leader.replicas.calls

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from broker.compaction.choice import damage_is_there
 from broker.compaction.log_cleaner import LogCleaner
 from broker.compaction.metrics import cleaner_metrics
 from broker.compaction.settings import CleanerSettings
@@ -25,7 +26,14 @@ from jbodlab.error_code import ErrorCode
 from jbodlab.ids import TopicPartition
 from jbodlab.log import names
 from jbodlab.log.checkpoints import read_offsets
-from jbodlab.log.compaction_plan import CleanedGroup, Look, Mapped, Rate, RoundPlan
+from jbodlab.log.compaction_plan import (
+    CleanedGroup,
+    CleanerDiedError,
+    Look,
+    Mapped,
+    Rate,
+    RoundPlan,
+)
 from jbodlab.log.compaction_round import CompactionRound
 from jbodlab.log.filesystem import FileSystem
 from jbodlab.log.posix_filesystem import PosixFileSystem
@@ -59,12 +67,17 @@ class Here:
         self.rounds = 0
         self.rate = Rate()
         self.error: BaseException | None = None
+        self.fails_for: TopicPartition | None = None
+        """Whose rounds fail; None: all."""
         self._round: CompactionRound | None = None
 
     def begin(self, fs: FileSystem, plan: RoundPlan, look: Look, rate: Rate) -> Mapped:
         self.rate = rate
         self.rounds += 1
-        if self.error is not None:
+        if self.error is not None and self.fails_for in (
+            None,
+            names.parse_partition_dir(plan.folder.name).topic_partition,
+        ):
             raise self.error
         self._round = CompactionRound(fs, plan, look)
         return self._round.begin()
@@ -86,6 +99,8 @@ class Compacting:
         self.metadata = Metadata(self.host.manager.roles)
         self.compactors: list[Here] = []
         self.before_clean: Callable[[], object] = lambda: None
+        self.error: BaseException | None = None
+        self.fails_for: TopicPartition | None = None
         self.checkpoints = CheckpointWriter(
             self.host.log_dirs,
             self.host.manager,
@@ -107,6 +122,7 @@ class Compacting:
     def _compactor(self) -> Here:
         self.compactors.append(Here())
         self.compactors[-1].before_clean = self.before_clean
+        self.compactors[-1].error, self.compactors[-1].fails_for = self.error, self.fails_for
         return self.compactors[-1]
 
     @property
@@ -391,6 +407,109 @@ def test_a_log_with_a_damaged_batch_is_left_alone_and_counted(tmp_path, at) -> N
     compacting(tmp_path, body)
 
 
+def damage(each: Compacting, base_offset: int, batch: int) -> None:
+    """Change a record of a batch of a segment."""
+    path = each.log.files.path(base_offset)
+    data = bytearray(path.read_bytes())
+    position, header = list(iterate_headers(bytes(data)))[batch]
+    data[position + header.size - 5] ^= 1
+    path.write_bytes(data)
+
+
+async def meet_damage(each: Compacting, base_offset: int, batch: int) -> None:
+    """Damage a log, and return when a round has met that."""
+    await each.begin()
+    await each.log.barrier()
+    damage(each, base_offset, batch)
+    each.cleaner.start()
+    await until(lambda: each.log.cleaning.is_uncleanable)
+    await until(lambda: not each.log.cleaning.is_running)
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["a segment", "a batch"])
+def test_a_log_whose_damage_was_deleted_is_compacted_again(tmp_path, whole) -> None:
+    async def body(each: Compacting) -> None:
+        await meet_damage(each, 0, 2)
+        second = each.log.state.segments.base_offsets[1]
+        assert second > 4
+        each.written = {}
+        each.log.advance_start_to(second if whole else 3)
+        each.log.drop_below(each.log.start_offset, 0)
+        await each.fill(10)
+
+        await each.cleaned()
+
+        assert not each.log.cleaning.is_uncleanable
+        assert each.table() == each.written
+
+    compacting(tmp_path, body)
+
+
+def test_a_log_whose_damage_was_cut_away_is_compacted_again(tmp_path) -> None:
+    async def body(each: Compacting) -> None:
+        await begin_and_cut(each)
+        await each.fill(60)
+
+        await each.cleaned()
+
+        assert not each.log.cleaning.is_uncleanable
+
+    async def begin_and_cut(each: Compacting) -> None:
+        await meet_damage(each, 0, 2)
+        await each.log.truncate(1, committed=60)
+
+    compacting(tmp_path, body)
+
+
+def test_damage_is_looked_for_anew_where_the_log_is_in_other_files(tmp_path) -> None:
+    async def body(each: Compacting) -> None:
+        await each.begin()
+        is_there = damage_is_there(each.log, 0)
+        assert is_there()
+
+        files, each.log.files = each.log.files, None
+        assert not is_there()
+        each.log.files = files
+
+    compacting(tmp_path, body, is_enabled=False)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [CleanerDiedError("status -9"), OSError(errno.EMFILE, "no file"), MemoryError()],
+    ids=["dead", "descriptors", "memory"],
+)
+def test_a_log_whose_rounds_fail_keeps_no_other_from_being_compacted(
+    tmp_path, caplog, error
+) -> None:
+    other = TopicPartition(TP.topic, 1)
+
+    async def body(each: Compacting) -> None:
+        await each.begin()
+        each.metadata.apply(partition_record([1], [each.host.directory(0)], index=1))
+        await until(lambda: each.host.manager.registry.partition(other) is not None)
+        partition = each.host.manager.registry.partition(other)
+        assert partition is not None
+        await until(lambda: partition.log is not None)
+        await each.fill(20, other)
+        each.fails_for, each.error = TP, error
+        each.cleaner.start()
+
+        await until(lambda: partition.log.state.disk.cleaned_to is not None)
+        await until(lambda: each.log.cleaning.failures > 2)
+
+        stats = each.cleaner.stats[each.log_dir.path]
+        assert stats.failures > 2
+        said = [one for one in caplog.records if "tried again behind" in one.message]
+        assert sum(one.levelname == "WARNING" for one in said) == 1
+        for one in each.compactors:
+            one.error = None
+        await until(lambda: each.log.state.disk.cleaned_to is not None)
+        await until(lambda: each.log.cleaning.failures == 0)
+
+    compacting(tmp_path, body)
+
+
 class Hang:
     """Stops the compactors in front of a step until it is told to go on."""
 
@@ -421,7 +540,7 @@ def test_a_cut_in_a_round_calls_it_off(tmp_path) -> None:
         await until(lambda: not each.log.cleaning.is_wanted)
         assert not cut.done()
         # The next round would come at once.
-        each.log.cleaning.is_uncleanable = True
+        each.log.cleaning.mark_damaged(lambda: True)
         hang.resume.set()
 
         assert await cut

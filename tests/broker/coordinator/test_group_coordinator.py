@@ -16,7 +16,7 @@ from broker.compaction.log_cleaner import LogCleaner
 from broker.compaction.settings import CleanerSettings
 from broker.coordinator import loading
 from broker.coordinator.group_coordinator import GroupCoordinator
-from broker.coordinator.shard import ShardContext, ShardState
+from broker.coordinator.shard import RELOAD_S, ShardContext, ShardState
 from broker.coordinator.topics_of_image import CachedTopics
 from broker.disk.log_dir import LogDir
 from broker.groups import requests, responses
@@ -244,6 +244,85 @@ def run(tmp_path: Path, test: Test, isr: tuple[int, ...] = (1, 2), **settings: i
             await cluster.host.stop()
 
     run_adjustable(main())
+
+
+# A state that its log contradicts
+
+
+@pytest.mark.parametrize("step", ["apply", "timer", "committed_up_to"])
+def test_a_coordinator_whose_step_fails_is_loaded_anew_from_its_log(
+    tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(cluster: Cluster) -> None:
+        await stable(cluster)
+        before = GroupShard.__dict__[step]
+        failures = []
+
+        def fail_once(core: GroupShard, *args: Any) -> Any:
+            if not failures:
+                failures.append(args)
+                raise RuntimeError("not foreseen")
+            return before(core, *args)
+
+        monkeypatch.setattr(GroupShard, step, fail_once)
+        waiting = cluster.ask(commit(5))
+        if step == "timer":
+            await cluster.replicate()
+            set_forward(11)
+        elif step == "committed_up_to":
+            await cluster.replicate()
+        await until(lambda: bool(failures))
+        assert cluster.state is ShardState.LOADING
+        await turns()
+        assert code(waiting) is (ErrorCode.NONE if step == "timer" else ErrorCode.NOT_COORDINATOR)
+        assert code(cluster.ask(fetch())) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        set_forward(RELOAD_S)
+        await cluster.active()
+
+        await cluster.replicate()
+        assert await cluster.offset() == 5
+
+    run(tmp_path, test)
+
+
+def test_a_coordinator_that_goes_on_failing_is_loaded_after_longer_and_longer_pauses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(cluster: Cluster) -> None:
+        def fail(core: GroupShard, *args: Any) -> Any:
+            raise RuntimeError("not foreseen")
+
+        monkeypatch.setattr(GroupShard, "committed_up_to", fail)
+        cluster.ask(commit(5)).add_done_callback(lambda future: future.exception())
+        await cluster.replicate()
+        for pause_s in (RELOAD_S, 2 * RELOAD_S, 4 * RELOAD_S):
+            assert cluster.state is ShardState.LOADING
+            set_forward(pause_s)
+            await turns()
+        monkeypatch.undo()
+        set_forward(8 * RELOAD_S)
+        await cluster.active()
+
+        await cluster.replicate()
+        assert await cluster.offset() == 5
+
+    run(tmp_path, test)
+
+
+def test_a_request_that_cannot_be_decided_leaves_the_coordinator_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(cluster: Cluster) -> None:
+        def fail(core: GroupShard, *args: Any) -> Any:
+            raise RuntimeError("not foreseen")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(GroupShard, "decide", fail)
+            assert code(cluster.ask(commit(5))) is ErrorCode.UNKNOWN_SERVER_ERROR
+        assert cluster.state is ShardState.ACTIVE
+        assert (await cluster.answered(commit(6))) is not None
+
+    run(tmp_path, test)
 
 
 # Writing and reading

@@ -17,10 +17,12 @@ from broker.replica.replica_state import Leading, Offline
 from jbodlab.config.topic_keys import SEGMENT_BYTES
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import TopicPartition
-from jbodlab.log import names
+from jbodlab.log.compaction_plan import CleanedSegment
 from jbodlab.log.filesystem import FileSystem
 from jbodlab.log.leader_epochs import read_leader_epochs
+from jbodlab.log.names import INDEX_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX, TIME_INDEX_SUFFIX
 from jbodlab.log.posix_filesystem import PosixFileSystem
+from jbodlab.log.segments import ActiveSegment
 from jbodlab.protocol.record_batch import iterate_headers
 from jbodlab.records.topic_records import RemoveTopicRecord
 from tests.broker.logs import read_direct
@@ -196,26 +198,6 @@ def test_a_replica_moves_while_a_producer_writes(tmp_path: Path) -> None:
         assert [path.parent for path in moving.host.removed] == [moving.host.dirs[0].path]
         assert [each.replica_count for each in moving.host.dirs] == [0, 1, 0]
         assert partition.high_watermark == PER_BATCH * moving.sent
-        moving.check(partition)
-
-    run(tmp_path, test)
-
-
-def test_a_log_whose_last_segment_has_no_batch_yet_moves_with_all_its_files(tmp_path: Path) -> None:
-    async def test(moving: Moving) -> None:
-        partition = await moving.begin()
-        assert partition.log is not None
-        partition.log.change(partition.log.state.roll())
-        moving.host.assignments.accepts = True
-
-        moving.alter(1)
-        await moving.over()
-
-        folder = partition.log.files.directory
-        assert sorted(path.name for path in folder.glob("*.log")) == [
-            names.log_file(base) for base in partition.log.state.segments.base_offsets
-        ]
-        await moving.produce()
         moving.check(partition)
 
     run(tmp_path, test)
@@ -433,6 +415,49 @@ def test_what_is_truncated_meanwhile_is_truncated_in_the_copy(tmp_path: Path) ->
     run(tmp_path, test)
 
 
+def test_a_segment_that_a_cut_left_empty_is_in_the_copy_too(tmp_path: Path) -> None:
+    async def test(moving: Moving) -> None:
+        partition = await moving.begin()
+        moving.host.assignments.accepts = True
+        log = partition.log
+        assert log is not None
+        bases = log.state.segments.base_offsets
+        await log.truncate(bases[3])
+        partition.high_watermark = bases[3]
+        assert log.state.segments.base_offsets == bases[:4]
+        assert not log.state.active.size
+        moving.alter(1)
+        await moving.over()
+
+        assert log.log_dir is moving.host.dirs[1]
+        moving.sent = bases[3] // PER_BATCH
+        await moving.produce()
+        moving.check(partition)
+
+    run(tmp_path, test)
+
+
+def test_a_segment_that_compaction_left_empty_is_in_the_copy_too(tmp_path: Path) -> None:
+    async def test(moving: Moving) -> None:
+        partition = await moving.begin()
+        log = partition.log
+        assert log is not None
+        moving.host.assignments.accepts = True
+        emptied = log.state.segments.closed[1]
+        for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            log.files.path(emptied.base_offset, suffix + SWAP_SUFFIX).touch()
+        left = ActiveSegment(emptied.base_offset).bounds()
+        await log.replace([emptied], [CleanedSegment(left, has_aborted=False)], 0)
+        moving.alter(1)
+        await moving.over()
+
+        assert log.log_dir is moving.host.dirs[1]
+        assert log.state.segments.closed[1] == left
+        assert log.files.path(emptied.base_offset).exists()
+
+    run(tmp_path, test)
+
+
 def test_segments_that_go_by_retention_go_in_the_copy_too(tmp_path: Path) -> None:
     async def test(moving: Moving) -> None:
         partition = await moving.begin()
@@ -451,6 +476,39 @@ def test_segments_that_go_by_retention_go_in_the_copy_too(tmp_path: Path) -> Non
         assert partition.log.state.segments.base_offsets == bases[3:]
         assert partition.log.start_offset == bases[3] + 3
         assert partition.log.state.segments.size_bytes == move.size_bytes
+        moving.check(partition)
+
+    run(tmp_path, test)
+
+
+@pytest.mark.parametrize("kept", [1, 2])
+def test_segments_that_go_before_what_follows_is_copied_go_in_the_copy_too(
+    tmp_path: Path, kept: int
+) -> None:
+    async def test(moving: Moving) -> None:
+        partition = await moving.begin()
+        moving.alter(1)
+        move = await moving.in_state(MoveState.ASSIGNMENT_QUEUED)
+        log = partition.log
+        assert log is not None
+        # Nothing is copied in between: all of this is one turn.
+        for _ in range(40):
+            moving.produce_beside()
+        bases = log.state.segments.base_offsets
+        log.advance_start_to(bases[-kept])
+        log.drop_below(log.end_offset, 0)
+        assert log.state.segments.base_offsets == bases[-kept:]
+        for callback in moving.host.assignments.callbacks:
+            callback()
+        await moving.over()
+
+        assert log.log_dir is moving.host.dirs[1]
+        await log.written()
+        folder = log.files.directory
+        assert sorted(int(each.stem) for each in folder.glob("*.log")) == [*bases[-kept:]]
+        set_aside = sorted(int(each.name.split(".")[0]) for each in folder.glob("*.log.deleted"))
+        assert set_aside == log.state.segments.expired(0)
+        assert move.size_bytes == log.state.segments.size_bytes
         moving.check(partition)
 
     run(tmp_path, test)

@@ -332,6 +332,7 @@ def test_new_broker_epoch_of_the_follower_reaches_all_partitions(tmp_path: Path)
         await leader.start()
         await leader.begin()
         await leader.quiet()
+        leader.metadata.apply(broker(2, FOLLOWER_DIR, epoch=9))
         await leader.fetched(max_wait_ms=1, replica_epoch=9)
         for index in range(3):
             state = leader.partition(index).leader

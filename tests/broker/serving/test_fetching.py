@@ -410,6 +410,25 @@ def test_epochs_and_offsets_of_a_fetch_are_checked(tmp_path: Path) -> None:
     run(tmp_path, test)
 
 
+@pytest.mark.parametrize(
+    ("epoch", "code"),
+    [(-1, ErrorCode.NOT_LEADER_OR_FOLLOWER), (8, ErrorCode.UNKNOWN_LEADER_EPOCH)],
+)
+def test_who_is_not_registered_with_its_broker_epoch_moves_no_high_watermark(
+    tmp_path: Path, epoch: int, code: ErrorCode
+) -> None:
+    async def test(leader: Leader) -> None:
+        await leader.append(2)
+        before = leader.partition().high_watermark
+
+        found = leader.fetch(2, follower=True, replica_epoch=epoch)
+
+        assert now(found).error_code is code
+        assert leader.partition().high_watermark == before
+
+    run(tmp_path, test)
+
+
 def test_follower_that_left_the_log_is_told_where(tmp_path: Path) -> None:
     async def test(leader: Leader) -> None:
         await leader.append(2)

@@ -196,6 +196,7 @@ def test_compact_producer_state(log):
         base_offset=0, last_offset=1, timestamp=5_000
     )
     log.log.state.producers.expire(10**9, 1)
+    assert log.log.state.producers.expire(10**9 + 1, 1) > 0
     log.roll()
     log.append((b"c", b"3"))
     log.roll()

@@ -155,16 +155,63 @@ def test_an_open_transaction_is_kept_and_ended_by_its_marker():
 
 def test_silent_producers_expire_unless_their_transaction_is_open():
     state = state_after(
-        header(0, producer_id=1, timestamp=1000),
-        header(0, producer_id=2, timestamp=2000),
-        header(0, producer_id=3, timestamp=1000, attributes=TRANSACTIONAL),
+        header(0, producer_id=1), header(0, producer_id=3, attributes=TRANSACTIONAL)
     )
+    assert state.expire(1000, 6000) == 0
+    state.update(header(0, producer_id=2))
+    assert state.expire(2000, 6000) == 0
 
     assert state.expire(6999, 6000) == 0
     assert state.expire(7000, 6000) == 1
     assert state.entry(1) is None
     assert state.entry(2) is not None
     assert state.entry(3) is not None
+
+
+def test_a_producer_that_writes_is_not_silent():
+    state = state_after(header(0))
+    state.expire(1000, 6000)
+    state.update(header(1))
+
+    assert state.expire(7000, 6000) == 0
+    assert state.check(header(1)) is not None
+    assert state.expire(13_000, 6000) == 1
+
+
+DAY = 86_400_000
+
+
+@pytest.mark.parametrize("record_age_ms", [2 * DAY, 0, -1000 * DAY])
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_producer_is_as_old_as_its_last_append_whatever_time_its_records_have(
+    record_age_ms, restarts
+):
+    appended = 5000 * DAY
+    state = state_after(header(0, timestamp=appended - record_age_ms))
+    for minutes in range(10, 24 * 60, 10):
+        state.expire(appended + minutes * 60_000, DAY)
+        if restarts:
+            state = ProducerState.decode(PATH, state.encode(with_earlier=True))
+
+    assert state.check(header(0)) is not None
+    # The look behind the append came ten minutes later.
+    assert state.expire(appended + DAY + 600_000, DAY) == 1
+    assert len(state) == 0
+
+
+def test_a_producer_of_a_snapshot_that_does_not_say_since_when_is_silent_from_the_start_on():
+    state = ProducerState.decode(PATH, state_after(header(0, timestamp=1000)).encode())
+
+    assert state.expire(10 * DAY, DAY) == 0
+    assert state.expire(11 * DAY, DAY) == 1
+
+
+def test_a_clock_that_was_set_back_keeps_no_producer():
+    state = state_after(header(0))
+    state.expire(100 * DAY, DAY)
+    state.expire(1 * DAY, DAY)
+
+    assert state.expire(2 * DAY, DAY) == 1
 
 
 def test_snapshot_has_kafkas_layout():

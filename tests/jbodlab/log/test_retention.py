@@ -51,6 +51,32 @@ def test_the_last_segment_is_rolled_before_it_is_deleted(fill):
     assert box.log.log_end_offset == 7
 
 
+def test_a_time_in_the_future_counts_as_the_time_of_the_append(make_log):
+    box = make_log(segment_bytes=200, retention_ms=5000, retention_bytes=-1)
+    # Microseconds instead of milliseconds.
+    for number in range(6):
+        box.append(timestamp=10**9 * (number + 1))
+    assert not box.log.retention(10_000, 6)
+    box.append(timestamp=10**10)
+    assert not box.log.retention(12_000, 7)
+
+    assert not box.log.retention(15_000, 7)
+    assert box.log.retention(15_001, 7)
+    # To the last segment something was appended later.
+    assert box.log.log_start_offset == 6
+    assert box.log.retention(17_001, 7)
+    assert box.log.log_start_offset == 7
+
+
+def test_a_time_that_lay_in_the_future_ages_from_then_on(make_log):
+    box = make_log(retention_ms=5000, retention_bytes=-1)
+    box.append(timestamp=12_000)
+
+    for now_ms in (10_000, 14_000, 17_000):
+        assert not box.log.retention(now_ms, 1)
+    assert box.log.retention(17_001, 1)
+
+
 def test_nothing_at_or_above_the_high_watermark_is_deleted(fill):
     box = fill(retention_ms=5000)
 

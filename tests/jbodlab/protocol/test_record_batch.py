@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
+import os
 import struct
 from pathlib import Path
 
@@ -235,3 +237,29 @@ def test_damaged_batch_gives_a_defined_error_or_records(
                 list(iterate_records(damaged, at, header))
         except DecodeError:
             pass
+
+
+@pytest.mark.parametrize("codec", [1, 2, 3, 4])
+def test_a_lack_of_memory_is_not_damaged_data(monkeypatch, codec):
+    data = compression.compress(codec, b"v" * 100)
+
+    def no_memory(*_arguments):
+        raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+
+    monkeypatch.setattr(compression, "_decompress_within", no_memory)
+    with pytest.raises(MemoryError):
+        compression.decompress(codec, data, 1000)
+
+
+@pytest.mark.parametrize("codec", [1, 3, 4])
+def test_a_codec_without_memory_says_nothing_of_the_data(monkeypatch, codec):
+    data = compression.compress(codec, b"v" * 100)
+
+    class NoMemory:
+        @staticmethod
+        def decompress(_data):
+            raise MemoryError
+
+    monkeypatch.setattr(cramjam, compression.CODEC_NAMES[codec], NoMemory)
+    with pytest.raises(MemoryError):
+        compression.decompress(codec, data)

@@ -1,0 +1,47 @@
+"""The APIs of this project beside Kafka's: who may use them.
+
+Nobody is told of them in ApiVersions, as Kafka's own clients and proxies take a key that they do
+not know for a mistake. Our tools know the keys.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from broker.api.answer import Answer, Api, Encoded, RequestContext, Response
+from broker.metadata_cache import MetadataCache
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError
+
+
+class BrokersOnly:
+    """An API that is served at the listener of `inter.broker.listener.name` only.
+
+    Args:
+        api: Answers there.
+        cache: Knows that listener. Where a broker has one listener for all, it is that one.
+    """
+
+    def __init__(self, api: Api, cache: MetadataCache) -> None:
+        self._api = api
+        self._cache = cache
+
+    def answer(self, request: Any, context: RequestContext) -> Answer:
+        """Answer a request, or refuse it; see `Api`."""
+        self._check(context)
+        return self._api.answer(request, context)
+
+    def failure(
+        self, request: Any, context: RequestContext, error: KafkaError
+    ) -> Response | Encoded:
+        """Return the response that tells the error."""
+        return self._api.failure(request, context, error)
+
+    def _check(self, context: RequestContext) -> None:
+        """Raise CLUSTER_AUTHORIZATION_FAILED for whoever may not use our own APIs."""
+        if not self._cache.is_for_brokers(context.listener_name):
+            raise KafkaError(
+                ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+                f"listener {context.listener_name} does not serve this request, ask at the one "
+                "that inter.broker.listener.name names",
+            )

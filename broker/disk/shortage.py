@@ -1,0 +1,22 @@
+"""A process without a free descriptor or memory: no fault of a disk, and it passes."""
+
+from __future__ import annotations
+
+from jbodlab.error_code import ErrorCode
+from jbodlab.errors import KafkaError
+
+TRY_AGAIN_S = 1.0
+"""How long what cannot fail waits until it is tried again."""
+
+
+class ShortageError(KafkaError):
+    """The process lacked descriptors or memory for a call; the same call may succeed later.
+
+    Clients of every version repeat a request that gets this error code.
+    """
+
+    def __init__(self, cause: str) -> None:
+        super().__init__(
+            ErrorCode.NOT_LEADER_OR_FOLLOWER, f"the broker lacks files or memory: {cause}"
+        )
+        self.cause = cause
