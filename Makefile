@@ -8,7 +8,7 @@
 # make bench          measure, print a table, write JSON
 # make lint           format and lint checks, types, import contracts
 # make package-replay  jbod-replay as an archive for spark-submit, in dist/
-# make wheel           the package, in dist/, to be installed into another project
+# make wheel           the packages for x86_64 and aarch64, in dist/, to be installed elsewhere
 # make env            the virtual environment in .venv; every target above makes it where needed
 # make clean          remove the environment and everything that was generated
 #
@@ -64,8 +64,8 @@ bench: env
 package-replay:
 	@python3 scripts/package_replay.py
 
-wheel: env
-	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+wheel:
+	@python3 scripts/build_wheels.py
 
 lint: env
 	@failed=; for check in "ruff check ." "ruff format --check ." mypy lint-imports; do \

@@ -14,7 +14,7 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from fault_injection.check import User
@@ -109,7 +109,6 @@ def doubt(
     rule: Rule,
     user: User,
     variables: Mapping[str, str],
-    launcher: Sequence[str],
     neighbour: Path | None,
     lift: Callable[[], None],
 ) -> str:
@@ -119,14 +118,13 @@ def doubt(
         rule: The rule.
         user: Who the child becomes.
         variables: What makes the child follow the rule.
-        launcher: What starts the child, before its own command.
         neighbour: A directory that the rule is not about; None where there is none.
         lift: Takes the rule back from the child.
     """
     wanted = next(one for one in ORDER if one & rule.calls)
     name = f"{PREFIX}{os.getpid()}-{time.monotonic_ns()}"
     python = os.path.realpath(sys.executable)
-    command = [*launcher, python, "-I", "-S", "-c", _SCRIPT]
+    command = [python, "-I", "-S", "-c", _SCRIPT]
     where = str(rule.directory)
     child = subprocess.Popen(
         [*command, str(wanted.name), name, where, str(neighbour or "")],

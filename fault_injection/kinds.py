@@ -88,30 +88,30 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             Kind(
                 name="eio",
                 meaning="calls fail, those on open files too",
-                mechanisms=("preload", "notify", "loop", "fuse"),
+                mechanisms=("preload", "loop", "fuse"),
                 parameters=("errno", *_CALLS),
             ),
             Kind(
                 name="read-only",
                 meaning="every call that changes something fails with EROFS",
-                mechanisms=("preload", "notify", "fuse"),
+                mechanisms=("preload", "fuse"),
             ),
             Kind(
                 name="full",
                 meaning="there is no space left (ENOSPC)",
-                mechanisms=("balloon", "preload", "notify", "fuse"),
+                mechanisms=("balloon", "preload", "fuse"),
                 parameters=("leave",),
             ),
             Kind(
                 name="slow",
                 meaning="calls take longer",
-                mechanisms=("preload", "notify", "fuse"),
+                mechanisms=("preload", "fuse"),
                 parameters=("delay", "jitter", *_CALLS),
             ),
             Kind(
                 name="hang",
                 meaning="calls do not return until it is healed",
-                mechanisms=("preload", "notify", "loop", "fuse"),
+                mechanisms=("preload", "loop", "fuse"),
                 parameters=_CALLS,
             ),
             Kind(

@@ -22,14 +22,13 @@ class Peer:
         name: As people call it.
         port: Where it listens.
         pid: Its process; 0 where it does not run.
-        rules, rules_by: As of a patient.
+        rules: As of a patient.
     """
 
     name: str
     port: int
     pid: int = 0
     rules: Path | None = None
-    rules_by: str = "preload"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +41,6 @@ class Patient:
         log_dirs: Its log directories.
         process: Its process; None where it does not run.
         rules: The file that holds the rules for its calls; None if it was not started with one.
-        rules_by: What follows these rules: `preload` or `notify`.
         host, port: Where it listens.
         controller_port: Where the controller listens; 0 if that is not known.
         peers: The other brokers.
@@ -53,7 +51,6 @@ class Patient:
     log_dirs: tuple[Path, ...] = ()
     process: ProcessState | None = None
     rules: Path | None = None
-    rules_by: str = "preload"
     host: str = ""
     port: int = 0
     controller_port: int = 0

@@ -19,7 +19,7 @@ from fault_injection.mechanism import Broken, Healing, Patient, Start, Target
 _OWN_FILES = (Path(__file__).resolve(), Path(os.path.realpath(sys.prefix)) / "bin")
 """What `heal` needs to run."""
 
-_TOGETHER = ("preload", "notify", "fuse", "process", "balloon", "connections")
+_TOGETHER = ("preload", "fuse", "process", "balloon", "connections")
 """Mechanisms whose faults can be undone in any order, so that several may strike one place."""
 
 SetTimer = Callable[[Fault, Journal], None]

@@ -28,8 +28,7 @@ _KEPT = frozenset(
         *("PYTHONPATH", "PYTHONHOME", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE"),
         *("PYTHONPYCACHEPREFIX", "PYTHONHASHSEED", "PYTHONUTF8", "PYTHONWARNINGS"),
         *("XDG_CACHE_HOME", "XDG_STATE_HOME", "JAVA_HOME", "LOG_DIR"),
-        *("JBODLAB_CLUSTER", "JBODLAB_STATE_DIR", "JBODLAB_UID"),
-        *("JBODLAB_FAULT_RULES", "JBODLAB_FAULT_RULES_BY"),
+        *("JBODLAB_CLUSTER", "JBODLAB_STATE_DIR", "JBODLAB_UID", "JBODLAB_FAULT_RULES"),
     }
 )
 """Variables that a server may need, by whole names: the beginning KAFKA_ would take a password."""

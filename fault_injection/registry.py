@@ -12,7 +12,7 @@ from fault_injection.mechanisms.balloon import Balloon
 from fault_injection.mechanisms.connections import Connections
 from fault_injection.mechanisms.directories import Directories
 from fault_injection.mechanisms.file_operations import FileOperations
-from fault_injection.mechanisms.followers import OnFuseDisk, Preloaded, Supervised
+from fault_injection.mechanisms.followers import OnFuseDisk, Preloaded
 from fault_injection.mechanisms.loop_disk import LoopDisk
 from fault_injection.mechanisms.process import ProcessFaults
 from fault_injection.mechanisms.rules_for_calls import RulesForCalls
@@ -21,7 +21,6 @@ MECHANISMS: Mapping[str, Mechanism] = MappingProxyType(
     {
         "files": FileOperations(),
         "preload": RulesForCalls(Preloaded()),
-        "notify": RulesForCalls(Supervised()),
         "fuse": RulesForCalls(OnFuseDisk()),
         "balloon": Balloon(),
         "loop": LoopDisk(),

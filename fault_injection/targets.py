@@ -13,11 +13,8 @@ from jbodlab import lab_state
 from jbodlab.errors import DecodeError
 from jbodlab.lab_state import ClusterState, NodeState, ProcessState
 
-PRELOADED, SUPERVISED = "preloaded-faults", "supervised-faults"
-"""Names of the files with rules for calls, in a broker's folder."""
-
-RULES_BY_VARIABLE = "JBODLAB_FAULT_RULES_BY"
-"""Names who carries out the rules that a process follows, in its environment."""
+PRELOADED = "preloaded-faults"
+"""Name of the file with rules for calls, in a broker's folder."""
 
 
 def cluster(state_dir: Path, name: str) -> ClusterState:
@@ -78,7 +75,6 @@ def patient(node: NodeState, state: ClusterState) -> Patient:
         log_dirs=tuple(map(Path, node.log_dirs)),
         process=process,
         rules=Path(rules) if rules else None,
-        rules_by=found.get(RULES_BY_VARIABLE, "preload"),
         host=node.host,
         port=node.port,
         controller_port=state.controller.port,

@@ -131,7 +131,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     up.add_argument(
         "--mechanism",
-        choices=("auto", "preload", "notify", "none"),
+        choices=("auto", "preload", "none"),
         default="auto",
         help="what can break single calls of the brokers (default: the first that can)",
     )

@@ -25,7 +25,6 @@ from jbodlab.ids import INTERNAL_TOPICS, TopicPartition
 from jbodlab.lab_state import ClusterState, NodeState
 from jbodlab.log.names import DirKind, parse_partition_dir
 from lab.cluster import (
-    Broker,
     Cluster,
     NotInTimeError,
     disks,
@@ -56,8 +55,8 @@ class Shape:
         disk_mb: Most that one disk holds, in MiB.
         kind: What disks are, one of `disks.KINDS`; None: `tmpfs` where that is possible.
         port_base: Port of the controller, the brokers' follow; None: any that are free.
-        mechanism: What can break calls of the brokers: `preload`, `notify`, `auto` for the first
-            that this machine has, `none`.
+        mechanism: What can break calls of the brokers: `preload`, `none`, or `auto` for `preload`
+            where this machine has it.
     """
 
     brokers: int = 3
@@ -270,23 +269,22 @@ def make_disks(cluster: Cluster, shape: Shape, interrupts: Interrupts, tell: Tel
 
 
 def make_breakable(cluster: Cluster, mechanism: str, tell: Tell) -> None:
-    """Let the brokers be started so that their calls can be broken."""
-    ways = {"preload": Broker.preload, "notify": Broker.supervise}
-    wanted = tuple(ways) if mechanism == "auto" else (mechanism,)
-    reasons = []
-    for name in wanted if mechanism != "none" else ():
-        try:
-            for broker in cluster.brokers:
-                ways[name](broker)
-        except FaultError as error:
-            reasons.append(str(error))
-            continue
-        tell(f"calls of the brokers can be broken by {name}")
+    """Let the brokers be started so that their calls can be broken.
+
+    Raises:
+        LabError: `preload` was asked for, and the library cannot be had.
+    """
+    if mechanism == "none":
         return
-    if mechanism not in ("auto", "none"):
-        raise LabError(f"calls of the brokers cannot be broken by {mechanism}: {reasons[0]}")
-    if reasons:
-        tell(f"calls of the brokers cannot be broken: {'; '.join(reasons)}")
+    try:
+        for broker in cluster.brokers:
+            broker.preload()
+    except FaultError as error:
+        if mechanism == "preload":
+            raise LabError(f"calls of the brokers cannot be broken: {error}") from error
+        tell(f"calls of the brokers cannot be broken: {error}")
+    else:
+        tell("calls of the brokers can be broken")
 
 
 def _heal(root: Path, files: StateFiles) -> list[str]:

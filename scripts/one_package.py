@@ -5,11 +5,15 @@ brings none of them: `broker.server` of the repository is `jbodlab.broker.server
 imported under the old name is imported under the new one; modules that are run by their name ask
 `jbodlab.program_names`. `pyspark_kraft_metadata` keeps its name: Spark finds data sources by it.
 
+Built by `build_wheels.py`, a wheel has the library for faults in single calls, compiled for its
+machine; built by anything else it has its source.
+
 In an environment of a clone nothing is built, the packages are read from the clone itself.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from pathlib import Path
@@ -75,6 +79,11 @@ class OnePackage(BuildHookInterface[Any]):
             return
         target = Path(self.root) / "build" / "wheel"
         write(Path(self.root), target)
+        if machine := os.environ.get("JBODLAB_WHEEL_MACHINE"):
+            library = target / LIBRARY / "fault_injection" / "preload" / "faults.so"
+            shutil.copyfile(Path(self.root) / "build" / f"faults-{machine}.so", library)
+            build_data["pure_python"] = False
+            build_data["tag"] = f"py3-none-manylinux_2_17_{machine}"
         # An image is built from some of the packages.
         for package in filter(lambda name: (target / name).is_dir(), UNMOVED):
             build_data["force_include"][str(target / package)] = package

@@ -63,14 +63,14 @@ class Connections:
         with contextlib.suppress(ValueError):
             if not ipaddress.ip_address(patient.host).is_loopback:
                 return f"{patient.name} listens on {patient.host}, and connections are local"
-        follow = [(patient.name, patient.rules, patient.rules_by)]
+        follow = [(patient.name, patient.rules)]
         follow += [
-            (peer.name, peer.rules, peer.rules_by)
+            (peer.name, peer.rules)
             for peer in patient.peers
             if peer.name in parties or CLIENTS in parties
         ]
-        for name, rules, by in follow:
-            if rules is None or by != "preload":
+        for name, rules in follow:
+            if rules is None:
                 return f"{name} was not started with faults by preload"
         if reason := process_control.refusal(patient, must_run=True):
             return reason

@@ -1,17 +1,17 @@
-"""Who carries out the rules for calls: a library in the patient, its supervisor, or a disk."""
+"""Who carries out the rules for calls: a library in the patient, or a disk."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from fault_injection import mounts, notify
+from fault_injection import mounts
 from fault_injection.fuse import disk
 from fault_injection.journal import Fault
 from fault_injection.mechanism import Target
@@ -25,12 +25,10 @@ class Copy:
     Attributes:
         control: The rules; there are none at first.
         variables: What the child needs in its environment to follow them.
-        launcher: What starts it, before its own command.
     """
 
     control: Control
     variables: dict[str, str] = field(default_factory=dict)
-    launcher: Sequence[str] = ()
 
 
 class Follower(Protocol):
@@ -57,18 +55,24 @@ class Preloaded:
 
     def refusal(self, target: Target) -> str:
         """Return why the broker does not follow rules by it."""
-        reason = _why_not_started_with("preload", target)
-        if reason or target.patient is None or target.patient.process is None:
-            return reason
-        maps = Path(f"/proc/{target.patient.process.pid}/maps")
+        patient = target.patient
+        if patient is None:
+            return f"which broker has {target.path} is not known, name it with --broker and --dir"
+        if patient.rules is None:
+            return f"{patient.name} was not started with faults by preload"
+        if patient.process is None:
+            return ""
+        maps = Path(f"/proc/{patient.process.pid}/maps")
         with contextlib.suppress(OSError):
             if "/faults-" not in maps.read_text("utf-8", "replace"):
-                return f"{target.patient.name} did not load the preloaded library"
+                return f"{patient.name} did not load the preloaded library"
         return ""
 
     def rules(self, target: Target) -> Path:
         """Return the file that the broker was told of."""
-        return _told(target)
+        assert target.patient is not None
+        assert target.patient.rules is not None
+        return target.patient.rules
 
     def get_ready(self, control: Control, rule: Rule) -> None:
         """Nothing is remembered that had to be forgotten."""
@@ -81,34 +85,6 @@ class Preloaded:
 
     def look_after(self, fault: Fault) -> str:
         """The library ends with its process."""
-        return ""
-
-
-class Supervised:
-    """The supervisor that a broker was started by."""
-
-    def refusal(self, target: Target) -> str:
-        """Return why the broker has none."""
-        return _why_not_started_with("notify", target)
-
-    def rules(self, target: Target) -> Path:
-        """Return the file that the supervisor was told of."""
-        return _told(target)
-
-    def get_ready(self, control: Control, rule: Rule) -> None:
-        """Nothing is remembered that had to be forgotten."""
-
-    @contextlib.contextmanager
-    def copy(self, fault: Fault) -> Iterator[Copy]:
-        """Provide rules for a child that has a supervisor of its own."""
-        trapped = CallClass(fault.undo["trapped"])
-        with _new_rules() as control:
-            variables = notify.environment(control, trapped)
-            variables["PYTHONPATH"] = fault.undo["python_path"]
-            yield Copy(control=control, variables=variables, launcher=notify.launcher(trapped))
-
-    def look_after(self, fault: Fault) -> str:
-        """The supervisor ends with its broker."""
         return ""
 
 
@@ -152,21 +128,6 @@ class OnFuseDisk:
     def look_after(self, fault: Fault) -> str:
         """Unmount the disk if the process that served it is gone."""
         return disk.remove_dead(fault.path)
-
-
-def _why_not_started_with(name: str, target: Target) -> str:
-    patient = target.patient
-    if patient is None:
-        return f"which broker has {target.path} is not known, name it with --broker and --dir"
-    if patient.rules is None or patient.rules_by != name:
-        return f"{patient.name} was not started with faults by {name}"
-    return ""
-
-
-def _told(target: Target) -> Path:
-    assert target.patient is not None
-    assert target.patient.rules is not None
-    return target.patient.rules
 
 
 @contextlib.contextmanager

@@ -12,20 +12,19 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from fault_injection import call_proof, processes
+from fault_injection import call_proof
 from fault_injection.check import User
 from fault_injection.errors import FaultError
 from fault_injection.fuse import disk
 from fault_injection.journal import Fault
 from fault_injection.kinds import WRITING, FaultSpec
-from fault_injection.mechanism import Broken, Healing, Patient, Start, Target, Tell
+from fault_injection.mechanism import Broken, Healing, Start, Target, Tell
 from fault_injection.mechanisms.followers import Follower
 from fault_injection.preload import CallClass, Control, Rule
-from jbodlab.program_names import ROOT
 
 
 class RulesForCalls:
-    """The mechanisms `preload`, `notify` and `fuse`.
+    """The mechanisms `preload` and `fuse`.
 
     Args:
         follower: Who carries the rules out.
@@ -62,8 +61,6 @@ class RulesForCalls:
             "counter": control.free_counter(),
             "rule": {**asdict(rule), "directory": str(rule.directory), "calls": int(rule.calls)},
             "neighbour": neighbour,
-            "python_path": "" if patient is None else _python_path(patient),
-            "trapped": int(control.trapped),
         }
 
     def make(self, fault: Fault, tell: Tell, start: Start) -> None:
@@ -82,7 +79,6 @@ class RulesForCalls:
                 rule,
                 User(fault.uid, fault.gid),
                 copy.variables,
-                copy.launcher,
                 Path(neighbour) if neighbour else None,
                 copy.control.clear,
             )
@@ -135,15 +131,6 @@ def _rule(spec: FaultSpec, directory: Path) -> Rule:
             return Rule(directory=directory, calls=calls, hang_s=spec.length_s, **of_calls)  # type: ignore[arg-type]
         case kind:
             raise AssertionError(kind)
-
-
-def _python_path(patient: Patient) -> str:
-    """Return where the patient's user finds our modules."""
-    if patient.process is not None:
-        found = processes.variables(patient.process.pid).get("PYTHONPATH")
-        if found is not None:
-            return found
-    return str(ROOT)
 
 
 def _known_rule(fault: Fault) -> Rule:

@@ -1,8 +1,9 @@
-"""Builds the library once for each version of its source, where every user can load it.
+"""Puts the library where every user can load it, once for each version of it.
 
-There is no compiler step in the installation: `cc` runs at the first use, and its result lies in
-/var/cache/jbodlab (root) or in the user's cache folder, under a name that holds a digest of all it
-was made from. Root's own folders are closed to the user that brokers run as, hence the difference.
+A wheel has the compiled library inside. In a clone `cc` compiles it at the first use. The result
+lies in /var/cache/jbodlab (root) or in the user's cache folder, under a name that holds a digest of
+all it was made from. Root's own folders are closed to the user that brokers run as, hence the
+difference, and so may be the folder of the wheel.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import shutil
 import subprocess
 import tempfile
 from pathlib import Path
@@ -19,6 +21,8 @@ from fault_injection.errors import FaultError
 ROOT_CACHE_DIR = Path("/var/cache/jbodlab")
 
 SOURCES = tuple(Path(__file__).with_name(name) for name in ("shim.c", "calls.h"))
+COMPILED = Path(__file__).with_name("faults.so")
+"""What `scripts/build_wheels.py` compiles into a wheel for its machine; a clone has none."""
 _COMPILER = "cc"
 FLAGS = ("-std=gnu11", "-O2", "-fPIC", "-shared", "-U_FORTIFY_SOURCE", "-Wall", "-Wextra")
 _LIBRARIES = ("-ldl",)
@@ -32,7 +36,7 @@ def library(folder: Path | None = None) -> Path:
         folder: Where built libraries are kept; None for the usual one.
 
     Raises:
-        FaultError: there is no compiler, it failed, or the folder cannot be used.
+        FaultError: it has to be compiled and cannot be, or the folder cannot be used.
     """
     folder = folder or _cache_dir()
     path = folder / f"faults-{_digest()}.so"
@@ -60,17 +64,20 @@ def _cache_dir() -> Path:
 
 def _digest() -> str:
     made_from = [platform.machine().encode(), " ".join((*FLAGS, *_LIBRARIES)).encode()]
-    made_from += [source.read_bytes() for source in SOURCES]
+    made_from += [file.read_bytes() for file in (*SOURCES, COMPILED) if file.exists()]
     return hashlib.sha256(b"\0".join(made_from)).hexdigest()[:16]
 
 
 def _build(path: Path) -> None:
-    """Compile beside the target and rename, so that nobody ever loads half a library."""
+    """Make it beside the target and rename, so that nobody ever loads half a library."""
     fd, name = tempfile.mkstemp(dir=path.parent, prefix=".building-", suffix=".so")
     os.close(fd)
     building = Path(name)
     try:
-        _compile(building)
+        if COMPILED.exists():
+            shutil.copyfile(COMPILED, building)
+        else:
+            _compile(building)
         building.chmod(0o755)
         building.rename(path)
     finally:

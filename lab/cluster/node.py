@@ -13,13 +13,12 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from fault_injection import kinds, notify, operations
-from fault_injection.errors import FaultError
+from fault_injection import kinds, operations
 from fault_injection.mechanism import Patient, Peer, Target
-from fault_injection.targets import PRELOADED, SUPERVISED
+from fault_injection.targets import PRELOADED
 from jbodlab import properties
 from jbodlab.lab_state import NodeState
-from lab.cluster import processes, programs
+from lab.cluster import processes
 from lab.cluster.faults import Fault, Faults
 from lab.cluster.log_dir import LogDir
 from lab.cluster.preload import Preload
@@ -79,13 +78,11 @@ class Node:
     Attributes:
         state: Where everything of it lies, and the process that runs it.
         variables: What its next start adds to the environment, such as a preloaded library.
-        launcher: What its next start puts before its command, such as a supervisor.
     """
 
     def __init__(self, state: NodeState, around: Surroundings) -> None:
         self.state = state
         self.variables: dict[str, str] = {}
-        self.launcher: list[str] = []
         self._around = around
         self._child: subprocess.Popen[bytes] | None = None
 
@@ -153,7 +150,7 @@ class Node:
         around = self._around
         with around.guard():
             try:
-                command = [*self.launcher, *around.servers.command(self.state)]
+                command = around.servers.command(self.state)
                 self._child = processes.start(
                     command if around.outlives_us else processes.ending_with_us(command),
                     user=around.user,
@@ -265,26 +262,10 @@ class Broker(Node):
             self._follow(self._preload)
         return self._preload
 
-    def supervise(self) -> Preload:
-        """Start it, from its next start on, under a supervisor of its calls; returns the rules.
-
-        Raises:
-            FaultError: this machine has no such supervisors.
-        """
-        if reason := notify.refusal():
-            raise FaultError(reason)
-        if self._preload is None:
-            self._preload = Preload(self.folder / SUPERVISED, by="notify")
-            self._follow(self._preload)
-            self.launcher = notify.launcher(python=programs.python())
-        return self._preload
-
     def follow_again(self) -> None:
         """Go on following the rules that a broker of this folder was started with before."""
         if (self.folder / PRELOADED).exists():
             self.preload()
-        elif (self.folder / SUPERVISED).exists():
-            self.supervise()
 
     def _follow(self, rules: Preload) -> None:
         self.variables.update(rules.variables)
@@ -311,7 +292,6 @@ class Broker(Node):
             log_dirs=tuple(self.paths),
             process=self.state.process if self.is_running else None,
             rules=self.peer().rules,
-            rules_by=self.peer().rules_by,
             host=self.state.host,
             port=self.port,
             controller_port=self._around.controller_port,
@@ -325,7 +305,6 @@ class Broker(Node):
             port=self.port,
             pid=self.pid if self.is_running else 0,
             rules=None if self._preload is None else self._preload.path,
-            rules_by="preload" if self._preload is None else self._preload.by,
         )
 
     def target(self) -> Target:

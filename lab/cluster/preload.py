@@ -6,7 +6,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from fault_injection import notify
 from fault_injection.preload import Control, Counters, Rule
 
 
@@ -44,19 +43,14 @@ class Preload:
 
     Attributes:
         path: The file that holds them.
-        by: Who carries them out: `preload` or `notify`.
         variables: What a process needs in its environment to follow them.
     """
 
-    def __init__(self, path: Path, by: str = "preload") -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self.by = by
         path.parent.mkdir(mode=0o755, exist_ok=True)
         self._control = Control.open(path) if path.exists() else Control.create(path)
-        if by == "preload":
-            self.variables = self._control.environment()
-        else:
-            self.variables = notify.environment(self._control)
+        self.variables = self._control.environment()
 
     def impose(self, rule: Rule) -> CallFault:
         """Put one more rule in force.

@@ -32,8 +32,7 @@ from lab.up_and_down import Shape, make_breakable, make_disks
 REVIVE_DEADLINE_S = 60.0
 ASK_DEADLINE_S = 5.0
 FIELDS_OF_METADATA = ("reported", "elected")
-CALL_MECHANISMS = ("preload", "notify")
-BY_RULES = (*CALL_MECHANISMS, "connections")
+BY_RULES = ("preload", "connections")
 """What needs brokers that were started to follow rules."""
 KAFKA_SETTINGS = {
     "offsets.topic.num.partitions": "3",
@@ -168,8 +167,7 @@ def prepared(
             cluster.check_servers()
         make_disks(cluster, shape, interrupts, _silent)
         if any(_needs_calls(entry, need) for entry in plan.faults):
-            by_calls = need.mechanism in CALL_MECHANISMS
-            make_breakable(cluster, need.mechanism if by_calls else "auto", _silent)
+            make_breakable(cluster, "preload" if need.mechanism == "preload" else "auto", _silent)
         cluster.format()
         check_faults([entry for entry in plan.faults if not _needs_a_process(entry)], cluster)
         yield cluster
@@ -260,7 +258,7 @@ def _needs_calls(entry: Entry, need: ClusterNeed) -> bool:
     mechanisms = KINDS[entry.do].mechanisms
     wanted = entry.spec.mechanism or need.mechanism
     if wanted != "auto" and "connections" not in mechanisms:
-        return wanted in CALL_MECHANISMS
+        return wanted == "preload"
     return any(name in BY_RULES for name in mechanisms)
 
 

@@ -14,7 +14,7 @@ from lab.rehearsal.document import Fields, one_of, text, texts, whole
 from lab.rehearsal.known import BROKERS_MAX, DISKS_MAX, PARTITIONS_MAX, Known
 from lab.rehearsal.plan import Attach, BrokerThere, ClusterNeed, Topic
 
-MECHANISMS = ("auto", "preload", "notify", "loop", "fuse")
+MECHANISMS = ("auto", "preload", "loop", "fuse")
 NO_SETTINGS: dict[str, str] = {}
 
 

@@ -1,4 +1,4 @@
-"""The fixture beside the lowest versions of its dependencies that the project admits, and the newest.
+"""The fixture beside the lowest versions of its dependencies that are admitted, and the newest.
 
 Whoever tests an application has other packages that hold some of them back.
 """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
@@ -15,13 +14,12 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from fault_injection import notify
 from fault_injection.journal import read_faults
 from jbodlab import lab_state
 from lab import replay
 from lab.cluster import Cluster, leftovers, processes, wait_for
 from lab.cluster.folders import make_folder, remove_folder
-from lab.cluster.noticing import offline, revive
+from lab.cluster.noticing import offline
 from lab.errors import LabError
 
 pytestmark = pytest.mark.cluster
@@ -247,16 +245,3 @@ def test_a_program_that_ends_too_early_leaves_no_topic(staying: Staying) -> None
     assert done.returncode == 1
     assert "ended with exit code 0 before anything was broken" in done.stderr
     assert staying.topics() == {"__consumer_offsets"}
-
-
-def test_a_broker_under_a_supervisor_notices_what_its_calls_meet(cluster_root: Path) -> None:
-    if notify.refusal():
-        pytest.skip(notify.refusal())
-    with contextlib.closing(Cluster.plan(cluster_root, brokers=1, log_dirs=2)) as cluster:
-        broker = cluster.make().broker(1)
-        broker.supervise()
-        cluster.start()
-        with broker.log_dir(1).fails("eio", calls="create") as fault:
-            wait_for("a directory that is offline", lambda: offline([broker]))
-            assert (fault.mechanism, fault.broken.count > 0) == ("notify", True)
-        assert revive(broker, str(broker.log_dir(1).path)) == ""

@@ -292,7 +292,6 @@ def test_a_cut_ends_by_itself_at_the_end_of_its_length(network: Network) -> None
     [
         ({"process": None}, {}, "broker-1 does not run"),
         ({"rules": None}, {}, "broker-1 was not started with faults by preload"),
-        ({"rules_by": "notify"}, {}, "broker-1 was not started with faults by preload"),
         ({}, {"from": "broker-7"}, "broker-1 has no broker-7 that it could be cut off from"),
         ({}, {"from": "broker-1"}, "broker-1 has no broker-1 that it could be cut off from"),
         ({"controller_port": 0}, {}, "the controller's address is not known"),

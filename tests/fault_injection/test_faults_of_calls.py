@@ -15,15 +15,15 @@ from pathlib import Path
 
 import pytest
 
-from fault_injection import kinds, notify, operations, process_control, processes, registry
+from fault_injection import kinds, operations, process_control, processes, registry
 from fault_injection.errors import FaultError
 from fault_injection.journal import Fault, Journal, open_journal
 from fault_injection.mechanism import Patient as Broker
 from fault_injection.mechanism import Target
-from fault_injection.preload import Control
+from fault_injection.preload import CallClass, Control
 from lab.cluster.waiting import wait_for
 from tests.fault_injection.fuse_disks import served
-from tests.fault_injection.patient import DEADLINE_S, REPOSITORY, SERVER_UID, Patient
+from tests.fault_injection.patient import DEADLINE_S, SERVER_UID, Patient
 
 pytestmark = pytest.mark.process
 
@@ -43,7 +43,6 @@ class Bed:
             log_dirs=(self.d1, self.d2),
             process=processes.find(patient.pid),
             rules=None if mechanism == "fuse" else control.path,
-            rules_by=mechanism,
         )
 
     @property
@@ -67,12 +66,10 @@ def no_timer(fault: Fault, journal: Journal) -> None:
     pass
 
 
-@pytest.fixture(params=["preload", "notify", "fuse"])
+@pytest.fixture(params=["preload", "fuse"])
 def bed(request: pytest.FixtureRequest) -> Iterator[Bed]:
     if request.param == "preload" and shutil.which("cc") is None:
         pytest.skip("there is no C compiler")
-    if request.param == "notify" and notify.refusal():
-        pytest.skip(notify.refusal())
     if request.param == "fuse":
         with served() as disk:
             patient = Patient(disk.point, {})
@@ -87,14 +84,9 @@ def bed(request: pytest.FixtureRequest) -> Iterator[Bed]:
     if os.geteuid() == 0:
         os.chown(folder, SERVER_UID, SERVER_UID)
     control = Control.create(folder / "rules")
-    if request.param == "preload":
-        patient = Patient(folder, control.environment())
-    else:
-        variables = notify.environment(control, notify.CLASSES_MAX)
-        variables["PYTHONPATH"] = str(REPOSITORY)
-        patient = Patient(folder, variables, notify.launcher(notify.CLASSES_MAX))
+    patient = Patient(folder, control.environment())
     try:
-        yield Bed(request.param, folder, control, patient)
+        yield Bed("preload", folder, control, patient)
     finally:
         control.clear()
         patient.kill()
@@ -208,12 +200,10 @@ def test_a_fault_whose_injector_died_is_healed_from_the_journal(bed: Bed) -> Non
 
 
 def test_what_a_mechanism_does_not_see_is_refused_before_anything_is_touched(bed: Bed) -> None:
-    if bed.mechanism != "notify":
-        pytest.skip(f"{bed.mechanism} sees all calls")
-    bed.control.traps(notify.DEFAULT_CLASSES)
+    bed.control.traps(CallClass.SYNC | CallClass.CREATE)
 
     with pytest.raises(FaultError, match="does not see calls of read, write"):
-        bed.inject("eio", calls="read,write,sync", mechanism="notify")
+        bed.inject("eio", calls="read,write,sync", mechanism=bed.mechanism)
 
     assert bed.control.in_force == []
     assert not bed.journal.read_text()
@@ -239,7 +229,6 @@ def test_a_broker_that_follows_no_rules_is_refused(bed: Bed) -> None:
 
     assert found == (
         "preload: broker-9 was not started with faults by preload; "
-        "notify: broker-9 was not started with faults by notify; "
         f"fuse: {bed.d1} is on no FUSE disk (`jbodlab up --kind fuse` makes such)"
     )
 

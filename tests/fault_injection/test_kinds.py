@@ -63,7 +63,7 @@ WRONG = [
     ("eio", {"errno": "EWHAT"}, "invalid errno of eio: 'EWHAT' is no errno, such as EIO"),
     ("eio", {"percent": 0}, "invalid percent of eio: 0 is not above 0 and at most 100"),
     ("eio", {"percent": "many"}, "invalid percent of eio: 'many' is not above 0"),
-    ("eio", {"mechanism": "magic"}, "'magic' is none of preload, notify, loop"),
+    ("eio", {"mechanism": "magic"}, "'magic' is none of preload, loop"),
     ("slow", {"delay": "5 parsecs"}, "invalid delay of slow: '5 parsecs' is not a duration"),
     ("slow", {"delay": ""}, "invalid delay of slow: '' is not a duration"),
     ("slow", {"delay": True}, "invalid delay of slow: True is not a duration"),

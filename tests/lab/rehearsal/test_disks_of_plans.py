@@ -17,7 +17,7 @@ load: [{name: writers, topic: orders, rate: 50/s}]
 timeline:
   - {at: 0s, do: eio, where: broker-1/dir-1, as: first, for: 1s}
   - {at: 2s, do: cut, where: broker-1, as: second, for: 1s}
-  - {at: 4s, do: eio, where: broker-1/dir-2, as: third, for: 1s, mechanism: notify}
+  - {at: 4s, do: eio, where: broker-1/dir-2, as: third, for: 1s, mechanism: preload}
 objectives: [writers.lost == 0]
 """
 
@@ -44,10 +44,10 @@ def test_who_wants_faults_by_fuse_gets_such_disks() -> None:
 def test_disks_make_the_faults_they_can_unless_an_entry_says_otherwise(kind: str) -> None:
     found = plan(f"mechanism: {kind}, disks: {{each: 2, kind: {kind}}}")
 
-    assert mechanisms(found) == {"first": kind, "second": "", "third": "notify"}
+    assert mechanisms(found) == {"first": kind, "second": "", "third": "preload"}
 
 
 def test_disks_alone_leave_the_choice_to_the_machine() -> None:
     found = plan("disks: {each: 2, kind: fuse}")
 
-    assert mechanisms(found) == {"first": "", "second": "", "third": "notify"}
+    assert mechanisms(found) == {"first": "", "second": "", "third": "preload"}
