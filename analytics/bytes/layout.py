@@ -128,9 +128,8 @@ class Layout:
     @property
     def sync_offsets(self) -> tuple[int, ...]:
         """Ends of the snapshots that the replay meets on its way."""
-        return tuple(
-            sorted({s.end_offset for s in self.snapshots if s.end_offset >= self.replay_from})
-        )
+        begin = self.replay_from
+        return tuple(sorted({s.end_offset for s in self.snapshots if s.end_offset >= begin}))
 
 
 def read_layout(directory: Path | str, split_bytes: int | None = None) -> Layout:
@@ -375,7 +374,8 @@ class _LayoutReader:
         """Take a snapshot; of two with the same end offset, that of the later epoch counts."""
         if self.snapshots and self.snapshots[-1].end_offset == snapshot.end_offset:
             older = self.snapshots.pop()
-            self.splits = [split for split in self.splits if split.snapshot != older]
+            while self.splits and self.splits[-1].snapshot == older:
+                self.splits.pop()
             text = f"another snapshot of the same end offset, {snapshot.name}, is newer"
             self.problems.append(_problem(older.name, older.end_offset, "disagreement", text))
         self.snapshots.append(snapshot)

@@ -174,7 +174,9 @@ class _Run:
         seen = overview(known, layout)
         self.ends = [(row["last_offset"], row["file"], row["position"]) for row in seen.ends]
         others, are_few = few_rows_here(known.where("kind <> 'block'"), seen.others)
-        rows, _ = few_rows_here(effective_rows(others, layout, seen.dropped), seen.others)
+        with by_driver(spark, are_few):
+            rows = effective_rows(others, layout, seen.dropped, self._keep)
+        rows, _ = few_rows_here(rows, seen.others)
         self.progress.stage("following brokers")
         syncs = sync_points(layout)
         with by_driver(spark, are_few):
