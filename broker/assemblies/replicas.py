@@ -97,11 +97,7 @@ class Replicas:
         rules = self.loading_rules(image)
         log_dirs = self._disks.log_dirs
         loaded = await load_logs(
-            log_dirs,
-            rules.is_stray,
-            rules.log_config_of,
-            is_ours=rules.is_ours,
-            topic_name=rules.topic_name,
+            log_dirs, rules.is_stray, rules.log_config_of, is_ours=rules.is_ours
         )
         self.manager.take_found(
             await found_replicas.settle(
@@ -151,16 +147,10 @@ class Replicas:
             found = None if topic is None else topic.partitions.get(topic_partition.partition)
             return found is not None and node_id in found.replicas
 
-        def topic_name(topic_id: UUID) -> str | None:
-            topic = image.topics.by_id.get(TopicId(topic_id))
-            return None if topic is None else topic.name
-
         def log_config(topic: str) -> LogConfig:
             return self._topics.of_topic(image.configs.topic(topic)).log
 
-        return LoadingRules(
-            is_stray=is_stray, is_ours=is_ours, topic_name=topic_name, log_config_of=log_config
-        )
+        return LoadingRules(is_stray=is_stray, is_ours=is_ours, log_config_of=log_config)
 
     def _address_of(self, broker_id: BrokerId) -> Address | None:
         """Return where a broker is reached by others."""

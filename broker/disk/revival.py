@@ -38,7 +38,7 @@ from broker.disk.executor import run_aside
 from broker.disk.fence import Fence, FencedDisk
 from broker.disk.inspection import Inspected, inspect
 from broker.disk.lifecycle import LogDirState
-from broker.disk.loading import IsStray, LogConfigOf, TopicName, load_revived
+from broker.disk.loading import IsStray, LogConfigOf, load_revived
 from broker.disk.log_dir import LogDir
 from broker.disk.logs_in_use import FoundLog
 from broker.disk.startup import OpenedLogDirs
@@ -66,7 +66,6 @@ class LoadingRules(msgspec.Struct, frozen=True, kw_only=True):
 
     is_stray: IsStray
     is_ours: Callable[[TopicPartition], bool]
-    topic_name: TopicName
     log_config_of: LogConfigOf
 
 
@@ -269,7 +268,6 @@ class LogDirRevival:
             rules.is_stray,
             rules.log_config_of,
             is_ours=rules.is_ours,
-            topic_name=rules.topic_name,
             # One copy of each replica: what was created elsewhere meanwhile is the one.
             in_use=in_use.__contains__,
         )

@@ -174,7 +174,6 @@ def _load(former: FormerReplica, config: LogConfig) -> LoadedLog:
         clean=False,
         recovery_point=former.recovery_point,
         log_start_offset=former.facts.start_offset,
-        topic_partition=former.files.topic_partition,
     )
     sync_if_due(log_dir.fs, log)
     return log

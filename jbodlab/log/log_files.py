@@ -66,7 +66,6 @@ class LogFiles:
     Args:
         fs: The disk.
         directory: The partition directory.
-        topic_partition: Whose log it is; the name of the directory may be cut.
         topic_id: From `partition.metadata`; None if there is none.
         shared: Open files and indexes of all logs of the log directory.
         index_interval_bytes: Of indexes that have to be made anew.
@@ -80,7 +79,6 @@ class LogFiles:
         self,
         fs: FileSystem,
         directory: Path,
-        topic_partition: TopicPartition,
         topic_id: UUID | None,
         shared: DirectoryFiles,
         index_interval_bytes: int = 4096,
@@ -88,7 +86,9 @@ class LogFiles:
         self.fs = fs
         self.directory = directory
         self.topic_id = topic_id
-        self.topic_partition = topic_partition
+        self.topic_partition: TopicPartition = names.parse_partition_dir(
+            directory.name
+        ).topic_partition
         self._shared = shared
         self._index_interval_bytes = index_interval_bytes
         self._positions: dict[int, tuple[int, int]] = {}

@@ -24,7 +24,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from jbodlab.errors import CorruptRecordError, DecodeError
-from jbodlab.ids import TopicPartition
 from jbodlab.log import damage, names
 from jbodlab.log.checkpoints import render_frame
 from jbodlab.log.directory_files import DirectoryFiles
@@ -70,7 +69,6 @@ def load_log(
     recovery_point: int,
     log_start_offset: int | None,
     cleaned_to: int | None = None,
-    topic_partition: TopicPartition | None = None,
 ) -> LoadedLog:
     """Open the log in a partition directory, and make it whole if the shutdown was not clean.
 
@@ -84,18 +82,15 @@ def load_log(
         log_start_offset: From `log-start-offset-checkpoint`, None if it has none.
         cleaned_to: From `cleaner-offset-checkpoint`, None if it has none. Offsets may be missing in
             a log that is named there, whatever the topic's settings are by now.
-        topic_partition: Whose log it is; None: the name of the directory is not cut, and says it.
 
     Raises:
         OSError: a file cannot be read, written or removed.
         ValueError: the directory's name is no partition directory's.
         CorruptRecordError: `partition.metadata` is malformed; damaged batches are no error.
     """
-    parsed = names.parse_partition_dir(directory.name)
-    assert parsed.kind is not DirKind.DELETE
-    whose = topic_partition or parsed.topic_partition
+    assert names.parse_partition_dir(directory.name).kind is not DirKind.DELETE
     topic_id = read_topic_id(fs, directory / names.PARTITION_METADATA_FILE)
-    files = LogFiles(fs, directory, whose, topic_id, shared, config.index_interval_bytes)
+    files = LogFiles(fs, directory, topic_id, shared, config.index_interval_bytes)
     try:
         loader = _Loader(files, config, clean, recovery_point, cleaned_to)
         return LoadedLog(loader.load(log_start_offset), files)

@@ -16,7 +16,6 @@ from broker.disk.log_dir import LogDir
 from broker.disk.log_dirs import LogDirs
 from jbodlab.errors import FormatError
 from jbodlab.ids import BrokerEpoch, TopicPartition
-from jbodlab.log import names
 from jbodlab.log.checkpoints import read_offsets, write_offsets
 from jbodlab.log.log_config import LogConfig
 from jbodlab.log.posix_filesystem import PosixFileSystem
@@ -99,61 +98,6 @@ def test_what_a_kill_left_is_synced_where_each_batch_is(
 
         assert [each.log.state.recovery_point for each in found] == [synced]
         assert [each.log.state.disk.metadata_unsynced for each in found] == [synced == 0]
-        log_dirs.stop()
-
-    run(body)
-
-
-def test_what_a_move_has_left_belongs_to_the_topic_of_its_id_whatever_its_name_says(
-    tmp_path: Path,
-) -> None:
-    whole, cut = TopicPartition("l" * 212, 0), TopicPartition("l" * 209, 0)
-
-    async def body() -> None:
-        log_dirs = make_dirs(tmp_path, 1)
-        ids = {UUID(int=1): whole.topic, UUID(int=2): cut.topic}
-        for topic_id, partition in zip(ids, (whole, cut), strict=True):
-            log = DirectLog.create(FS, tmp_path / "d1", partition, topic_id, LogConfig())
-            append(log, count=topic_id.int)
-            if partition == whole:
-                log.files.rename_to(names.moved_dir(whole, "0" * 32))
-            log.close(clean=False)
-        folder = tmp_path / "d1" / names.moved_dir(whole, "0" * 32)
-        assert names.parse_partition_dir(folder.name).topic_partition == cut
-
-        def is_stray(partition: TopicPartition, topic_id: UUID | None) -> bool:
-            return topic_id is None or ids[topic_id] != partition.topic
-
-        found = await load_logs(log_dirs, is_stray, config_of, topic_name=ids.get)
-
-        assert {
-            (each.log.topic_partition, each.log.files.is_moved, each.log.state.end_offset)
-            for each in found
-        } == {(whole, True, 1), (cut, False, 2)}
-        log_dirs.stop()
-
-    run(body)
-
-
-def test_what_a_move_has_left_without_a_topic_id_is_nobodys(tmp_path: Path) -> None:
-    whole = TopicPartition("l" * 212, 0)
-
-    async def body() -> None:
-        log_dirs = make_dirs(tmp_path, 1)
-        log = DirectLog.create(FS, tmp_path / "d1", whole, UUID(int=1), LogConfig())
-        append(log)
-        log.files.rename_to(names.moved_dir(whole, "0" * 32))
-        log.close(clean=False)
-        (log.files.directory / names.PARTITION_METADATA_FILE).write_text("version: 0\n")
-
-        found = await load_logs(
-            log_dirs, lambda _, topic_id: topic_id is None, config_of, topic_name=lambda _: None
-        )
-
-        assert found == []
-        (kept,) = [path for path in (tmp_path / "d1").iterdir() if path.is_dir()]
-        assert kept.name.endswith("-stray")
-        assert (kept / names.log_file(0)).stat().st_size > 0
         log_dirs.stop()
 
     run(body)

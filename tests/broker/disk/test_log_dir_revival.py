@@ -95,7 +95,6 @@ class Broker:
             rules=lambda: LoadingRules(
                 is_stray=self.is_stray,
                 is_ours=lambda _: True,
-                topic_name=lambda _: None,
                 log_config_of=lambda _: self.config,
             ),
             schedule_leftovers=self.schedule,

@@ -141,8 +141,7 @@ class Moving:
         """What folders lie in a directory: `current`, `future`, `delete`, and so on."""
         found = []
         for path in filter(Path.is_dir, self.host.dirs[number].path.iterdir()):
-            # The name of what a move has left may be cut.
-            assert path.name.startswith("orde")
+            assert path.name.startswith("orders-0")
             found.append(path.name.rpartition("-")[2] if "." in path.name else "current")
         return sorted(found)
 

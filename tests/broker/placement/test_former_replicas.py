@@ -21,7 +21,6 @@ from broker.replica.partition import Partition
 from broker.replica.replica_state import Leading, StandIn
 from jbodlab.config.topic_keys import SEGMENT_BYTES
 from jbodlab.error_code import ErrorCode
-from jbodlab.log import names
 from jbodlab.log.log_config import LogConfig
 from jbodlab.log.log_loader import load_log
 from jbodlab.records.topic_records import PartitionChangeRecord
@@ -105,12 +104,7 @@ def lose_the_end(moving: Moving) -> None:
         os.truncate(segment, 0)
 
 
-@pytest.mark.parametrize("name_chars_max", [names.DIR_NAME_CHARS_MAX, 50])
-def test_copy_that_lost_records_gives_way_to_what_it_was_moved_from(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name_chars_max: int
-) -> None:
-    """Also where the name of the former replica's folder is cut, as that of a long topic is."""
-    monkeypatch.setattr(names, "DIR_NAME_CHARS_MAX", name_chars_max)
+def test_copy_that_lost_records_gives_way_to_what_it_was_moved_from(tmp_path: Path) -> None:
     disk = SlowDisk()
 
     async def test(moving: Moving) -> None:
