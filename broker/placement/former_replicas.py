@@ -169,6 +169,7 @@ def _load(former: FormerReplica, config: LogConfig) -> LoadedLog:
     log = load_log(
         log_dir.fs,
         former.files.directory,
+        former.files.topic_partition,
         config,
         log_dir.files,
         clean=False,

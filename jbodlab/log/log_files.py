@@ -66,6 +66,7 @@ class LogFiles:
     Args:
         fs: The disk.
         directory: The partition directory.
+        topic_partition: Whose log it is; the directory's name may be cut.
         topic_id: From `partition.metadata`; None if there is none.
         shared: Open files and indexes of all logs of the log directory.
         index_interval_bytes: Of indexes that have to be made anew.
@@ -79,6 +80,7 @@ class LogFiles:
         self,
         fs: FileSystem,
         directory: Path,
+        topic_partition: TopicPartition,
         topic_id: UUID | None,
         shared: DirectoryFiles,
         index_interval_bytes: int = 4096,
@@ -86,9 +88,7 @@ class LogFiles:
         self.fs = fs
         self.directory = directory
         self.topic_id = topic_id
-        self.topic_partition: TopicPartition = names.parse_partition_dir(
-            directory.name
-        ).topic_partition
+        self.topic_partition = topic_partition
         self._shared = shared
         self._index_interval_bytes = index_interval_bytes
         self._positions: dict[int, tuple[int, int]] = {}

@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from jbodlab.errors import CorruptRecordError, DecodeError
+from jbodlab.ids import TopicPartition
 from jbodlab.log import damage, names
 from jbodlab.log.checkpoints import render_frame
 from jbodlab.log.directory_files import DirectoryFiles
@@ -62,6 +63,7 @@ logger = logging.getLogger(__name__)
 def load_log(
     fs: FileSystem,
     directory: Path,
+    topic_partition: TopicPartition,
     config: LogConfig,
     shared: DirectoryFiles,
     *,
@@ -75,6 +77,7 @@ def load_log(
     Args:
         fs: The disk.
         directory: The partition directory, of any kind but `-delete`.
+        topic_partition: Whose log it is; the directory's name may be cut.
         config: Settings of the log.
         shared: Open files and indexes of the log directory.
         clean: Whether the log directory was shut down cleanly.
@@ -90,7 +93,7 @@ def load_log(
     """
     assert names.parse_partition_dir(directory.name).kind is not DirKind.DELETE
     topic_id = read_topic_id(fs, directory / names.PARTITION_METADATA_FILE)
-    files = LogFiles(fs, directory, topic_id, shared, config.index_interval_bytes)
+    files = LogFiles(fs, directory, topic_partition, topic_id, shared, config.index_interval_bytes)
     try:
         loader = _Loader(files, config, clean, recovery_point, cleaned_to)
         return LoadedLog(loader.load(log_start_offset), files)

@@ -39,8 +39,12 @@ def config_of(_topic: str) -> LogConfig:
     return LogConfig()
 
 
-def no_stray(_partition: TopicPartition, _topic_id: UUID | None) -> bool:
-    return False
+def all_ours(_topic_id: UUID | None, partition: int) -> TopicPartition | None:
+    return topic_partition(partition)
+
+
+def with_an_id(topic_id: UUID | None, partition: int) -> TopicPartition | None:
+    return None if topic_id is None else topic_partition(partition)
 
 
 def hosted(replicas: list[LoadedReplica]) -> Hosted:
@@ -53,7 +57,7 @@ def hosted(replicas: list[LoadedReplica]) -> Hosted:
 def test_what_was_closed_cleanly_is_found_again_in_its_directory(tmp_path: Path) -> None:
     async def body() -> None:
         log_dirs = make_dirs(tmp_path)
-        assert await load_logs(log_dirs, no_stray, config_of) == []
+        assert await load_logs(log_dirs, all_ours, config_of) == []
         replicas = Hosted()
         for number in (1, 2):
             log = make_log(tmp_path / f"d{number}", number)
@@ -67,7 +71,7 @@ def test_what_was_closed_cleanly_is_found_again_in_its_directory(tmp_path: Path)
         points = read_offsets(FS, tmp_path / "d2" / "recovery-point-offset-checkpoint")
         assert points == {topic_partition(2): 5}
         again = make_dirs(tmp_path)
-        found = await load_logs(again, no_stray, config_of)
+        found = await load_logs(again, all_ours, config_of)
         assert [
             (each.log.topic_partition, each.log_dir.path.name, each.high_watermark, each.is_future)
             for each in found
@@ -93,7 +97,7 @@ def test_what_a_kill_left_is_synced_where_each_batch_is(
         log.close(clean=False)
 
         found = await load_logs(
-            log_dirs, no_stray, lambda _topic: LogConfig(flush_messages=flush_messages)
+            log_dirs, all_ours, lambda _topic: LogConfig(flush_messages=flush_messages)
         )
 
         assert [each.log.state.recovery_point for each in found] == [synced]
@@ -113,7 +117,7 @@ def test_a_high_watermark_beyond_the_log_is_cut(tmp_path: Path) -> None:
             FS, tmp_path / "d1" / "replication-offset-checkpoint", {topic_partition(0): 50}
         )
 
-        found = await load_logs(log_dirs, no_stray, config_of)
+        found = await load_logs(log_dirs, all_ours, config_of)
 
         assert [each.high_watermark for each in found] == [2]
         log_dirs.stop()
@@ -127,7 +131,7 @@ def test_a_malformed_checkpoint_only_costs_time(tmp_path: Path) -> None:
         make_log(tmp_path / "d1", 0).close(clean=False)
         (tmp_path / "d1" / "recovery-point-offset-checkpoint").write_text("0\n7\n")
 
-        found = await load_logs(log_dirs, no_stray, config_of)
+        found = await load_logs(log_dirs, all_ours, config_of)
 
         assert len(found) == 1
         assert log_dirs.all[0].is_online
@@ -163,16 +167,16 @@ def test_stray_replicas_are_renamed_and_kept(tmp_path: Path) -> None:
         log_dirs = make_dirs(tmp_path, 1)
         for number in (0, 1):
             make_log(tmp_path / "d1", number).close(clean=False)
-        asked: list[tuple[TopicPartition, UUID | None]] = []
+        asked: list[tuple[UUID | None, int]] = []
 
-        def is_stray(partition: TopicPartition, topic_id: UUID | None) -> bool:
-            asked.append((partition, topic_id))
-            return partition.partition == 1
+        def replica_of(topic_id: UUID | None, partition: int) -> TopicPartition | None:
+            asked.append((topic_id, partition))
+            return None if partition == 1 else topic_partition(partition)
 
-        found = await load_logs(log_dirs, is_stray, config_of)
+        found = await load_logs(log_dirs, replica_of, config_of)
 
         assert [each.log.topic_partition for each in found] == [topic_partition(0)]
-        assert asked == [(topic_partition(0), TOPIC_ID), (topic_partition(1), TOPIC_ID)]
+        assert asked == [(TOPIC_ID, 0), (TOPIC_ID, 1)]
         names = sorted(path.name for path in (tmp_path / "d1").iterdir() if path.is_dir())
         assert names[0] == "orders-0"
         assert names[1].startswith("orders-1.")
@@ -190,7 +194,7 @@ def test_foreign_entries_are_left_alone(tmp_path: Path) -> None:
             (tmp_path / "d1" / name).mkdir()
         (tmp_path / "d1" / "readme.txt").write_text("a plain file")
 
-        assert await load_logs(log_dirs, no_stray, config_of) == []
+        assert await load_logs(log_dirs, all_ours, config_of) == []
 
         assert log_dirs.all[0].is_online
         assert (tmp_path / "d1" / "lost+found").is_dir()
@@ -212,7 +216,7 @@ def test_damaged_partition_metadata_costs_that_replica_only(
         make_log(tmp_path / "d1", 2).close(clean=False)
         (tmp_path / "d1" / "orders-1" / "partition.metadata").write_bytes(content)
 
-        found = await load_logs(log_dirs, lambda _partition, topic_id: topic_id is None, config_of)
+        found = await load_logs(log_dirs, with_an_id, config_of)
 
         assert [each.log.topic_partition for each in found] == [topic_partition(2)]
         assert log_dirs.all[0].is_online
@@ -238,7 +242,7 @@ def test_entries_that_only_look_like_replicas_are_left_alone(tmp_path: Path) -> 
 
         found = await load_logs(
             log_dirs,
-            lambda _partition, topic_id: topic_id is None,
+            with_an_id,
             config_of,
             is_ours=lambda partition: partition == topic_partition(5),
         )
@@ -263,7 +267,7 @@ def test_a_copy_that_holds_no_log_and_is_nobodys_waits_for_its_removal(tmp_path:
 
         found = await load_logs(
             log_dirs,
-            lambda _partition, topic_id: topic_id is None,
+            with_an_id,
             config_of,
             is_ours=lambda _partition: False,
         )
@@ -290,7 +294,7 @@ def test_a_disk_that_hangs_while_it_is_loaded_goes_offline_and_the_others_serve(
         )
         make_log(tmp_path / "d2", 0).close(clean=False)
 
-        found = await load_logs(log_dirs, no_stray, config_of, hang_deadline_s=0.2)
+        found = await load_logs(log_dirs, all_ours, config_of, hang_deadline_s=0.2)
 
         assert [each.log_dir.path.name for each in found] == ["d2"]
         assert [each.is_online for each in log_dirs.all] == [True, False]
@@ -311,7 +315,7 @@ def test_a_start_that_ends_early_marks_nothing_as_cleanly_shut_down(tmp_path: Pa
             raise FormatError(topic)
 
         with pytest.raises(FormatError):
-            await load_logs(log_dirs, no_stray, wrong)
+            await load_logs(log_dirs, all_ours, wrong)
 
         await close_log_dirs(log_dirs, Hosted(), BrokerEpoch(9), hang_deadline_s=10)
 
@@ -332,7 +336,7 @@ def test_a_directory_that_fails_while_loading_goes_offline_and_the_others_serve(
         damaged = tmp_path / "d1" / "orders-1" / "partition.metadata"
         damaged.write_text("no topic id here")
 
-        found = await load_logs(log_dirs, no_stray, config_of)
+        found = await load_logs(log_dirs, all_ours, config_of)
 
         assert [each.log_dir.path.name for each in found] == ["d2"]
         assert [log_dir.is_online for log_dir in log_dirs.all] == [False, True]
@@ -347,7 +351,7 @@ def test_the_same_replica_in_two_directories_is_found_twice(tmp_path: Path) -> N
         for number in (1, 2):
             make_log(tmp_path / f"d{number}", 0).close(clean=False)
 
-        found = await load_logs(log_dirs, no_stray, config_of)
+        found = await load_logs(log_dirs, all_ours, config_of)
 
         assert [each.log_dir.path.name for each in found] == ["d1", "d2"]
         log_dirs.stop()
@@ -361,7 +365,7 @@ def test_a_current_and_a_future_replica_are_no_duplicates(tmp_path: Path) -> Non
         make_log(tmp_path / "d1", 0).close(clean=False)
         make_log(tmp_path / "d2", 0, future_hex="0" * 32).close(clean=False)
 
-        found = await load_logs(log_dirs, no_stray, config_of)
+        found = await load_logs(log_dirs, all_ours, config_of)
 
         assert [each.is_future for each in found] == [False, True]
         log_dirs.stop()
@@ -406,7 +410,7 @@ def test_what_checkpoints_say_of_logs_that_are_gone_is_forgotten_at_a_start(
         write_offsets(FS, path, before)
         log_dirs.all[0].fs = Disk()  # type: ignore[assignment]
 
-        (found,) = await load_logs(log_dirs, no_stray, config_of)
+        (found,) = await load_logs(log_dirs, all_ours, config_of)
 
         assert found.log.state.start_offset == 2
         left = before if error else {topic_partition(1): 2}

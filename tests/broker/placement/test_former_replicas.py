@@ -21,6 +21,7 @@ from broker.replica.partition import Partition
 from broker.replica.replica_state import Leading, StandIn
 from jbodlab.config.topic_keys import SEGMENT_BYTES
 from jbodlab.error_code import ErrorCode
+from jbodlab.ids import TopicPartition
 from jbodlab.log.log_config import LogConfig
 from jbodlab.log.log_loader import load_log
 from jbodlab.records.topic_records import PartitionChangeRecord
@@ -70,7 +71,7 @@ async def revived(moving: Moving, number: int = 1, *, also_fails: str = "") -> L
     logs = await load_revived(
         host.log_dirs,
         life,
-        lambda _name, _id: False,
+        lambda _id, partition: TopicPartition(TP.topic, partition),
         lambda _: CONFIG,
         is_ours=lambda _: True,
     )
@@ -209,6 +210,7 @@ async def restarted(before: Moving, disk: SlowDisk, *, is_first_offline: bool) -
         log = load_log(
             host.dirs[0].fs,
             folder,
+            TP,
             CONFIG,
             host.dirs[0].files,
             clean=False,
