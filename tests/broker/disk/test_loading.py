@@ -18,6 +18,7 @@ from jbodlab.errors import FormatError
 from jbodlab.ids import BrokerEpoch, TopicPartition
 from jbodlab.log.checkpoints import read_offsets, write_offsets
 from jbodlab.log.log_config import LogConfig
+from jbodlab.log.names import moved_dir, parse_partition_dir
 from jbodlab.log.posix_filesystem import PosixFileSystem
 from tests.broker.disks import DeadDisk, directory_id, make_log_dir, run
 from tests.broker.logs import FS, TOPIC_ID, Hosted, append, make_log, topic_partition
@@ -153,7 +154,7 @@ def test_a_malformed_line_of_log_starts_makes_no_other_deleted_records_readable(
         tp = topic_partition(1)
         path.write_text(f"0\n2\n{topic_partition(0).topic} 0 ?\n{tp.topic} {tp.partition} 4\n")
 
-        found = await load_logs(log_dirs, no_stray, config_of)
+        found = await load_logs(log_dirs, all_ours, config_of)
 
         starts = {each.log.files.topic_partition: each.log.state.start_offset for each in found}
         assert starts == {topic_partition(0): 0, tp: 4}
@@ -182,6 +183,85 @@ def test_stray_replicas_are_renamed_and_kept(tmp_path: Path) -> None:
         assert names[1].startswith("orders-1.")
         assert names[1].endswith("-stray")
         assert len(names) == 2
+        log_dirs.stop()
+
+    run(body)
+
+
+LONG_ID, CUT_ID = UUID(int=0x212), UUID(int=0x209)
+
+
+@pytest.mark.parametrize(("letters", "partition"), [(211, 0), (212, 0), (213, 3), (209, 1000)])
+@pytest.mark.parametrize("content", [None, b"", b"version: 0\n"])
+def test_what_a_move_has_left_is_told_by_its_topic_id_where_its_name_is_cut(
+    tmp_path: Path, letters: int, partition: int, content: bytes | None
+) -> None:
+    """Beside a topic of just that name, whose checkpoints and settings are its own."""
+
+    async def body() -> None:
+        log_dirs = make_dirs(tmp_path, 1)
+        path = tmp_path / "d1"
+        long = TopicPartition("t" * letters, partition)
+        left = moved_dir(long, "0" * 32)
+        cut = parse_partition_dir(left).topic_partition
+        assert cut != long
+        for named, topic_id, count in ((long, LONG_ID, 5), (cut, CUT_ID, 2)):
+            log = DirectLog.create(FS, path, named, topic_id, LogConfig())
+            append(log, count=count)
+            log.close(clean=False)
+        (path / str(long)).rename(path / left)
+        if content is not None:
+            (path / left / "partition.metadata").write_bytes(content)
+        write_offsets(FS, path / "recovery-point-offset-checkpoint", {cut: 2})
+        write_offsets(FS, path / "replication-offset-checkpoint", {cut: 1, long: 4})
+        replicas = {(LONG_ID, partition): long, (CUT_ID, partition): cut}
+        asked: list[str] = []
+
+        def replica_of(topic_id: UUID | None, number: int) -> TopicPartition | None:
+            return None if topic_id is None else replicas.get((topic_id, number))
+
+        def asked_config_of(topic: str) -> LogConfig:
+            asked.append(topic)
+            return LogConfig()
+
+        found = await load_logs(log_dirs, replica_of, asked_config_of)
+
+        facts = {
+            each.log.topic_partition: (
+                each.log.files.topic_id,
+                each.log.state.end_offset,
+                each.log.state.recovery_point,
+                each.high_watermark,
+                each.log.files.is_moved,
+            )
+            for each in found
+        }
+        assert facts.pop(cut) == (CUT_ID, 2, 2, 1, False)
+        if content is None:
+            assert facts == {long: (LONG_ID, 5, 0, 4, True)}
+            assert {*asked} == {long.topic, cut.topic}
+        else:
+            # Nobody can tell whose it is: it is kept, and nobody uses it.
+            assert not facts
+            (stray,) = path.glob("*-stray")
+            assert not parse_partition_dir(stray.name).is_moved
+        assert log_dirs.all[0].is_online
+        log_dirs.stop()
+
+    run(body)
+
+
+def test_a_current_name_of_another_topic_than_its_id_is_put_aside(tmp_path: Path) -> None:
+    async def body() -> None:
+        log_dirs = make_dirs(tmp_path, 1)
+        make_log(tmp_path / "d1", 0).close(clean=False)
+
+        found = await load_logs(log_dirs, lambda *_: TopicPartition("orders2", 0), config_of)
+
+        assert found == []
+        assert [each.name.partition(".")[0] for each in (tmp_path / "d1").glob("*-stray")] == [
+            "orders-0"
+        ]
         log_dirs.stop()
 
     run(body)

@@ -22,6 +22,7 @@ from broker.replica.replica_state import Leading, StandIn
 from jbodlab.config.topic_keys import SEGMENT_BYTES
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import TopicPartition
+from jbodlab.log import names
 from jbodlab.log.log_config import LogConfig
 from jbodlab.log.log_loader import load_log
 from jbodlab.records.topic_records import PartitionChangeRecord
@@ -41,6 +42,16 @@ from tests.broker.replicas import (
 )
 
 CONFIG = LogConfig(segment_bytes=4000)
+
+
+@pytest.fixture(params=["whole", "cut"], autouse=True)
+def name_of_the_former_replica(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its folder's name has the longest suffix of all, so it may be cut where no other is."""
+    if request.param == "cut":
+        left = names.moved_dir(TP, "0" * 32)
+        monkeypatch.setattr(names, "DIR_NAME_CHARS_MAX", len(left) - 1)
 
 
 async def moved(moving: Moving, disk: SlowDisk) -> Partition:
