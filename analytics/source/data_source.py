@@ -41,9 +41,8 @@ from analytics.decode.plain_rows import problem_row
 from analytics.decode.split_rows import COLUMNS, read_split
 from analytics.errors import ReplayInputError
 from analytics.source.options import SourceOptions, narrowed, parse_options
+from analytics.source.requirements import NAME
 from analytics.source.stream import KraftMetadataStream, StreamPlan
-
-NAME = "kraft-metadata"
 
 SCHEMA = from_arrow_schema(COLUMNS)
 
