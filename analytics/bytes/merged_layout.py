@@ -106,10 +106,13 @@ def merged_layout(folders: Sequence[str]) -> Layout:
         splits += own
     snapshots, of_snapshots, problems = _snapshots(layouts)
     last = snapshots[-1].end_offset if snapshots else 0
-    end = max(pieces[-1].behind if pieces else 0, last)
-    if pieces and last > pieces[-1].behind:
-        text = f"log ends at {pieces[-1].behind}, before snapshot {snapshots[-1].name}"
-        problems.append(_problem(None, pieces[-1].behind, "gap", text))
+    log_end = pieces[-1].behind if pieces else 0
+    if pieces and last > log_end:
+        text = f"log ends at {log_end}, before snapshot {snapshots[-1].name}"
+        problems.append(_problem(None, log_end, "gap", text))
+    elif not pieces:
+        newest = max(layouts, key=attrgetter("end_offset"))
+        problems += (problem for problem in newest.problems if problem.file is None)
     splits += of_snapshots
     return with_missing_start(
         Layout(
@@ -119,7 +122,8 @@ def merged_layout(folders: Sequence[str]) -> Layout:
             problems=tuple(problems),
             snapshots=tuple(snapshots),
             start_offset=pieces[0].first if pieces else None,
-            end_offset=end,
+            log_end_offset=log_end,
+            end_offset=max(log_end, last),
             size_bytes=sum(split.end - split.start for split in splits),
             stays=False,
         )
