@@ -146,6 +146,9 @@ class ReplicaRoles:
         self._fetchers.log_dir_condition_changed(log_dir)
         self._moves.log_dir_condition_changed(log_dir)
         if not log_dir.condition.is_full:
+            for partition in list(self._registry.partitions()):
+                if partition.log is not None and partition.log.log_dir is log_dir:
+                    self._guard(partition.waiters.call_back)
             self.directories_opened()
 
     def directories_opened(self) -> None:

@@ -15,15 +15,19 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import UUID
 
 from msgspec.structs import replace
 
 from fault_injection.errors import FaultError
 from fault_injection.fuse import disk as fuse_disk
 from jbodlab import lab_state
+from jbodlab.errors import CorruptRecordError
 from jbodlab.ids import INTERNAL_TOPICS, TopicPartition
 from jbodlab.lab_state import ClusterState, NodeState
-from jbodlab.log.names import DirKind, parse_partition_dir
+from jbodlab.log.names import PARTITION_METADATA_FILE, DirKind, parse_partition_dir
+from jbodlab.log.partition_metadata import read_topic_id
+from jbodlab.log.posix_filesystem import PosixFileSystem
 from lab.cluster import (
     Cluster,
     NotInTimeError,
@@ -210,7 +214,7 @@ def records_kept(state: ClusterState) -> tuple[int, int]:
                     if partition is None or partition.topic in INTERNAL_TOPICS:
                         continue
                     if found := sum(log.stat().st_size for log in replica.glob("*.log")):
-                        partitions.add(partition)
+                        partitions.add((_topic_of(replica) or partition.topic, partition.partition))
                         size += found
     return len(partitions), size
 
@@ -222,6 +226,13 @@ def _partition_of(name: str) -> TopicPartition | None:
     except ValueError:
         return None
     return None if parsed.kind is DirKind.DELETE else parsed.topic_partition
+
+
+def _topic_of(replica: Path) -> UUID | None:
+    """Return the topic id of a folder, whose name may be cut; None for one without."""
+    with contextlib.suppress(CorruptRecordError):
+        return read_topic_id(PosixFileSystem(), replica / PARTITION_METADATA_FILE)
+    return None
 
 
 def log_tail(node: NodeState) -> str:

@@ -10,6 +10,7 @@ several come into question and the line does not say which directory it means, i
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -129,8 +130,19 @@ def _ids(lines: Iterable[LogLine]) -> dict[str, str]:
 def joined(lines: Iterable[LogLine], failures: Sequence[FailureAt]) -> list[dict[str, object]]:
     """Return lines as rows of the table of broker log lines, each with the failure it tells of."""
     rows: list[dict[str, object]] = []
+    of_brokers: dict[int | None, list[FailureAt]] = {}
+    for failure in failures:
+        if failure.detected_time is not None:
+            of_brokers.setdefault(failure.broker, []).append(failure)
+    for own in of_brokers.values():
+        own.sort(key=_detected)
     for line in lines:
-        of_line = [failure for failure in failures if _may_tell_of(line, failure)]
+        own = of_brokers.get(line.broker, [])
+        first = bisect_left(own, line.time - timedelta(milliseconds=_SKEW_MS), key=_detected)
+        behind = bisect_right(own, line.time + timedelta(milliseconds=JOIN_MS), key=_detected)
+        of_line = [
+            failure for failure in own[first:behind] if line.directory in (None, failure.directory)
+        ]
         told = of_line[0] if len(of_line) == 1 else None
         rows.append(
             {
@@ -148,13 +160,9 @@ def joined(lines: Iterable[LogLine], failures: Sequence[FailureAt]) -> list[dict
     return rows
 
 
-def _may_tell_of(line: LogLine, failure: FailureAt) -> bool:
-    if line.broker != failure.broker or failure.detected_time is None:
-        return False
-    if line.directory is not None and line.directory != failure.directory:
-        return False
-    later = failure.detected_time - line.time
-    return timedelta(milliseconds=-_SKEW_MS) <= later <= timedelta(milliseconds=JOIN_MS)
+def _detected(failure: FailureAt) -> datetime:
+    assert failure.detected_time is not None
+    return failure.detected_time
 
 
 def _time(text: str, milliseconds: int) -> datetime | None:

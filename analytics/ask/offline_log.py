@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,9 +19,11 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
+from analytics.bytes.arrays import inside
 from analytics.bytes.layout import Layout, Split
 from analytics.bytes.log_copies import MEMBER, LogCopy
 from analytics.bytes.named_logs import layout_of, look, unpack_archive
+from analytics.decode.arrow_reading import longs
 from analytics.decode.arrow_rows import ALL, Selection
 from analytics.decode.split_rows import COLUMNS, check_split, read_split
 from analytics.errors import ReplayInputError
@@ -124,10 +126,15 @@ class OfflineLog:
 
     def __init__(self, *inputs: str | Path) -> None:
         self.layout: Layout = layout_of(_of_one_cluster(self._copies([str(one) for one in inputs])))
-        self.problems: list[str] = [problem.message for problem in self.layout.problems]
+        self._problems = dict.fromkeys(problem.message for problem in self.layout.problems)
         if self.layout.end_offset == 0:
             raise ReplayInputError(f"input {', '.join(map(str, inputs))} holds no records")
         self.splits = _replayed(self.layout)
+
+    @property
+    def problems(self) -> list[str]:
+        """What was found wrong so far, each once."""
+        return list(self._problems)
 
     def _copies(self, inputs: Sequence[str]) -> list[LogCopy]:
         parts = {text: text.partition(MEMBER) for text in inputs}
@@ -184,9 +191,14 @@ class OfflineLog:
             if row["type"] in MARKERS and not row["snapshot"]
         )
         dropped, problems = dropped_stretches(markers, until + 1)
-        self.problems += (problem.message for problem in problems)
+        self._problems |= dict.fromkeys(problem.message for problem in problems)
         records = [_record(row) for row in rows if row["type"] not in MARKERS]
-        return [record for record in records if not _is_dropped(record, dropped)], dropped
+        is_dropped = inside(np.array([record.offset for record in records], np.int64), dropped)
+        return [
+            record
+            for record, is_gone in zip(records, is_dropped.tolist(), strict=True)
+            if not is_gone or record.type == SNAPSHOT_MOMENT
+        ], dropped
 
     def partition_records(
         self, until: int, topic_ids: Sequence[str], partition: int, dropped: Sequence[Dropped]
@@ -199,10 +211,10 @@ class OfflineLog:
                 pc.is_in(_plain(batch.column("topic_id")), wanted),
                 pc.equal(batch.column("partition"), partition),
             )
-            for row in batch.filter(own).to_pylist():
-                record = _record(row)
-                if not _is_dropped(record, dropped):
-                    yield record
+            of_partition = batch.filter(own)
+            is_gone = pa.array(inside(longs(of_partition.column("offset")), dropped))
+            has_effect = pc.or_(of_partition.column("snapshot"), pc.invert(is_gone))
+            yield from map(_record, of_partition.filter(has_effect).to_pylist())
 
     def partition_batches(self, until: int, since: int = 0) -> Iterator[pa.RecordBatch]:
         """Yield the rows of all partitions' records, of one file each."""
@@ -219,7 +231,7 @@ class OfflineLog:
                 sound = pc.is_null(batch.column("problem"))
                 if batch.column("problem").null_count < len(batch):
                     texts = batch.filter(pc.invert(sound)).column("message").to_pylist()
-                    self.problems += (text for text in texts if text not in self.problems)
+                    self._problems |= dict.fromkeys(texts)
                     batch = batch.filter(sound)
                 if split.snapshot is None and replay_from:
                     batch = batch.filter(pc.greater_equal(batch.column("offset"), replay_from))
@@ -352,12 +364,6 @@ def _record(row: dict[str, Any]) -> LogRecord:
         batch_base_offset=offset if is_snapshot else row["batch_base_offset"],
         batch_last_offset=offset if is_snapshot else row["batch_last_offset"],
         record=frame.decode(row["value"]).record,
-    )
-
-
-def _is_dropped(record: LogRecord, dropped: Iterable[Dropped]) -> bool:
-    return record.type != SNAPSHOT_MOMENT and any(
-        start <= record.offset < end for start, end in dropped
     )
 
 

@@ -6,7 +6,8 @@
 Everything else is left alone, unfinished files (`.checkpoint.part`) and files that wait for their
 deletion (`.deleted`) among it. The log is read from its first segment on. Where it does not begin
 at offset 0, states can be followed only from a snapshot on: the oldest whose end lies in the log.
-Every other complete snapshot is held against the replayed state at its end offset.
+Every other complete snapshot is held against the replayed state at its end offset. Where no segment
+holds a batch, the newest snapshot is all that is known: nothing leads from one to the next.
 
 Planning reads the beginning and the end of the log, some kilobytes around each cut, and snapshots;
 so it takes the same time for segments of any size. Whatever is wrong between two cuts is found by
@@ -108,6 +109,8 @@ class Layout:
     """Complete ones, by end offset."""
     start_offset: int | None
     """First offset of the log; None if no segment holds a batch."""
+    log_end_offset: int
+    """The offset behind the last record of the log; 0 if no segment holds a batch."""
     end_offset: int
     """The offset behind the last record of log and snapshots."""
     size_bytes: int
@@ -122,15 +125,14 @@ class Layout:
             return 0
         ends = [snapshot.end_offset for snapshot in self.snapshots]
         if start is None:
-            return min(ends, default=0)
+            return max(ends, default=0)
         return min((end for end in ends if end >= start), default=max(ends, default=start))
 
     @property
     def sync_offsets(self) -> tuple[int, ...]:
         """Ends of the snapshots that the replay meets on its way."""
-        return tuple(
-            sorted({s.end_offset for s in self.snapshots if s.end_offset >= self.replay_from})
-        )
+        begin = self.replay_from
+        return tuple(sorted({s.end_offset for s in self.snapshots if s.end_offset >= begin}))
 
 
 def read_layout(directory: Path | str, split_bytes: int | None = None) -> Layout:
@@ -222,6 +224,9 @@ class _LayoutReader:
         self.problems: list[Problem] = []
         self.snapshots: list[SnapshotFile] = []
         self.start_offset: int | None = None
+        self.next_base = 0
+        """Name of the last segment, which may be empty."""
+        self.log_end_offset = 0
         self.end_offset = 0
 
     def layout(self, size_bytes: int) -> Layout:
@@ -232,6 +237,7 @@ class _LayoutReader:
             problems=tuple(self.problems),
             snapshots=tuple(self.snapshots),
             start_offset=self.start_offset,
+            log_end_offset=self.log_end_offset,
             end_offset=self.end_offset,
             size_bytes=size_bytes,
         )
@@ -239,9 +245,9 @@ class _LayoutReader:
     def read_segments(self, sizes: Mapping[str, int]) -> None:
         segments: list[list[Split]] = []
         for name, size in sizes.items():
+            base = self.next_base = base_offset_of(name)
             if size == 0:
                 continue
-            base = base_offset_of(name)
             try:
                 splits = segment_splits(
                     self.source, self.files, name, 0, size, self.split_bytes, base
@@ -279,7 +285,7 @@ class _LayoutReader:
         for split in reversed(self.splits):
             first, behind = self._walk(split, split.end - split.start)
             if first is not None:
-                self.end_offset = behind
+                self.log_end_offset = self.end_offset = behind
                 break
 
     def _walk(self, split: Split, length: int) -> tuple[int | None, int]:
@@ -319,6 +325,11 @@ class _LayoutReader:
         if self.start_offset is not None:
             text = f"log ends at {self.end_offset}, before snapshot {newest.name}"
             self.problems.append(_problem(None, self.end_offset, "gap", text))
+        elif self.next_base != newest.end_offset:
+            # Else the log was begun anew behind a snapshot that was received.
+            last = max(self.next_base, newest.end_offset) - 1
+            text = f"offsets 0 to {last} are missing: the log has no record, {newest.name} is known"
+            self.problems.append(_problem(None, 0, "gap", text))
         self.end_offset = newest.end_offset
 
     def _read_snapshot(self, name: str, data: bytes) -> tuple[SnapshotFile, list[Split]] | Problem:
@@ -375,7 +386,8 @@ class _LayoutReader:
         """Take a snapshot; of two with the same end offset, that of the later epoch counts."""
         if self.snapshots and self.snapshots[-1].end_offset == snapshot.end_offset:
             older = self.snapshots.pop()
-            self.splits = [split for split in self.splits if split.snapshot != older]
+            while self.splits and self.splits[-1].snapshot == older:
+                self.splits.pop()
             text = f"another snapshot of the same end offset, {snapshot.name}, is newer"
             self.problems.append(_problem(older.name, older.end_offset, "disagreement", text))
         self.snapshots.append(snapshot)

@@ -81,6 +81,11 @@ def cluster_id_of(text: str | None) -> str | None:
         return None
 
 
+def cluster_id_beside(folder: str) -> str | None:
+    """Return the cluster id that the `meta.properties` beside a log says, None without one."""
+    return cluster_id_of(_properties_beside(folder))
+
+
 def is_wanted(member: PurePosixPath, *, anywhere: bool) -> bool:
     """Return whether a file of an archive belongs to a metadata log.
 
@@ -190,7 +195,7 @@ def _copy(folder: str) -> LogCopy:
     return LogCopy(
         source=folder,
         folder=folder,
-        cluster_id=cluster_id_of(_properties_beside(folder)),
+        cluster_id=cluster_id_beside(folder),
         size_bytes=sum(size for _, size, _ in stamp),
         stamp=stamp,
     )

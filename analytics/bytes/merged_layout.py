@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from heapq import heappop, heappush
 from itertools import pairwise
 from operator import attrgetter
 
@@ -105,10 +106,13 @@ def merged_layout(folders: Sequence[str]) -> Layout:
         splits += own
     snapshots, of_snapshots, problems = _snapshots(layouts)
     last = snapshots[-1].end_offset if snapshots else 0
-    end = max(pieces[-1].behind if pieces else 0, last)
-    if pieces and last > pieces[-1].behind:
-        text = f"log ends at {pieces[-1].behind}, before snapshot {snapshots[-1].name}"
-        problems.append(_problem(None, pieces[-1].behind, "gap", text))
+    log_end = pieces[-1].behind if pieces else 0
+    if pieces and last > log_end:
+        text = f"log ends at {log_end}, before snapshot {snapshots[-1].name}"
+        problems.append(_problem(None, log_end, "gap", text))
+    elif not pieces:
+        newest = max(layouts, key=attrgetter("end_offset"))
+        problems += (problem for problem in newest.problems if problem.file is None)
     splits += of_snapshots
     return with_missing_start(
         Layout(
@@ -118,7 +122,8 @@ def merged_layout(folders: Sequence[str]) -> Layout:
             problems=tuple(problems),
             snapshots=tuple(snapshots),
             start_offset=pieces[0].first if pieces else None,
-            end_offset=end,
+            log_end_offset=log_end,
+            end_offset=max(log_end, last),
             size_bytes=sum(split.end - split.start for split in splits),
             stays=False,
         )
@@ -127,21 +132,38 @@ def merged_layout(folders: Sequence[str]) -> Layout:
 
 def put_together(runs: Iterable[Run]) -> list[Piece]:
     """Choose the runs that make the log, in the order of their offsets."""
-    left = sorted(runs, key=attrgetter("first", "copy"))
+    ordered = sorted(runs, key=attrgetter("first", "copy"))
     pieces: list[Piece] = []
-    offset, epoch = (left[0].first if left else 0), -1
+    # Those that begin at or before `offset`, the best one first; what is over goes when it is met.
+    here: list[tuple[int, int, int, int]] = []
+    coming = raised = 0
+    offset, epoch = (ordered[0].first if ordered else 0), -1
     while True:
-        left = [run for run in left if run.behind > offset and run.epoch >= epoch]
-        if not left:
-            return pieces
-        here = [run for run in left if run.first <= offset]
+        while coming < len(ordered) and ordered[coming].first <= offset:
+            run = ordered[coming]
+            heappush(here, (-run.epoch, -run.behind, run.copy, coming))
+            coming += 1
+        while here and (-here[0][1] <= offset or -here[0][0] < epoch):
+            heappop(here)
         if not here:
-            offset = min(run.first for run in left)
+            while coming < len(ordered) and ordered[coming].epoch < epoch:
+                coming += 1
+            if coming == len(ordered):
+                return pieces
+            offset = ordered[coming].first
             continue
+        best = [heappop(here)]
+        while here and here[0][:2] == best[0][:2]:
+            best.append(heappop(here))
         last = pieces[-1].run.copy if pieces else -1
-        chosen = max(here, key=lambda run: (run.epoch, run.behind, run.copy == last, -run.copy))
-        later = (run.first for run in left if run.epoch > chosen.epoch and run.first > offset)
-        behind = min(chosen.behind, min(later, default=chosen.behind))
+        chosen = ordered[next((one for one in best if one[2] == last), best[0])[3]]
+        # Epochs and offsets only rise, and so does the place of the first run of a later epoch.
+        raised = max(raised, coming)
+        while raised < len(ordered) and ordered[raised].epoch <= chosen.epoch:
+            raised += 1
+        behind = chosen.behind
+        if raised < len(ordered):
+            behind = min(behind, ordered[raised].first)
         pieces.append(Piece(run=chosen, first=offset, behind=behind))
         offset, epoch = behind, chosen.epoch
 
@@ -244,9 +266,12 @@ def _snapshots(
     """Return the snapshots of all copies, their splits, and what is wrong with others."""
     found: dict[str, tuple[SnapshotFile, list[Split]]] = {}
     for layout in layouts:
+        splits: dict[str, list[Split]] = {}
+        for split in layout.splits:
+            if split.snapshot is not None:
+                splits.setdefault(split.file, []).append(split)
         for snapshot in layout.snapshots:
-            own = [split for split in layout.splits if split.snapshot == snapshot]
-            found.setdefault(snapshot.name, (snapshot, own))
+            found.setdefault(snapshot.name, (snapshot, splits[snapshot.name]))
     problems: list[Problem] = []
     by_end: dict[int, str] = {}
     for name in sorted(found, key=parse_name):

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 
-from analytics.bytes.arrays import Bytes, Column, Longs, offsets_of, padded, spread
+from analytics.bytes.arrays import Bytes, Column, Longs, inside, offsets_of, padded, spread
 
 HEADER_BYTES = 16
 
@@ -178,9 +178,7 @@ def unpack(blocks: Sequence[BlockRow]) -> PartitionEvents:
 
 def without(events: PartitionEvents, dropped: Sequence[tuple[int, int]]) -> PartitionEvents:
     """Leave out the events of the log in some stretches of offsets, each with an exclusive end."""
-    keep = np.ones(len(events), dtype=np.bool_)
-    for start, end in dropped:
-        keep &= events.snapshot | (events.offset < start) | (events.offset >= end)
+    keep = events.snapshot | ~inside(events.offset, dropped)
     if keep.all():
         return events
     columns = {name: getattr(events, name)[keep] for name in (*_PER_EVENT, "starts", "ends")}

@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-from analytics.bytes.arrays import Bools, Longs
+from analytics.bytes.arrays import Longs, groups
 from analytics.decode.arrow_reading import longs, texts, times
+from analytics.decode.lists import combinations
 from analytics.decode.partition_events import NO_TIME
 
 
@@ -42,12 +43,11 @@ class RecordCounts:
             batch = batch.filter(pc.is_null(batch.column("problem")))
         epoch, types = longs(batch.column("epoch")), texts(batch.column("type"))
         offset, time = longs(batch.column("offset")), times(batch.column("timestamp"))
-        for one in np.unique(epoch).tolist():
-            of_epoch = epoch == one
-            for code in np.unique(types.codes[of_epoch]).tolist():
-                own = of_epoch & (types.codes == code)
-                if code >= 0:
-                    self._count((one, types.texts[code]), offset, time, own)
+        for rows in groups(combinations(epoch, types.codes).codes):
+            code = int(types.codes[rows[0]])
+            if code >= 0:
+                key = (int(epoch[rows[0]]), types.texts[code])
+                self._count(key, offset[rows], time[rows])
 
     @property
     def rows(self) -> list[dict[str, object]]:
@@ -67,13 +67,11 @@ class RecordCounts:
             for (epoch, kind), count in self.found.items()
         ]
 
-    def _count(self, key: tuple[int, str], offset: Longs, time: Longs, own: Bools) -> None:
-        rows = np.nonzero(own)[0]
-        offsets, moments = offset[rows], time[rows]
+    def _count(self, key: tuple[int, str], offsets: Longs, moments: Longs) -> None:
         low, high = int(np.argmin(offsets)), int(np.argmax(offsets))
         known = moments[moments != NO_TIME]
         count = _Count(
-            records=len(rows),
+            records=len(offsets),
             first=(int(offsets[low]), int(moments[low])),
             last=(int(offsets[high]), int(moments[high])),
             earliest=int(known.min()) if len(known) else None,

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
-from analytics.bytes.arrays import Bools, Longs
-from analytics.decode.arrow_reading import FOR_EVER, Texts, firsts
+from analytics.bytes.arrays import Bools, Longs, groups
+from analytics.decode.arrow_reading import FOR_EVER, Texts
 
 _NOWHERE = np.iinfo(np.int64).min
 """Stands for the place of what lies in no directory that ever failed."""
@@ -105,11 +104,13 @@ class Places:
     def matched(self, rows: Longs) -> Iterator[tuple[Longs, Longs]]:
         """Give the rows, of some, that are in one place, and the failures of that place."""
         mine = rows[np.isin(self.rows[rows], self.failed[self.which])]
-        mine = mine[np.argsort(self.rows[mine], kind="stable")]
-        bounds = [*np.nonzero(firsts(self.rows[mine]))[0].tolist(), len(mine)]
-        for low, high in pairwise(bounds):
-            here = mine[low:high]
-            yield here, self.which[self.failed[self.which] == self.rows[here[0]]]
+        by_place = self.which[np.argsort(self.failed[self.which], kind="stable")]
+        failed = self.failed[by_place]
+        for own in groups(self.rows[mine]):
+            here = mine[own]
+            place = self.rows[here[0]]
+            low, high = (np.searchsorted(failed, place, side) for side in ("left", "right"))
+            yield here, by_place[low:high]
 
 
 def _place(broker: Longs, directory: Longs) -> Longs:

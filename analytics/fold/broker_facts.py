@@ -17,7 +17,7 @@ from uuid import UUID
 
 import numpy as np
 
-from analytics.bytes.arrays import Bools, Column, Longs
+from analytics.bytes.arrays import Bools, Column, Longs, groups
 from analytics.decode.lists import combinations
 from analytics.decode.partition_events import NO_TIME
 from jbodlab import directory_id as directory_ids
@@ -89,11 +89,10 @@ class BrokerFacts:
     def find(self, broker: Column, at: Longs) -> Longs:
         """Return the index of the registration of each broker that held at an offset, or -1."""
         found = np.full(len(broker), -1, dtype=np.int64)
-        for value in np.unique(broker).tolist():
-            timeline = self._timelines.get(value)
+        for rows in groups(broker):
+            timeline = self._timelines.get(int(broker[rows[0]]))
             if timeline is None:
                 continue
-            rows = np.nonzero(broker == value)[0]
             place = np.searchsorted(timeline.begins, at[rows], side="right") - 1
             known = place >= 0
             known[known] = timeline.ends[place[known]] > at[rows[known]]
@@ -168,7 +167,7 @@ class BrokerFacts:
         """Return what took a replica away first, after a registration in which it was in use."""
         before = self.states[number]
         own = self._timelines[before.broker].numbers
-        for later in own[own > number].tolist():
+        for later in range(number + 1, int(own[-1]) + 1):
             state = self.states[later]
             is_gap = before.to_offset is not None and before.to_offset < state.from_offset
             if is_gap:

@@ -14,7 +14,7 @@ from uuid import UUID
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 
-from analytics.bytes.arrays import Column
+from analytics.bytes.arrays import Column, Longs, groups
 from analytics.decode.partition_events import NO_TIME, PartitionEvents
 from analytics.fold.broker_facts import BrokerFacts
 from analytics.fold.intervals import Intervals
@@ -290,10 +290,11 @@ class BucketFold:
         ids = list(dict.fromkeys(self.topics.all[n].topic_id for n in met[rare[met]]))
         places = {topic_id: place for place, topic_id in enumerate(ids)}
         place_of = np.array([places.get(one.topic_id, -1) for one in self.topics.all])
-        of_event, of_state = place_of[topic], place_of[before["topic"]]
+        of_event, of_state = (_by_place(place_of[one]) for one in (topic, before["topic"]))
+        nothing = np.zeros(0, dtype=np.int64)
         for place, topic_id in enumerate(ids):
-            own_events = np.nonzero(of_event == place)[0]
-            own_states = np.nonzero(of_state == place)[0]
+            own_events = of_event.get(place, nothing)
+            own_states = of_state.get(place, nothing)
             if not len(own_events) and not len(own_states):
                 continue
             fold = TopicFold(kafka_uuid.to_text(UUID(bytes=topic_id)), is_first=False)
@@ -332,6 +333,11 @@ def _distinct_ids(values: Column) -> tuple[list[bytes], Column]:
         pa.binary(16), len(values), [None, pa.py_buffer(np.ascontiguousarray(values))]
     ).dictionary_encode()
     return encoded.dictionary.to_pylist(), np.asarray(encoded.indices)
+
+
+def _by_place(places: Longs) -> dict[int, Longs]:
+    """Return the rows of each place."""
+    return {int(places[rows[0]]): rows for rows in groups(places)}
 
 
 def _position(event: Event) -> int:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analytics.bytes.arrays import Bools, Column, Longs
+from analytics.bytes.arrays import Bools, Column, Longs, groups
 from analytics.decode.lists import Interned
 from analytics.decode.partition_events import PartitionEvents
 from analytics.fold.event_columns import EventColumns, read_events
@@ -358,11 +358,13 @@ def _check_clears(states: States, reached: Longs, lives: Lives, rare: Bools) -> 
     by_topic: dict[int, list[int]] = {}
     for number, position in lives.clears:
         by_topic.setdefault(number, []).append(position)
-    for number in np.unique(states["topic"][rows]).tolist():
-        for position in by_topic.get(number, ()):
-            here = rows[states["topic"][rows] == number]
-            if ((reached[here] < position) & (next_one[here] > position)).any():
-                rare[number] = True
+    for own in groups(states["topic"][rows]):
+        here = rows[own]
+        number = int(states["topic"][here[0]])
+        cleared = np.sort(np.array(by_topic.get(number, ()), dtype=np.int64))
+        begun = np.searchsorted(cleared, reached[here], side="right")
+        if (np.searchsorted(cleared, next_one[here], side="left") > begun).any():
+            rare[number] = True
 
 
 def _last_present(present: Bools, place: Column) -> Column:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from analytics.bytes.arrays import Bools, Column, Longs, offsets_of
+from analytics.bytes.arrays import Bools, Column, Longs, offsets_of, spread
 from analytics.decode.arrow_columns import NOTHING
 from analytics.decode.lists import Ragged, kept, members
 from analytics.fold import broker_facts
@@ -94,7 +94,7 @@ def _pieces(states: States, min_isr: Mapping[int, Sequence[MinIsr]], since: int)
     last_rows = run_ends(first_rows, size) + 1
     required = np.zeros(size, dtype=np.int64)
     cut_rows: list[Column] = []
-    cuts: list[tuple[int, int, int, int]] = []
+    cuts: list[Column] = []
     for topic, low, high in zip(
         topics.tolist(), first_rows.tolist(), last_rows.tolist(), strict=True
     ):
@@ -110,13 +110,12 @@ def _pieces(states: States, min_isr: Mapping[int, Sequence[MinIsr]], since: int)
         at = np.maximum(begin[low:high], since - 1)
         place = np.searchsorted(offsets, at, side="right") - 1
         required[low:high] = numbers[np.maximum(place, 0)]
-        for value in values:
-            if value.offset < since:
-                continue
-            inside = (begin[low:high] < value.offset) & (end[low:high] > value.offset)
-            rows = np.nonzero(inside)[0] + low
-            cut_rows.append(rows)
-            cuts.append((value.offset, value.time, value.value, len(rows)))
+        first = np.searchsorted(offsets, at, side="right")
+        behind = np.searchsorted(offsets, end[low:high], side="left")
+        counts = np.maximum(behind - first, 0)
+        cut_rows.append(np.repeat(np.arange(low, high), counts))
+        moments = np.array([value.time for value in values], dtype=np.int64)
+        cuts.append(np.stack([offsets, moments, numbers])[:, spread(first, counts)])
     if not cuts:
         return _Pieces(
             np.arange(size),
@@ -127,9 +126,8 @@ def _pieces(states: States, min_isr: Mapping[int, Sequence[MinIsr]], since: int)
             required,
             np.zeros(size, dtype=np.bool_),
         )
-    counts = [cut[3] for cut in cuts]
     row = np.concatenate([np.arange(size), *cut_rows])
-    more = [np.repeat([cut[index] for cut in cuts], counts) for index in range(3)]
+    more = np.concatenate(cuts, axis=1)
     from_offset = np.concatenate([begin, more[0]]).astype(np.int64)
     is_cut = np.arange(len(row)) >= size
     order = np.lexsort((from_offset, is_cut, row))

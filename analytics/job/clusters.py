@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from analytics.ask.broker_logs import LogLine
 from analytics.bytes.layout import Layout
 from analytics.bytes.log_copies import LogCopy
-from analytics.bytes.named_logs import Inputs, Stamp
+from analytics.bytes.named_logs import Archive, Inputs, Stamp
 from analytics.fold.min_insync import AssumedMinIsr
 from analytics.job.former_run import FormerRun, load_former, load_inputs, save_inputs
 from analytics.job.inputs import clusters_of, read_layouts, unpack_archives
@@ -195,8 +195,11 @@ class _Replay:
         for known in self.known.values():
             for copy in known["copies"]:
                 remembered.setdefault((copy.archive, copy.stamp), []).append(copy)
-        packed = [one for one in archives if (one.place.source, one.stamp) in remembered]
-        fresh = [one for one in archives if one not in packed]
+        packed: list[Archive] = []
+        fresh: list[Archive] = []
+        for one in archives:
+            is_known = (one.place.source, one.stamp) in remembered
+            (packed if is_known else fresh).append(one)
         found += unpack_archives(self.spark, fresh, self._scratch())
         for one in packed:
             copies = remembered[one.place.source, one.stamp]

@@ -9,26 +9,30 @@ topics go to every bucket. No-ops and whatever an aborted transaction held never
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 from uuid import UUID
 
+import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - Spark's customary name
 
+from analytics.bytes.arrays import inside
 from analytics.bytes.batch_walk import Problem
 from analytics.bytes.layout import Layout
+from analytics.decode.arrow_reading import longs
 from analytics.decode.plain_rows import microseconds
+from analytics.decode.split_rows import COLUMNS
 from analytics.fold.broker_facts import BrokerState
 from analytics.fold.key_history import Sync
 from analytics.fold.min_insync import MIN_INSYNC_REPLICAS
 from analytics.fold.transactions import MARKERS, Dropped, Marker, dropped_stretches
 from analytics.job.fold_stage import EVENT, INPUT
-from analytics.job.scan_stage import BLOCK
-from analytics.tables.frames import run_sql
+from analytics.job.scan_stage import BLOCK, SCANNED
+from analytics.tables.frames import Work, map_batches, run_sql
 from analytics.tables.spark_schema import spark_type
 from jbodlab import kafka_uuid
 from jbodlab.records.config_records import BROKER_RESOURCE, ConfigRecord
@@ -91,6 +95,10 @@ _SEEN = {
 }
 
 
+_IN_EFFECT = pa.schema([*COLUMNS, SCANNED.field("home")])
+"""Of the rows that are replayed."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
     """What is needed of a log before it is followed; it grows with the cluster, not with the log.
@@ -149,17 +157,36 @@ def overview(scanned: DataFrame, layout: Layout) -> Overview:
     )
 
 
-def effective_rows(scanned: DataFrame, layout: Layout, dropped: Iterable[Dropped]) -> DataFrame:
-    """Return the rows that are replayed, of the data source's schema; control records too."""
-    wanted = [
-        "kind = 'row' AND row.problem IS NULL",
-        f"row.replay_offset >= {layout.replay_from}",
-        *(
-            f"(row.snapshot OR row.control OR row.offset < {start} OR row.offset >= {end})"
-            for start, end in dropped
-        ),
-    ]
-    return scanned.where(" AND ".join(wanted)).select("row.*", "home")
+def effective_rows(
+    scanned: DataFrame,
+    layout: Layout,
+    dropped: Sequence[Dropped],
+    keep: Callable[[DataFrame], DataFrame],
+) -> DataFrame:
+    """Return the rows that are replayed, of the data source's schema; control records too.
+
+    Args:
+        scanned: Rows of the scan.
+        layout: Where the replay starts.
+        dropped: Offsets without effect.
+        keep: Keeps a frame of which several things are made.
+    """
+    rows = scanned.where("kind = 'row' AND row.problem IS NULL").select("row.*", "home")
+    if dropped:
+        # SQL would compare each row with each stretch.
+        rows = keep(map_batches(rows, _without(dropped), _IN_EFFECT))
+    return rows.where(f"replay_offset >= {layout.replay_from}")
+
+
+def _without(dropped: Sequence[Dropped]) -> Work:
+    def leave_out(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            has_none = inside(longs(batch.column("offset")), dropped)
+            for name in ("snapshot", "control"):
+                has_none &= ~np.asarray(batch.column(name).fill_null(False))
+            yield batch.filter(pa.array(~has_none))
+
+    return leave_out
 
 
 def history_input(
@@ -204,15 +231,16 @@ def history_input(
 def sync_points(layout: Layout) -> tuple[Sync, ...]:
     """Return the snapshots that the replay meets."""
     begins_later = layout.start_offset != 0
+    replay_from, met = layout.replay_from, frozenset(layout.sync_offsets)
     return tuple(
         Sync(
             offset=snapshot.end_offset,
             time=microseconds(snapshot.timestamp_ms),
             file=snapshot.name,
-            is_base=begins_later and snapshot.end_offset == layout.replay_from,
+            is_base=begins_later and snapshot.end_offset == replay_from,
         )
         for snapshot in layout.snapshots
-        if snapshot.end_offset in layout.sync_offsets
+        if snapshot.end_offset in met
     )
 
 

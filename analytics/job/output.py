@@ -137,7 +137,8 @@ class OutputDir:
         ]
         new += [name for name in (FILE_NAME,) if self.scratch_store.exists(name)]
         gone = [] if clusters is None else self._others(set(clusters))
-        gone = [name for name in (*self.gone, *gone) if name not in new]
+        known = frozenset(new)
+        gone = [name for name in (*self.gone, *gone) if name not in known]
         manifest = {"scratch": self.scratch, "names": new, "gone": gone}
         self.scratch_store.write(f".{MANIFEST}", json.dumps(manifest).encode())
         self.store.move(f"{self.scratch}/.{MANIFEST}", MANIFEST)

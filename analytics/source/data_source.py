@@ -9,8 +9,10 @@ snapshots have `snapshot` set, their own offsets, and the moment that the snapsh
 `replay_offset` and `replay_time`, which for a record of the log are its own.
 
 `load` takes a directory, several (a list, or commas between them), or a folder of the log
-directories of several nodes; each is a path or the URI of a Hadoop file system. Where there are
-several, the column `source` says which one a row comes from. Options:
+directories of several nodes; each is a path or the URI of a Hadoop file system, or a pattern with
+`*`, `?` and `[...]`, of which what is no log is left out. What there is by the whole name is one
+path, commas and all. Where there are several, the column `source` says which one a row comes from.
+Options:
 
 * `startOffset`, `endOffset`, `startTime`, `endTime`: which records, by `replay_offset` and
   `replay_time`; ends are exclusive, times are ms since 1970 or ISO 8601;
@@ -41,9 +43,8 @@ from analytics.decode.plain_rows import problem_row
 from analytics.decode.split_rows import COLUMNS, read_split
 from analytics.errors import ReplayInputError
 from analytics.source.options import SourceOptions, narrowed, parse_options
+from analytics.source.requirements import NAME
 from analytics.source.stream import KraftMetadataStream, StreamPlan
-
-NAME = "kraft-metadata"
 
 SCHEMA = from_arrow_schema(COLUMNS)
 

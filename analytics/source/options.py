@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -22,6 +23,9 @@ from pyspark.sql.datasource import (
 from analytics.bytes.metadata_dirs import find_metadata_dirs
 from analytics.decode.arrow_rows import ALL, MAX_LONG, MIN_LONG, Selection
 from analytics.errors import ReplayInputError
+from analytics.source.requirements import NAME
+from analytics.store.log_files import local_path, open_files
+from analytics.store.patterns import expand, is_pattern
 
 MAX_BYTES_PER_TRIGGER = 256 << 20
 
@@ -31,6 +35,9 @@ OPTIONS = (
 )
 _PATHS = ("path", "paths")
 """What Spark makes of the arguments of `load`."""
+
+_BRACES = re.compile(r"\{[^{}]*,[^{}]*\}")
+"""What Hadoop, and a shell, make several paths of."""
 
 _BOUNDED = {
     "offset": "offset",
@@ -69,9 +76,7 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
     given = {name.lower(): value for name, value in options.items()}
     for name in options:
         _check_name(name)
-    sources = tuple(
-        dict.fromkeys(found for path in _paths(given) for found in find_metadata_dirs(path))
-    )
+    sources = tuple(dict.fromkeys(found for path in _paths(given) for found in _logs_at(path)))
     selection = replace(
         ALL,
         replay_offset=(
@@ -97,7 +102,7 @@ def _check_name(name: str) -> None:
         return
     near = get_close_matches(name.lower(), names, n=1)
     meant = f", did you mean {names[near[0]]}" if near else f"; it has {', '.join(OPTIONS)}"
-    raise ReplayInputError(f"the data source kraft-metadata has no option {name}{meant}")
+    raise ReplayInputError(f"the data source {NAME} has no option {name}{meant}")
 
 
 def narrowed(selection: Selection, filters: Iterable[Filter]) -> Selection:
@@ -144,20 +149,78 @@ def _bounds(one: Filter, value: Any, *, is_time: bool) -> tuple[int, int] | None
 
 
 def _paths(given: Mapping[str, str]) -> Sequence[str]:
-    """Return the paths of `load`: one, a JSON list, or several with commas between them."""
+    """Return the paths of `load`: one, a JSON list, or several with commas between them.
+
+    What there is by the whole name or pattern is one path, commas and all.
+    """
     text = given.get("paths") or given.get("path") or ""
-    if text.lstrip().startswith("["):
+    if text.lstrip().startswith("[") and not _exists(text):
         try:
             paths = json.loads(text)
         except json.JSONDecodeError as error:
-            raise ReplayInputError(f"path {text!r} is no list: {error}") from error
+            raise ReplayInputError(f"path {text!r} is no JSON list, and matches nothing") from error
         if not all(isinstance(path, str) for path in paths):
             raise ReplayInputError(f"path {text!r} is no list of texts")
+    elif _BRACES.search(text) or ("," in text and _exists(text)):
+        paths = [text]
     else:
         paths = [path for path in map(str.strip, text.split(",")) if path]
     if not paths:
-        raise ReplayInputError("the data source kraft-metadata needs a path")
+        # A table of Spark's catalog has no options, whatever was given when it was created.
+        raise ReplayInputError(
+            f"the data source {NAME} needs a path: spark.read.format({NAME!r}).load(PATH), or "
+            f"CREATE TEMPORARY VIEW V USING `{NAME}` OPTIONS (path 'PATH'); of CREATE TABLE ... "
+            f"USING `{NAME}` Spark gives it no options: CREATE TABLE T AS SELECT * FROM V"
+        )
     return list(paths)
+
+
+def _logs_at(path: str) -> Iterator[str]:
+    """Yield the directories of metadata logs that a path or pattern names.
+
+    Raises:
+        ReplayInputError: there is none, or one cannot be read.
+    """
+    if _BRACES.search(path) and not _exists(path):
+        raise ReplayInputError(
+            f"path {path!r}: of patterns there are *, ? and [...]; in place of {{a,b}} give a list "
+            "of paths, load(['a', 'b'])"
+        )
+    try:
+        may_be_several = is_pattern(path)
+        places = expand(path)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise ReplayInputError(f"input {path} cannot be read: {reason}") from error
+    if not may_be_several:
+        yield from find_metadata_dirs(path)
+        return
+    is_any = False
+    for place in places:
+        try:
+            found = find_metadata_dirs(place)
+        except ReplayInputError as error:
+            if error.__cause__ is not None:
+                raise  # it cannot be read
+            continue  # a pattern may match what is none
+        is_any = True
+        yield from found
+    if not is_any:
+        raise ReplayInputError(f"input {path} matches no metadata log")
+
+
+def _exists(source: str) -> bool:
+    """Return whether there is anything by a name or pattern."""
+    try:
+        if is_pattern(source):
+            return bool(expand(source))
+        local = local_path(source)
+        if local is not None:
+            return local.exists()
+        open_files(source).entries()
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def _number(given: Mapping[str, str], name: str, default: int) -> int:

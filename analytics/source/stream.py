@@ -3,18 +3,30 @@
     spark.readStream.format("kraft-metadata").load("/var/lib/kafka/metadata/__cluster_metadata-0")
 
 A stream gives the records of segments; snapshots, which repeat them, are left out. How far it has
-come is, for each directory, a file, a byte position at a batch boundary and the offset that should
-follow. Only whole batches are taken: the rest of a torn tail is waited for, as long as it is at the
-end of the log. A segment is left behind when the next one exists. Where retention was faster, the
-stream goes on at the oldest segment and says what is missing; where the log was cut back, at the
-new end. Whatever is damaged becomes rows with a `problem`, as it does without a stream.
+come is, for each directory, a file, a byte position at a batch boundary, the offset that should
+follow, the cluster, and two batches by which the log is known again. Only whole batches are taken:
+the rest of a torn tail is waited for, as long as it is at the end of the log. A segment is left
+behind when the next one exists. Where retention was faster, the stream goes on at the oldest
+segment and says what is missing. Whatever is damaged becomes rows with a `problem`, as it does
+without a stream.
+
+What was read may be there no more:
+
+* a file has become shorter: the log was cut back, and is read on from its new end;
+* the file is gone and no later one is there, or a batch that was read is another one now: the log
+  was written anew, and is read again from its first segment, or from the file that still begins as
+  it did. Both are rows with a `problem`, alone in a micro-batch;
+* `meta.properties` beside the log names another cluster: that is an error, for its records would
+  pass for those of the first one. A directory without `meta.properties` is known by its batches
+  only; where one comes or goes while these have changed, that is an error as well.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, NotRequired, TypedDict
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
@@ -26,14 +38,16 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from analytics.bytes.batch_headers import chain, headers
+from analytics.bytes.batch_headers import Batches, chain, headers
 from analytics.bytes.batch_walk import Problem, epoch_problem, walk_batches
 from analytics.bytes.boundaries import find_boundary
 from analytics.bytes.layout import SPLIT_BYTES, Split, read_chain, segment_splits
+from analytics.bytes.log_copies import cluster_id_beside
 from analytics.bytes.metadata_dirs import base_offset_of, is_segment
 from analytics.decode.arrow_rows import arrow_rows
 from analytics.decode.plain_rows import problem_row
 from analytics.decode.split_rows import read_split
+from analytics.errors import ReplayInputError
 from analytics.source.options import SourceOptions
 from analytics.store.log_files import LogFiles, open_files
 from jbodlab.protocol.record_batch import CONTROL, HEADER_SIZE, MAGIC, SIZE_PREFIX
@@ -42,14 +56,28 @@ READ_BYTES = 4 << 20
 """Bytes that are looked through at once for whole batches."""
 
 
+class Known(TypedDict):
+    """A batch that was read."""
+
+    file: str
+    position: int
+    epoch: int
+    crc: int
+
+
 class Place(TypedDict):
     """How far a stream has come in one directory."""
 
     file: str
+    """Empty while the directory holds no segment."""
     position: int
     offset: int
-    epoch: NotRequired[int]
-    """Of the last batch; a checkpoint of an earlier version has none."""
+    cluster_id: str | None
+    """What `meta.properties` beside the log says; None without one."""
+    first: Known | None
+    """The first batch of the file; None while nothing of it was read."""
+    last: Known | None
+    """The last batch that was read, of this file or of one before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +92,18 @@ class StreamPartition(InputPartition):
     """One task: a split, or the problems that planning found."""
 
     def __init__(
-        self, split: Split | None, problems: tuple[Problem, ...], label: str | None
+        self,
+        split: Split | None,
+        problems: tuple[Problem, ...],
+        label: str | None,
+        cluster_id: str | None = None,
     ) -> None:
         super().__init__(None)
         self.split = split
         self.problems = problems
         self.label = label
+        self.cluster_id = cluster_id
+        """Whose log the split is of; None if that is not known."""
 
 
 class KraftMetadataStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -83,7 +117,7 @@ class KraftMetadataStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Place]:  # noqa: N802 - Spark's name
         """Return the beginning of each log."""
         return {
-            source: _beginning(_segments(open_files(source)))
+            source: _beginning(_segments(open_files(source)), cluster_id_beside(source))
             for source in self.plan.options.sources
         }
 
@@ -100,7 +134,12 @@ class KraftMetadataStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(  # noqa: N802 - Spark's name
         self, start: dict[str, Place], limit: ReadLimit
     ) -> dict[str, Place]:
-        """Return the end of the next micro-batch."""
+        """Return the end of the next micro-batch.
+
+        Raises:
+            ReplayInputError: a directory holds another cluster's log than at `start`, or `start`
+                does not say which.
+        """
         budget = limit.max_bytes if isinstance(limit, ReadMaxBytes) else None
         assert budget is not None or isinstance(limit, ReadAllAvailable)
         found = dict(start)
@@ -108,8 +147,15 @@ class KraftMetadataStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             files = open_files(source)
             try:
                 sizes = _segments(files) if self.available is None else self.available[source]
-                place = start.get(source) or _beginning(sizes)
-                found[source] = _Follower(files, sizes).advance(place, budget)
+                cluster_id = cluster_id_beside(source)
+                place = _place(start, source) or _beginning(sizes, cluster_id)
+                _check_cluster(source, place["cluster_id"], cluster_id)
+                follower = _Follower(files, sizes)
+                anew = follower.read_anew(place)
+                if anew is not None and place["cluster_id"] != cluster_id:
+                    raise _another_cluster(source, place["cluster_id"], cluster_id)
+                place = Place({**place, "cluster_id": place["cluster_id"] or cluster_id})
+                found[source] = follower.advance(place, budget) if anew is None else anew
             except OSError:
                 continue  # the directory, or a file in it, is gone for now
         return found
@@ -117,32 +163,43 @@ class KraftMetadataStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(
         self, start: dict[str, Place], end: dict[str, Place]
     ) -> Sequence[InputPartition]:
-        """Return the tasks of one micro-batch."""
+        """Return the tasks of one micro-batch.
+
+        Raises:
+            ReplayInputError: as `latestOffset` does.
+        """
         tasks: list[InputPartition] = []
-        for source, behind in end.items():
-            begin = start.get(source)
+        for source in end:
+            begin, behind = _place(start, source), _place(end, source)
+            if behind is None or begin == behind:
+                continue
+            # A query that was stopped plans its last micro-batch again, whatever lies there now.
+            _check_cluster(source, behind["cluster_id"], cluster_id_beside(source))
             if begin is None:
-                begin = Place(file=behind["file"], position=0, offset=_base_offset(behind["file"]))
-            if begin != behind:
-                tasks += self._tasks(source, begin, behind)
+                begin = _beginning(_segments(open_files(source)), behind["cluster_id"])
+            tasks += self._tasks(source, begin, behind)
         return tasks
 
     def _tasks(self, source: str, begin: Place, end: Place) -> Iterator[StreamPartition]:
         files = open_files(source)
         sizes = _segments(files)
         label = source if self.plan.options.has_several else None
-        expected, epoch = begin["offset"], begin.get("epoch")
+        if (end["file"], end["position"]) < (begin["file"], begin["position"]):
+            text = (
+                f"the log was cut back or written anew below offset {begin['offset']}: it is read "
+                f"from offset {end['offset']} on"
+            )
+            yield _problem_task(label, end["file"], end["position"], end["offset"], "order", text)
+            return
+        expected, epoch = begin["offset"], None if begin["last"] is None else begin["last"]["epoch"]
         names = {name for name in sizes if begin["file"] <= name <= end["file"]}
         for name in sorted(names | {begin["file"], end["file"]}):
             first = begin["position"] if name == begin["file"] else 0
             last = end["position"] if name == end["file"] else sizes.get(name, first)
-            if name == begin["file"] == end["file"] and last < first:
-                text = f"the file was cut back from {first} to {last} bytes"
-                yield _problem_task(label, name, last, end["offset"], "order", text)
-                return
             if last <= first:
                 continue
             base = _base_offset(name) if first == 0 else _first_offset(files, name, first)
+            is_next = base == expected
             if base is not None and base < expected:
                 text = f"batch at offset {base} where offset {expected} should follow"
                 yield _problem_task(label, name, first, base, "order", text)
@@ -151,7 +208,7 @@ class KraftMetadataStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 text = f"offsets {expected} to {base - 1} are missing"
                 yield _problem_task(label, name, first, expected, "gap", text)
                 expected = base
-            wrong = _epoch_problem(files, name, first, epoch, is_next=base == expected)
+            wrong = _epoch_problem(files, name, first, epoch, is_next=is_next)
             if wrong is not None:
                 yield _problem_task(label, name, first, expected, "epoch", wrong)
             split_bytes = self.plan.options.split_bytes or SPLIT_BYTES
@@ -161,7 +218,10 @@ class KraftMetadataStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 splits = [
                     Split(file=name, start=first, end=last, snapshot=None, source=source)
                 ]  # its task says that it cannot be read
-            yield from (StreamPartition(replace(split, label=label), (), label) for split in splits)
+            yield from (
+                StreamPartition(replace(split, label=label), (), label, end["cluster_id"])
+                for split in splits
+            )
             if name != end["file"]:
                 expected, epoch = _end_of(files, splits[-1], _End(expected, epoch))
 
@@ -172,13 +232,18 @@ class KraftMetadataStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if partition.problems:
             rows = [problem_row(problem, partition.label) for problem in partition.problems]
             yield arrow_rows(rows, schema)
-        if partition.split is not None:
-            yield from read_split(
-                partition.split,
-                schema,
-                with_payload=options.with_payload,
-                selection=options.selection,
-            )
+        if partition.split is None:
+            return
+        yield from read_split(
+            partition.split,
+            schema,
+            with_payload=options.with_payload,
+            selection=options.selection,
+        )
+        # The directory may have been another one's when it was read: then the task has failed, and
+        # nothing of it counts.
+        source = partition.split.source
+        _check_cluster(source, partition.cluster_id, cluster_id_beside(source))
 
 
 class _Follower:
@@ -188,6 +253,36 @@ class _Follower:
         self.files = files
         self.sizes = sizes
         self.names = sorted(sizes)
+
+    def read_anew(self, place: Place) -> Place | None:
+        """Return where to begin again if what was read is not there any more; None if it is."""
+        name, first, last = place["file"], place["first"], place["last"]
+        if name not in self.sizes and self.names and self.names[-1] < name:
+            return _beginning(self.sizes, place["cluster_id"])
+        if first is not None and not self._may_hold(first):
+            return _beginning(self.sizes, place["cluster_id"])
+        if last is not None and not self._may_hold(last):
+            # What the file begins with is the same: so is all in front of it.
+            is_same = first is not None and first["file"] == last["file"]
+            sizes = {name: self.sizes[name]} if is_same else self.sizes
+            return _beginning(sizes, place["cluster_id"])
+        return None
+
+    def _may_hold(self, batch: Known) -> bool:
+        """Return False if there are other bytes in the place of a batch.
+
+        A file that is gone, too short or not to be read says nothing about that.
+        """
+        if self.sizes.get(batch["file"], 0) < batch["position"] + HEADER_SIZE:
+            return True
+        try:
+            data = self.files.read(batch["file"], batch["position"], HEADER_SIZE)
+        except OSError:
+            return True
+        if len(data) < HEADER_SIZE:
+            return True
+        found = headers(np.frombuffer(data, dtype=np.uint8), np.zeros(1, dtype=np.int64))
+        return int(found.crc[0]) == batch["crc"]
 
     def advance(self, place: Place, budget: int | None) -> Place:
         """Return the place behind all whole batches, within a budget of bytes if there is one."""
@@ -213,7 +308,7 @@ class _Follower:
             return self._next_file(place)
         size = self.sizes[name]
         if size < position:
-            return self._cut_back(name, size)
+            return self._cut_back(place, size)
         is_last = name == self.names[-1]
         if position == size:
             return place if is_last else self._next_file(place)
@@ -229,10 +324,7 @@ class _Follower:
             return place if is_last else Place({**place, "position": size})
         reached = chain(data, 0, len(data))[1]
         if reached:
-            expected = place["offset"] if position else _base_offset(name)
-            offset = _next_offset(data[:reached], name, expected)
-            end = position + reached
-            return Place(file=name, position=end, offset=offset, epoch=_last_epoch(data[:reached]))
+            return _behind(place, data[:reached])
         if not is_last:
             # The file will not grow any more: its task says what these bytes are.
             return Place({**place, "position": size})
@@ -243,16 +335,17 @@ class _Follower:
         return place if found is None else Place({**place, "position": found.position})
 
     def _next_file(self, place: Place) -> Place:
-        later = [name for name in self.names if name > place["file"]]
-        if not later:
+        later = bisect_right(self.names, place["file"])
+        if later == len(self.names):
             return place
-        return Place({**place, "file": later[0], "position": 0})
+        return Place({**place, "file": self.names[later], "position": 0, "first": None})
 
-    def _cut_back(self, name: str, size: int) -> Place:
+    def _cut_back(self, before: Place, size: int) -> Place:
         """Return the last batch boundary of a file that has become smaller."""
-        place = Place(file=name, position=0, offset=_base_offset(name))
-        position = 0
-        while position < size:
+        name = before["file"]
+        place = _beginning({name: size}, before["cluster_id"])
+        while place["position"] < size:
+            position = place["position"]
             data = self.files.read(name, position, min(READ_BYTES, size - position))
             needed = _batch_size(data)
             if needed is not None and len(data) < needed <= size - position:
@@ -260,10 +353,7 @@ class _Follower:
             reached = chain(data, 0, len(data))[1]
             if not reached:
                 break
-            offset = _next_offset(data[:reached], name, place["offset"])
-            position += reached
-            epoch = _last_epoch(data[:reached])
-            place = Place(file=name, position=position, offset=offset, epoch=epoch)
+            place = _behind(place, data[:reached])
         return place
 
 
@@ -276,11 +366,72 @@ def _segments(files: LogFiles) -> dict[str, int]:
     }
 
 
-def _beginning(sizes: Mapping[str, int]) -> Place:
-    if not sizes:
-        return Place(file="", position=0, offset=0)
-    first = min(sizes)
-    return Place(file=first, position=0, offset=_base_offset(first))
+def _beginning(sizes: Mapping[str, int], cluster_id: str | None) -> Place:
+    file = min(sizes, default="")
+    return Place(
+        file=file,
+        position=0,
+        offset=_base_offset(file),
+        cluster_id=cluster_id,
+        first=None,
+        last=None,
+    )
+
+
+def _behind(place: Place, data: bytes) -> Place:
+    """Return the place behind whole batches that lie at a place."""
+    file, position = place["file"], place["position"]
+    batches = read_chain(data)
+    return Place(
+        file=file,
+        position=position + len(data),
+        offset=_next_offset(data, file, place["offset"] if position else _base_offset(file)),
+        cluster_id=place["cluster_id"],
+        first=place["first"] if position else _known(batches, file, position, 0),
+        last=_known(batches, file, position, -1),
+    )
+
+
+def _known(batches: Batches, file: str, position: int, row: int) -> Known:
+    """Return one of some batches of a file; `position` is that of the first one."""
+    return Known(
+        file=file,
+        position=position + int(batches.position[row]),
+        epoch=int(batches.epoch[row]),
+        crc=int(batches.crc[row]),
+    )
+
+
+def _place(places: Mapping[str, Place], source: str) -> Place | None:
+    """Return the place in a directory, None where nothing has been there yet.
+
+    Raises:
+        ReplayInputError: an earlier version has written it.
+    """
+    place = places.get(source)
+    if place is not None and "cluster_id" not in place:
+        raise ReplayInputError(
+            f"the checkpoint of the stream does not say whose log {source} was: an earlier version "
+            "wrote it, so start the query with a new checkpointLocation"
+        )
+    return place if place is not None and place["file"] else None
+
+
+def _check_cluster(source: str, expected: str | None, found: str | None) -> None:
+    """Refuse a directory that is known to hold the log of another cluster."""
+    if expected is not None and found is not None and expected != found:
+        raise _another_cluster(source, expected, found)
+
+
+def _another_cluster(source: str, expected: str | None, found: str | None) -> ReplayInputError:
+    was, now = (
+        "a cluster without meta.properties" if one is None else f"cluster {one}"
+        for one in (expected, found)
+    )
+    return ReplayInputError(
+        f"{source} holds the log of {now}, and the stream has followed that of {was}: start a "
+        "query with a new checkpointLocation for the one, or put the other one back"
+    )
 
 
 def _batch_size(data: bytes) -> int | None:
@@ -335,11 +486,6 @@ def _end_of(files: LogFiles, split: Split, before: _End) -> _End:
     found = headers(np.frombuffer(data, dtype=np.uint8), positions)
     base = int(found.base_offset[0])
     return _End(_next_offset(data[:reached], split.file, max(begin, base)), int(found.epoch[-1]))
-
-
-def _last_epoch(data: bytes) -> int:
-    """Return the epoch of the last batch of a chain of whole batches."""
-    return int(read_chain(data).epoch[-1])
 
 
 def _epoch_problem(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from broker.api.answer import Later, RequestContext, Response, milliseconds
+from broker.api.partition_errors import told
 from broker.api.ports import Replicas
 from broker.replica.client_requests import DeletedRecords, RecordDeletion
 from jbodlab.error_code import ErrorCode
@@ -92,5 +93,5 @@ def _partition(result: DeletedRecords) -> DeleteRecordsPartitionResult:
     return DeleteRecordsPartitionResult(
         partition_index=result.topic_partition.partition,
         low_watermark=result.low_watermark,
-        error_code=result.error_code,
+        error_code=told(result.error_code),
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from broker.api.answer import RequestContext, Response
+from broker.api.partition_errors import told
 from broker.api.ports import Replicas
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
@@ -101,7 +102,7 @@ class DescribeProducersApi:
 def _failed(partition_index: int, error: KafkaError) -> PartitionProducers:
     return PartitionProducers(
         partition_index=partition_index,
-        error_code=error.code,
+        error_code=told(error.code),
         error_message=error.message or None,
     )
 

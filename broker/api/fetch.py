@@ -17,6 +17,7 @@ import msgspec
 
 from broker.api.answer import Answer, Encoded, Later, RequestContext, asking_replica, milliseconds
 from broker.api.leader_hints import LeaderHints
+from broker.api.partition_errors import told
 from broker.api.ports import Replicas
 from broker.client_quotas import ClientQuotas
 from broker.metadata_cache import MetadataCache
@@ -136,7 +137,7 @@ class FetchApi:
         """Return the error for the whole request, or for every partition before version 7."""
         version, correlation_id = context.version, context.correlation_id
         if version >= 7:
-            return Encoded(fetch_response(version, correlation_id, (), error_code=error.code))
+            return Encoded(fetch_response(version, correlation_id, (), error_code=told(error.code)))
         topics = [
             FetchedTopic(
                 topic.topic,  # type: ignore[attr-defined]  # versions to 12 have names
@@ -346,7 +347,7 @@ def _partition(result: FetchResult, hints: LeaderHints) -> FetchedPartition:
     diverging = result.diverging_epoch
     return FetchedPartition(
         result.topic_partition.partition,
-        result.error_code,
+        told(result.error_code),
         result.high_watermark,
         result.last_stable_offset,
         result.log_start_offset,
@@ -364,4 +365,4 @@ def _unknown(topic: FetchTopic) -> list[FetchedPartition]:
 
 
 def _failed(partition_index: int, error_code: ErrorCode) -> FetchedPartition:
-    return FetchedPartition(partition_index, error_code, UNKNOWN, UNKNOWN, UNKNOWN)
+    return FetchedPartition(partition_index, told(error_code), UNKNOWN, UNKNOWN, UNKNOWN)

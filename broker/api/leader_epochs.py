@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from broker.api.answer import InParts, RequestContext, Response
+from broker.api.partition_errors import told
 from broker.api.ports import Replicas
 from broker.replica.client_requests import EpochAnswer, EpochQuery
 from jbodlab.error_code import ErrorCode
@@ -95,7 +96,7 @@ def _response(
 
 def _partition(answer: EpochAnswer) -> EpochEndOffset:
     return EpochEndOffset(
-        error_code=answer.error_code,
+        error_code=told(answer.error_code),
         partition=answer.topic_partition.partition,
         leader_epoch=answer.leader_epoch,
         end_offset=answer.end_offset,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from broker.api.answer import Answer, Later, RequestContext, Response, asking_replica
+from broker.api.partition_errors import told
 from broker.api.ports import Replicas
 from broker.metadata_cache import MetadataCache
 from broker.replica.client_requests import OffsetAnswer, OffsetQuery
@@ -120,7 +121,7 @@ def _response(
 def _partition(answer: OffsetAnswer) -> ListOffsetsPartition:
     return ListOffsetsPartition(
         partition_index=answer.topic_partition.partition,
-        error_code=answer.error_code,
+        error_code=told(answer.error_code),
         timestamp=answer.timestamp,
         offset=answer.offset,
         leader_epoch=answer.leader_epoch,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from broker.api.answer import Answer, Encoded, Later, RequestContext, milliseconds
 from broker.api.leader_hints import LeaderHints
+from broker.api.partition_errors import told
 from broker.api.request_handler import CloseConnectionError
 from broker.client_quotas import ClientQuotas
 from broker.metadata_cache import MetadataCache
@@ -207,7 +208,7 @@ def _produced(result: AppendResult, hints: LeaderHints) -> ProducedPartition:
     partition = result.topic_partition
     return ProducedPartition(
         partition.partition,
-        result.error_code,
+        told(result.error_code),
         result.base_offset,
         result.log_append_time_ms,
         result.log_start_offset,

@@ -97,11 +97,7 @@ class Replicas:
         rules = self.loading_rules(image)
         log_dirs = self._disks.log_dirs
         loaded = await load_logs(
-            log_dirs,
-            rules.is_stray,
-            rules.log_config_of,
-            is_ours=rules.is_ours,
-            topic_name=rules.topic_name,
+            log_dirs, rules.replica_of, rules.log_config_of, is_ours=rules.is_ours
         )
         self.manager.take_found(
             await found_replicas.settle(
@@ -111,7 +107,7 @@ class Replicas:
 
     def put_strays_aside(self, image: MetadataImage) -> None:
         """Put logs aside whose replicas have left this broker while they were loaded."""
-        self.manager.placement.put_strays_aside(self.loading_rules(image).is_stray)
+        self.manager.placement.put_strays_aside(self.loading_rules(image).replica_of)
 
     def start(self) -> None:
         """Begin to look after the replicas; they come with the metadata."""
@@ -137,30 +133,22 @@ class Replicas:
         """Return what an image of the metadata says of logs that may be found."""
         node_id = self._config.node_id
 
-        def is_stray(topic_partition: TopicPartition, topic_id: UUID | None) -> bool:
-            if topic_id is None:
-                return True
-            topic = image.topics.by_id.get(TopicId(topic_id))
-            if topic is None or topic.name != topic_partition.topic:
-                return True
-            found = topic.partitions.get(topic_partition.partition)
-            return found is None or node_id not in found.replicas
+        def replica_of(topic_id: UUID | None, partition: int) -> TopicPartition | None:
+            topic = None if topic_id is None else image.topics.by_id.get(TopicId(topic_id))
+            found = None if topic is None else topic.partitions.get(partition)
+            if topic is None or found is None or node_id not in found.replicas:
+                return None
+            return TopicPartition(topic.name, partition)
 
         def is_ours(topic_partition: TopicPartition) -> bool:
             topic = image.topics.by_name.get(topic_partition.topic)
             found = None if topic is None else topic.partitions.get(topic_partition.partition)
             return found is not None and node_id in found.replicas
 
-        def topic_name(topic_id: UUID) -> str | None:
-            topic = image.topics.by_id.get(TopicId(topic_id))
-            return None if topic is None else topic.name
-
         def log_config(topic: str) -> LogConfig:
             return self._topics.of_topic(image.configs.topic(topic)).log
 
-        return LoadingRules(
-            is_stray=is_stray, is_ours=is_ours, topic_name=topic_name, log_config_of=log_config
-        )
+        return LoadingRules(replica_of=replica_of, is_ours=is_ours, log_config_of=log_config)
 
     def _address_of(self, broker_id: BrokerId) -> Address | None:
         """Return where a broker is reached by others."""

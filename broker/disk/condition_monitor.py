@@ -221,6 +221,7 @@ class ConditionMonitor:
         shared = next((each.disk for each in self._neighbours(log_dir)), None)
         space.disk = shared or DiskSpace(self._settings.reserved_bytes)
         space.on_full = partial(self._found_full, log_dir)
+        space.on_taken = partial(self._look_soon, log_dir)
         watched = self._watched[log_dir] = _Watched(self._settings.slow)
         return watched
 

@@ -34,7 +34,8 @@ FILES_RESERVE_DIVISOR = 2
 
 DENIAL_S = 5.0
 DENIAL_S_MAX = 60.0
-"""How long a disk that took no more is FULL at least; doubled each time that it soon does so again.
+"""How long a disk is FULL at least that took small files and soon took no more again; doubled each
+time.
 
 What it says of its room tells nothing then: a quota may be used up, or the inodes.
 """
@@ -71,7 +72,7 @@ class DiskSpace:
         self.denial: str | None = None
         """Why the disk took no more although it had announced room; None if it did not."""
         self._denied_s = self._granted_s = -math.inf
-        self._denial_s = DENIAL_S
+        self._denial_s = 0.0
         self._configured_reserve_bytes = configured_reserve_bytes
         # The largest append that was refused since it became full.
         self._refused_bytes = 0
@@ -104,13 +105,18 @@ class DiskSpace:
         """Take notice that the disk took no more, whatever the looks have shown."""
         if self.denial is None:
             again = now_s - self._granted_s < DENIAL_S_MAX
-            self._denial_s = min(2 * self._denial_s, DENIAL_S_MAX) if again else DENIAL_S
+            longer_s = min(max(2 * self._denial_s, DENIAL_S), DENIAL_S_MAX)
+            self._denial_s = longer_s if again else 0.0
         self.is_full, self.denial, self._denied_s = True, cause, now_s
 
     def written(self, now_s: float) -> None:
         """Take notice that the disk took a small file; after a while that is believed."""
         if self.denial is not None and now_s - self._denied_s >= self._denial_s:
             self.denial, self._granted_s = None, now_s
+
+    def taken(self) -> None:
+        """Take notice that the disk took just what it had had no room for: that is believed."""
+        self.denial = None
 
     def charge(self, size_bytes: int) -> None:
         """Count what goes to the disk from now on."""
@@ -164,12 +170,14 @@ class DirectorySpace:
     Attributes:
         disk: The file system.
         on_full: Called when an append of this directory found it full first.
+        on_taken: Called when the disk took what it had had no room for; it may be full no more.
         refused_count: Appends that were refused here, for whoever watches.
     """
 
     def __init__(self) -> None:
         self.disk = DiskSpace()
         self.on_full: Callable[[], None] = _nothing
+        self.on_taken: Callable[[], object] = _nothing
         self.refused_count = 0
         self._charged_bytes = 0
         self._settled_bytes = 0
@@ -194,6 +202,12 @@ class DirectorySpace:
         self.disk.denied(cause, now_s)
         if not was_full:
             self.on_full()
+
+    def taken(self) -> None:
+        """Take notice that the disk took all of this directory that it had had no room for."""
+        if self.disk.denial is not None:
+            self.disk.taken()
+            self.on_taken()
 
     def charge(self, size_bytes: int) -> None:
         """Count what is sent to the directory's thread."""
@@ -225,7 +239,7 @@ class DirectorySpace:
     def leave(self) -> None:
         """Have no part in a file system any more: the directory is offline."""
         self.disk = DiskSpace()
-        self.on_full = _nothing
+        self.on_full = self.on_taken = _nothing
 
 
 def _nothing() -> None:

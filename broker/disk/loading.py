@@ -39,16 +39,16 @@ from jbodlab.log.filesystem import FileSystem
 from jbodlab.log.loaded_log import LoadedLog
 from jbodlab.log.log_config import LogConfig
 from jbodlab.log.log_loader import load_log
-from jbodlab.log.names import DirKind, ParsedDir
+from jbodlab.log.names import DirKind
 from jbodlab.log.partition_metadata import read_topic_id
 
 logger = logging.getLogger(__name__)
 
 HANG_DEADLINE_S = 30.0
 
-IsStray = Callable[[TopicPartition, UUID | None], bool]
+ReplicaOf = Callable[[UUID | None, int], TopicPartition | None]
+"""Returns this broker's replica of a topic id and a partition; None if the metadata place none."""
 LogConfigOf = Callable[[str], LogConfig]
-TopicName = Callable[[UUID], str | None]
 
 
 class LoadedReplica(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,11 +67,10 @@ class LoadedReplica(msgspec.Struct, frozen=True, kw_only=True):
 
 async def load_logs(
     log_dirs: LogDirs,
-    is_stray: IsStray,
+    replica_of: ReplicaOf,
     log_config_of: LogConfigOf,
     *,
     is_ours: Callable[[TopicPartition], bool] = lambda _: True,
-    topic_name: TopicName = lambda _: None,
     hang_deadline_s: float = HANG_DEADLINE_S,
 ) -> list[LoadedReplica]:
     """Load the logs of all online directories, at the same time.
@@ -80,11 +79,9 @@ async def load_logs(
         log_dirs: The directories; each becomes ONLINE, or goes offline.
         is_ours: Whether this broker has a replica of a partition with this name. A directory that
             only looks like one, and holds no log, is a foreign entry. Called on several threads.
-        topic_name: The name of the topic with an id; None: the metadata has none. Called on several
-            threads.
         hang_deadline_s: Longest time for one step on a disk that is being loaded from.
-        is_stray: Whether the metadata does not place a partition with this topic id (None: none on
-            the disk) here; such a directory is renamed and kept. Called on several threads.
+        replica_of: Called with the topic id of a directory (None: none on the disk) and its
+            partition; one that is of no replica is renamed and kept. Called on several threads.
         log_config_of: Settings of a topic's logs, by its name. Called on several threads.
 
     Returns:
@@ -95,7 +92,7 @@ async def load_logs(
     for log_dir in loading:
         log_dir.handle(LogDirEvent.LOAD)
     calls = [
-        log_dir.run(partial(_load_directory, log_dir, is_stray, log_config_of, is_ours, topic_name))
+        log_dir.run(partial(_load_directory, log_dir, replica_of, log_config_of, is_ours))
         for log_dir in loading
     ]
     watch = asyncio.create_task(
@@ -143,11 +140,10 @@ def _loaded(
 async def load_revived(
     log_dirs: LogDirs,
     log_dir: LogDir,
-    is_stray: IsStray,
+    replica_of: ReplicaOf,
     log_config_of: LogConfigOf,
     *,
     is_ours: Callable[[TopicPartition], bool],
-    topic_name: TopicName = lambda _: None,
     in_use: Callable[[TopicPartition], bool] = lambda _: False,
     hang_deadline_s: float = HANG_DEADLINE_S,
 ) -> list[FoundLog]:
@@ -156,10 +152,9 @@ async def load_revived(
     Args:
         log_dirs: The directories; this one is not among them yet.
         log_dir: In state RECOVERING; it goes offline, and nobody else is told, if its disk fails.
-        is_stray: As in `load_logs`, as are the others.
+        replica_of: As in `load_logs`, as are the others.
         log_config_of: Settings of a topic's logs.
         is_ours: Whether this broker has a replica of a partition with this name.
-        topic_name: The name of the topic with an id.
         in_use: Whether a replica has another log already, so that one found here is a stray; its
             future replicas are not.
         hang_deadline_s: Longest time for one step on its disk.
@@ -169,7 +164,7 @@ async def load_revived(
     """
     assert log_dir.state is LogDirState.RECOVERING
     call = log_dir.run(
-        partial(_load_directory, log_dir, is_stray, log_config_of, is_ours, topic_name, in_use)
+        partial(_load_directory, log_dir, replica_of, log_config_of, is_ours, in_use)
     )
     watch = asyncio.create_task(
         watch_steps(log_dirs, lambda: [log_dir], int(hang_deadline_s * 1000)),
@@ -186,17 +181,17 @@ async def load_revived(
 
 def _load_directory(
     log_dir: LogDir,
-    is_stray: IsStray,
+    replica_of: ReplicaOf,
     log_config_of: LogConfigOf,
     is_ours: Callable[[TopicPartition], bool],
-    topic_name: TopicName,
     in_use: Callable[[TopicPartition], bool] = lambda _: False,
 ) -> list[FoundLog]:
     """Load one directory; on its thread."""
     fs, path = log_dir.fs, log_dir.path
     clean = clean_shutdown.take(fs, path)
+    replicas = _replicas(fs, path, replica_of, is_ours, in_use, log_dir.outside.new_hex)
     if not clean:
-        _forget_cached(fs, path, log_config_of, topic_name)
+        _forget_cached(fs, replicas, log_config_of)
     found = {name: _read_checkpoint(fs, path / name) for name in CONTENTS}
     points = found[names.RECOVERY_POINT_FILE]
     starts = found[names.LOG_START_OFFSET_FILE]
@@ -204,20 +199,18 @@ def _load_directory(
     cleaned_to = found[names.CLEANER_OFFSET_FILE]
     loaded: list[FoundLog] = []
     try:
-        for name, topic_partition in _partition_dirs(
-            fs, path, is_stray, is_ours, topic_name, in_use, log_dir.outside.new_hex
-        ):
+        for folder, topic_partition in replicas:
             try:
                 log = load_log(
                     fs,
-                    path / name,
+                    folder,
+                    topic_partition,
                     log_config_of(topic_partition.topic),
                     log_dir.files,
                     clean=clean,
                     recovery_point=points.get(topic_partition, 0),
                     log_start_offset=starts.get(topic_partition),
                     cleaned_to=cleaned_to.get(topic_partition),
-                    topic_partition=topic_partition,
                 )
                 sync_if_due(fs, log)
             except ReplicaLostError as error:
@@ -239,22 +232,19 @@ def _load_directory(
 
 
 def _forget_cached(
-    fs: FileSystem, path: Path, log_config_of: LogConfigOf, topic_name: TopicName
+    fs: FileSystem, replicas: Sequence[tuple[Path, TopicPartition]], log_config_of: LogConfigOf
 ) -> None:
     """Have batches read from the disk, of topics that have each of them synced.
 
     A sync may have failed before: what is not on the disk was never acknowledged. Of other topics
     it may have been: what the cache has of them is better than nothing.
     """
-    for name in fs.listdir(path):
-        with suppress(ValueError, ReplicaLostError, FileNotFoundError):
-            parsed = names.parse_partition_dir(name)
-            topic_id = _topic_id(fs, path / name) if parsed.is_moved else None
-            topic = _whose(parsed, topic_id, topic_name).topic
-            if log_config_of(topic).flush_messages > 1:
-                continue
-            for file in names.with_suffix(fs.listdir(path / name), names.LOG_SUFFIX):
-                fs.forget_cached(path / name / file)
+    for folder, topic_partition in replicas:
+        if log_config_of(topic_partition.topic).flush_messages > 1:
+            continue
+        with suppress(ReplicaLostError, FileNotFoundError):
+            for file in names.with_suffix(fs.listdir(folder), names.LOG_SUFFIX):
+                fs.forget_cached(folder / file)
 
 
 def sync_if_due(fs: FileSystem, log: LoadedLog) -> None:
@@ -298,19 +288,15 @@ def _lower_checkpoints(
                 logger.warning("%s names logs that are gone: %s", path / name, error)
 
 
-def _partition_dirs(
+def _replicas(
     fs: FileSystem,
     path: Path,
-    is_stray: IsStray,
+    replica_of: ReplicaOf,
     is_ours: Callable[[TopicPartition], bool],
-    topic_name: TopicName,
     in_use: Callable[[TopicPartition], bool],
     new_hex: Callable[[], str],
-) -> list[tuple[str, TopicPartition]]:
-    """Return the names of the directories to load, and whose they are.
-
-    Puts strays aside, and empty copies.
-    """
+) -> list[tuple[Path, TopicPartition]]:
+    """Return the directories to load, and whose they are; puts strays aside, and empty copies."""
     wanted = []
     for name in fs.listdir(path):
         if name in (names.METADATA_DIR_NAME, names.REMOTE_INDEX_CACHE_DIR_NAME):
@@ -328,10 +314,9 @@ def _partition_dirs(
             logger.warning("%s is a stray replica, it is kept", path / name)
             continue
         topic_id = _topic_id(fs, path / name)
-        topic_partition = _whose(parsed, topic_id, topic_name)
         if (
             topic_id is None
-            and not is_ours(topic_partition)
+            and not is_ours(parsed.topic_partition)
             and not names.with_suffix(fs.listdir(path / name), names.LOG_SUFFIX)
         ):
             if parsed.kind is DirKind.FUTURE:
@@ -341,27 +326,18 @@ def _partition_dirs(
             else:
                 logger.warning("%s holds no log, it is left alone", path / name)
             continue
-        if is_stray(topic_partition, topic_id) or (
-            parsed.kind is not DirKind.FUTURE and in_use(topic_partition)
+        topic_partition = replica_of(topic_id, parsed.topic_partition.partition)
+        if (
+            topic_partition is None
+            or not parsed.may_be_of(topic_partition)
+            or (parsed.kind is not DirKind.FUTURE and in_use(topic_partition))
         ):
             stray = names.stray_dir(parsed.topic_partition, new_hex())
             logger.warning("%s does not belong here, it is kept as %s", path / name, stray)
             fs.rename(path / name, path / stray)
             continue
-        wanted.append((name, topic_partition))
+        wanted.append((path / name, topic_partition))
     return wanted
-
-
-def _whose(parsed: ParsedDir, topic_id: UUID | None, topic_name: TopicName) -> TopicPartition:
-    """Return whose folder it is.
-
-    The name of what a move has left may be cut, and may then be that of another topic: the topic id
-    tells. Other folders that are used have whole names, which must be those of their topic ids.
-    """
-    topic = topic_name(topic_id) if parsed.is_moved and topic_id is not None else None
-    if topic is None:
-        return parsed.topic_partition
-    return TopicPartition(topic, parsed.topic_partition.partition)
 
 
 def _topic_id(fs: FileSystem, folder: Path) -> UUID | None:

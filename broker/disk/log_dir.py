@@ -26,11 +26,11 @@ from broker.disk.disk_space import DirectorySpace
 from broker.disk.executor import DirectoryExecutor
 from broker.disk.fence import Fence, FencedDisk
 from broker.disk.lifecycle import LogDirEvent, LogDirState, next_state
+from broker.disk.no_space import FullError
 from broker.disk.replica_files import ReplicaFiles
 from broker.disk.slowness import IoSamples
 from jbodlab import kafka_uuid
-from jbodlab.error_code import ErrorCode
-from jbodlab.errors import KafkaError, LogDirError
+from jbodlab.errors import LogDirError
 from jbodlab.ids import DirectoryId
 from jbodlab.log.directory_files import OPEN_FILES_MAX, DirectoryFiles
 from jbodlab.log.filesystem import Disk, FileSystem
@@ -238,18 +238,20 @@ class LogDir:
         """Check that records of this size may still be written.
 
         Raises:
-            KafkaError: KAFKA_STORAGE_ERROR, it is full; clients try again, elsewhere if they can.
+            FullError: it is full.
         """
         if not self.space.takes(size_bytes):
-            raise KafkaError(
-                ErrorCode.KAFKA_STORAGE_ERROR,
-                f"log directory {self.path} is full: {space_text(self.space.disk)}",
-            )
+            raise FullError(f"log directory {self.path} is full: {space_text(self.space.disk)}")
 
     def no_space(self, cause: str) -> None:
         """Take notice that the disk took no more, whatever it had said of its room: it is FULL."""
         if self.is_online:
             self.space.denied(cause, self.outside.monotonic_s())
+
+    def room_again(self) -> None:
+        """Take notice that the disk took all that it had had no room for."""
+        if self.is_online:
+            self.space.taken()
 
     def _door(
         self,

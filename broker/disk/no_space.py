@@ -25,6 +25,13 @@ class NoSpaceError(KafkaError):
         self.cause = cause
 
 
+class FullError(KafkaError):
+    """A directory that is FULL takes no records now."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, text)
+
+
 class WaitsForRoomError(KafkaError):
     """Something has to wait for changes of a log that themselves wait for room on the disk."""
 

@@ -38,7 +38,7 @@ from broker.disk.executor import run_aside
 from broker.disk.fence import Fence, FencedDisk
 from broker.disk.inspection import Inspected, inspect
 from broker.disk.lifecycle import LogDirState
-from broker.disk.loading import IsStray, LogConfigOf, TopicName, load_revived
+from broker.disk.loading import LogConfigOf, ReplicaOf, load_revived
 from broker.disk.log_dir import LogDir
 from broker.disk.logs_in_use import FoundLog
 from broker.disk.startup import OpenedLogDirs
@@ -64,9 +64,8 @@ logger = logging.getLogger(__name__)
 class LoadingRules(msgspec.Struct, frozen=True, kw_only=True):
     """What the metadata says of the logs that may be found; see `loading.load_logs`."""
 
-    is_stray: IsStray
+    replica_of: ReplicaOf
     is_ours: Callable[[TopicPartition], bool]
-    topic_name: TopicName
     log_config_of: LogConfigOf
 
 
@@ -266,10 +265,9 @@ class LogDirRevival:
         logs = await load_revived(
             self._log_dirs,
             log_dir,
-            rules.is_stray,
+            rules.replica_of,
             rules.log_config_of,
             is_ours=rules.is_ours,
-            topic_name=rules.topic_name,
             # One copy of each replica: what was created elsewhere meanwhile is the one.
             in_use=in_use.__contains__,
         )

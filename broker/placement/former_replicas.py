@@ -169,12 +169,12 @@ def _load(former: FormerReplica, config: LogConfig) -> LoadedLog:
     log = load_log(
         log_dir.fs,
         former.files.directory,
+        former.files.topic_partition,
         config,
         log_dir.files,
         clean=False,
         recovery_point=former.recovery_point,
         log_start_offset=former.facts.start_offset,
-        topic_partition=former.files.topic_partition,
     )
     sync_if_due(log_dir.fs, log)
     return log

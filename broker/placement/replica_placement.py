@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from broker.disk.disk_space import FILES_BYTES
-from broker.disk.loading import IsStray
+from broker.disk.loading import ReplicaOf
 from broker.disk.log_dir import LogDir
 from broker.disk.log_dirs import LogDirs
 from broker.disk.logs_in_use import LogInUse
@@ -279,10 +279,11 @@ class ReplicaPlacement:
         self._leaves(topic_partition, log_dir, renamed)
         renamed.add_done_callback(partial(_put_aside_done, topic_partition))
 
-    def put_strays_aside(self, is_stray: IsStray) -> None:
+    def put_strays_aside(self, replica_of: ReplicaOf) -> None:
         """Put the logs aside that were loaded for replicas which have left this broker since."""
         for topic_partition, (log, _) in list(self._loaded.items()):
-            if log.log_dir.is_online and is_stray(topic_partition, log.files.topic_id):
+            wanted = replica_of(log.files.topic_id, topic_partition.partition)
+            if log.log_dir.is_online and wanted != topic_partition:
                 del self._loaded[topic_partition]
                 self.put_aside(topic_partition, log.files, log.log_dir)
 

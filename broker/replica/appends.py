@@ -5,6 +5,10 @@ large, is checked on a thread. What comes for its partition meanwhile waits behi
 are appended in the order in which they came: producers send the next ones without waiting for an
 answer, and count on that.
 
+A batch that finds its directory full waits for room, until the time of its request is over. It is
+appended with room again, or sent to the leader that the controller names in place of this one.
+Apache Kafka has no full directories: there the disk fails.
+
 Source: `kafka.server.ReplicaManager.appendRecords`.
 """
 
@@ -17,12 +21,14 @@ from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
+from broker.disk.no_space import FullError
 from broker.disk.shortage import ShortageError
 from broker.replica import leader_appends
 from broker.replica.batch_checks import CheckedBatch, check_body, check_header, takes_long
 from broker.replica.check_threads import CheckThreads
 from broker.replica.client_requests import AppendEntry, AppendResult
 from broker.replica.leader_appends import append_of_client
+from broker.replica.leader_state import LeaderState
 from broker.replica.partition import Partition
 from broker.replica.registry import ReplicaRegistry
 from broker.replica.replica_state import Leading
@@ -32,6 +38,7 @@ from jbodlab.errors import KafkaError
 from jbodlab.ids import TopicPartition
 from jbodlab.log import disk_errors
 from jbodlab.outside import Outside
+from jbodlab.protocol.record_batch import BatchHeader
 
 ACKS = (-1, 0, 1)
 
@@ -137,10 +144,16 @@ class AppendService:
             header = check_header(records, limits)
             leader_appends.check_append(partition, leader, acks, header)
             assert records is not None
+            if request.is_settled(index):
+                _passed_over(leader, header)
+                return
             if line is None and not takes_long(header):
                 checked = check_body(records, header, limits, self._wall_ms())
                 append_of_client(partition, leader, log, request, index, acks, checked)
                 return
+        except FullError:
+            partition.waiters.when_ready(partial(self._take, request, index, acks))
+            return
         except Exception as error:  # noqa: BLE001 - somebody waits for it; it is logged
             _refuse(request, index, partition, error)
             return
@@ -172,7 +185,12 @@ class AppendService:
             batch = check.result()
             leader, log = partition.leader_log()
             leader_appends.check_append(partition, leader, acks, batch.header)
+            if request.is_settled(index):
+                _passed_over(leader, batch.header)
+                return
             append_of_client(partition, leader, log, request, index, acks, batch)
+        except FullError:
+            partition.waiters.when_ready(partial(self._append_checked, entry))
         except Exception as error:  # noqa: BLE001 - somebody waits for it; it is logged
             _refuse(request, index, partition, error)
 
@@ -189,8 +207,13 @@ class AppendService:
 def _must_wait(partition: Partition) -> bool:
     """Return whether nothing can be appended now."""
     if isinstance(partition.state, Leading):
-        return partition.is_held
+        return partition.is_held or partition.waiters.has_waiting_appends
     return partition.is_held or partition.is_awaited or partition.succession.is_awaited
+
+
+def _passed_over(leader: LeaderState, header: BatchHeader) -> None:
+    """Let a batch be whose time was over while it waited; what is behind must not overtake it."""
+    leader.refused.refused(header, KafkaError(ErrorCode.REQUEST_TIMED_OUT))
 
 
 def _refuse(request: AppendRequest, index: int, partition: Partition, error: Exception) -> None:

@@ -5,8 +5,8 @@ call runs, whatever else comes in is collected and goes as the next one. A busy 
 few calls with many batches, an idle one takes each batch at once, and neither needs a setting.
 
 What the disk has no room for, or the process no descriptor, stays on the thread (`carrying_out`).
-From here it is tried again every second until it is taken; a directory without room stays FULL. It
-ends with an error only where the directory fails or the log is given up.
+From here it is tried again soon, until it is taken; a directory without room stays FULL for as
+long. It ends with an error only where the directory fails or the log is given up.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ WriteCheckpoints = Callable[[LogDir], Awaitable[None]]
 MAX_CALL_BYTES = 16 << 20
 """Most bytes of one call, so that reads of the directory are not kept waiting behind it."""
 
-TRY_AGAIN_S = 1.0
+TRY_AGAIN_S = 0.25
 """How long what the disk had no room for waits until it is tried again."""
 
 
@@ -155,6 +155,8 @@ class DirectoryWriter:
                     del self._waiting[change]
             if cause is not None:
                 self.log_dir.no_space(cause)
+            elif before and not self._blocked:
+                self.log_dir.room_again()
             if self._blocked and self._timer is None and not self._is_stopped:
                 self._timer = asyncio.get_running_loop().call_later(TRY_AGAIN_S, self._try_again)
         self.log_dir.space.settle(sum(change.size for change, _ in finished))

@@ -55,6 +55,7 @@ def append_of_client(
         batch: What is appended.
 
     Raises:
+        FullError: nothing was appended, as the directory has no room for it now.
         KafkaError: nothing was appended.
     """
     duplicate = log.producers.check(batch.header)
@@ -62,11 +63,7 @@ def append_of_client(
         # It needs no room, and tells the producer what it could not know.
         base_offset, required = duplicate.base_offset, duplicate.last_offset + 1
     else:
-        try:
-            log.log_dir.check_room(batch.header.size)
-        except KafkaError as error:
-            leader.refused.refused(batch.header, error)
-            raise
+        log.log_dir.check_room(batch.header.size)
         stored = log.append_as_leader(batch.data, batch.header, leader.leader_epoch)
         base_offset, required = stored.base_offset, stored.next_offset
     success = AppendResult(

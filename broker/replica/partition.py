@@ -245,6 +245,9 @@ class Partition:
             self.in_sync.metadata_changed(registration)
         log = self.log
         if log is None:
+            if self.succession.is_awaited and self.leads_by_metadata:
+                # The controller has not heard of the failure yet.
+                return new_epoch
             if new_epoch and not self.succession.named():
                 self.waiters.wake_everybody()
             return new_epoch
@@ -385,6 +388,8 @@ class Partition:
         replicated = 0 if self.leader is None else self._reached(self.leader, log.end_offset)
         self.waiters.leadership_lost(replicated, self.hint)
         self._become(ReplicaEvent.ROLE_GIVEN, Following(log))
+        # Also what waited for room in the directory.
+        self.waiters.call_back()
         log.tail.clear()
         self.waiters.wake_everybody()
 

@@ -80,6 +80,11 @@ class Waiters:
             + len(self.consumer_fetches)
         )
 
+    @property
+    def has_waiting_appends(self) -> bool:
+        """Whether something waits to be appended, which nothing that comes later may overtake."""
+        return bool(self._when_ready)
+
     def append_waits(self, waiting: WaitingAppend, *, for_all: bool) -> None:
         """Let a produce entry wait for all in-sync replicas, or for this one only."""
         queue = self.replicated_appends if for_all else self.written_appends

@@ -26,7 +26,7 @@ class LoadedLog(msgspec.Struct, frozen=True):
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """Whose log it is, by the name of its directory."""
+        """Whose log it is."""
         return self.files.topic_partition
 
 
@@ -69,7 +69,6 @@ def create_log(
     fs.mkdir(directory, exist_ok=True)
     write_topic_id(fs, directory / names.PARTITION_METADATA_FILE, topic_id, sync=False)
     files = LogFiles(fs, directory, topic_partition, topic_id, shared, config.index_interval_bytes)
-    files.topic_partition = topic_partition
     state, instructions = LogState.empty(config, log_start_offset)
     files.carry_out(instructions)
     return LoadedLog(state, files)

@@ -66,7 +66,7 @@ class LogFiles:
     Args:
         fs: The disk.
         directory: The partition directory.
-        topic_partition: Whose log it is; the name of the directory may be cut.
+        topic_partition: Whose log it is; the directory's name may be cut.
         topic_id: From `partition.metadata`; None if there is none.
         shared: Open files and indexes of all logs of the log directory.
         index_interval_bytes: Of indexes that have to be made anew.

@@ -63,6 +63,7 @@ logger = logging.getLogger(__name__)
 def load_log(
     fs: FileSystem,
     directory: Path,
+    topic_partition: TopicPartition,
     config: LogConfig,
     shared: DirectoryFiles,
     *,
@@ -70,13 +71,13 @@ def load_log(
     recovery_point: int,
     log_start_offset: int | None,
     cleaned_to: int | None = None,
-    topic_partition: TopicPartition | None = None,
 ) -> LoadedLog:
     """Open the log in a partition directory, and make it whole if the shutdown was not clean.
 
     Args:
         fs: The disk.
         directory: The partition directory, of any kind but `-delete`.
+        topic_partition: Whose log it is; the directory's name may be cut.
         config: Settings of the log.
         shared: Open files and indexes of the log directory.
         clean: Whether the log directory was shut down cleanly.
@@ -84,18 +85,15 @@ def load_log(
         log_start_offset: From `log-start-offset-checkpoint`, None if it has none.
         cleaned_to: From `cleaner-offset-checkpoint`, None if it has none. Offsets may be missing in
             a log that is named there, whatever the topic's settings are by now.
-        topic_partition: Whose log it is; None: the name of the directory is not cut, and says it.
 
     Raises:
         OSError: a file cannot be read, written or removed.
         ValueError: the directory's name is no partition directory's.
         CorruptRecordError: `partition.metadata` is malformed; damaged batches are no error.
     """
-    parsed = names.parse_partition_dir(directory.name)
-    assert parsed.kind is not DirKind.DELETE
-    whose = topic_partition or parsed.topic_partition
+    assert names.parse_partition_dir(directory.name).kind is not DirKind.DELETE
     topic_id = read_topic_id(fs, directory / names.PARTITION_METADATA_FILE)
-    files = LogFiles(fs, directory, whose, topic_id, shared, config.index_interval_bytes)
+    files = LogFiles(fs, directory, topic_partition, topic_id, shared, config.index_interval_bytes)
     try:
         loader = _Loader(files, config, clean, recovery_point, cleaned_to)
         return LoadedLog(loader.load(log_start_offset), files)

@@ -10,6 +10,10 @@
                         .index .timeindex .txnindex
     00000000000000000042.snapshot           producer state as of offset 42, exclusive
 
+A name that would be longer than 255 characters gets a shorter topic, but for those of current and
+future replicas, which are refused. So whose replica a directory holds is told by the topic id in
+its `partition.metadata`, and by the partition in its name.
+
 Source: `kafka.log.LocalLog`, `org.apache.kafka.storage.internals.log.LogFileUtils`.
 """
 
@@ -75,11 +79,27 @@ class DirKind(Enum):
 
 
 class ParsedDir(msgspec.Struct, frozen=True, kw_only=True):
-    """A partition directory's name, taken apart; a cut name has a cut topic."""
+    """A partition directory's name, taken apart.
+
+    Attributes:
+        topic_partition: The partition; a cut name has a cut topic, and all of the partition.
+        kind: What the directory is there for.
+        unique_id: What tells it from others of its partition and kind.
+    """
 
     topic_partition: TopicPartition
     kind: DirKind
     unique_id: str | None = None
+
+    def may_be_of(self, topic_partition: TopicPartition) -> bool:
+        """Return whether a partition's directory may have this name, in which the topic may be cut.
+
+        Of two topics that begin alike the name does not tell which: only the topic id does.
+        """
+        if self.kind in (DirKind.CURRENT, DirKind.FUTURE):
+            return self.topic_partition == topic_partition
+        topic, partition = self.topic_partition
+        return partition == topic_partition.partition and topic_partition.topic.startswith(topic)
 
     @property
     def is_moved(self) -> bool:
@@ -100,8 +120,8 @@ def future_dir(topic_partition: TopicPartition, unique_id: str) -> str:
         unique_id: 32 hexadecimal digits.
 
     Raises:
-        ValueError: the name would be longer than 255 characters; it may not be cut, because the
-            topic is read from it again.
+        ValueError: the name would be longer than 255 characters; it is not cut, so that nothing is
+            begun for which there is no name later.
     """
     name = f"{partition_dir(topic_partition)}.{unique_id}-future"
     if len(name) > DIR_NAME_CHARS_MAX:

@@ -48,8 +48,8 @@ class LogDir:
             raise LabError(f"{self} has no id")
         return found
 
-    def replicas(self, kind: DirKind = DirKind.CURRENT) -> dict[TopicPartition, Path]:
-        """Return the folders of the replicas in it, current ones unless another kind is asked."""
+    def replicas(self) -> dict[TopicPartition, Path]:
+        """Return the folders of the current replicas in it."""
         found = {}
         for path in self.path.iterdir():
             if path.name == names.METADATA_DIR_NAME or not path.is_dir():
@@ -58,7 +58,7 @@ class LogDir:
                 parsed = names.parse_partition_dir(path.name)
             except ValueError:
                 continue
-            if parsed.kind is kind:
+            if parsed.kind is DirKind.CURRENT:
                 found[parsed.topic_partition] = path
         return found
 

@@ -72,6 +72,30 @@ def test_a_log_that_begins_at_a_snapshot_gives_the_same_end_state(
     assert [row["broker"] for row in brokers] == sorted(base.cluster.brokers)
 
 
+@pytest.mark.parametrize("kept", ["nothing", "beginning"])
+def test_snapshots_behind_the_end_of_the_log_are_one_gap_and_disagree_with_nothing(
+    spark: SparkSession, tmp_path: Path, read_table: ReadTable, kept: str
+) -> None:
+    log = LogBuilder(tmp_path / "meta", segment_bytes=2048)
+    history = RandomHistory(log, seed=3)
+    history.run(60)
+    first = log.snapshot()
+    history.run(40)
+    log.snapshot()
+    image = history.run(40)
+    log.snapshot()
+    log.close()
+    for number, path in enumerate(sorted(first.parent.glob("*.log"))):
+        if kept == "nothing" or number:
+            path.unlink()
+
+    replay(tmp_path / "meta", tmp_path / "out", spark)
+
+    problems = read_table(tmp_path / "out", "problems")
+    assert [row["kind"] for row in problems] == ["gap"], problems
+    assert_tables_equal_image(tmp_path / "out", image, read_table)
+
+
 @pytest.fixture(params=["disks", "admin"])
 def kafka(request: pytest.FixtureRequest) -> Replayed:
     """Each of the two logs, from the controller's directory."""

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -125,6 +126,73 @@ def test_a_snapshot_ahead_of_the_log_leaves_a_gap(tmp_path: Path) -> None:
 
     assert [(p.kind, p.offset) for p in layout.problems] == [("gap", 8)]
     assert layout.end_offset == 12
+
+
+def formatted(log: LogBuilder) -> None:
+    """Leave of a log the snapshot that a node is formatted with."""
+    log.snapshot(replace(log.loader.image, epoch=0))
+    log.close()
+    for path in log.directory.glob("*.log"):
+        path.unlink()
+
+
+def snapshots_alone(root: Path, segments: dict[str, bytes]) -> Layout:
+    """Return the layout of snapshots that end at 0, 12 and 13, and of what is given as segments."""
+    log = LogBuilder(root)
+    formatted(log)
+    log = small_log(root)
+    log.snapshot()
+    log.append(NoOpRecord())
+    newest = log.snapshot()
+    log.close()
+    for path in newest.parent.glob("*.log"):
+        path.unlink()
+    for name, data in segments.items():
+        (newest.parent / name).write_bytes(data)
+    return read_layout(newest.parent)
+
+
+@pytest.mark.parametrize(
+    "segments",
+    [
+        {},
+        {f"{0:020}.log": b""},
+        {f"{12:020}.log": b""},
+        {f"{0:020}.log": b"", f"{12:020}.log": b""},
+        {f"{0:020}.log": b"no batch"},
+    ],
+    ids=["none", "empty", "begun-behind-another", "several-empty", "rubbish"],
+)
+def test_snapshots_without_a_log_are_one_gap_and_the_newest_is_what_is_known(
+    tmp_path: Path, segments: dict[str, bytes]
+) -> None:
+    layout = snapshots_alone(tmp_path, segments)
+
+    assert (layout.start_offset, layout.log_end_offset, layout.end_offset) == (None, 0, 13)
+    assert (layout.replay_from, layout.sync_offsets) == (13, (13,))
+    (gap,) = layout.problems
+    assert (gap.kind, gap.offset, gap.file) == ("gap", 0, None)
+    assert gap.message == (
+        f"offsets 0 to 12 are missing: the log has no record, {layout.snapshots[-1].name} is known"
+    )
+
+
+def test_a_log_that_is_begun_anew_behind_its_newest_snapshot_misses_nothing(
+    tmp_path: Path,
+) -> None:
+    layout = snapshots_alone(tmp_path, {f"{13:020}.log": b""})
+
+    assert layout.problems == ()
+    assert (layout.replay_from, layout.sync_offsets, layout.end_offset) == (13, (13,), 13)
+
+
+def test_a_directory_that_was_only_formatted_misses_nothing(tmp_path: Path) -> None:
+    log = LogBuilder(tmp_path)
+    formatted(log)
+
+    layout = read_layout(log.directory)
+
+    assert ([snapshot.end_offset for snapshot in layout.snapshots], layout.problems) == ([0], ())
 
 
 def test_a_missing_segment_is_a_gap(tmp_path: Path) -> None:

@@ -133,3 +133,24 @@ def test_a_snapshot_is_taken_from_the_copy_that_has_it(tmp_path: Path, lag: int)
     assert layout.size_bytes == sum(split.end - split.start for split in layout.splits)
     alone = read_layout(other)
     assert (layout.start_offset, layout.end_offset) == (alone.start_offset, alone.end_offset)
+
+
+def test_copies_of_snapshots_without_a_log_are_one_gap(tmp_path: Path) -> None:
+    folders = []
+    for node in ("a", "b", "c"):
+        log = LogBuilder(tmp_path / node)
+        log.append(NoOpRecord())
+        log.snapshot()
+        if node != "a":
+            log.append(TopicRecord(name="t", topic_id=uid(1)))
+            newest = log.snapshot()
+        log.close()
+        for path in log.directory.glob("*.log"):
+            path.unlink()
+        folders.append(str(log.directory))
+
+    layout = merged_layout(folders)
+
+    assert [(problem.kind, problem.offset) for problem in layout.problems] == [("gap", 0)]
+    assert newest.name in layout.problems[0].message
+    assert (layout.replay_from, layout.sync_offsets, layout.end_offset) == (2, (2,), 2)

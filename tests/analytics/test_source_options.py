@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +21,7 @@ from pyspark.sql.datasource import (
 from analytics.decode.arrow_rows import ALL, MAX_LONG, MIN_LONG
 from analytics.errors import ReplayInputError
 from analytics.source.options import narrowed, parse_options
-from analytics.store.log_files import child, local_path, open_files
+from analytics.store.log_files import LogFiles, child, local_path, open_files
 from jbodlab.records.config_records import NoOpRecord
 from tests.analytics.builders import LogBuilder
 
@@ -49,6 +50,121 @@ def test_a_path_may_be_one_or_several(nodes: list[Path]) -> None:
     assert parse_options({"paths": json.dumps([one, two])}).sources == both
     assert parse_options({"path": str(nodes[0].parent)}).sources == both
     assert parse_options({"path": f"{one},{one}"}).sources == both[:1]
+
+
+def log_in(folder: Path) -> str:
+    log = LogBuilder(folder)
+    log.append(NoOpRecord())
+    log.close()
+    return str(log.directory)
+
+
+@pytest.mark.parametrize("name", ["a,b", "x, y", ",", "[a,b]", "{a,b}", "[a]", "what?", "a*"])
+def test_what_there_is_by_the_whole_name_is_one_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    whole = log_in(tmp_path / name)
+    other = log_in(tmp_path / "other")
+    log_in(tmp_path / "a")
+    monkeypatch.chdir(tmp_path)
+
+    for path in (tmp_path / name, name):
+        (found,) = parse_options({"path": str(path)}).sources
+        assert str((tmp_path / found).resolve()) == whole
+    uri = (tmp_path / name).as_uri()
+    assert parse_options({"path": uri}).sources == (f"{uri}/__cluster_metadata-0",)
+    listed = json.dumps([str(tmp_path / name), str(tmp_path / "other")])
+    assert parse_options({"paths": listed}).sources == (whole, other)
+
+
+def test_a_folder_with_a_comma_on_another_file_system_is_one_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log_in(tmp_path / "a,b")
+    log_in(tmp_path / "a")
+    log_in(tmp_path / "c")
+    # The library's own local file system stands for all that it can reach.
+    for module in ("store.log_files", "bytes.metadata_dirs", "source.options", "store.patterns"):
+        monkeypatch.setattr(f"analytics.{module}.local_path", lambda source: None)
+    folder = f"file://{tmp_path}"
+
+    assert parse_options({"path": f"{folder}/a,b"}).sources == (
+        f"{folder}/a,b/__cluster_metadata-0",
+    )
+    assert parse_options({"path": f"{folder}/a,{folder}/c"}).sources == (
+        f"{folder}/a/__cluster_metadata-0",
+        f"{folder}/c/__cluster_metadata-0",
+    )
+
+
+@pytest.mark.parametrize(
+    "pattern", ["*", "[ab]", "?", "[!c]", "[ab]/__cluster_metadata-0", "*/*", "a,[b]", "a, ?"]
+)
+def test_a_pattern_names_the_logs_that_it_matches(
+    nodes: list[Path], monkeypatch: pytest.MonkeyPatch, pattern: str
+) -> None:
+    root = nodes[0].parent
+    (root / "c").mkdir()
+    (root / "d").write_text("no log")
+    (root / "e,f").mkdir()
+    monkeypatch.chdir(root)
+    paths = [f"{root}/{one.strip()}" for one in pattern.split(",")]
+
+    assert parse_options({"path": ",".join(paths)}).sources == directories(nodes)
+    assert parse_options({"paths": json.dumps(paths)}).sources == directories(nodes)
+    found = parse_options({"path": pattern}).sources
+    assert tuple(str((root / one).resolve()) for one in found) == directories(nodes)
+
+
+def test_a_pattern_below_a_folder_with_a_comma_is_one_path(tmp_path: Path) -> None:
+    log = log_in(tmp_path / "a,b" / "node")
+
+    assert parse_options({"path": f"{tmp_path}/a,b/*"}).sources == (log,)
+
+
+def test_a_directory_that_a_pattern_matches_and_that_cannot_be_read_is_not_left_out(
+    nodes: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refusing(source: str) -> LogFiles:
+        if "/b" in source:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return open_files(source)
+
+    monkeypatch.setattr("analytics.bytes.metadata_dirs.open_files", refusing)
+
+    with pytest.raises(ReplayInputError, match="b cannot be read: Permission denied"):
+        parse_options({"path": f"{nodes[0].parent}/*"})
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("ROOT/x*", "input ROOT/x* matches no metadata log"),
+        ("[x]*", "path '[x]*' is no JSON list, and matches nothing"),
+        (
+            "ROOT/{a,b}",
+            "path 'ROOT/{a,b}': of patterns there are *, ? and [...]; in place of {a,b} give a "
+            "list of paths, load(['a', 'b'])",
+        ),
+        (
+            "",
+            "the data source kraft-metadata needs a path: "
+            "spark.read.format('kraft-metadata').load(PATH), or "
+            "CREATE TEMPORARY VIEW V USING `kraft-metadata` OPTIONS (path 'PATH'); of CREATE TABLE "
+            "... USING `kraft-metadata` Spark gives it no options: "
+            "CREATE TABLE T AS SELECT * FROM V",
+        ),
+    ],
+)
+def test_a_path_that_names_no_log_is_refused_with_what_to_write(
+    nodes: list[Path], path: str, message: str
+) -> None:
+    root = str(nodes[0].parent)
+
+    with pytest.raises(ReplayInputError) as refused:
+        parse_options({"path": path.replace("ROOT", root)})
+
+    assert str(refused.value) == message.replace("ROOT", root)
 
 
 def test_a_file_uri_is_a_local_path(nodes: list[Path]) -> None:

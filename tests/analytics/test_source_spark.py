@@ -161,3 +161,35 @@ def test_damage_becomes_rows(spark: SparkSession, tmp_path: Path) -> None:
 def test_a_path_without_a_log_is_said_in_one_line(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(AnalysisException, match="holds no metadata log"):
         load(spark, tmp_path).collect()
+
+
+def test_folders_with_commas_and_patterns_are_paths_of_load(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    for node in ("a,b", "c"):
+        log = LogBuilder(tmp_path / node)
+        log.append(NoOpRecord())
+        log.close()
+
+    assert load(spark, tmp_path / "a,b").count() == 1
+    assert load(spark, tmp_path / "*").count() == 2
+    assert load(spark, tmp_path / "a,b", tmp_path / "c*").count() == 2
+
+
+def test_a_table_of_the_catalog_is_refused_with_what_to_write(
+    spark: SparkSession, history: Path
+) -> None:
+    spark.sql(f"CREATE TABLE never USING `kraft-metadata` OPTIONS (path '{history}')")
+    try:
+        with pytest.raises(AnalysisException, match="Spark gives it no options") as refused:
+            spark.sql("SELECT offset FROM never").collect()
+    finally:
+        spark.sql("DROP TABLE never")
+
+    (said,) = [line for line in str(refused.value).splitlines() if ".ReplayInputError: " in line]
+    view, table = said.partition(", or ")[2].split("; ")
+    spark.sql(view.replace("PATH", str(history)))
+    try:
+        assert spark.sql(table.partition(" AS ")[2]).where("not snapshot").count() > 100
+    finally:
+        spark.catalog.dropTempView("V")

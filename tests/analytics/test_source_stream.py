@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 
 from analytics.bytes.batch_headers import chain
 from analytics.decode.plain_rows import SourceRow
+from analytics.errors import ReplayInputError
 from analytics.source.data_source import KraftMetadataSource
 from analytics.source.stream import KraftMetadataStream, Place
 from jbodlab.records.config_records import NoOpRecord
@@ -25,7 +30,7 @@ class Following:
     """A stream without Spark: what the engine calls, in its order."""
 
     def __init__(self, directory: Path, **options: str) -> None:
-        source = KraftMetadataSource({"path": str(directory), **options})
+        source = KraftMetadataSource({"path": str(directory)} | options)
         self.stream: KraftMetadataStream = source.streamReader(source.schema())
         self.place: dict[str, Place] = self.stream.initialOffset()
 
@@ -263,6 +268,232 @@ def test_every_damaged_byte_is_noticed_by_a_stream(tmp_path: Path) -> None:
             assert all(row._replace(epoch=1) == whole[row.offset] for row in records), position
 
 
+A, B = "AAAAAAAAAAAAAAAAAAAAAA", "BBBBBBBBBBBBBBBBBBBBBA"
+
+
+def identify(log: LogBuilder, cluster_id: str | None) -> None:
+    """Say whose log it is, in the place where Kafka does."""
+    file = log.root / "meta.properties"
+    if cluster_id is None:
+        file.unlink(missing_ok=True)
+    else:
+        file.write_text(f"version=1\ncluster.id={cluster_id}\nnode.id=1\n")
+
+
+def formatted_anew(log: LogBuilder, cluster_id: str | None, batches: int) -> LogBuilder:
+    """Put another log in the place of one, with later times and so with other bytes."""
+    log.close()
+    shutil.rmtree(log.directory)
+    identify(log, cluster_id)
+    new = LogBuilder(log.root, segment_bytes=log.segment_bytes, now_ms=log.now_ms + 1_000_000)
+    grow(new, batches)
+    return new
+
+
+def problems(rows: list[SourceRow]) -> list[tuple[str | None, int | None]]:
+    return [(row.problem, row.offset) for row in rows if row.problem is not None]
+
+
+def offsets(rows: list[SourceRow]) -> list[int]:
+    return sorted(row.offset or 0 for row in rows if row.problem is None)
+
+
+@pytest.mark.parametrize("segment_bytes", [400, 1 << 30])
+@pytest.mark.parametrize("batches", [1, 5, 20])
+def test_the_log_of_another_cluster_is_an_error_that_names_both(
+    tmp_path: Path, segment_bytes: int, batches: int
+) -> None:
+    log = LogBuilder(tmp_path, segment_bytes=segment_bytes)
+    grow(log, 5)
+    identify(log, A)
+    stream = Following(log.directory)
+    stream.rows()
+    before = stream.place
+    formatted_anew(log, B, batches)
+
+    with pytest.raises(ReplayInputError) as caught:
+        stream.rows()
+
+    assert f"cluster {B}" in str(caught.value)
+    assert f"cluster {A}" in str(caught.value)
+    assert str(log.directory) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert stream.place == before
+
+
+def test_a_micro_batch_that_is_planned_again_is_of_the_cluster_that_it_was_of(
+    log: LogBuilder,
+) -> None:
+    identify(log, A)
+    stream = Following(log.directory)
+    end = stream.stream.latestOffset(stream.place, ReadAllAvailable())
+    tasks = stream.stream.partitions(stream.place, end)
+    formatted_anew(log, B, 20)
+
+    with pytest.raises(ReplayInputError, match=f"cluster {B}.*cluster {A}"):
+        stream.stream.partitions(stream.place, end)
+    with pytest.raises(ReplayInputError, match=f"cluster {B}.*cluster {A}"):
+        list(stream.stream.read(tasks[0]))
+
+
+@pytest.mark.parametrize("cluster_id", [A, None])
+@pytest.mark.parametrize("segment_bytes", [400, 1 << 30])
+@pytest.mark.parametrize("batches", [1, 5, 20])
+def test_a_log_that_was_written_anew_is_a_problem_and_read_from_its_begin(
+    tmp_path: Path, cluster_id: str | None, segment_bytes: int, batches: int
+) -> None:
+    log = LogBuilder(tmp_path, segment_bytes=segment_bytes)
+    identify(log, cluster_id)
+    grow(log, 5)
+    stream = Following(log.directory)
+    assert stream.offsets() == list(range(10))
+    new = formatted_anew(log, cluster_id, batches)
+
+    rows = stream.rows()
+
+    assert problems(rows) == [("order", 0)]
+    assert offsets(rows) == list(range(2 * batches))
+    grow(new, 5)
+    assert stream.offsets() == list(range(2 * batches, 2 * batches + 10))
+
+
+@pytest.mark.parametrize("cluster_id", [A, None])
+def test_a_tail_that_was_cut_off_and_written_again_is_a_problem(
+    tmp_path: Path, cluster_id: str | None
+) -> None:
+    log = LogBuilder(tmp_path)
+    identify(log, cluster_id)
+    grow(log, 5)
+    stream = Following(log.directory)
+    stream.rows()
+    path = segments(log)[0]
+    kept = path.read_bytes()[: path.stat().st_size * 4 // 5]
+    other = LogBuilder(tmp_path / "other", now_ms=log.now_ms + 1_000_000)
+    grow(other, 7)
+    size = len(kept) // 4
+    path.write_bytes(kept + segments(other)[0].read_bytes()[4 * size :])
+
+    rows = stream.rows()
+
+    assert problems(rows) == [("order", 0)]
+    assert offsets(rows) == list(range(14))
+
+
+def test_the_segments_behind_a_cut_are_gone_and_the_log_goes_on(log: LogBuilder) -> None:
+    grow(log, 10)
+    stream = Following(log.directory)
+    assert stream.offsets() == list(range(30))
+    first, *others = segments(log)
+    for path in others:
+        path.unlink()
+
+    rows = stream.rows()
+
+    assert problems(rows) == [("order", 0)]
+    assert offsets(rows) == list(range(int(others[0].stem)))
+    assert first.exists()
+
+
+@pytest.mark.parametrize(("before", "after"), [(A, None), (None, A)])
+def test_the_same_log_goes_on_when_its_cluster_id_comes_or_goes(
+    log: LogBuilder, before: str | None, after: str | None
+) -> None:
+    identify(log, before)
+    stream = Following(log.directory)
+    stream.rows()
+    identify(log, after)
+    grow(log, 1)
+    assert stream.offsets() == [10, 11]
+    identify(log, B)
+
+    with pytest.raises(ReplayInputError, match=f"cluster {B}.*cluster {A}"):
+        stream.rows()
+
+
+@pytest.mark.parametrize(("before", "after"), [(A, None), (None, A)])
+def test_another_log_is_an_error_when_its_cluster_id_comes_or_goes(
+    log: LogBuilder, before: str | None, after: str | None
+) -> None:
+    identify(log, before)
+    stream = Following(log.directory)
+    stream.rows()
+    formatted_anew(log, after, 20)
+
+    with pytest.raises(ReplayInputError, match=r"a cluster without meta\.properties") as caught:
+        stream.rows()
+
+    assert f"cluster {A}" in str(caught.value)
+
+
+def test_of_several_directories_the_one_with_another_cluster_is_named(tmp_path: Path) -> None:
+    logs = [LogBuilder(tmp_path / name) for name in ("a", "b")]
+    for log, cluster_id in zip(logs, (A, B), strict=True):
+        identify(log, cluster_id)
+        grow(log, 3)
+    stream = Following(tmp_path)
+    assert stream.offsets() == sorted([*range(6), *range(6)])
+    formatted_anew(logs[1], A, 9)
+
+    with pytest.raises(ReplayInputError) as caught:
+        stream.rows()
+
+    assert str(caught.value).startswith(f"{logs[1].directory} holds the log of cluster {A}")
+
+
+def test_a_directory_that_is_named_later_is_read_from_its_first_segment(
+    log: LogBuilder, tmp_path: Path
+) -> None:
+    identify(log, A)
+    other = LogBuilder(tmp_path / "other", segment_bytes=400)
+    grow(other, 10)
+    assert len(segments(other)) > 2
+    stream = Following(log.directory)
+    stream.rows()
+    both = Following(tmp_path, path=f"{log.directory},{other.directory}")
+    both.place = stream.place
+
+    rows = both.rows()
+
+    assert problems(rows) == []
+    assert offsets(rows) == list(range(20))
+
+
+def test_an_offset_that_does_not_name_the_cluster_is_refused(log: LogBuilder) -> None:
+    stream = Following(log.directory)
+    source = str(log.directory)
+    old: Any = {source: {"file": segments(log)[0].name, "position": 0, "offset": 0, "epoch": 1}}
+
+    for ask in (
+        lambda: stream.stream.latestOffset(old, ReadAllAvailable()),
+        lambda: stream.stream.partitions(old, old),
+    ):
+        with pytest.raises(ReplayInputError, match="start the query with a new checkpointLocation"):
+            ask()
+
+
+@pytest.mark.parametrize("unreadable", [False, True])
+def test_an_epoch_that_began_in_a_gap_is_no_problem_of_its_own(
+    log: LogBuilder, unreadable: bool
+) -> None:
+    stream = Following(log.directory)
+    stream.rows()
+    log.new_leader()
+    grow(log, 10)
+    *gone, last = segments(log)
+    for path in gone[2:] if unreadable else gone:
+        path.unlink()
+        if unreadable:
+            path.symlink_to("nowhere")
+
+    rows = stream.rows()
+
+    assert {kind for kind, _ in problems(rows)} == {"gap", "unreadable"} - (
+        set() if unreadable else {"unreadable"}
+    )
+    assert offsets(rows)[-1] == 30
+    assert last.exists()
+
+
 def test_available_now_ends_at_what_was_there(log: LogBuilder) -> None:
     stream = Following(log.directory)
     stream.stream.prepareForTriggerAvailableNow()
@@ -295,6 +526,31 @@ def test_spark_follows_a_log_over_a_restart(
     rows = spark.read.parquet(str(tmp_path / "out")).collect()
     assert sorted(row.offset for row in rows) == list(range(24))
     assert {row.problem for row in rows} == {None}
+
+
+@pytest.mark.spark
+def test_spark_stops_a_query_whose_directory_holds_another_clusters_log(
+    spark: SparkSession, log: LogBuilder, tmp_path: Path
+) -> None:
+    def start() -> StreamingQuery:
+        return (
+            spark.readStream.format("kraft-metadata")
+            .load(str(log.directory))
+            .writeStream.format("parquet")
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .option("path", str(tmp_path / "out"))
+            .trigger(availableNow=True)
+            .start()
+        )
+
+    identify(log, A)
+    assert start().awaitTermination(DEADLINE_S)
+    formatted_anew(log, B, 20)
+
+    with pytest.raises(StreamingQueryException, match=f"cluster {B}.*cluster {A}"):
+        start().awaitTermination(DEADLINE_S)
+
+    assert spark.read.parquet(str(tmp_path / "out")).count() == 10
 
 
 @pytest.mark.spark

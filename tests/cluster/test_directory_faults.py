@@ -4,6 +4,7 @@ which directories die; nothing that was acknowledged is lost, and nobody waits f
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 from collections import Counter
@@ -12,7 +13,7 @@ import pytest
 from confluent_kafka import KafkaError, Producer
 
 from tests.cluster.disk_faults import KINDS, TOOL_KINDS
-from tests.cluster.harness import Load, partitions_in, wait_for
+from tests.cluster.harness import CONTROLLER_ID, Load, partitions_in, wait_for
 from tests.cluster.scenes import SETTINGS, Stage, Stages, some
 
 pytestmark = pytest.mark.cluster
@@ -53,8 +54,14 @@ def test_dead_directory_of_a_leader_is_left_at_once(kind: str, stage: Stage) -> 
         assert scene.cluster.leaders(ledger.topic)[0] != leader
 
 
-def test_producers_are_told_the_next_leader_and_not_of_the_dead_disk(stage: Stage) -> None:
-    """Some clients that hear of the disk ask who leads, hear of the old leader, and wait 5 s."""
+@pytest.mark.parametrize("controller_away_s", [0.0, 3.0])
+def test_producers_are_told_the_next_leader_and_not_of_the_dead_disk(
+    controller_away_s: float, stage: Stage
+) -> None:
+    """Some clients that hear of the disk ask who leads, hear of the old leader, and wait 5 s.
+
+    Others raise it to the application. Nobody can be told before the controller has named a leader.
+    """
     with stage.scene() as scene:
         ledger = scene.topic(1, records=0, min_insync_replicas="2")
         told: Counter[int | None] = Counter()
@@ -81,8 +88,17 @@ def test_producers_are_told_the_next_leader_and_not_of_the_dead_disk(stage: Stag
         try:
             wait_for("the first acknowledgement", lambda: acknowledged)
             leader, path = scene.leader(ledger)
-            scene.break_and_wait("chmod000", leader, path)
-            broken = time.monotonic()
+            controller = scene.cluster.node(CONTROLLER_ID)
+            if controller_away_s:
+                controller.signal(signal.SIGSTOP)
+            try:
+                scene.faults.make("chmod000", path)
+                wait_for("the broker's word", lambda: f"{path} went offline" in scene.said(leader))
+                broken = time.monotonic()
+                # The length of the fault: longer than any broker has ever waited.
+                done.wait(controller_away_s)
+            finally:
+                controller.signal(signal.SIGCONT)
             wait_for(
                 "an acknowledgement of the next leader",
                 lambda: acknowledged[-1] > broken and scene.leader(ledger)[0] != leader,

@@ -123,8 +123,10 @@ def _folder_made(world: World, path: Path, former: Path) -> None:
     has_chosen = state.directory(node.id) == UNASSIGNED
     if has_chosen and closed_s > DECIDED_S and not any(world.disks[p].cause for p in node.places):
         world.report("S13", path.name, f"it is made in {path.parent}, which is cordoned")
+    if directory_id(world, path.parent) == state.directory(node.id):
+        return  # Its own: of another one with this id, that cannot be read, nobody knows.
     for other in node.log_dirs:
-        if other != path.parent and directory_id(world, other) == state.directory(node.id):
+        if directory_id(world, other) == state.directory(node.id):
             folder = world.disks[other].medium.root.names.get(path.name)
             if isinstance(folder, Folder) and topic_id_in(folder) == topic.topic_id:
                 world.report("S13", path.name, f"it is made anew in {path.parent}, {other} has it")

@@ -503,6 +503,7 @@ FINE: list[Callable[[History], Any]] = [
     lambda h: h.trimmed.update({T0: 1}) or h.log(1).log(2, batch(A)).logs(),
     lambda h: h.trimmed.update({T0: 2}) or h.log(1, batch(A), batch(B, 1)).log(2).logs(),
     lambda h: h.cordoned_s.update({h.nodes[1].log_dirs[0]: -1.0}) or h.placed("t0-0"),
+    lambda h: h.copy_identity(*reversed(h.nodes[1].log_dirs)) or h.made("t0-0"),
     lambda h: (
         h.asked.update({None: EMPTY}) or h.undecided().commits("_unfenced", "broker", "image")
     ),

@@ -98,6 +98,17 @@ def error_codes(entity: Any) -> set[int]:
     return codes
 
 
+OF_PARTITIONS = (
+    ApiKey.PRODUCE,
+    ApiKey.FETCH,
+    ApiKey.LIST_OFFSETS,
+    ApiKey.DELETE_RECORDS,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH,
+    ApiKey.DESCRIBE_PRODUCERS,
+)
+"""Many clients raise what they do not try again, such as an error of a disk."""
+
+
 def _told(key: ApiKey, version: int) -> set[int]:
     """Return the codes that a storage error is told with, by a broker without any topic."""
     if key == ApiKey.DESCRIBE_LOG_DIRS and version < 3:
@@ -109,6 +120,8 @@ def _told(key: ApiKey, version: int) -> set[int]:
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if version < 10 else ErrorCode.UNKNOWN_TOPIC_ID
         )
         return {unknown}
+    if key in OF_PARTITIONS:
+        return {ErrorCode.NOT_LEADER_OR_FOLLOWER}
     return {ErrorCode.KAFKA_STORAGE_ERROR}
 
 

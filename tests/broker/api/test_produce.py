@@ -208,7 +208,7 @@ def test_zstd_is_refused_in_versions_that_do_not_know_it(
 
 @pytest.mark.parametrize(
     ("error", "code"),
-    [(LogDirError("/d1", None, "EIO"), 56), (ZeroDivisionError(), -1)],  # type: ignore[arg-type]
+    [(LogDirError("/d1", None, "EIO"), 6), (ZeroDivisionError(), -1)],  # type: ignore[arg-type]
 )
 def test_exception_becomes_the_code_of_every_partition(
     run: Callable[..., None], error: Exception, code: int

@@ -333,14 +333,21 @@ def test_a_disk_that_took_no_more_is_full_whatever_it_says_until_it_takes_files_
         assert log_dir.is_online
         assert "took no more" in caplog.text
 
-        # Half of it is free, as the disk says; it is believed after a while, and files.
+        # Half of it is free, as the disk says; it is believed when it takes files.
+        disk.error = None
+        await eventually(lambda: not log_dir.condition.is_full)
+        assert heard.conditions == [("d1", FULL), ("d1", HEALTHY)]
+
+        # Soon again: it is believed after a while.
+        disk.error = errno.EDQUOT
+        await eventually(lambda: log_dir.condition.is_full)
         disk.error = None
         disk.calls = 0
         await eventually(lambda: disk.calls > 3)
         assert log_dir.condition.is_full
         log_dir.space.disk._denied_s -= DENIAL_S
         await eventually(lambda: not log_dir.condition.is_full)
-        assert heard.conditions == [("d1", FULL), ("d1", HEALTHY)]
+        assert heard.conditions == [("d1", FULL), ("d1", HEALTHY)] * 2
         await probe.stop()
         log_dirs.stop()
 

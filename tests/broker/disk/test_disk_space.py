@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 
 from broker.disk.disk_space import (
-    DENIAL_S,
     DENIAL_S_MAX,
     FILES_BYTES,
     DirectorySpace,
@@ -145,7 +144,7 @@ def test_a_disk_that_soon_takes_no_more_again_is_full_for_longer() -> None:
     disk = DiskSpace(100)
     disk.looked(1_000_000, 500_000)
     now_s, pauses = 0.0, []
-    for _ in range(6):
+    for _ in range(7):
         disk.denied("[Errno 122] Disk quota exceeded", now_s)
         assert not disk.takes(1)
         assert not disk.has_room(1)
@@ -157,7 +156,22 @@ def test_a_disk_that_soon_takes_no_more_again_is_full_for_longer() -> None:
             disk.looked(1_000_000, 500_000)
         assert disk.takes(1)
         pauses.append(now_s - begun_s)
-    assert pauses == [5, 10, 20, 40, 60, 60]
+    assert pauses == [1, 5, 10, 20, 40, 60, 60]
     disk.denied("[Errno 28] No space left on device", now_s + DENIAL_S_MAX)
-    disk.written(now_s + DENIAL_S_MAX + DENIAL_S)
+    disk.written(now_s + DENIAL_S_MAX)
     assert disk.denial is None
+
+
+def test_a_disk_that_took_what_it_had_no_room_for_is_believed_at_once() -> None:
+    told = []
+    found = DirectorySpace()
+    found.on_taken = lambda: told.append("taken")
+    found.looked(1_000_000, 500_000, ())
+    found.denied("[Errno 28] No space left on device", 0.0)
+    assert not found.takes(1)
+
+    found.taken()
+    found.looked(1_000_000, 500_000, ())
+
+    assert found.takes(1)
+    assert told == ["taken"]

@@ -16,9 +16,9 @@ from broker.disk.log_dir import LogDir
 from broker.disk.log_dirs import LogDirs
 from jbodlab.errors import FormatError
 from jbodlab.ids import BrokerEpoch, TopicPartition
-from jbodlab.log import names
 from jbodlab.log.checkpoints import read_offsets, write_offsets
 from jbodlab.log.log_config import LogConfig
+from jbodlab.log.names import moved_dir, parse_partition_dir
 from jbodlab.log.posix_filesystem import PosixFileSystem
 from tests.broker.disks import DeadDisk, directory_id, make_log_dir, run
 from tests.broker.logs import FS, TOPIC_ID, Hosted, append, make_log, topic_partition
@@ -40,8 +40,12 @@ def config_of(_topic: str) -> LogConfig:
     return LogConfig()
 
 
-def no_stray(_partition: TopicPartition, _topic_id: UUID | None) -> bool:
-    return False
+def all_ours(_topic_id: UUID | None, partition: int) -> TopicPartition | None:
+    return topic_partition(partition)
+
+
+def with_an_id(topic_id: UUID | None, partition: int) -> TopicPartition | None:
+    return None if topic_id is None else topic_partition(partition)
 
 
 def hosted(replicas: list[LoadedReplica]) -> Hosted:
@@ -54,7 +58,7 @@ def hosted(replicas: list[LoadedReplica]) -> Hosted:
 def test_what_was_closed_cleanly_is_found_again_in_its_directory(tmp_path: Path) -> None:
     async def body() -> None:
         log_dirs = make_dirs(tmp_path)
-        assert await load_logs(log_dirs, no_stray, config_of) == []
+        assert await load_logs(log_dirs, all_ours, config_of) == []
         replicas = Hosted()
         for number in (1, 2):
             log = make_log(tmp_path / f"d{number}", number)
@@ -68,7 +72,7 @@ def test_what_was_closed_cleanly_is_found_again_in_its_directory(tmp_path: Path)
         points = read_offsets(FS, tmp_path / "d2" / "recovery-point-offset-checkpoint")
         assert points == {topic_partition(2): 5}
         again = make_dirs(tmp_path)
-        found = await load_logs(again, no_stray, config_of)
+        found = await load_logs(again, all_ours, config_of)
         assert [
             (each.log.topic_partition, each.log_dir.path.name, each.high_watermark, each.is_future)
             for each in found
@@ -94,66 +98,11 @@ def test_what_a_kill_left_is_synced_where_each_batch_is(
         log.close(clean=False)
 
         found = await load_logs(
-            log_dirs, no_stray, lambda _topic: LogConfig(flush_messages=flush_messages)
+            log_dirs, all_ours, lambda _topic: LogConfig(flush_messages=flush_messages)
         )
 
         assert [each.log.state.recovery_point for each in found] == [synced]
         assert [each.log.state.disk.metadata_unsynced for each in found] == [synced == 0]
-        log_dirs.stop()
-
-    run(body)
-
-
-def test_what_a_move_has_left_belongs_to_the_topic_of_its_id_whatever_its_name_says(
-    tmp_path: Path,
-) -> None:
-    whole, cut = TopicPartition("l" * 212, 0), TopicPartition("l" * 209, 0)
-
-    async def body() -> None:
-        log_dirs = make_dirs(tmp_path, 1)
-        ids = {UUID(int=1): whole.topic, UUID(int=2): cut.topic}
-        for topic_id, partition in zip(ids, (whole, cut), strict=True):
-            log = DirectLog.create(FS, tmp_path / "d1", partition, topic_id, LogConfig())
-            append(log, count=topic_id.int)
-            if partition == whole:
-                log.files.rename_to(names.moved_dir(whole, "0" * 32))
-            log.close(clean=False)
-        folder = tmp_path / "d1" / names.moved_dir(whole, "0" * 32)
-        assert names.parse_partition_dir(folder.name).topic_partition == cut
-
-        def is_stray(partition: TopicPartition, topic_id: UUID | None) -> bool:
-            return topic_id is None or ids[topic_id] != partition.topic
-
-        found = await load_logs(log_dirs, is_stray, config_of, topic_name=ids.get)
-
-        assert {
-            (each.log.topic_partition, each.log.files.is_moved, each.log.state.end_offset)
-            for each in found
-        } == {(whole, True, 1), (cut, False, 2)}
-        log_dirs.stop()
-
-    run(body)
-
-
-def test_what_a_move_has_left_without_a_topic_id_is_nobodys(tmp_path: Path) -> None:
-    whole = TopicPartition("l" * 212, 0)
-
-    async def body() -> None:
-        log_dirs = make_dirs(tmp_path, 1)
-        log = DirectLog.create(FS, tmp_path / "d1", whole, UUID(int=1), LogConfig())
-        append(log)
-        log.files.rename_to(names.moved_dir(whole, "0" * 32))
-        log.close(clean=False)
-        (log.files.directory / names.PARTITION_METADATA_FILE).write_text("version: 0\n")
-
-        found = await load_logs(
-            log_dirs, lambda _, topic_id: topic_id is None, config_of, topic_name=lambda _: None
-        )
-
-        assert found == []
-        (kept,) = [path for path in (tmp_path / "d1").iterdir() if path.is_dir()]
-        assert kept.name.endswith("-stray")
-        assert (kept / names.log_file(0)).stat().st_size > 0
         log_dirs.stop()
 
     run(body)
@@ -169,7 +118,7 @@ def test_a_high_watermark_beyond_the_log_is_cut(tmp_path: Path) -> None:
             FS, tmp_path / "d1" / "replication-offset-checkpoint", {topic_partition(0): 50}
         )
 
-        found = await load_logs(log_dirs, no_stray, config_of)
+        found = await load_logs(log_dirs, all_ours, config_of)
 
         assert [each.high_watermark for each in found] == [2]
         log_dirs.stop()
@@ -183,7 +132,7 @@ def test_a_malformed_checkpoint_only_costs_time(tmp_path: Path) -> None:
         make_log(tmp_path / "d1", 0).close(clean=False)
         (tmp_path / "d1" / "recovery-point-offset-checkpoint").write_text("0\n7\n")
 
-        found = await load_logs(log_dirs, no_stray, config_of)
+        found = await load_logs(log_dirs, all_ours, config_of)
 
         assert len(found) == 1
         assert log_dirs.all[0].is_online
@@ -205,7 +154,7 @@ def test_a_malformed_line_of_log_starts_makes_no_other_deleted_records_readable(
         tp = topic_partition(1)
         path.write_text(f"0\n2\n{topic_partition(0).topic} 0 ?\n{tp.topic} {tp.partition} 4\n")
 
-        found = await load_logs(log_dirs, no_stray, config_of)
+        found = await load_logs(log_dirs, all_ours, config_of)
 
         starts = {each.log.files.topic_partition: each.log.state.start_offset for each in found}
         assert starts == {topic_partition(0): 0, tp: 4}
@@ -219,21 +168,100 @@ def test_stray_replicas_are_renamed_and_kept(tmp_path: Path) -> None:
         log_dirs = make_dirs(tmp_path, 1)
         for number in (0, 1):
             make_log(tmp_path / "d1", number).close(clean=False)
-        asked: list[tuple[TopicPartition, UUID | None]] = []
+        asked: list[tuple[UUID | None, int]] = []
 
-        def is_stray(partition: TopicPartition, topic_id: UUID | None) -> bool:
-            asked.append((partition, topic_id))
-            return partition.partition == 1
+        def replica_of(topic_id: UUID | None, partition: int) -> TopicPartition | None:
+            asked.append((topic_id, partition))
+            return None if partition == 1 else topic_partition(partition)
 
-        found = await load_logs(log_dirs, is_stray, config_of)
+        found = await load_logs(log_dirs, replica_of, config_of)
 
         assert [each.log.topic_partition for each in found] == [topic_partition(0)]
-        assert asked == [(topic_partition(0), TOPIC_ID), (topic_partition(1), TOPIC_ID)]
+        assert asked == [(TOPIC_ID, 0), (TOPIC_ID, 1)]
         names = sorted(path.name for path in (tmp_path / "d1").iterdir() if path.is_dir())
         assert names[0] == "orders-0"
         assert names[1].startswith("orders-1.")
         assert names[1].endswith("-stray")
         assert len(names) == 2
+        log_dirs.stop()
+
+    run(body)
+
+
+LONG_ID, CUT_ID = UUID(int=0x212), UUID(int=0x209)
+
+
+@pytest.mark.parametrize(("letters", "partition"), [(211, 0), (212, 0), (213, 3), (209, 1000)])
+@pytest.mark.parametrize("content", [None, b"", b"version: 0\n"])
+def test_what_a_move_has_left_is_told_by_its_topic_id_where_its_name_is_cut(
+    tmp_path: Path, letters: int, partition: int, content: bytes | None
+) -> None:
+    """Beside a topic of just that name, whose checkpoints and settings are its own."""
+
+    async def body() -> None:
+        log_dirs = make_dirs(tmp_path, 1)
+        path = tmp_path / "d1"
+        long = TopicPartition("t" * letters, partition)
+        left = moved_dir(long, "0" * 32)
+        cut = parse_partition_dir(left).topic_partition
+        assert cut != long
+        for named, topic_id, count in ((long, LONG_ID, 5), (cut, CUT_ID, 2)):
+            log = DirectLog.create(FS, path, named, topic_id, LogConfig())
+            append(log, count=count)
+            log.close(clean=False)
+        (path / str(long)).rename(path / left)
+        if content is not None:
+            (path / left / "partition.metadata").write_bytes(content)
+        write_offsets(FS, path / "recovery-point-offset-checkpoint", {cut: 2})
+        write_offsets(FS, path / "replication-offset-checkpoint", {cut: 1, long: 4})
+        replicas = {(LONG_ID, partition): long, (CUT_ID, partition): cut}
+        asked: list[str] = []
+
+        def replica_of(topic_id: UUID | None, number: int) -> TopicPartition | None:
+            return None if topic_id is None else replicas.get((topic_id, number))
+
+        def asked_config_of(topic: str) -> LogConfig:
+            asked.append(topic)
+            return LogConfig()
+
+        found = await load_logs(log_dirs, replica_of, asked_config_of)
+
+        facts = {
+            each.log.topic_partition: (
+                each.log.files.topic_id,
+                each.log.state.end_offset,
+                each.log.state.recovery_point,
+                each.high_watermark,
+                each.log.files.is_moved,
+            )
+            for each in found
+        }
+        assert facts.pop(cut) == (CUT_ID, 2, 2, 1, False)
+        if content is None:
+            assert facts == {long: (LONG_ID, 5, 0, 4, True)}
+            assert {*asked} == {long.topic, cut.topic}
+        else:
+            # Nobody can tell whose it is: it is kept, and nobody uses it.
+            assert not facts
+            (stray,) = path.glob("*-stray")
+            assert not parse_partition_dir(stray.name).is_moved
+        assert log_dirs.all[0].is_online
+        log_dirs.stop()
+
+    run(body)
+
+
+def test_a_current_name_of_another_topic_than_its_id_is_put_aside(tmp_path: Path) -> None:
+    async def body() -> None:
+        log_dirs = make_dirs(tmp_path, 1)
+        make_log(tmp_path / "d1", 0).close(clean=False)
+
+        found = await load_logs(log_dirs, lambda *_: TopicPartition("orders2", 0), config_of)
+
+        assert found == []
+        assert [each.name.partition(".")[0] for each in (tmp_path / "d1").glob("*-stray")] == [
+            "orders-0"
+        ]
         log_dirs.stop()
 
     run(body)
@@ -246,7 +274,7 @@ def test_foreign_entries_are_left_alone(tmp_path: Path) -> None:
             (tmp_path / "d1" / name).mkdir()
         (tmp_path / "d1" / "readme.txt").write_text("a plain file")
 
-        assert await load_logs(log_dirs, no_stray, config_of) == []
+        assert await load_logs(log_dirs, all_ours, config_of) == []
 
         assert log_dirs.all[0].is_online
         assert (tmp_path / "d1" / "lost+found").is_dir()
@@ -268,7 +296,7 @@ def test_damaged_partition_metadata_costs_that_replica_only(
         make_log(tmp_path / "d1", 2).close(clean=False)
         (tmp_path / "d1" / "orders-1" / "partition.metadata").write_bytes(content)
 
-        found = await load_logs(log_dirs, lambda _partition, topic_id: topic_id is None, config_of)
+        found = await load_logs(log_dirs, with_an_id, config_of)
 
         assert [each.log.topic_partition for each in found] == [topic_partition(2)]
         assert log_dirs.all[0].is_online
@@ -294,7 +322,7 @@ def test_entries_that_only_look_like_replicas_are_left_alone(tmp_path: Path) -> 
 
         found = await load_logs(
             log_dirs,
-            lambda _partition, topic_id: topic_id is None,
+            with_an_id,
             config_of,
             is_ours=lambda partition: partition == topic_partition(5),
         )
@@ -319,7 +347,7 @@ def test_a_copy_that_holds_no_log_and_is_nobodys_waits_for_its_removal(tmp_path:
 
         found = await load_logs(
             log_dirs,
-            lambda _partition, topic_id: topic_id is None,
+            with_an_id,
             config_of,
             is_ours=lambda _partition: False,
         )
@@ -346,7 +374,7 @@ def test_a_disk_that_hangs_while_it_is_loaded_goes_offline_and_the_others_serve(
         )
         make_log(tmp_path / "d2", 0).close(clean=False)
 
-        found = await load_logs(log_dirs, no_stray, config_of, hang_deadline_s=0.2)
+        found = await load_logs(log_dirs, all_ours, config_of, hang_deadline_s=0.2)
 
         assert [each.log_dir.path.name for each in found] == ["d2"]
         assert [each.is_online for each in log_dirs.all] == [True, False]
@@ -367,7 +395,7 @@ def test_a_start_that_ends_early_marks_nothing_as_cleanly_shut_down(tmp_path: Pa
             raise FormatError(topic)
 
         with pytest.raises(FormatError):
-            await load_logs(log_dirs, no_stray, wrong)
+            await load_logs(log_dirs, all_ours, wrong)
 
         await close_log_dirs(log_dirs, Hosted(), BrokerEpoch(9), hang_deadline_s=10)
 
@@ -388,7 +416,7 @@ def test_a_directory_that_fails_while_loading_goes_offline_and_the_others_serve(
         damaged = tmp_path / "d1" / "orders-1" / "partition.metadata"
         damaged.write_text("no topic id here")
 
-        found = await load_logs(log_dirs, no_stray, config_of)
+        found = await load_logs(log_dirs, all_ours, config_of)
 
         assert [each.log_dir.path.name for each in found] == ["d2"]
         assert [log_dir.is_online for log_dir in log_dirs.all] == [False, True]
@@ -403,7 +431,7 @@ def test_the_same_replica_in_two_directories_is_found_twice(tmp_path: Path) -> N
         for number in (1, 2):
             make_log(tmp_path / f"d{number}", 0).close(clean=False)
 
-        found = await load_logs(log_dirs, no_stray, config_of)
+        found = await load_logs(log_dirs, all_ours, config_of)
 
         assert [each.log_dir.path.name for each in found] == ["d1", "d2"]
         log_dirs.stop()
@@ -417,7 +445,7 @@ def test_a_current_and_a_future_replica_are_no_duplicates(tmp_path: Path) -> Non
         make_log(tmp_path / "d1", 0).close(clean=False)
         make_log(tmp_path / "d2", 0, future_hex="0" * 32).close(clean=False)
 
-        found = await load_logs(log_dirs, no_stray, config_of)
+        found = await load_logs(log_dirs, all_ours, config_of)
 
         assert [each.is_future for each in found] == [False, True]
         log_dirs.stop()
@@ -462,7 +490,7 @@ def test_what_checkpoints_say_of_logs_that_are_gone_is_forgotten_at_a_start(
         write_offsets(FS, path, before)
         log_dirs.all[0].fs = Disk()  # type: ignore[assignment]
 
-        (found,) = await load_logs(log_dirs, no_stray, config_of)
+        (found,) = await load_logs(log_dirs, all_ours, config_of)
 
         assert found.log.state.start_offset == 2
         left = before if error else {topic_partition(1): 2}

@@ -93,9 +93,8 @@ class Broker:
             self.opened,
             self.replicas,
             rules=lambda: LoadingRules(
-                is_stray=self.is_stray,
+                replica_of=self.replica_of,
                 is_ours=lambda _: True,
-                topic_name=lambda _: None,
                 log_config_of=lambda _: self.config,
             ),
             schedule_leftovers=self.schedule,
@@ -109,8 +108,9 @@ class Broker:
     def second(self) -> LogDir:
         return self.log_dirs.all[1]
 
-    def is_stray(self, name: TopicPartition, topic_id: UUID | None) -> bool:
-        return name in self.strays
+    def replica_of(self, _topic_id: UUID | None, partition: int) -> TopicPartition | None:
+        found = topic_partition(partition)
+        return None if found in self.strays else found
 
     async def schedule(self, log_dir: LogDir) -> None:
         self.leftovers.append(log_dir)
@@ -128,7 +128,7 @@ def serving(tmp_path: Path, test: Callable[[Broker], Awaitable[None]], fs: FileS
     async def body() -> None:
         broker = Broker(tmp_path)
         await broker.open(fs)
-        await load_logs(broker.log_dirs, broker.is_stray, lambda _: LogConfig())
+        await load_logs(broker.log_dirs, broker.replica_of, lambda _: LogConfig())
         broker.revival.start()
         await test(broker)
         await broker.revival.stop()

@@ -152,7 +152,7 @@ async def start_again(
 ) -> tuple[list[LoadedReplica], list[LoadedReplica]]:
     fatal: list[str] = []
     log_dirs = LogDirs(host_dirs, metadata_dir=host_dirs[0], on_fatal=fatal.append)
-    loaded = await load_logs(log_dirs, lambda *_: False, lambda _: CONFIG)
+    loaded = await load_logs(log_dirs, lambda _id, _partition: TP, lambda _: CONFIG)
     found = await settle(loaded, image, ME, any_offline=False)
     assert not fatal
     return list(found.replicas), list(found.futures)

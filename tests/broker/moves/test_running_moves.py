@@ -20,7 +20,13 @@ from jbodlab.ids import TopicPartition
 from jbodlab.log.compaction_plan import CleanedSegment
 from jbodlab.log.filesystem import FileSystem
 from jbodlab.log.leader_epochs import read_leader_epochs
-from jbodlab.log.names import INDEX_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX, TIME_INDEX_SUFFIX
+from jbodlab.log.names import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SWAP_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    parse_partition_dir,
+)
 from jbodlab.log.posix_filesystem import PosixFileSystem
 from jbodlab.log.segments import ActiveSegment
 from jbodlab.protocol.record_batch import iterate_headers
@@ -141,8 +147,7 @@ class Moving:
         """What folders lie in a directory: `current`, `future`, `delete`, and so on."""
         found = []
         for path in filter(Path.is_dir, self.host.dirs[number].path.iterdir()):
-            # The name of what a move has left may be cut.
-            assert path.name.startswith("orde")
+            assert parse_partition_dir(path.name).may_be_of(TP)
             found.append(path.name.rpartition("-")[2] if "." in path.name else "current")
         return sorted(found)
 

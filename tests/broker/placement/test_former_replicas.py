@@ -21,6 +21,7 @@ from broker.replica.partition import Partition
 from broker.replica.replica_state import Leading, StandIn
 from jbodlab.config.topic_keys import SEGMENT_BYTES
 from jbodlab.error_code import ErrorCode
+from jbodlab.ids import TopicPartition
 from jbodlab.log import names
 from jbodlab.log.log_config import LogConfig
 from jbodlab.log.log_loader import load_log
@@ -41,6 +42,16 @@ from tests.broker.replicas import (
 )
 
 CONFIG = LogConfig(segment_bytes=4000)
+
+
+@pytest.fixture(params=["whole", "cut"], autouse=True)
+def name_of_the_former_replica(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its folder's name has the longest suffix of all, so it may be cut where no other is."""
+    if request.param == "cut":
+        left = names.moved_dir(TP, "0" * 32)
+        monkeypatch.setattr(names, "DIR_NAME_CHARS_MAX", len(left) - 1)
 
 
 async def moved(moving: Moving, disk: SlowDisk) -> Partition:
@@ -71,7 +82,7 @@ async def revived(moving: Moving, number: int = 1, *, also_fails: str = "") -> L
     logs = await load_revived(
         host.log_dirs,
         life,
-        lambda _name, _id: False,
+        lambda _id, partition: TopicPartition(TP.topic, partition),
         lambda _: CONFIG,
         is_ours=lambda _: True,
     )
@@ -105,12 +116,7 @@ def lose_the_end(moving: Moving) -> None:
         os.truncate(segment, 0)
 
 
-@pytest.mark.parametrize("name_chars_max", [names.DIR_NAME_CHARS_MAX, 50])
-def test_copy_that_lost_records_gives_way_to_what_it_was_moved_from(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name_chars_max: int
-) -> None:
-    """Also where the name of the former replica's folder is cut, as that of a long topic is."""
-    monkeypatch.setattr(names, "DIR_NAME_CHARS_MAX", name_chars_max)
+def test_copy_that_lost_records_gives_way_to_what_it_was_moved_from(tmp_path: Path) -> None:
     disk = SlowDisk()
 
     async def test(moving: Moving) -> None:
@@ -215,6 +221,7 @@ async def restarted(before: Moving, disk: SlowDisk, *, is_first_offline: bool) -
         log = load_log(
             host.dirs[0].fs,
             folder,
+            TP,
             CONFIG,
             host.dirs[0].files,
             clean=False,

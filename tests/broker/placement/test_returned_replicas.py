@@ -126,7 +126,9 @@ class Story:
         logs = await load_revived(
             self.host.log_dirs,
             life,
-            lambda name, _id: name in in_use,
+            lambda _id, partition: (
+                None if (TOPIC, partition) in in_use else TopicPartition(TOPIC, partition)
+            ),
             lambda _: LogConfig(),
             is_ours=lambda _: True,
         )
@@ -220,7 +222,7 @@ def test_replica_of_another_topic_of_that_name_is_put_aside(tmp_path: Path) -> N
         logs = await load_revived(
             story.host.log_dirs,
             life,
-            lambda _name, _id: False,
+            lambda _id, partition: TopicPartition(TOPIC, partition),
             lambda _: LogConfig(),
             is_ours=lambda _: True,
         )

@@ -20,7 +20,9 @@ from jbodlab.ids import BrokerId, TopicPartition
 from jbodlab.outside import real
 from tests.broker.following.test_following import Pair, run
 from tests.broker.replica.test_partition_leading import THREE, TWO, Cluster
+from tests.broker.replica.test_partition_leading import run as run_leading
 from tests.broker.replicas import (
+    DEADLINE_S,
     TOPIC,
     TOPIC_ID,
     TP,
@@ -39,7 +41,7 @@ from tests.waiting import quiet
 
 TOTAL, RESERVED = 10_000_000, 100_000
 ROOM, NO_ROOM = TOTAL // 2, RESERVED - 1
-STORAGE_ERROR, NONE = ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NONE
+TIMED_OUT, NONE = ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NONE
 
 
 def watch(host: Host) -> ConditionMonitor:
@@ -82,50 +84,74 @@ def consumed(host: Host, offset: int) -> asyncio.Future[list[FetchResult]]:
     return host.manager.fetch(params, [entry])
 
 
-def test_a_full_directory_refuses_appends_and_serves_everything_else(tmp_path: Path) -> None:
+def test_an_append_waits_for_room_in_a_full_directory_and_everything_else_goes_on(
+    tmp_path: Path,
+) -> None:
     async def body() -> None:
         host, partition, monitor = await leader_alone(tmp_path)
         first = await host.produced(batch(producer_id=5, sequence=0))
         look(monitor, host.dirs[0], NO_ROOM)
 
-        refused = await host.produced(batch(producer_id=5, sequence=1))
-        assert refused.error_code is STORAGE_ERROR
-        assert "is full: 99999 of 10000000 bytes usable" in (refused.error_message or "")
-        assert isinstance(partition.state, Leading)
-        assert partition.log is not None
-        assert partition.log.end_offset == 1, "what is refused gets no offset"
-        (fetched,) = await consumed(host, 0)
-        assert fetched.records_size > 0
+        # Answered while the directory is full: it needs no room.
         repeated = await host.produced(batch(producer_id=5, sequence=0))
         assert (repeated.error_code, repeated.base_offset) == (NONE, first.base_offset)
+        waiting = [host.produce(batch(producer_id=5, sequence=n), acks=-1) for n in (1, 2)]
+        waiting += [host.produce(batch(producer_id=5, sequence=3), acks=1)]
+        await quiet(host.dirs)
+        assert not any(each.done() for each in waiting)
+        assert isinstance(partition.state, Leading)
+        assert partition.log is not None
+        assert partition.log.end_offset == 1, "what waits gets no offset"
+        (fetched,) = await consumed(host, 0)
+        assert fetched.records_size > 0
 
         look(monitor, host.dirs[0], ROOM)
-        again = await host.produced(batch(producer_id=5, sequence=1))
-        assert (again.error_code, again.base_offset) == (NONE, 1)
+        results = [(await asyncio.wait_for(each, DEADLINE_S))[0] for each in waiting]
+        assert [(each.error_code, each.base_offset) for each in results] == [
+            (NONE, 1),
+            (NONE, 2),
+            (NONE, 3),
+        ]
         await host.stop()
 
     asyncio.run(body())
 
 
-def test_batches_behind_a_refused_one_are_refused_like_it_and_not_as_out_of_order(
-    tmp_path: Path,
-) -> None:
+def test_what_waits_for_room_is_sent_to_the_next_leader(tmp_path: Path) -> None:
+    async def test(cluster: Cluster) -> None:
+        monitor = watch(cluster.host)
+        look(monitor, cluster.host.dirs[0], NO_ROOM)
+        waiting = cluster.host.produce(batch())
+        await quiet(cluster.host.dirs)
+        assert not waiting.done()
+
+        cluster.metadata.apply(change(leader=2, isr=(2, 3)))
+
+        (result,) = await asyncio.wait_for(waiting, DEADLINE_S)
+        assert result.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert result.leader_hint is not None
+
+    run_leading(tmp_path, test)
+
+
+def test_batches_behind_one_whose_time_was_over_do_not_overtake_it(tmp_path: Path) -> None:
     async def body() -> None:
         host, _, monitor = await leader_alone(tmp_path)
 
-        def sent(sequence: int) -> asyncio.Future[list[AppendResult]]:
-            return host.produce(batch(producer_id=5, sequence=sequence))
+        def sent(sequence: int, timeout_ms: int = 30_000) -> asyncio.Future[list[AppendResult]]:
+            return host.produce(batch(producer_id=5, sequence=sequence), timeout_ms=timeout_ms)
 
         await sent(0)
         look(monitor, host.dirs[0], NO_ROOM)
-        refused = [sent(1), sent(2)]
+        refused = [sent(1, 20), sent(2)]
+        await asyncio.wait_for(refused[0], DEADLINE_S)
         look(monitor, host.dirs[0], ROOM)
         refused += [sent(3), sent(4)]
         # What has reached the log before is told as ever.
         (repeated,) = await sent(0)
         again = [sent(sequence) for sequence in (1, 2, 3, 4)]
 
-        assert [(await each)[0].error_code for each in refused] == [STORAGE_ERROR] * 4
+        assert [(await each)[0].error_code for each in refused] == [TIMED_OUT] * 4
         assert (repeated.error_code, repeated.base_offset) == (NONE, 0)
         assert [(await each)[0].base_offset for each in again] == [1, 2, 3, 4]
         await host.stop()
@@ -138,7 +164,7 @@ def test_what_was_refused_and_never_comes_again_leaves_a_gap_in_the_end(tmp_path
         host, _, monitor = await leader_alone(tmp_path)
         await host.produced(batch(producer_id=5, sequence=0))
         look(monitor, host.dirs[0], NO_ROOM)
-        await host.produced(batch(producer_id=5, sequence=1))
+        await host.produced(batch(producer_id=5, sequence=1), timeout_ms=20)
         look(monitor, host.dirs[0], ROOM)
 
         codes = [
@@ -147,7 +173,7 @@ def test_what_was_refused_and_never_comes_again_leaves_a_gap_in_the_end(tmp_path
         ]
 
         # A producer has at most five batches under way.
-        assert codes == [STORAGE_ERROR] * 4 + [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER] * 2
+        assert codes == [TIMED_OUT] * 4 + [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER] * 2
         await host.stop()
 
     asyncio.run(body())
@@ -162,12 +188,16 @@ def test_a_producer_that_runs_ahead_of_the_disk_is_stopped_before_the_reserve(
 
         # Sent in one turn of the loop: nothing of it is written before the last is judged.
         requests = [host.produce(batch(value=bytes(9_000))) for _ in range(20)]
-        results: list[AppendResult] = [result for each in requests for result in await each]
+        await asyncio.wait_for(asyncio.gather(*requests[:5]), DEADLINE_S)
+        await quiet(host.dirs)
 
-        assert [each.error_code for each in results] == [NONE] * 5 + [STORAGE_ERROR] * 15
+        assert not any(each.done() for each in requests[5:])
         assert host.dirs[0].condition.is_full
         assert host.dirs[0].is_online
-        assert host.dirs[0].space.refused_count == 15
+        assert host.dirs[0].space.refused_count == 1, "the others wait behind it"
+        look(monitor, host.dirs[0], ROOM)
+        results = [(await asyncio.wait_for(each, DEADLINE_S))[0] for each in requests]
+        assert [each.base_offset for each in results] == [*range(20)]
         await host.stop()
 
     asyncio.run(body())
@@ -386,7 +416,7 @@ def test_a_replica_that_was_removed_by_hand_is_logged_once_without_a_traceback(
         files.carry_out = lost  # type: ignore[method-assign, assignment]
         result = await host.produced(batch())
 
-        assert result.error_code is STORAGE_ERROR
+        assert result.error_code is ErrorCode.KAFKA_STORAGE_ERROR
         assert isinstance(partition.state, Offline)
         assert host.dirs[0].is_online
         found = [record for record in caplog.records if record.levelno >= logging.WARNING]

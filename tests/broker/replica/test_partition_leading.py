@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from broker.replica.appends import APPENDED_AT_ONCE
-from broker.replica.client_requests import AppendEntry, AppendResult, LeaderHint
+from broker.replica.client_requests import AppendEntry, AppendResult, LeaderHint, OffsetQuery
 from broker.replica.replica_state import Offline
 from broker.replica.succession import HEAD_START_S, WAIT_MAX_S
 from jbodlab.directory_id import UNASSIGNED
@@ -175,20 +175,31 @@ def test_produce_waits_for_the_next_leader_when_its_directory_fails(tmp_path: Pa
     run(tmp_path, test)
 
 
-def test_produce_waits_for_the_next_leader_only_so_long(tmp_path: Path) -> None:
+def test_produce_waits_for_the_next_leader_as_long_as_its_own_time_lasts(tmp_path: Path) -> None:
     async def test() -> None:
         cluster = Cluster(tmp_path)
         await cluster.start()
         before = await cluster.waiting()
         cluster.host.log_dirs.fail(cluster.host.dirs[0], "test")
-        after = cluster.host.produce(batch())
-
-        set_forward(WAIT_MAX_S)
+        after = cluster.host.produce(batch(), timeout_ms=60_000)
+        queries = [OffsetQuery(topic_partition=TP, timestamp=-1)]
+        asked = cluster.host.manager.list_offsets(queries, BrokerId(-1), 0)
         await turns()
 
-        assert code_of(before) is ErrorCode.KAFKA_STORAGE_ERROR
-        assert code_of(after) is ErrorCode.KAFKA_STORAGE_ERROR
-        assert code_of(cluster.host.produce(batch())) is ErrorCode.KAFKA_STORAGE_ERROR
+        set_forward(WAIT_MAX_S)
+        (answer,) = await asyncio.wait_for(asked, DEADLINE_S)
+        assert answer.error_code is ErrorCode.KAFKA_STORAGE_ERROR, "it names no time"
+        assert not before.done()
+        # The controller has not heard of the failure yet.
+        cluster.metadata.apply(change(leader=1, isr=(1, 2, 3)))
+        set_forward(29.0)
+        await turns()
+
+        assert code_of(before) is ErrorCode.REQUEST_TIMED_OUT
+        assert not after.done()
+        cluster.metadata.apply(change(leader=2, isr=(2, 3)))
+        (result,) = await asyncio.wait_for(after, DEADLINE_S)
+        assert result.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
         await cluster.host.stop()
 
     run_adjustable(test())
@@ -479,10 +490,8 @@ def test_produce_times_out_and_leaves_nothing_behind(tmp_path: Path) -> None:
 
 
 def test_failing_write_answers_the_request_and_takes_the_directory_offline(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr("broker.replica.succession.WAIT_MAX_S", 0.01)
-
     async def test(cluster: Cluster) -> None:
         partition = await cluster.host.online()
         assert partition.log is not None
@@ -492,10 +501,12 @@ def test_failing_write_answers_the_request_and_takes_the_directory_offline(
 
         partition.log.files.carry_out = fail  # type: ignore[assignment]  # the disk, for once
 
-        result = await cluster.host.produced(batch(), acks=1)
+        waiting = cluster.host.produce(batch(), acks=1)
+        await until(lambda: not cluster.host.dirs[0].is_online)
+        cluster.metadata.apply(change(leader=2, isr=(2, 3)))
+        (result,) = await asyncio.wait_for(waiting, DEADLINE_S)
 
-        assert result.error_code is ErrorCode.KAFKA_STORAGE_ERROR
-        assert not cluster.host.dirs[0].is_online
+        assert result.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert isinstance(partition.state, Offline)
 
     run(tmp_path, test)

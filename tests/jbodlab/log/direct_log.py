@@ -68,6 +68,7 @@ class DirectLog:
         loaded = load_log(
             fs,
             directory,
+            names.parse_partition_dir(directory.name).topic_partition,
             config,
             shared or DirectoryFiles(),
             clean=clean,

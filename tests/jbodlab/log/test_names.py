@@ -90,3 +90,33 @@ def test_files_without_an_offset_are_refused(name):
     with pytest.raises(ValueError, match="does not begin with an offset"):
         names.parse_offset(name)
     assert names.with_suffix([name], ".log") == []
+
+
+@pytest.mark.parametrize("partition", [0, 10, 100, 2_147_483_647])
+@pytest.mark.parametrize("letters", [1, 200, 205, 209, 210, 211, 213, 214])
+def test_cut_names_keep_all_of_the_partition(letters: int, partition: int) -> None:
+    tp = TopicPartition("t" * letters, partition)
+
+    for name in (
+        names.delete_dir(tp, UID),
+        names.stray_dir(tp, UID),
+        names.moved_dir(tp, UID),
+    ):
+        parsed = names.parse_partition_dir(name)
+        assert len(name) <= 255
+        assert parsed.topic_partition.partition == partition
+        assert parsed.may_be_of(tp)
+        assert not parsed.may_be_of(TopicPartition("u" * letters, partition))
+        assert not parsed.may_be_of(TopicPartition("t" * letters, partition - 1))
+
+
+def test_only_names_that_may_be_cut_may_be_of_a_topic_that_goes_on() -> None:
+    short, long = TopicPartition("t" * 209, 0), TopicPartition("t" * 212, 0)
+
+    left = names.parse_partition_dir(names.moved_dir(long, UID))
+    assert left.topic_partition == short
+    assert left.may_be_of(short)
+    assert left.may_be_of(long)
+    for name in (names.partition_dir(short), names.future_dir(short, UID)):
+        assert names.parse_partition_dir(name).may_be_of(short)
+        assert not names.parse_partition_dir(name).may_be_of(long)

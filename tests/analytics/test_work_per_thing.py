@@ -1,0 +1,250 @@
+"""Ten things or a thousand: the same expressions, and as many passes over what they are found in.
+
+A step for each thing found (stretch, broker, epoch, failure, setting) over all that was read makes
+hours of a log in which there are many. Nothing here looks at a clock: what is done is counted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped] # it comes without types
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from analytics.ask.broker_logs import FailureAt, LogLine, joined
+from analytics.ask.offline_log import OfflineLog
+from analytics.bytes.arrays import Column, groups, inside
+from analytics.bytes.layout import Layout, SnapshotFile
+from analytics.bytes.merged_layout import Run, put_together
+from analytics.decode.arrow_reading import Texts
+from analytics.decode.partition_events import PartitionEvents, without
+from analytics.derive.failures import Failures, Places
+from analytics.fold.broker_facts import BrokerFacts, BrokerState
+from analytics.fold.transactions import Dropped
+from analytics.job.fold_input import effective_rows, sync_points
+from analytics.job.scan_stage import SCANNED
+from analytics.tables.frames import local_frame
+from jbodlab.records.config_records import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    ConfigRecord,
+)
+from tests.analytics.builders import LogBuilder
+from tests.analytics.work import elements_looked_at, lines_run
+
+FEW, MANY = 10, 1000
+ROWS = 4000
+"""Of what the things are found in."""
+
+Work = Callable[[Callable[[Column], Column]], object]
+
+
+def stretches(count: int) -> list[Dropped]:
+    """Return the second half of each of as many parts of the rows."""
+    width = ROWS // count
+    return [Dropped(at * width + width // 2, (at + 1) * width) for at in range(count)]
+
+
+def rows(values: int) -> Column:
+    """Return as many distinct values, on all rows."""
+    return np.arange(ROWS) * 7919 % values
+
+
+def layout(snapshots: int) -> Layout:
+    ends = range(1, snapshots + 1)
+    return Layout(
+        directory=Path("log"),
+        source="log",
+        splits=(),
+        problems=(),
+        snapshots=tuple(
+            SnapshotFile(name=f"{end:020}-0000000001.checkpoint", end_offset=end, timestamp_ms=end)
+            for end in ends
+        ),
+        start_offset=0,
+        end_offset=ROWS,
+        size_bytes=0,
+    )
+
+
+def events() -> PartitionEvents:
+    numbers, nothing = np.arange(ROWS), np.zeros(ROWS, dtype=np.int64)
+    return PartitionEvents(
+        topic_id=np.zeros((ROWS, 16), dtype=np.uint8),
+        partition=nothing.astype(np.int32),
+        offset=numbers,
+        replay_offset=numbers,
+        snapshot=numbers % 5 == 0,
+        time=nothing,
+        base=numbers,
+        last=numbers,
+        file=nothing.astype(np.int32),
+        data=np.zeros(16, dtype=np.uint8),
+        starts=nothing,
+        ends=nothing,
+        files=("log",),
+    )
+
+
+def event_stretches(count: int) -> Work:
+    def work(watch: Callable[[Column], Column]) -> None:
+        given = events()
+        own = {name: getattr(given, name) for name in PartitionEvents.__slots__}
+        without(PartitionEvents(**own | {"offset": watch(given.offset)}), stretches(count))
+
+    return work
+
+
+def broker_states(count: int) -> Work:
+    states = [BrokerState(n, 0, None, False, False, frozenset()) for n in range(count)]
+    facts = BrokerFacts(states)
+    return lambda watch: facts.find(watch(rows(count)), np.arange(ROWS))
+
+
+def failed_places(count: int) -> Work:
+    def work(watch: Callable[[Column], Column]) -> None:
+        number = np.arange(MANY)
+        broker = watch(number % count)
+        failures = Failures(
+            broker=broker,
+            directory=(None,) * MANY,
+            offset=number,
+            time=number,
+            batch=number,
+            back=number,
+            back_time=number,
+        )
+        nowhere = Texts(np.full(ROWS, -1), [])
+        for places in Places.of(failures, rows(count), nowhere):
+            assert all(len(own) for _, own in places.matched(np.arange(ROWS)))
+
+    return work
+
+
+@pytest.mark.parametrize("work", [event_stretches, broker_states, failed_places])
+def test_arrays_are_not_gone_through_for_each_thing(work: Callable[[int], Work]) -> None:
+    few, many = elements_looked_at(work(FEW)), elements_looked_at(work(MANY))
+
+    assert few >= ROWS or work is failed_places
+    assert many < 2 * few + 20 * ROWS
+
+
+def runs_of_copies(count: int) -> object:
+    runs = [
+        Run(
+            copy=copy,
+            file="log",
+            start=0,
+            end=1,
+            first=10 * at,
+            behind=10 * at + 10,
+            epoch=at,
+            begins_epoch=True,
+        )
+        for at in range(count)
+        for copy in range(3)
+    ]
+    return put_together(runs)
+
+
+def log_lines(count: int) -> object:
+    begin = datetime(2026, 1, 31, tzinfo=UTC)
+    hours = [begin + timedelta(hours=at) for at in range(count)]
+    failures = [
+        FailureAt(broker=1, directory="D", detected_offset=at, detected_time=time)
+        for at, time in enumerate(hours)
+    ]
+    lines = [
+        LogLine(
+            file="f",
+            line=at,
+            time=time,
+            level="ERROR",
+            broker=1,
+            log_dir="/d",
+            directory=None,
+            message="m",
+        )
+        for at, time in enumerate(hours)
+    ]
+    found = joined(lines, failures)
+    assert [row["detected_offset"] for row in found] == list(range(count))
+    return found
+
+
+def met_snapshots(count: int) -> object:
+    found = sync_points(layout(count))
+    assert len(found) == count
+    return found
+
+
+@pytest.mark.parametrize("work", [runs_of_copies, log_lines, met_snapshots])
+def test_a_thing_costs_the_same_however_many_there_are(work: Callable[[int], object]) -> None:
+    few, some, many = (lines_run(partial(work, count)) for count in (FEW, 20, 500))
+
+    each = (some - few) / (20 - FEW)
+    assert many < few + 3 * each * 500
+
+
+@pytest.mark.parametrize("count", [1, FEW, MANY])
+def test_what_lies_in_stretches_is_found_also_where_they_overlap(count: int) -> None:
+    given = [Dropped(0, 30), *stretches(count), Dropped(9, 5)]
+    values = np.arange(-1, ROWS + 1)
+
+    assert inside(values, given).tolist() == [
+        any(start <= value < end for start, end in given) for value in values.tolist()
+    ]
+    assert not inside(values, []).any()
+
+
+def test_groups_are_the_rows_of_each_value_in_order() -> None:
+    assert [own.tolist() for own in groups(np.array([3, 1, 3, 2, 1]))] == [[1, 4], [3], [0, 2]]
+    assert not list(groups(np.zeros(0)))
+
+
+def aborted(root: Path, transactions: int) -> OfflineLog:
+    log = LogBuilder(root)
+    for number in range(transactions):
+        setting = ConfigRecord(resource_type=2, resource_name="t", name="a", value=str(number))
+        log.append(BeginTransactionRecord(name="x"), setting)
+        log.append(AbortTransactionRecord(reason="y"))
+        log.append(setting)
+    log.close()
+    return OfflineLog(log.directory)
+
+
+def test_records_outside_of_aborted_transactions_are_found_without_looking_at_each(
+    tmp_path: Path,
+) -> None:
+    logs = [aborted(tmp_path / str(count), count) for count in (FEW, 20, 200)]
+
+    few, some, many = (lines_run(partial(log.common_records, 1 << 40)) for log in logs)
+
+    assert [len(log.common_records(1 << 40)[0]) for log in logs] == [FEW, 20, 200]
+    assert many < few + 3 * (some - few) / (20 - FEW) * 200
+
+
+@pytest.mark.spark
+def test_a_question_to_spark_is_as_long_for_a_thousand_stretches_as_for_ten(
+    spark: SparkSession,
+) -> None:
+    def row(offset: int) -> dict[str, object]:
+        is_control = offset == 7
+        own = {"offset": offset, "replay_offset": offset, "snapshot": False, "control": is_control}
+        return {"kind": "row", "row": own, "home": offset}
+
+    scanned = local_frame(spark, pa.Table.from_pylist([row(n) for n in range(12)], SCANNED))
+
+    def kept(count: int) -> DataFrame:
+        return effective_rows(scanned, layout(0), stretches(count), lambda frame: frame)
+
+    plans = [str(kept(count)._jdf.queryExecution().logical()) for count in (FEW, MANY)]
+    few, many = (re.sub(r"#\d+", "", plan) for plan in plans)  # without the numbers of columns
+    assert few == many
+    assert [one.offset for one in kept(MANY).collect()] == [0, 1, 4, 5, 7, 8, 9]
