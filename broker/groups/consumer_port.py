@@ -74,6 +74,10 @@ class ConsumerGroupsPort(Protocol):
         """Decide on what happens when a time is over."""
         ...
 
+    def ordered(self, event: Any, now_ms: int) -> Decision:
+        """Let members' time to give partitions up begin, once they can be told."""
+        ...
+
     def worked(self, event: Any, result: Any, now_ms: int) -> Decision:
         """Decide on what was computed beside the event loop; the result is None if that failed."""
         ...

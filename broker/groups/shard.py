@@ -19,6 +19,7 @@ from broker.groups.administration import Deletion, GroupAdministration
 from broker.groups.classic.groups import CLASSIC_TIMERS, ClassicGroups
 from broker.groups.classic.joining import GroupCreated
 from broker.groups.classic.syncing import AssignmentsStored
+from broker.groups.consumer.draft import Ordered
 from broker.groups.consumer.target import TargetWork
 from broker.groups.consumer_port import ConsumerGroupsPort
 from broker.groups.decision import NOTHING, Answer, Decision, Ticket, Timer, TimerRefused
@@ -110,6 +111,8 @@ class GroupShard:
                 return self._classic.committed(event, now_ms)
             case Deletion():
                 return self._administration.go_on(event)
+            case Ordered():
+                return self._consumer.ordered(event, now_ms)
             case TimerRefused() | TargetWork():
                 return NOTHING
             case _:
@@ -132,6 +135,8 @@ class GroupShard:
                 return self._classic.refused(event, error, now_ms)
             case TargetWork():
                 return self._consumer.target_refused(event)
+            case Ordered():
+                return self._consumer.ordered(event, now_ms)
             case _:
                 raise AssertionError(event)
 

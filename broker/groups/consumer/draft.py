@@ -92,6 +92,18 @@ def target_in_work(group_id: str) -> SoftKey:
     return (CONSUMER, "target", group_id, "")
 
 
+class Ordered(msgspec.Struct, frozen=True, kw_only=True):
+    """An event: members are to give partitions up, and cannot hear of it before it is committed.
+
+    Attributes:
+        group_id: Their group.
+        member_ids: Whose time begins then.
+    """
+
+    group_id: str
+    member_ids: tuple[str, ...]
+
+
 class HashedTopics(NamedTuple):
     """The hash of topics as of a version of the metadata: many partitions take long to hash."""
 
@@ -119,6 +131,7 @@ class Draft:
         self._soft: dict[SoftKey, Any] = {}
         self._answers: list[Answer] = []
         self._event: Any = None
+        self._ordered: list[str] = []
         self._work: Work | None = None
 
     @property
@@ -132,19 +145,20 @@ class Draft:
         self._write(Row.MEMBER, key, member, member_id)
 
     def write_current(self, member_id: str, current: CurrentAssignment | None) -> None:
-        """Write what a member has; its time to give partitions up starts or ends with that."""
+        """Write what a member has.
+
+        Its time to give partitions up ends with that, or begins when that is committed.
+        """
         before = self.group.current_of(member_id)
         value = None if current is None else current_value(current)
         key = ConsumerGroupCurrentMemberAssignmentKey(
             group_id=self.group.group_id, member_id=member_id
         )
         self._write(Row.CURRENT, key, value, member_id)
-        timer = rebalance_timer(self.group.group_id, member_id)
         if current is not None and current.state == MemberState.UNREVOKED:
-            timeout_ms = self.group.members[member_id].rebalance_timeout_ms
-            self.set_timer(timer, self.context.now_ms + timeout_ms)
+            self._ordered.append(member_id)
         elif before.state == MemberState.UNREVOKED:
-            self.set_timer(timer, None)
+            self.set_timer(rebalance_timer(self.group.group_id, member_id), None)
 
     def write_target(self, member_id: str, target: Target | None) -> None:
         """Write what a member shall have."""
@@ -274,11 +288,15 @@ class Draft:
 
     def decision(self) -> Decision:
         """Return the decision."""
+        event = self._event
+        if self._ordered:
+            assert event is None, "what else is handed back gives no orders"
+            event = Ordered(group_id=self.group.group_id, member_ids=tuple(self._ordered))
         return Decision(
             records=tuple(self._records),
             answers=tuple(self._answers),
             soft=tuple(SoftChange(key, value) for key, value in self._soft.items()),
             timers=tuple(Timer(key, at_ms) for key, at_ms in self._timers.items()),
-            event=self._event,
+            event=event,
             work=self._work,
         )

@@ -14,6 +14,7 @@ from broker.groups.consumer.describe import describe, status_of
 from broker.groups.consumer.draft import (
     Context,
     Draft,
+    Ordered,
     rebalance_timer,
     session_timer,
     target_in_work,
@@ -179,6 +180,8 @@ class ConsumerGroups:
         match kind:
             case "session":
                 session_is_over(draft, member_id)
+            case "rebalance" if not self._is_told(group_id, member_id):
+                return self.ordered(Ordered(group_id=group_id, member_ids=(member_id,)), now_ms)
             case "rebalance":
                 rebalance_time_is_over(draft, member_id)
             case "classic":
@@ -191,6 +194,33 @@ class ConsumerGroups:
         if not decision.records:
             return decision
         return replace(decision, event=TimerRefused(key=key))
+
+    def ordered(self, event: Ordered, now_ms: int) -> Decision:
+        """Let the time begin in which members are to give partitions up, once they can be told.
+
+        Kafka lets it begin with the write: a member that could not be told in time is removed, and
+        may then hear that it keeps what others get.
+        """
+        group = self._index.get(event.group_id)
+        if group is None:
+            return NOTHING
+        still = [
+            member_id
+            for member_id in event.member_ids
+            if group.current_of(member_id).state == MemberState.UNREVOKED
+        ]
+        untold = tuple(each for each in still if not self._is_told(group.group_id, each))
+        return Decision(
+            timers=tuple(
+                Timer(
+                    rebalance_timer(group.group_id, each),
+                    now_ms + group.members[each].rebalance_timeout_ms,
+                )
+                for each in still
+                if each not in untold
+            ),
+            event=Ordered(group_id=group.group_id, member_ids=untold) if untold else None,
+        )
 
     def worked(
         self, event: TargetWork, result: Mapping[str, Target] | None, now_ms: int
@@ -235,6 +265,12 @@ class ConsumerGroups:
     def parked(self) -> tuple[Ticket, ...]:
         """Return the tickets of all parked requests: none ever is."""
         return ()
+
+    def _is_told(self, group_id: str, member_id: str) -> bool:
+        """Whether what a member has is committed, so that it may have heard of it."""
+        tables = (self._state.written, self._state.committed)
+        written, committed = (each.get(Row.CURRENT, group_id, member_id) for each in tables)
+        return written is committed
 
     def _settings(self, group_id: str) -> GroupSettings:
         return settings_of_group(self._state.settings, self._configs(group_id))

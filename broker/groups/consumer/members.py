@@ -25,8 +25,8 @@ def session_is_over(draft: Draft, member_id: str) -> None:
 def rebalance_time_is_over(draft: Draft, member_id: str) -> None:
     """Remove a member that does not give up what others wait for.
 
-    The timer begins anew with each order to give something up and ends with the confirmation, so
-    that it finds the member in the state in which it was set.
+    The timer begins anew as each order to give something up is committed and ends with the
+    confirmation, so that it finds the member in the state in which it was set.
     """
     if draft.group.current_of(member_id).state == MemberState.UNREVOKED:
         session_is_over(draft, member_id)

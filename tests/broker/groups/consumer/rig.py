@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import struct
+from collections import deque
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 from uuid import UUID
@@ -23,6 +24,7 @@ from broker.groups.requests import (
 )
 from broker.groups.settings import GroupSettings
 from broker.groups.shard import GroupShard
+from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
 from jbodlab.group_records.records import GroupRecord, decode, encode
 from jbodlab.ids import TopicId, TopicIdPartition
@@ -77,7 +79,10 @@ class FakeTopics:
 
 
 class Rig:
-    """Carries decisions out as the shell does; what is appended is committed at once."""
+    """Carries decisions out as the shell does.
+
+    What is appended is committed at once, or by `replicate` where `is_replicated` is False.
+    """
 
     def __init__(self, topics: FakeTopics | None = None, **settings: Any) -> None:
         self.topics = topics or FakeTopics(t=12)
@@ -90,6 +95,9 @@ class Rig:
         self.timers: dict[tuple[Hashable, ...], int] = {}
         self.works: list[Work] = []
         self.refusal: KafkaError | None = None
+        self.is_replicated = True
+        self.waiting: deque[Decision] = deque()
+        """What is written and not committed."""
         self._tickets = 0
         self._ids = 0
         self.last = Decision()
@@ -130,7 +138,6 @@ class Rig:
         base = len(self.log)
         self.log += decision.records
         self.shard.apply(decision, base)
-        self.shard.committed_up_to(len(self.log))
         for key, at_ms in decision.timers:
             if at_ms is None:
                 self.timers.pop(key, None)
@@ -138,12 +145,31 @@ class Rig:
                 self.timers[key] = at_ms
         if decision.work is not None:
             self.works.append(decision.work)
-        for ticket, response in decision.answers:
-            assert ticket not in self.answers
-            self.answers[ticket] = response
-        if decision.event is not None:
-            self.carry_out(self.shard.committed(decision.event, self.now_ms))
+        self.waiting.append(decision)
+        if self.is_replicated:
+            self.replicate()
             self.last = decision
+
+    def replicate(self) -> None:
+        """Let all that is written be committed, and what waited for that happen."""
+        self.shard.committed_up_to(len(self.log))
+        while self.waiting:
+            decision = self.waiting.popleft()
+            for ticket, response in decision.answers:
+                assert ticket not in self.answers
+                self.answers[ticket] = response
+            if decision.event is not None:
+                self.carry_out(self.shard.committed(decision.event, self.now_ms))
+
+    def are_late(self) -> None:
+        """Let those hear so who have waited too long; what is written may be committed yet."""
+        late, self.waiting = self.waiting, deque()
+        for decision in late:
+            for ticket, _ in decision.answers:
+                self.answers[ticket] = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            if decision.event is not None:
+                error = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+                self.carry_out(self.shard.refused(decision.event, error, self.now_ms))
 
     def work(self) -> None:
         """Do all that is to be computed beside the event loop."""
@@ -166,10 +192,12 @@ class Rig:
     def fail_over(self, log: Iterable[GroupRecord] | None = None) -> None:
         """Load another shard from the log; what was parked gets no answer here."""
         self.timers.clear()
+        self.waiting.clear()
         self.shard = self._new_shard()
         for offset, record in enumerate(self.log if log is None else log):
             self.shard.replay(record, offset, offset + 1)
-        self.shard.committed_up_to(len(self.log))
+        if self.is_replicated:
+            self.shard.committed_up_to(len(self.log))
         self.carry_out(self.shard.loaded(self.now_ms))
 
     def group(self, group_id: str = GROUP) -> ConsumerGroup:

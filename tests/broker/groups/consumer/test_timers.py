@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import pytest
+
 from broker.groups.consumer.group import MemberState
+from broker.groups.requests import ConsumerGroupHeartbeat, OwnedPartitions
 from jbodlab.error_code import ErrorCode
 from jbodlab.errors import KafkaError
 from tests.broker.groups.consumer.rig import REBALANCE_MS, Rig
@@ -88,6 +91,66 @@ def test_second_order_to_give_up_begins_the_time_anew() -> None:
     rig.pass_ms(20_000)
     assert "a" in rig.group().members
     rig.pass_ms(10_000)
+    assert "a" not in rig.group().members
+
+
+def ordered() -> Rig:
+    """Return a group in which `a` is to give partitions up, which is not committed."""
+    rig = Rig(consumer_session_timeout_ms=10 * REBALANCE_MS)
+    rig.join("a")
+    rig.join("b")
+    rig.is_replicated = False
+    ask(rig)
+    assert rig.current("a").state == MemberState.UNREVOKED
+    return rig
+
+
+def ask(rig: Rig, owned: tuple[OwnedPartitions, ...] | None = None) -> None:
+    """Send a heartbeat of `a`, whose answer may have to wait."""
+    epoch = rig.current("a").epoch
+    who = {"group_id": "g", "member_id": "a", "client_id": "c", "client_host": "/1.2.3.4"}
+    rig.park(ConsumerGroupHeartbeat(**who, member_epoch=epoch, topic_partitions=owned))
+
+
+@pytest.mark.parametrize("waits_ms", [1, REBALANCE_MS - 1, REBALANCE_MS + 1])
+def test_time_to_give_up_begins_when_the_order_is_committed(waits_ms: int) -> None:
+    rig = ordered()
+    rig.are_late()
+    rig.pass_ms(waits_ms)
+    rig.are_late()
+    assert "a" in rig.group().members
+
+    rig.is_replicated = True
+    rig.replicate()
+
+    rig.pass_ms(REBALANCE_MS - 1)
+    assert "a" in rig.group().members
+    rig.pass_ms(1)
+    assert "a" not in rig.group().members
+
+
+def test_order_that_is_confirmed_before_it_is_committed_begins_no_time() -> None:
+    rig = ordered()
+    ask(rig, ())
+
+    rig.is_replicated = True
+    rig.replicate()
+
+    assert ("consumer", "rebalance", "g", "a") not in rig.timers
+
+
+def test_order_of_a_former_coordinator_that_is_committed_late_gives_the_whole_time() -> None:
+    rig = ordered()
+    rig.fail_over()
+    rig.pass_ms(REBALANCE_MS + 1)
+    assert "a" in rig.group().members
+
+    rig.is_replicated = True
+    rig.replicate()
+
+    rig.pass_ms(REBALANCE_MS - 1)
+    assert "a" in rig.group().members
+    rig.pass_ms(1)
     assert "a" not in rig.group().members
 
 
