@@ -69,6 +69,7 @@ def layout(snapshots: int) -> Layout:
         ),
         start_offset=0,
         end_offset=ROWS,
+        log_end_offset=ROWS,
         size_bytes=0,
     )
 
