@@ -9,14 +9,14 @@ any version of protobuf; generated ones refuse versions that are older than thei
 
 from __future__ import annotations
 
-from pathlib import Path
+import pkgutil
 from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-_FILES = descriptor_pb2.FileDescriptorSet.FromString(
-    Path(__file__).with_name("controller.binpb").read_bytes()
-)
+_DATA = pkgutil.get_data(__package__, "controller.binpb")
+assert _DATA is not None
+_FILES = descriptor_pb2.FileDescriptorSet.FromString(_DATA)
 
 
 def _pool() -> descriptor_pool.DescriptorPool:
