@@ -255,7 +255,7 @@ class Broker(Node):
         """Start it, from its next start on, so that its calls can be broken; returns the rules.
 
         Raises:
-            FaultError: the library cannot be built, for want of a C compiler.
+            FaultError: the library cannot be built, where a clone has no C compiler.
         """
         if self._preload is None:
             self._preload = Preload(self.folder / PRELOADED)

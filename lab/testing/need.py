@@ -13,7 +13,7 @@ class Need:
 
     Attributes:
         calls: Whether brokers are started so that single calls can be broken (`eio`, `slow`,
-            `hang`): that needs a C compiler once.
+            `hang`).
     """
 
     brokers: int = 3
