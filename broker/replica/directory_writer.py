@@ -156,7 +156,10 @@ class DirectoryWriter:
             if cause is not None:
                 self.log_dir.no_space(cause)
             elif before and not self._blocked:
-                self.log_dir.room_again()
+                taken = {change.files for change, failure in finished if failure is None}
+                # What was given up instead tells nothing of the disk.
+                if taken.issuperset(before):
+                    self.log_dir.room_again()
             if self._blocked and self._timer is None and not self._is_stopped:
                 self._timer = asyncio.get_running_loop().call_later(TRY_AGAIN_S, self._try_again)
         self.log_dir.space.settle(sum(change.size for change, _ in finished))

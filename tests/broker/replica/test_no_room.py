@@ -521,6 +521,7 @@ def test_a_replica_that_waits_for_room_can_be_deleted(tmp_path: Path) -> None:
         host.manager.placement.delete(TP, log)
         await quiet(host.dirs)
         assert not log.is_blocked, "nobody waits for it any more"
+        assert host.dirs[0].space.disk.denial, "what was given up tells nothing of the disk"
         assert not host.removed, "a rename may take room as well"
         assert host.dirs[0].is_online
 
