@@ -185,24 +185,25 @@ class CarryingOut:
         except OutOfRoomError as error:
             self._note(files, error)
             count = error.carried_out
-        while left:
-            first = left[0]
-            size = len(first.instructions)
-            if count < size:
-                first.instructions = first.instructions[count:]
+        # All that is carried out is taken off at once: nothing may be carried out twice.
+        for one in left:
+            done = min(count, len(one.instructions))
+            one.instructions = one.instructions[done:]
+            count -= done
+            if one.instructions:
                 break
-            if first.change.sync is not None:
+        while left and not left[0].instructions:
+            change = left[0].change
+            if change.sync is not None:
                 try:
-                    all_or_lost(partial(files.sync, files.fs, first.change.sync))
+                    all_or_lost(partial(files.sync, files.fs, change.sync))
                 except (OSError, MemoryError) as error:
                     if not disk_errors.is_shortage(error):
                         raise
                     self._note(files, disk_errors.as_os_error(error))
-                    first.instructions = ()
                     break
             left.popleft()
-            count -= size
-            self._finished.append((first.change, None))
+            self._finished.append((change, None))
 
     def _let_pass(self, files: LogFiles, left: deque[_Left]) -> None:
         """Carry out in front of what is kept what drops other segments than it writes."""

@@ -131,10 +131,15 @@ def test_files_that_are_kept_open_are_closed_for_another_one(tmp_path: Path, num
     run(body)
 
 
+@pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("shortage", SHORTAGES)
 def test_a_sync_without_descriptors_is_made_later_and_confirms_nothing_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shortage: Callable[[], BaseException]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    shortage: Callable[[], BaseException],
+    count: int,
 ) -> None:
+    """Nor is what the same call has written, and not synced, written again."""
     monkeypatch.setattr(test_no_room, "CONFIG", LogConfig(flush_messages=1, retention_ms=-1))
 
     async def body() -> None:
@@ -143,7 +148,7 @@ def test_a_sync_without_descriptors_is_made_later_and_confirms_nothing_before(
         short.append(1)
         await short.log.written()
         disk.shortage, disk.left = shortage, None
-        short.append(1)
+        short.append(count)
         await until(lambda: short.log.is_blocked)
         assert (short.log.written_end, short.log.state.recovery_point) == (2, 2)
 
@@ -152,7 +157,8 @@ def test_a_sync_without_descriptors_is_made_later_and_confirms_nothing_before(
             set_forward(TRY_AGAIN_S)
             await short.log.barrier()
             await turns()
-        assert (short.log.written_end, short.log.state.recovery_point) == (4, 4)
+        end = 2 + 2 * count
+        assert (short.log.written_end, short.log.state.recovery_point) == (end, end)
         assert not short.failures
         await short.check()
         short.log_dir.stop()
