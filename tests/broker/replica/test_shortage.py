@@ -159,6 +159,8 @@ def test_a_sync_without_descriptors_is_made_later_and_confirms_nothing_before(
             await turns()
         end = 2 + 2 * count
         assert (short.log.written_end, short.log.state.recovery_point) == (end, end)
+        (file,) = short.log.files.directory.glob("*.log")
+        assert file.stat().st_size == short.log.state.segments.size_bytes
         assert not short.failures
         await short.check()
         short.log_dir.stop()
