@@ -167,9 +167,9 @@ class ReplicaRoles:
         """Return the replicas of which no other copy may come back."""
         return self._returning.topic_partitions_in_use()
 
-    async def load_formers(self, logs: Sequence[FoundLog]) -> None:
-        """Have ready what moves have left elsewhere of replicas that come back."""
-        await self._returning.load_formers(logs)
+    async def load_formers(self, log_dir: LogDir, logs: Sequence[FoundLog]) -> None:
+        """Have ready what moves have left elsewhere of replicas that come back, or do not."""
+        await self._returning.load_formers(log_dir, logs)
 
     def log_dir_returned(self, former: LogDir, log_dir: LogDir, logs: Sequence[FoundLog]) -> None:
         """Give the logs of a revived directory to the replicas that miss them."""

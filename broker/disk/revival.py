@@ -78,8 +78,8 @@ class RevivedReplicas(Protocol):
     def topic_partitions_in_use(self) -> frozenset[TopicPartition]:
         """Return the replicas that have a log; another copy of one is not wanted."""
 
-    async def load_formers(self, logs: Sequence[FoundLog]) -> None:
-        """Have ready what moves have left in other directories of the replicas of these logs."""
+    async def load_formers(self, log_dir: LogDir, logs: Sequence[FoundLog]) -> None:
+        """Have ready what moves have left in other directories of the replicas of a directory."""
 
 
 class Revived(msgspec.Struct, frozen=True, kw_only=True):
@@ -192,7 +192,7 @@ class LogDirRevival:
         lock = self._opened.locks.get(former.path)
         try:
             logs = await self._loaded(log_dir)
-            await self._replicas.load_formers(logs)
+            await self._replicas.load_formers(log_dir, logs)
             if log_dir.state is not LogDirState.RECOVERING:
                 raise log_dir.error()
             # The metadata may have gone on meanwhile. From here to the end nothing waits.

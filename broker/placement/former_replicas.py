@@ -20,6 +20,7 @@ from broker.disk.logs_in_use import FoundLog, LogWithState
 from broker.placement import replica_folders
 from broker.placement.found_replicas import FoundCopy, facts_of
 from broker.placement.replica_placement import ReplicaPlacement
+from broker.replica.partition import Partition
 from broker.replica.partition_log import PartitionLog
 from jbodlab.errors import JbodlabError, LogDirError
 from jbodlab.ids import TopicPartition
@@ -102,18 +103,27 @@ class FormerReplicas:
         """
         for log, _ in found:
             kept = self._kept.get(log.topic_partition)
-            if kept is None or not _is_better(former := kept[-1], log):
-                continue
-            self._drop_loaded(log.topic_partition)
-            try:
-                loaded = await former.log_dir.run(partial(_load, former, log.state.config))
-            except JbodlabError as error:
-                logger.warning("%s cannot be used: %s", former.files.directory, error)
-                continue
-            self._loaded[log.topic_partition] = former, loaded
-            if not former.log_dir.is_online:
-                # It failed as the answer was on its way, so that `log_dir_failed` came too early.
-                self._drop_loaded(log.topic_partition)
+            if kept is not None and _is_better(kept[-1], log):
+                await self._load(kept[-1], log.state.config)
+
+    async def load_alone(self, partition: Partition) -> None:
+        """Have one ready for `take_alone` where the copy is not in its directory any more."""
+        kept = self._kept.get(partition.topic_partition)
+        if kept is not None and kept[-1].files.topic_id == partition.topic_id:
+            await self._load(kept[-1], partition.settings.log)
+
+    async def _load(self, former: FormerReplica, config: LogConfig) -> None:
+        topic_partition = former.files.topic_partition
+        self._drop_loaded(topic_partition)
+        try:
+            loaded = await former.log_dir.run(partial(_load, former, config))
+        except JbodlabError as error:
+            logger.warning("%s cannot be used: %s", former.files.directory, error)
+            return
+        self._loaded[topic_partition] = former, loaded
+        if not former.log_dir.is_online:
+            # It failed as the answer was on its way, so that `log_dir_failed` came too early.
+            self._drop_loaded(topic_partition)
 
     def take(self, found: LoadedLog, high_watermark: int) -> LoadedReplica | None:
         """Return the log that its replica is to go on with in place of one that was found."""
@@ -123,10 +133,6 @@ class FormerReplicas:
         if not _is_better(former, found):
             self._drop_loaded(found.topic_partition)
             return None
-        del self._loaded[found.topic_partition]
-        log_dir = former.log_dir
-        kept = self._kept.get(found.topic_partition, [])
-        self._keep_only(found.topic_partition, [each for each in kept if each is not former])
         logger.warning(
             "%s ends at %d, %s goes on with what it was moved from, which ends at %d",
             found.files.directory,
@@ -134,6 +140,26 @@ class FormerReplicas:
             found.topic_partition,
             log.state.end_offset,
         )
+        return self._take(found.topic_partition, high_watermark)
+
+    def take_alone(self, topic_partition: TopicPartition) -> LoadedReplica | None:
+        """Return the log that a replica is to go on with whose copy is gone."""
+        if topic_partition not in self._loaded:
+            return None
+        former, log = self._loaded[topic_partition]
+        logger.warning(
+            "the copy of %s is gone, it goes on with what it was moved from, %s, which ends at %d",
+            topic_partition,
+            former.files.directory,
+            log.state.end_offset,
+        )
+        return self._take(topic_partition, 0)
+
+    def _take(self, topic_partition: TopicPartition, high_watermark: int) -> LoadedReplica:
+        former, log = self._loaded.pop(topic_partition)
+        log_dir = former.log_dir
+        kept = self._kept.get(topic_partition, [])
+        self._keep_only(topic_partition, [each for each in kept if each is not former])
         log_dir.replica_count += 1
         promote(log.files, log_dir)
         return LoadedReplica(

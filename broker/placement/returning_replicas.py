@@ -9,6 +9,8 @@ There is one copy of each replica. If another one was created elsewhere while th
 away, the one that comes back is put aside. The exception is an empty one that was created as the
 last in its ISR and must not lead: the log that it stands for is better than none. So is one put
 aside that was the copy of a move, and comes back with less than the replica that it was made from.
+Where the copy is gone, or nobody can tell whose it is, the replica goes on with what it was moved
+from.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from broker.disk.loading import LoadedReplica
 from broker.disk.log_dir import LogDir
 from broker.disk.logs_in_use import FoundLog
 from broker.placement.former_replicas import FormerReplicas, promote
@@ -96,9 +99,18 @@ class ReturningReplicas:
             if not (partition.is_without_log or waits_for_its_own_log(partition))
         )
 
-    async def load_formers(self, logs: Sequence[FoundLog]) -> None:
-        """Have ready what moves have left elsewhere, where it goes further than what was found."""
+    async def load_formers(self, log_dir: LogDir, logs: Sequence[FoundLog]) -> None:
+        """Have ready what moves have left elsewhere, where it goes further than what was found.
+
+        Args:
+            log_dir: The directory that comes back.
+            logs: What was found in it.
+        """
         await self._formers.load(logs)
+        found = {log.topic_partition for log, _ in logs}
+        for partition in list(self._replicas.partitions()):
+            if is_missing_from(log_dir, partition) and partition.topic_partition not in found:
+                await self._formers.load_alone(partition)
 
     def log_dir_returned(self, former: LogDir, log_dir: LogDir, logs: Sequence[FoundLog]) -> None:
         """Give the logs of a revived directory to the replicas that miss them."""
@@ -111,6 +123,11 @@ class ReturningReplicas:
                     self._bring_back(log, log_dir, high_watermark)
             except Exception:
                 logger.exception("%s could not be brought back", log.topic_partition)
+        for partition in list(self._replicas.partitions()):
+            if is_missing_from(log_dir, partition):
+                alone = self._formers.take_alone(partition.topic_partition)
+                if alone is not None:
+                    self._reopen(partition, alone, may_lack=True)
         self._returned[log_dir] = None
 
     def registration_changed(self) -> None:
@@ -146,29 +163,39 @@ class ReturningReplicas:
             if is_missing_from(log_dir, partition):
                 assert not is_counted_on(partition)
                 copy_is_gone = log.files.is_moved
-                log, log_dir, high_watermark = self._best(log, log_dir, high_watermark)
-                log.state.config = partition.settings.log
-                self._placement.add_loaded(log, log_dir, high_watermark)
-                partition.reopen()
-                assigned = partition.registration.directory(self._replicas.broker_id)
-                if copy_is_gone or was_made_anew(log.state, assigned):
-                    # It may lack records that the ISR vouches for.
-                    partition.note_made_anew()
-                self._open(partition)
+                best = self._best(log, log_dir, high_watermark)
+                self._reopen(partition, best, may_lack=copy_is_gone)
                 return
         self._placement.put_aside(log.topic_partition, log.files, log_dir)
 
-    def _best(
-        self, log: LoadedLog, log_dir: LogDir, high_watermark: int
-    ) -> tuple[LoadedLog, LogDir, int]:
+    def _reopen(self, partition: Partition, found: LoadedReplica, *, may_lack: bool) -> None:
+        """Let a replica go on with a log.
+
+        Args:
+            partition: The replica, which has none.
+            found: The log.
+            may_lack: Whether it may lack records that the ISR vouches for, as the copy of a move
+                had them.
+        """
+        found.log.state.config = partition.settings.log
+        self._placement.add_loaded(found.log, found.log_dir, found.high_watermark)
+        partition.reopen()
+        assigned = partition.registration.directory(self._replicas.broker_id)
+        if may_lack or was_made_anew(found.log.state, assigned):
+            partition.note_made_anew()
+        self._open(partition)
+
+    def _best(self, log: LoadedLog, log_dir: LogDir, high_watermark: int) -> LoadedReplica:
         """Return a log that was found, or what it was moved from if that goes further."""
         former = self._formers.take(log, high_watermark)
         if former is not None:
             self._placement.put_aside(log.topic_partition, log.files, log_dir)
-            return former.log, former.log_dir, former.high_watermark
+            return former
         if log.files.is_moved:
             promote(log.files, log_dir)
-        return log, log_dir, high_watermark
+        return LoadedReplica(
+            log=log, log_dir=log_dir, high_watermark=high_watermark, is_future=False
+        )
 
     def _copy_may_return(self, partition: Partition, log_dir: LogDir) -> bool:
         """Return whether the copy that took the place of a former replica may still come back."""

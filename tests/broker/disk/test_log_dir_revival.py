@@ -61,7 +61,7 @@ class Replicas:
     def topic_partitions_in_use(self) -> frozenset[TopicPartition]:
         return self.in_use
 
-    async def load_formers(self, logs: Sequence[FoundLog]) -> None:
+    async def load_formers(self, log_dir: LogDir, logs: Sequence[FoundLog]) -> None:
         assert all(log.files.topic_id is not None for log, _ in logs)
 
 

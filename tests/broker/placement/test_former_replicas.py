@@ -82,7 +82,7 @@ async def revived(moving: Moving, number: int = 1, *, also_fails: str = "") -> L
     logs = await load_revived(
         host.log_dirs,
         life,
-        lambda _id, partition: TopicPartition(TP.topic, partition),
+        lambda topic_id, partition: TopicPartition(TP.topic, partition) if topic_id else None,
         lambda _: CONFIG,
         is_ours=lambda _: True,
     )
@@ -98,7 +98,7 @@ async def revived(moving: Moving, number: int = 1, *, also_fails: str = "") -> L
             return answer
 
         host.dirs[0].run = run_and_fail  # type: ignore[method-assign]
-    await host.manager.roles.load_formers(logs)
+    await host.manager.roles.load_formers(life, logs)
     if also_fails == "after":
         host.log_dirs.fail(host.dirs[0], "test")
     life.replica_count = len(logs)
@@ -141,6 +141,34 @@ def test_copy_that_lost_records_gives_way_to_what_it_was_moved_from(tmp_path: Pa
         assert moving.alter(2) is ErrorCode.NONE
         await moving.over()
         await until(lambda: (moving.names(0), moving.names(2)) == (["delete"], ["current"]))
+        moving.check(partition)
+
+    run(tmp_path, test, disk)
+
+
+@pytest.mark.parametrize("lost", ["folder", "topic id"])
+def test_copy_that_is_gone_or_cannot_be_told_gives_way_to_what_it_was_moved_from(
+    tmp_path: Path, lost: str
+) -> None:
+    disk = SlowDisk()
+
+    async def test(moving: Moving) -> None:
+        partition = await moved(moving, disk)
+        folder = moving.host.dirs[1].path / "orders-0"
+        if lost == "folder":
+            shutil.rmtree(folder)
+        else:
+            (folder / "partition.metadata").write_text("version: 0\n")
+
+        await revived(moving)
+
+        assert isinstance(partition.state, Leading)
+        assert partition.log is not None
+        assert partition.log.log_dir is moving.host.dirs[0]
+        moving.check(partition)
+        await until(lambda: moving.names(0) == ["current"])
+        assert moving.names(1) == ([] if lost == "folder" else ["stray"])
+        await moving.produce()
         moving.check(partition)
 
     run(tmp_path, test, disk)
