@@ -81,6 +81,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object | Non
     return GroupScheduling(config, log)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object | None) -> None:
+    """Print how a worker ended that nobody had asked to: by which signal, or with which code."""
+    if error:
+        from tests.work_groups import how_ended
+
+        print(f"\n[{node.gateway.id}] {how_ended(node)}", flush=True)
+
+
 def pytest_unconfigure() -> None:
     """Let everything be collected at the end: what is not, some libraries tell of as leaked."""
     gc.unfreeze()

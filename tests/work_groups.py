@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 from xdist.scheduler import LoadGroupScheduling
 from xdist.workermanage import WorkerController
+
+END_DEADLINE_S = 5.0
 
 
 class GroupScheduling(LoadGroupScheduling):
@@ -28,3 +33,17 @@ class GroupScheduling(LoadGroupScheduling):
         }
         super().remove_node(node)
         return died_at
+
+
+def how_ended(node: WorkerController) -> str:
+    """Return the exit code of a worker and the free memory, or that its process still runs."""
+    # The code is kept by execnet, which has no public way to it.
+    process = getattr(getattr(node.gateway, "_io", None), "popen", None)
+    if not isinstance(process, subprocess.Popen):
+        return "exit code unknown"
+    try:
+        code = str(process.wait(END_DEADLINE_S))
+    except subprocess.TimeoutExpired:
+        return f"process {process.pid} still runs, its connection was closed"
+    memory = Path("/proc/meminfo").read_text().splitlines()[2]
+    return f"exit code {code}, {memory}"
