@@ -123,7 +123,7 @@ REFUSES = [
     (
         PRODUCER_SPEED,
         f"--topic {{t}} {LOAD} --transactional-id x",
-        "transactional producers are not served by this broker",
+        "this broker does not support transactions",
     ),
     (
         SHARE_CONSUMER_SPEED,

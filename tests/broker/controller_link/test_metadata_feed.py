@@ -344,7 +344,7 @@ def test_a_snapshot_replaces_everything(tmp_path: Path) -> None:
     run(body)
 
 
-LOST = "the controller has lost its metadata log: at offset {} it is not the log"
+LOST = "the controller has lost its metadata log: its log differs at offset {} from the one"
 
 
 @pytest.mark.parametrize("is_publishing", [True, False])
