@@ -222,10 +222,10 @@ def test_a_directory_with_kafkas_default_features_is_taken(
         topics = result.image.topics
 
     # Once, and what Kafka wrote stays.
-    assert len([line for line in caplog.records if "feature is lowered" in line.message]) == 4
+    assert len([line for line in caplog.records if "lowering a feature" in line.message]) == 4
     with opened(directory) as again:
         assert again.image.topics == topics
-    assert len([line for line in caplog.records if "feature is lowered" in line.message]) == 4
+    assert len([line for line in caplog.records if "lowering a feature" in line.message]) == 4
 
 
 def test_a_damaged_bootstrap_file_matters_only_to_an_empty_log(tmp_path: Path) -> None:
