@@ -112,7 +112,7 @@ def load(path: Path) -> BrokerConfig:
     """
     config, unknown = from_properties(read_properties(path))
     for name in unknown:
-        logger.warning("unknown configuration %s is ignored", name)
+        logger.warning("%s", key_table.unknown_text(node_keys.TABLE, name))
     for key in key_table.without_effect(node_keys.TABLE, config.values.properties):
         logger.warning("configuration %s is %s", key.name, key.meaning)
     return config

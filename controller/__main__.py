@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.health:
             return _health(config)
         for name in unknown:
-            logger.warning("unknown configuration %s is ignored", name)
+            logger.warning("%s", key_table.unknown_text(node_keys.TABLE, name))
         for key in key_table.without_effect(node_keys.TABLE, config.static_configs):
             logger.warning("configuration %s is %s", key.name, key.meaning)
         return _run(config)

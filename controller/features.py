@@ -43,7 +43,8 @@ def levels_to_lower(levels: Mapping[str, int]) -> dict[str, int]:
             continue
         if name not in NOT_BUILT:
             raise FormatError(
-                f"finalized level {level} of feature {name} is not supported by this controller, only "
+                f"finalized level {level} of feature {name} is not supported by this "
+                "controller, only "
                 f"levels {low} to {high}; {_remedy(name, level)}"
             )
         lower[name] = high

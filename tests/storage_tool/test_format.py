@@ -425,7 +425,7 @@ def test_a_wrong_property_file_is_one_line(
     missing = jbod_storage("format", "-t", "x", "-c", tmp_path / "missing")
 
     assert (wrong.code, missing.code) == (1, 1)
-    assert wrong.err == "invalid value 'eight' for configuration node.id: not an integer\n"
+    assert wrong.err == "invalid value 'eight' for configuration node.id: expected an integer\n"
     assert missing.err == f"cannot read {tmp_path}/missing: No such file or directory\n"
 
 
