@@ -250,10 +250,10 @@ def test_a_log_that_ends_before_its_snapshot_is_said_to_have_lost_something(
 ) -> None:
     directory = format_dir(tmp_path / "m")
     with opened(directory) as first:
-        assert "what came behind it is lost" not in caplog.text
+        assert "later records are lost" not in caplog.text
         write_snapshot(first.log.directory, image_records(first.image), 500, 7, 0)
 
     with opened(directory) as second:
         assert second.log.start_offset == 500
     (line,) = (each for each in caplog.records if each.levelname == "ERROR")
-    assert "what came behind it is lost" in line.message
+    assert "later records are lost" in line.message

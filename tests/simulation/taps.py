@@ -634,8 +634,8 @@ SOMETIMES_SEEN = (
     "an answer was lost after its call was carried out",
     "a directory failed with a heartbeat on its way",
     "logged: move of %s: swap postponed because a disk is busy",
-    "logged: segment was cut at its first invalid byte",
-    "logged: metadata segment is cut behind its last valid batch",
+    "logged: truncated a segment at its first invalid byte",
+    "logged: truncating a metadata segment after its last valid batch",
 )
 
 

@@ -266,7 +266,7 @@ def test_a_copy_with_a_damaged_byte_is_cut_there_and_fetched_again(
         assert node.fatal == again.fatal == []
 
     run(body)
-    assert "copy of the metadata log is damaged and is cut there" in caplog.text
+    assert "the copy of the metadata log is damaged; truncating it there" in caplog.text
 
 
 def test_after_a_gap_or_damage_the_stream_is_asked_for_again(tmp_path: Path) -> None:

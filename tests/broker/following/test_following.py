@@ -405,7 +405,7 @@ def test_a_lane_that_breaks_begins_anew(
         monkeypatch.setattr(LaneReplicas, "settled", settled_or_broken)
         assert (await pair.produced(pair.one, batch(2))).error_code is ErrorCode.NONE
         await until(lambda: pair.two.end_offset == 3)
-        assert "ended unexpectedly, it begins anew" in caplog.text
+        assert "ended unexpectedly; restarting it" in caplog.text
 
     run(tmp_path, test)
 
