@@ -81,7 +81,7 @@ lint: env
 
 docs:
 	@scripts/make_env.sh $(DOCS_EXTRAS)
-	@$(BIN)/mkdocs build --quiet --strict
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict && echo build/site/index.html
 
 env:
 	@scripts/make_env.sh $(TEST_EXTRAS)
