@@ -15,6 +15,7 @@ from fault_injection.fuse import disk
 from fault_injection.journal import Fault, Journal
 from fault_injection.kinds import KINDS, FaultSpec, Scope
 from fault_injection.mechanism import Broken, Healing, Patient, Start, Target
+from jbodlab.lab_state import STATE_DIR_VARIABLE
 
 _OWN_FILES = (Path(__file__).resolve(), Path(os.path.realpath(sys.prefix)) / "bin")
 """What `heal` needs to run."""
@@ -70,7 +71,8 @@ def inject(
     _refuse_together(spec, target.path, journal.open_faults())
     if target.directory in journal.path.parents:
         raise FaultError(
-            f"the journal {journal.path} lies in {target.path}, name another with --journal"
+            f"the journal {journal.path} lies in {target.path}, name another folder in "
+            f"{STATE_DIR_VARIABLE}"
         )
     fault_id = journal.next_id()
     try:
