@@ -7,12 +7,10 @@
     jbod-log-dirs --bootstrap-server LIST drain --broker N --dir PATH [--execute [--wait]]
     jbod-log-dirs --bootstrap-server LIST balance --plan | --execute [--wait] | --status | --cancel
                   [--broker N]
-    jbod-log-dirs verify --dir PATH[,PATH...] [--topic-list a,b] [--rate MB/s] [--json]
-                  [--bootstrap-server LIST --mend]
 
 Each command has a module of its own in `admin_tool.log_dir_actions`, which runs it.
 
-Exit codes: 0 done; 1 wrong usage or failed, or verify found damage; 130 after Ctrl-C.
+Exit codes: 0 done; 1 wrong usage or failed; 130 after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ OPTIONS = (
     Option(
         name="topic-list",
         value="a,b,...",
-        help="With --describe and verify: the topics to show, or to read. Default: all.",
+        help="With --describe: the topics to show. Default: all.",
     ),
     Option(
         name="table",
@@ -58,19 +56,8 @@ OPTIONS = (
     Option(
         name="dir",
         value="path[,path...]",
-        help="The log directory that a command is about, as in the broker's log.dirs; for verify "
-        "also several; for cordon and uncordon also several, or * for all.",
-    ),
-    Option(
-        name="rate",
-        value="MB/s",
-        help="With verify: how fast to read. Default: 50.",
-    ),
-    Option(name="json", help="With verify: tell what was found as JSON."),
-    Option(
-        name="mend",
-        help="With verify: have damaged replicas copied from their leaders. Where the broker is "
-        "stopped, damaged segments are kept aside as .damaged, and copied when it starts.",
+        help="The log directory that a command is about, as in the broker's log.dirs; for "
+        "cordon and uncordon also several, or * for all.",
     ),
     Option(name="plan", help="With balance: show the moves that it would make, and their effect."),
     Option(name="execute", help="With drain and balance: show the moves, and start them."),
@@ -128,13 +115,6 @@ COMMANDS: Mapping[str, Command] = {
         summary="even out the bytes in the directories of a broker, or of each",
         permitted=("broker", "plan", "execute", "wait", "status", "cancel"),
     ),
-    "verify": Command(
-        module="verify",
-        summary="read the segments in directories of this machine, and find damage; mend it",
-        required=("dir",),
-        permitted=("topic-list", "rate", "json", "mend"),
-        asks_cluster=False,
-    ),
 }
 """Every command, by the word that names it."""
 
@@ -188,8 +168,6 @@ TOOL = Tool(
     options=OPTIONS,
     run=_run,
     notes=_notes(),
-    # To verify is to read, and asks nobody; to mend is about a cluster.
-    asks_cluster=lambda options: "verify" not in options.words or options.has("mend"),
 )
 
 

@@ -25,7 +25,7 @@ FAILED = 1
 INTERRUPTED = 130
 PIPE_CLOSED = 141
 NAME = "jbodlab"
-GLOBAL_WITH_VALUE = ("--cluster", "--bootstrap-server", "--output")
+GLOBAL_WITH_VALUE = ("--cluster", "--bootstrap-server", "--client-config", "--output")
 _CLUSTER_HELP = {
     About.SERVERS: "a cluster of this machine (default: the only one)",
     About.MACHINE: "which cluster (default: the only one)",
@@ -126,8 +126,11 @@ def commands_of(noun: Noun) -> Command | dict[str, Command]:
     found = _at(noun.place)
     if isinstance(found, Command):
         return found
-    others = {verb: _at(place) for verb, place in noun.elsewhere.items()}
-    return {**found, **others}
+    return {**found, **_elsewhere(noun)}
+
+
+def _elsewhere(noun: Noun) -> dict[str, Command]:
+    return {verb: _at(place) for verb, place in noun.elsewhere.items()}
 
 
 def _at(place: str) -> Any:
@@ -159,6 +162,9 @@ def parser_of(path: str, command: Command) -> Parser:
         common.add_argument(
             "--bootstrap-server", metavar="HOST:PORT", help="the address of any cluster"
         )
+        common.add_argument(
+            "--client-config", metavar="FILE", help="properties of the client, such as security"
+        )
     if command.asks:
         common.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     if command.reads:
@@ -178,14 +184,19 @@ def _run(words: list[str]) -> int:
     if noun_name not in known:
         unknown = f"unknown command {noun_name!r}{suggestion(noun_name, known)}"
         return _refuse(NAME, unknown, WRONG_USE)
-    found = commands_of(known[noun_name])
+    noun = known[noun_name]
+    verb = words[0] if words else None
+    if verb is not None and verb in noun.elsewhere:
+        return _call(f"{noun_name} {verb}", _at(noun.elsewhere[verb]), before + words[1:])
+    found = _at(noun.place)
     if isinstance(found, Command):
         return _call(noun_name, found, before + words)
-    verb = words[0] if words else None
     if verb is None or verb in ("-h", "--help"):
-        return _help(_help_of_noun(noun_name, known[noun_name], found), is_asked=verb is not None)
+        everything = {**found, **_elsewhere(noun)}
+        return _help(_help_of_noun(noun_name, noun, everything), is_asked=verb is not None)
     if verb not in found:
-        unknown = f"unknown command '{noun_name} {verb}'{suggestion(verb, found)}"
+        verbs = (*found, *noun.elsewhere)
+        unknown = f"unknown command '{noun_name} {verb}'{suggestion(verb, verbs)}"
         return _refuse(f"{NAME} {noun_name}", unknown, WRONG_USE)
     return _call(f"{noun_name} {verb}", found[verb], before + words[1:])
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from admin_tool import log_dirs, topics
+from admin_tool import topics
 from jbodlab import lab_state
 from jbodlab.lab_state import START_TICKS, ClusterState, NodeState, ProcessState
 
@@ -89,15 +89,3 @@ def test_an_address_that_is_given_is_taken_without_a_word(
 
     said = capsys.readouterr()
     assert (said.err, "127.0.0.1:2" in said.out) == ("", True)
-
-
-def test_to_verify_asks_no_cluster(
-    state_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    written(state_dir, "mine")
-    written(state_dir, "yours")
-
-    assert log_dirs.main(["verify", "--dir", str(tmp_path / "none")]) == 1
-    assert "several clusters" not in capsys.readouterr().err
-    assert log_dirs.main(["verify", "--mend", "--dir", str(tmp_path / "none")]) == 1
-    assert "several clusters" in capsys.readouterr().err
