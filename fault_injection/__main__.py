@@ -81,7 +81,6 @@ def _parser() -> argparse.ArgumentParser:
     which.add_argument("--all", action="store_true", help="every open fault")
     which.add_argument("--under", metavar="PATH", help="every open fault in PATH and below")
     which.add_argument("--name", metavar="CLUSTER", help="every open fault of this cluster")
-    heal.add_argument("--at", type=int, help=argparse.SUPPRESS)
     listing = commands.add_parser("list", help="show open faults", allow_abbrev=False)
     listing.add_argument("--name", metavar="CLUSTER", help="those of this cluster only")
     for command in (inject, check, heal, listing):
@@ -144,8 +143,6 @@ def _wanted(options: argparse.Namespace) -> tuple[kinds.FaultSpec, Target]:
 
 
 def _heal(options: argparse.Namespace) -> int:
-    if options.at is not None:
-        timer.wait_until(options.at)
     with open_journal(_journal_path(options)) as journal:
         if options.id is not None:
             healing = operations.heal(options.id, journal, start=process_control.start)
