@@ -17,12 +17,12 @@ from pathlib import Path
 
 import pytest
 
-from fault_injection import check, kinds, operations, process_control, registry, timer
+from fault_injection import check, kinds, operations, registry
 from fault_injection.check import User
 from fault_injection.errors import FaultError
 from fault_injection.fuse import disk as disks
 from fault_injection.fuse import machine
-from fault_injection.journal import Fault, open_journal
+from fault_injection.journal import Fault, read_all
 from fault_injection.kinds import CALL_CLASSES
 from fault_injection.mechanism import Patient as Broker
 from fault_injection.mechanism import Target
@@ -31,6 +31,7 @@ from fault_injection.preload import CallClass, Control, Rule
 from jbodlab import lab_state
 from jbodlab.cli.program import main
 from lab.cluster.waiting import wait_for
+from tests.fault_injection import making
 from tests.fault_injection.fuse_disks import ServedDisk, served
 from tests.fault_injection.patient import DEADLINE_S, SERVER_UID, Call, Patient
 
@@ -69,16 +70,11 @@ def journal_of(disk: ServedDisk) -> Path:
 
 
 def inject(disk: ServedDisk, path: Path, kind: str, **words: object) -> Fault:
-    spec = kinds.spec(kind, {key.removesuffix("_"): value for key, value in words.items()})
-    with open_journal(journal_of(disk)) as journal:
-        return operations.inject(
-            spec, target(path), journal, start=process_control.start, set_timer=timer.spawn
-        )
+    return making.inject(journal_of(disk), kind, target(path), **words)
 
 
 def heal(disk: ServedDisk, fault: Fault) -> str:
-    with open_journal(journal_of(disk)) as journal:
-        return operations.heal(fault.fault_id, journal, start=process_control.start).note
+    return making.heal(journal_of(disk), fault)[1].note
 
 
 def error_of(path: Path) -> int:
@@ -327,14 +323,8 @@ def test_a_directory_that_is_held_is_no_neighbour_to_prove_in(
     known = Broker(name="broker-1", folder=disk.folder, log_dirs=(path, other))
 
     began = time.monotonic()
-    with open_journal(journal_of(disk)) as journal:
-        fault = operations.inject(
-            kinds.spec("eio"),
-            operations.directory_target(str(path), None, known),
-            journal,
-            start=process_control.start,
-            set_timer=timer.spawn,
-        )
+    place = operations.directory_target(str(path), None, known)
+    fault = making.inject(journal_of(disk), "eio", place)
 
     assert fault.state == "proved"
     assert time.monotonic() - began < DEADLINE_S / 2
@@ -380,8 +370,7 @@ def test_a_fault_heals_by_itself_and_its_process_says_so(disk: ServedDisk, log_d
     assert error_of(log_dir) == errno.EIO
 
     def healed() -> bool:
-        with open_journal(journal_of(disk)) as journal:
-            return journal.faults[fault.fault_id].state == "healed"
+        return read_all(journal_of(disk))[fault.fault_id].state == "healed"
 
     wait_for("its healing", healed, DEADLINE_S)
     assert error_of(log_dir) == 0

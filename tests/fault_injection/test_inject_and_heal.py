@@ -48,7 +48,7 @@ def create_error(directory: Path) -> int:
         ("delete", errno.ENOENT),
     ],
 )
-def test_a_fault_bites_the_owner_and_is_healed_exactly(
+def test_a_fault_takes_effect_for_the_owner_and_is_healed_exactly(
     jbodlab: Jbodlab, log_dir: Path, kind: str, expected: int
 ) -> None:
     before = snapshot(log_dir)
@@ -129,13 +129,13 @@ def test_a_directory_inside_a_log_directory_is_moved_out_of_it(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root is not stopped by permissions")
-def test_a_fault_that_does_not_bite_is_undone_and_reported(jbodlab: Jbodlab, log_dir: Path) -> None:
+def test_a_fault_without_effect_is_reverted_and_reported(jbodlab: Jbodlab, log_dir: Path) -> None:
     before = snapshot(log_dir)
 
     result = jbodlab("inject", "chmod000", "--path", log_dir, "--user", "0")
 
     assert result.returncode == 1
-    assert "does not bite and was undone" in result.stderr
+    assert "had no effect and was reverted" in result.stderr
     assert result.stderr.count("\n") == 1
     assert snapshot(log_dir) == before
     assert jbodlab("faults", "list").stdout == "no open faults\n"
