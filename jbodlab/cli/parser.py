@@ -53,13 +53,11 @@ class Parser(argparse.ArgumentParser):
 
     def format_usage(self) -> str:
         """Return one line: the required options and the arguments."""
-        words = [self.prog, "[OPTION ...]"]
-        words += [
-            f"{action.option_strings[0]} {action.metavar or action.dest.upper()}"
-            for action in self._actions
-            if action.option_strings and action.required
-        ]
-        words += [_usage_of(action) for action in self._actions if not action.option_strings]
+        arguments = [action for action in self._actions if not action.option_strings]
+        options = [action for action in self._actions if action.option_strings and action.required]
+        words = [self.prog, *map(_usage_of, arguments)]
+        words += [f"{one.option_strings[-1]} {one.metavar or one.dest.upper()}" for one in options]
+        words.append("[OPTION ...]")
         words += ["--", self.rest] if self.rest else []
         return f"usage: {' '.join(words)}\n"
 

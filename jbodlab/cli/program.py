@@ -92,9 +92,9 @@ GROUPS: dict[str, dict[str, Noun]] = {
         ),
     },
     "Understand": {
-        "replay": Noun("replay a metadata log into tables and a report", "analytics.start:REPLAY"),
-        "why": Noun("tell why a partition or broker is as it is", "analytics.start:WHY"),
-        "what-if": Noun("tell what a failure would do", "analytics.start:WHAT_IF"),
+        "replay": Noun("replay a metadata log into tables and a report", "analytics.nouns:REPLAY"),
+        "why": Noun("tell why a partition or broker is as it is", "analytics.nouns:WHY"),
+        "what-if": Noun("tell what a failure would do", "analytics.nouns:WHAT_IF"),
         "completion": Noun("print completions for bash, zsh or fish", "lab.commands.completion"),
     },
 }

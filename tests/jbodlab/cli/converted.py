@@ -5,7 +5,6 @@ from __future__ import annotations
 from jbodlab.cli.program import nouns
 
 WAITING = {
-    *("topics", "dirs", "reassign", "records", "groups", "configs", "offsets", "replay"),
-    *("why", "what-if", "completion"),
+    *("topics", "dirs", "reassign", "records", "groups", "configs", "offsets", "completion"),
 }
 CONVERTED = [name for name in nouns() if name not in WAITING]
