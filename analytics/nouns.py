@@ -94,7 +94,7 @@ def _add_replay(parser: Parser) -> None:
         action="extend",
         nargs="+",
         metavar="URI",
-        help="__cluster_metadata-0, a folder or archive of it, a pattern; NAME=URI names its cluster",
+        help="__cluster_metadata-0, a folder or archive of it, a pattern; NAME=URI names it",
     )
     add("--results", metavar="DIR", help="folder for tables and pages (default: a new one)")
     add(
