@@ -23,7 +23,8 @@ class About(Enum):
     Members:
         NOTHING: None: files, plans, shells.
         SERVERS: Any Kafka-compatible cluster, by `--bootstrap-server`, or one of this machine by
-            `--cluster`. `run` finds the addresses in `options.bootstrap_server`.
+            `--cluster`. `run` finds the addresses in `options.bootstrap_server`, and the file
+            with the client's properties, or None, in `options.client_config`.
         MACHINE: A cluster of this machine, by `--cluster`. `run` finds its name in
             `options.cluster`.
         NEW: A cluster of this machine that need not exist yet, by `--cluster`; where none is named

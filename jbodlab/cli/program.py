@@ -24,7 +24,7 @@ FAILED = 1
 INTERRUPTED = 130
 PIPE_CLOSED = 141
 NAME = "jbodlab"
-GLOBAL_WITH_VALUE = ("--cluster", "--bootstrap-server", "--output")
+GLOBAL_WITH_VALUE = ("--cluster", "--bootstrap-server", "--client-config", "--output")
 
 
 class Noun(NamedTuple):
@@ -130,6 +130,9 @@ def parser_of(path: str, command: Command) -> Parser:
     if command.about is About.SERVERS:
         common.add_argument(
             "--bootstrap-server", metavar="HOST:PORT", help="the address of any cluster"
+        )
+        common.add_argument(
+            "--client-config", metavar="FILE", help="properties of the client, such as security"
         )
     if command.asks:
         common.add_argument("--yes", action="store_true", help="do not ask for confirmation")
