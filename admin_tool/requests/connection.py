@@ -6,6 +6,7 @@ import logging
 import socket
 import sys
 import time
+from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -119,19 +120,22 @@ class Connection:
 
 
 @contextmanager
-def connected(options: Parsed) -> Iterator[Connection]:
-    """Connect as the command line says.
+def connected(options: Namespace | Parsed) -> Iterator[Connection]:
+    """Connect to the cluster of a command line.
+
+    Args:
+        options: With `bootstrap_server` and `client_config`.
 
     Raises:
         AdminError: no broker answers.
-        ConfigError: the client's settings are wrong.
+        ConfigError: the client's properties are wrong.
         FormatError: the file with them cannot be read.
     """
-    path = options.text("command-config")
+    path = options.client_config
     config = client_config({} if path is None else read_properties(Path(path)))
     for key in config.unknown:
         print(f"WARNING: {path}: the setting {key} is not known and has no effect", file=sys.stderr)
-    connection = _open(bootstrap_servers(options.required("bootstrap-server")), config)
+    connection = _open(bootstrap_servers(options.bootstrap_server), config)
     try:
         yield connection
     finally:

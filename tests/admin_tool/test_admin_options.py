@@ -2,16 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from admin_tool import (
-    configs,
-    console_consumer,
-    console_producer,
-    consumer_groups,
-    get_offsets,
-    log_dirs,
-    reassign_partitions,
-    topics,
-)
+from admin_tool import log_dirs, reassign_partitions, topics
 from admin_tool.errors import UsageError
 from admin_tool.options import Option, broker_ids, comma_list, parse, usage
 
@@ -172,13 +163,7 @@ def test_log_dirs_refuses_what_does_not_go_together(
     assert capsys.readouterr().err.splitlines()[0].startswith(message)
 
 
-@pytest.mark.parametrize(
-    "main",
-    [
-        *(topics.main, log_dirs.main, reassign_partitions.main, consumer_groups.main),
-        *(configs.main, console_consumer.main, console_producer.main, get_offsets.main),
-    ],
-)
+@pytest.mark.parametrize("main", [topics.main, log_dirs.main, reassign_partitions.main])
 def test_help_is_no_success_and_the_version_is_one(
     main: object, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -219,108 +204,3 @@ def test_a_value_may_be_left_out_where_the_option_says_so() -> None:
     assert parse(["--maybe"], options).has("maybe")
     assert parse(["--maybe", "a"], options).text("maybe") == "a"
     assert "--maybe [text]" in usage(options)
-
-
-@pytest.mark.parametrize(
-    ("main", "line", "message"),
-    [
-        (consumer_groups.main, "", "Command must include exactly one action: --list, --describe"),
-        (consumer_groups.main, "--list --delete", "Command must include exactly one action: "),
-        (consumer_groups.main, "--list --group g", 'Option "[group]" can\'t be used with option'),
-        (
-            consumer_groups.main,
-            "--describe",
-            "Option [describe] takes one of these options: [all-groups], [group]",
-        ),
-        (
-            consumer_groups.main,
-            "--describe --group g --state --members",
-            "Option [describe] takes at most one of these options: [members], [offsets], [state]",
-        ),
-        (
-            consumer_groups.main,
-            "--describe --group g --state Stable",
-            "Option [describe] does not take a value for [state]",
-        ),
-        (
-            consumer_groups.main,
-            "--reset-offsets --group g --to-latest",
-            "Option [reset-offsets] takes one of these options: [all-topics], [topic]",
-        ),
-        (
-            consumer_groups.main,
-            "--reset-offsets --group g --topic t --to-latest --to-earliest",
-            "Option [reset-offsets] takes one of these options: [to-offset], ",
-        ),
-        (
-            consumer_groups.main,
-            "--reset-offsets --group g --topic t --to-latest --dry-run --execute",
-            'Option "[dry-run]" can\'t be used with option "[execute]"',
-        ),
-        (
-            consumer_groups.main,
-            "--reset-offsets --group g --topic t --shift-by x",
-            "Cannot parse argument 'x' of option shift-by",
-        ),
-        (
-            consumer_groups.main,
-            "--delete-offsets --group g --group h --topic t",
-            "Option [delete-offsets] takes one group",
-        ),
-        (get_offsets.main, "--topic a --topic-partitions b", "--topic-partitions cannot be used"),
-        (console_consumer.main, "", "Exactly one of --include/--topic is required."),
-        (
-            console_consumer.main,
-            "--topic t --group g --partition 0",
-            "Options group and partition cannot be specified together.",
-        ),
-        (
-            console_consumer.main,
-            "--topic t --offset 3",
-            "The partition is required when offset is specified.",
-        ),
-        (
-            console_consumer.main,
-            "--topic t --partition 0 --offset -3",
-            "The provided offset value '-3' is incorrect.",
-        ),
-        (
-            console_consumer.main,
-            "--topic t --isolation-level some",
-            "some is no isolation level: read_uncommitted, read_committed",
-        ),
-        (console_producer.main, "", 'Missing required argument "[topic]"'),
-        (console_producer.main, "--topic t --request-required-acks 2", "2 are no acks: all"),
-        (configs.main, "--describe", "At least one entity type must be specified"),
-        (configs.main, "--describe --entity-type racks", "Invalid entity type racks, "),
-        (configs.main, "--alter --topic t", "At least one of --add-config, "),
-        (
-            configs.main,
-            "--alter --entity-type topics --add-config a=1",
-            "An entity name must be specified for every entity type",
-        ),
-        (
-            configs.main,
-            "--describe --topic t --broker 1",
-            "Only the entity types users and clients go together",
-        ),
-        (
-            configs.main,
-            "--describe --broker x",
-            "The entity name for brokers must be a broker id, found: x",
-        ),
-        (configs.main, "--describe --entity-type topics --entity-default", "topics have no def"),
-    ],
-)
-def test_the_other_tools_refuse_what_does_not_go_together(
-    main: object, line: str, message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert callable(main)
-    assert main([BOOT, *line.split()]) == 1
-    assert capsys.readouterr().err.startswith(message)
-
-
-def test_a_default_entity_has_its_place_among_the_names() -> None:
-    line = "--describe --entity-type users --entity-name= --entity-type clients --entity-name c"
-    parsed = parse([BOOT, *line.split()], configs.OPTIONS)
-    assert configs.check(parsed) == [("users", ""), ("clients", "c")]

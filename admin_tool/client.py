@@ -1,0 +1,177 @@
+"""The way to a cluster for records, groups and offsets: confluent-kafka, its failures in one line.
+
+The client's properties are handed on as they are.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from argparse import Namespace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from admin_tool.errors import AdminError, unknown
+from admin_tool.requests.connection import bootstrap_servers
+from jbodlab.cli.parser import Parser, UsageError
+from jbodlab.command_line import read_properties
+
+CONNECT_TIMEOUT_S = 3.0
+"""For all addresses together."""
+METADATA_TIMEOUTS_S = (1.0, 2.0, 4.0)
+"""Of the first question, which Ctrl-C has to wait for."""
+ANSWER_TIMEOUT_S = 10.0
+"""For one question, the search for a coordinator or a leader included."""
+
+RETRY_PAUSE_S = 0.2
+_PASSING = ("COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR")
+"""A coordinator moves; the library gives up at once."""
+
+T = TypeVar("T")
+Topics = Mapping[str, Sequence[int]]
+"""The partitions of each topic."""
+
+
+@contextmanager
+def connected(
+    kind: str, options: Namespace, defaults: Mapping[str, object] | None = None
+) -> Iterator[tuple[Any, Topics]]:
+    """Connect as a command line says; yields the client and the topics of the cluster.
+
+    Args:
+        kind: `AdminClient`, `Consumer` or `Producer`.
+        options: With `bootstrap_server`, `client_config` and, where the command has it, `property`.
+        defaults: Properties that the user may override.
+
+    Raises:
+        AdminError: no broker answers, or the library fails, then or later.
+        FormatError: the file of properties cannot be read.
+        UsageError: `--property` is not of the form KEY=VALUE.
+    """
+    problems: list[str] = []
+    config = {
+        **(defaults or {}),
+        **_properties(options),
+        "bootstrap.servers": options.bootstrap_server,
+        # What it would log becomes our one line.
+        "log_level": 0,
+        "error_cb": lambda error: problems.append(error.str()),
+    }
+    _check_reachable(options.bootstrap_server)
+    import confluent_kafka
+    from confluent_kafka import admin
+
+    try:
+        client = getattr(admin if kind == "AdminClient" else confluent_kafka, kind)(config)
+        try:
+            yield client, _topics(client, options.bootstrap_server, problems)
+        finally:
+            if kind == "Consumer":
+                # Leaves the group.
+                client.close()
+    except confluent_kafka.KafkaException as error:
+        raise AdminError(reason(error)) from error
+
+
+def reason(error: Exception) -> str:
+    """Return why a call of the library failed."""
+    return str(error.args[0].str())
+
+
+def answers(ask: Callable[[list[T]], Mapping[T, Any]], keys: Iterable[T]) -> dict[T, Any]:
+    """Return for each key the result of its future, or the `KafkaException` that it ended with.
+
+    Args:
+        ask: Asks for the futures of some keys; for a while again where a coordinator moves.
+        keys: All of them.
+    """
+    from confluent_kafka import KafkaException
+
+    found: dict[T, Any] = {}
+    left = list(keys)
+    end_s = time.monotonic() + ANSWER_TIMEOUT_S
+    while left:
+        again = []
+        for key, future in ask(left).items():
+            try:
+                found[key] = future.result()
+            except KafkaException as error:
+                found[key] = error
+                if error.args[0].name() in _PASSING and time.monotonic() < end_s:
+                    again.append(key)
+        left = again
+        if left:
+            time.sleep(RETRY_PAUSE_S)
+    return found
+
+
+def add_partition(parser: Parser) -> None:
+    """Add `--partition`."""
+    text = "only this partition; may be repeated"
+    parser.add_argument(
+        "--partition", metavar="N", type=int, action="append", default=[], help=text
+    )
+
+
+def partitions_of(topics: Topics, topic: str, wanted: Sequence[int]) -> list[int]:
+    """Return the partitions of a topic that are wanted, all where none is.
+
+    Raises:
+        AdminError: the topic or a partition does not exist.
+    """
+    if topic not in topics:
+        raise unknown("topic", topic, topics)
+    for partition in wanted:
+        if partition not in topics[topic]:
+            count = counted(len(topics[topic]), "partition")
+            raise AdminError(f"unknown partition {partition}: topic {topic!r} has {count}")
+    return sorted(set(wanted or topics[topic]))
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, such as `1 record` or `2 records`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _properties(options: Namespace) -> dict[str, str]:
+    path = options.client_config
+    given = {} if path is None else read_properties(Path(path))
+    for text in getattr(options, "property", ()):
+        key, equals, value = text.partition("=")
+        if not (key and equals):
+            raise UsageError(f"--property: expected KEY=VALUE, got {text!r}")
+        given[key] = value
+    return given
+
+
+def _check_reachable(servers: str) -> None:
+    """Insist that one of the addresses takes connections; the library never says which does not."""
+    failures = []
+    end_s = time.monotonic() + CONNECT_TIMEOUT_S
+    for host, port in bootstrap_servers(servers):
+        try:
+            left_s = max(end_s - time.monotonic(), 0.1)
+            socket.create_connection((host, port), left_s).close()
+        except OSError as error:
+            why = "no answer" if isinstance(error, TimeoutError) else error.strerror or str(error)
+            failures.append(f"cannot connect to {host}:{port}: {why}")
+        else:
+            return
+    raise AdminError("; ".join(failures))
+
+
+def _topics(client: Any, servers: str, problems: list[str]) -> Topics:
+    from confluent_kafka import KafkaException
+
+    for timeout_s in METADATA_TIMEOUTS_S:
+        try:
+            found = client.list_topics(timeout=timeout_s).topics
+        except KafkaException:
+            client.poll(0)
+        else:
+            return {name: sorted(one.partitions) for name, one in sorted(found.items())}
+    within = f"within {sum(METADATA_TIMEOUTS_S):g} s"
+    why = "".join(f": {problem}" for problem in problems[-1:])
+    raise AdminError(f"no Kafka broker answers at {servers} {within}{why}")
