@@ -23,6 +23,7 @@ CONNECT_TIMEOUT_S = 3.0
 METADATA_TIMEOUTS_S = (1.0, 2.0, 4.0)
 """Of the first question, which Ctrl-C has to wait for."""
 ANSWER_TIMEOUT_S = 10.0
+TIMEOUT = {"request_timeout": ANSWER_TIMEOUT_S}
 """For one question, the search for a coordinator or a leader included."""
 
 RETRY_PAUSE_S = 0.2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 
-from admin_tool.errors import AdminError, RequestError, unknown
+from admin_tool.errors import RequestError, unknown
 from admin_tool.requests import topics
 from admin_tool.requests.configs import (
     Change,
@@ -127,11 +127,6 @@ def _check_known(connection: Connection, options: Namespace) -> None:
         known = [one.name for one in topics.list_topics(connection)]
         if options.name not in known:
             raise unknown("topic", options.name, known)
-    elif options.kind == "broker":
-        brokers = [str(one.id) for one in connection.brokers()]
-        if options.name not in brokers:
-            live = ", ".join(brokers)
-            raise AdminError(f"unknown broker {options.name}: the live brokers are {live}")
 
 
 VERBS = {

@@ -6,11 +6,10 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any
 
-from admin_tool.client import ANSWER_TIMEOUT_S, answers, connected, counted, reason
+from admin_tool.client import TIMEOUT, answers, connected, counted, reason
 from admin_tool.errors import AdminError, unknown
 from admin_tool.offsets import list_offsets
 from jbodlab.cli.output import Output, table
-from jbodlab.error_code import ErrorCode
 from jbodlab.ids import TopicPartition
 
 _COLUMNS = ("TOPIC", "PARTITION", "OFFSET", "END", "LAG", "MEMBER", "HOST")
@@ -48,19 +47,12 @@ def describe(options: Namespace, output: Output) -> int:
 
 def described(client: Any, names: Sequence[str]) -> dict[str, Any]:
     """Return the library's descriptions of groups, or an `AdminError` instead."""
-
-    def ask(some: list[str]) -> Any:
-        return client.describe_consumer_groups(some, request_timeout=ANSWER_TIMEOUT_S)
-
-    found = answers(ask, names)
+    found = answers(lambda some: client.describe_consumer_groups(some, **TIMEOUT), names)
     for name, group in found.items():
         is_error = isinstance(group, Exception)
         # Brokers with an older version of the request answer that an unknown group is dead.
-        if (
-            group.args[0].code() == ErrorCode.GROUP_ID_NOT_FOUND
-            if is_error
-            else words(group.state) == "dead"
-        ):
+        state = group.args[0].name() if is_error else group.state.name
+        if state in ("GROUP_ID_NOT_FOUND", "DEAD"):
             known = [one["group"] for one in _listed(client)[0]]
             found[name] = UnknownGroupError(str(unknown("group", name, known)))
         elif is_error:
@@ -76,11 +68,8 @@ def committed(client: Any, group: str) -> dict[TopicPartition, int]:
     """
     from confluent_kafka import ConsumerGroupTopicPartitions
 
-    def ask(_: list[str]) -> Any:
-        asked = [ConsumerGroupTopicPartitions(group)]
-        return client.list_consumer_group_offsets(asked, request_timeout=ANSWER_TIMEOUT_S)
-
-    found = answers(ask, [group])[group]
+    asked = [ConsumerGroupTopicPartitions(group)]
+    found = answers(lambda _: client.list_consumer_group_offsets(asked, **TIMEOUT), [group])[group]
     if isinstance(found, Exception):
         raise AdminError(f"cannot get the offsets of group {group!r}: {reason(found)}")
     return {
@@ -97,7 +86,7 @@ def words(value: Any) -> str:
 
 def _listed(client: Any) -> tuple[list[dict[str, str]], list[str]]:
     """Return the groups in order of their names, and why some of them may be missing."""
-    found = client.list_consumer_groups(request_timeout=ANSWER_TIMEOUT_S).result()
+    found = client.list_consumer_groups(**TIMEOUT).result()
     groups = [
         {"group": one.group_id, "type": words(one.type), "state": words(one.state)}
         for one in found.valid

@@ -8,14 +8,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from admin_tool.client import (
-    ANSWER_TIMEOUT_S,
-    add_partition,
-    answers,
-    connected,
-    partitions_of,
-    reason,
-)
+from admin_tool.client import TIMEOUT, add_partition, answers, connected, partitions_of, reason
 from admin_tool.errors import AdminError
 from jbodlab.cli.command import About, Command
 from jbodlab.cli.output import Output, table
@@ -111,11 +104,8 @@ def list_offsets(
         spec = OffsetSpec.for_timestamp(when)
     else:
         spec = getattr(OffsetSpec, when.replace("-", "_"))()
-
-    def ask(some: list[Any]) -> Any:
-        return client.list_offsets(dict.fromkeys(some, spec), request_timeout=ANSWER_TIMEOUT_S)
-
-    found = answers(ask, [confluent_kafka.TopicPartition(*one) for one in wanted])
+    asked = [confluent_kafka.TopicPartition(*one) for one in wanted]
+    found = answers(lambda some: client.list_offsets(dict.fromkeys(some, spec), **TIMEOUT), asked)
     return {TopicPartition(one.topic, one.partition): answer for one, answer in found.items()}
 
 

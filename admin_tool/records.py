@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import re
-from argparse import ArgumentTypeError
+import sys
+from argparse import ArgumentTypeError, Namespace
+from typing import Any
 
-from admin_tool import consuming, producing
-from admin_tool.client import add_partition
+from admin_tool import consuming
+from admin_tool.client import add_partition, connected, counted, partitions_of
+from admin_tool.errors import AdminError
 from jbodlab.cli.command import About, Command
-from jbodlab.cli.parser import Parser
+from jbodlab.cli.output import Output
+from jbodlab.cli.parser import Parser, UsageError
+
+POLL_S = 0.2
+QUEUED_MAX = 1_000
+"""Records that wait for their acknowledgement."""
+DELIVERY_TIMEOUT_MS = 30_000
+"""How long a record is tried; a property may say otherwise."""
+ANY_PARTITION = -1
+"""Leaves the choice to the library: by the key, else as it likes."""
 
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m)")
@@ -64,10 +76,74 @@ def start(text: str) -> str | int:
     return int(text)
 
 
+def produce(options: Namespace, output: Output) -> int:
+    """Write the lines of stdin; returns the exit code."""
+    if len(options.partition) > 1:
+        raise UsageError("--partition: expected one partition")
+    defaults = {
+        "acks": options.acks,
+        # Without it a record that is sent again may be there twice, or behind a later one.
+        "enable.idempotence": options.acks == "all",
+        "delivery.timeout.ms": DELIVERY_TIMEOUT_MS,
+    }
+    sent = 0
+    failures: list[str] = []
+
+    def delivered(error: Any, _message: Any) -> None:
+        if error is not None:
+            failures.append(error.str())
+
+    with connected("Producer", options, defaults) as (producer, topics):
+        partitions_of(topics, options.topic, options.partition)
+        partition = next(iter(options.partition), ANY_PARTITION)
+        is_person = sys.stdin.isatty()
+        if is_person:
+            output.note("type records, one on each line; end with Ctrl-D")
+        try:
+            for line in sys.stdin.buffer:
+                key, value = split(line, options.key_separator, sent + 1)
+                producer.produce(options.topic, value, key, partition, on_delivery=delivered)
+                sent += 1
+                _wait(producer, 0 if is_person else QUEUED_MAX)
+                if is_person and failures:
+                    break
+        finally:
+            _wait(producer, 0)
+            written = counted(sent - len(failures), "record")
+            output.note(f"{written} produced to {options.topic}")
+    if failures:
+        were = f"{counted(sent, 'record')} {'was' if len(failures) == 1 else 'were'}"
+        raise AdminError(f"{len(failures)} of {were} not acknowledged: {failures[0]}")
+    return 0
+
+
+def split(line: bytes, separator: str | None, number: int) -> tuple[bytes | None, bytes]:
+    """Return key and value of the line of that number; without a separator lines have no keys.
+
+    Raises:
+        AdminError: the separator is missing.
+    """
+    text = line.removesuffix(b"\n").removesuffix(b"\r")
+    if separator is None:
+        return None, text
+    key, found, value = text.partition(separator.encode())
+    if not found:
+        shown = text.decode(errors="replace")
+        raise AdminError(f"line {number}: expected KEY{separator}VALUE, got {shown!r}")
+    return key, value
+
+
+def _wait(producer: Any, most: int) -> None:
+    """Wait until so many records are left without an outcome; in steps, so that Ctrl-C ends it."""
+    producer.poll(0)
+    while len(producer) > most:
+        producer.poll(POLL_S)
+
+
 VERBS = {
     "produce": Command(
         help="write the lines of stdin to a topic, each as a record",
-        run=producing.run,
+        run=produce,
         arguments=_produce_arguments,
         examples=(
             "records produce orders < lines.txt",

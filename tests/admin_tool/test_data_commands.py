@@ -14,8 +14,7 @@ import pytest
 from admin_tool import client
 from admin_tool.configs import read_changes
 from admin_tool.offsets import matching
-from admin_tool.producing import split
-from admin_tool.records import seconds, separator
+from admin_tool.records import seconds, separator, split
 from jbodlab.cli.parser import UsageError
 from lab.cluster.ports import HeldPorts
 from tests.command_lines import CommandLines

@@ -285,7 +285,7 @@ def test_configs_are_set_shown_and_deleted(
         assert lines.run("configs alter cluster --delete log.retention.bytes")[0] == 0
         wait_for("none", lambda: "every config" in lines.run("configs describe cluster")[1])
         assert lines.seen("configs describe broker 9") == (
-            "! jbodlab: unknown broker 9: the live brokers are 1, 2, 3\nexit 1\n"
+            "! jbodlab: broker 9 is not a live broker of the cluster\nexit 1\n"
         )
 
         group = "configs alter group readers --set consumer.session.timeout.ms=50000"

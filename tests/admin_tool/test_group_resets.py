@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from admin_tool.errors import AdminError
-from admin_tool.group_changes import planned, read_target
+from admin_tool.groups import planned, read_target
 from jbodlab.cli.parser import UsageError
 from jbodlab.ids import TopicPartition
 
