@@ -43,6 +43,16 @@ class Parsed:
         """Return whether the option was given."""
         return name in self.values
 
+    @property
+    def bootstrap_server(self) -> str:
+        """The address of the cluster."""
+        return self.required("bootstrap-server")
+
+    @property
+    def client_config(self) -> str | None:
+        """The file with the client's properties."""
+        return self.text("command-config")
+
     def text(self, name: str) -> str | None:
         """Return the value of an option that is given at most once."""
         found = self.values.get(name)

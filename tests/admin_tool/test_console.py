@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from admin_tool.console.client import properties, translated
 from admin_tool.console.formatter import CREATE_TIME, Formatter, ShownRecord
 from admin_tool.console.line_reader import LineReader, ReadRecord
 from admin_tool.errors import AdminError, UsageError
@@ -135,29 +134,3 @@ def test_a_line_that_lacks_something_is_named(
 def test_separators_that_cannot_be_told_apart_are_refused(given: dict[str, str]) -> None:
     with pytest.raises(UsageError):
         LineReader(given)
-
-
-def test_settings_of_java_become_those_of_librdkafka() -> None:
-    login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
-    assert translated(
-        {
-            "bootstrap.servers": "x:1",
-            "security.protocol": "SASL_SSL",
-            "sasl.jaas.config": f'{login} username="u" password="p";',
-            "ssl.truststore.location": "/ca.pem",
-            "ssl.truststore.type": "PEM",
-            "ssl.endpoint.identification.algorithm": "",
-            "key.serializer": "x",
-            "linger.ms": "5",
-        }
-    ) == {
-        "security.protocol": "SASL_SSL",
-        "sasl.username": "u",
-        "sasl.password": "p",
-        "ssl.ca.location": "/ca.pem",
-        "ssl.endpoint.identification.algorithm": "none",
-        "linger.ms": "5",
-    }
-    assert properties(("a=b=c", "d=")) == {"a": "b=c", "d": ""}
-    with pytest.raises(UsageError, match="Invalid property 'a', expected key=value"):
-        properties(("a",))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from typing import Any
 
 from confluent_kafka.admin import (
@@ -50,10 +51,9 @@ def all_brokers(cluster: Cluster, **changes: str | None) -> None:
         IncrementalAlterConfigsRequest,
     )
 
-    from admin_tool.options import Parsed
     from admin_tool.requests.connection import connected
 
-    options = Parsed(values={"bootstrap-server": (cluster.bootstrap,)})
+    options = Namespace(bootstrap_server=cluster.bootstrap, client_config=None)
     entries = [
         (key.replace("_", "."), 1 if value is None else 0, value) for key, value in changes.items()
     ]
