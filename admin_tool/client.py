@@ -5,7 +5,6 @@ The client's properties are handed on as they are.
 
 from __future__ import annotations
 
-import socket
 import time
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,13 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from admin_tool.arguments import counted
 from admin_tool.errors import AdminError, unknown
-from admin_tool.requests.connection import bootstrap_servers
-from jbodlab.cli.parser import Parser, UsageError
+from admin_tool.requests.connection import bootstrap_servers, reach
+from jbodlab.cli.parser import Parser
 from jbodlab.command_line import read_properties
 
-CONNECT_TIMEOUT_S = 3.0
-"""For all addresses together."""
 METADATA_TIMEOUTS_S = (1.0, 2.0, 4.0)
 """Of the first question, which Ctrl-C has to wait for."""
 ANSWER_TIMEOUT_S = 10.0
@@ -49,12 +47,12 @@ def connected(
     Raises:
         AdminError: no broker answers, or the library fails, then or later.
         FormatError: the file of properties cannot be read.
-        UsageError: `--property` is not of the form KEY=VALUE.
     """
     problems: list[str] = []
     config = {
         **(defaults or {}),
-        **_properties(options),
+        **({} if options.client_config is None else read_properties(Path(options.client_config))),
+        **dict(getattr(options, "property", ())),
         "bootstrap.servers": options.bootstrap_server,
         # What it would log becomes our one line.
         "log_level": 0,
@@ -131,35 +129,13 @@ def partitions_of(topics: Topics, topic: str, wanted: Sequence[int]) -> list[int
     return sorted(set(wanted or topics[topic]))
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun, such as `1 record` or `2 records`."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def _properties(options: Namespace) -> dict[str, str]:
-    path = options.client_config
-    given = {} if path is None else read_properties(Path(path))
-    for text in getattr(options, "property", ()):
-        key, equals, value = text.partition("=")
-        if not (key and equals):
-            raise UsageError(f"--property: expected KEY=VALUE, got {text!r}")
-        given[key] = value
-    return given
-
-
 def _check_reachable(servers: str) -> None:
-    """Insist that one of the addresses takes connections; the library never says which does not."""
     failures = []
-    end_s = time.monotonic() + CONNECT_TIMEOUT_S
     for host, port in bootstrap_servers(servers):
         try:
-            left_s = max(end_s - time.monotonic(), 0.1)
-            socket.create_connection((host, port), left_s).close()
-        except OSError as error:
-            why = "no answer" if isinstance(error, TimeoutError) else error.strerror or str(error)
-            failures.append(f"cannot connect to {host}:{port}: {why}")
-        else:
-            return
+            return reach(host, port)
+        except AdminError as error:
+            failures.append(str(error))
     raise AdminError("; ".join(failures))
 
 

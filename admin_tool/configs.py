@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
+from admin_tool.arguments import assignment
 from admin_tool.errors import RequestError, unknown
 from admin_tool.requests import topics
 from admin_tool.requests.configs import (
@@ -26,14 +27,6 @@ KINDS: Mapping[str, ResourceType] = {
     "cluster": ResourceType.BROKER,
     "group": ResourceType.GROUP,
 }
-SOURCES: Mapping[int, str] = {
-    Source.DYNAMIC_TOPIC: "topic",
-    Source.DYNAMIC_BROKER: "broker",
-    Source.DYNAMIC_DEFAULT_BROKER: "cluster",
-    Source.STATIC_BROKER: "properties file",
-    Source.DEFAULT: "default",
-    Source.DYNAMIC_GROUP: "group",
-}
 _KEYS = ("name", "value", "source")
 
 
@@ -50,11 +43,12 @@ def _describe_arguments(parser: Parser) -> None:
 
 def _alter_arguments(parser: Parser) -> None:
     _entity(parser)
-    for option, metavar, text in (
-        ("--set", "KEY=VALUE", "set a config; may be repeated"),
-        ("--delete", "KEY", "let the default count again; may be repeated"),
-    ):
-        parser.add_argument(option, metavar=metavar, action="append", default=[], help=text)
+    text = "set a config; may be repeated"
+    parser.add_argument(
+        "--set", metavar="KEY=VALUE", type=assignment, action="append", default=[], help=text
+    )
+    text = "let the default count again; may be repeated"
+    parser.add_argument("--delete", metavar="KEY", action="append", default=[], help=text)
 
 
 def describe(options: Namespace, output: Output) -> int:
@@ -64,7 +58,7 @@ def describe(options: Namespace, output: Output) -> int:
         _check_known(connection, options)
         entries = describe_config(connection, KINDS[options.kind], options.name)
     rows = [
-        (one.name, one.value, SOURCES.get(one.source, "other"))
+        (one.name, one.value, Source(one.source).name.lower().replace("_", " "))
         for one in sorted(entries, key=lambda one: one.name)
         if options.all or not one.is_default
     ]
@@ -76,7 +70,10 @@ def describe(options: Namespace, output: Output) -> int:
 def alter(options: Namespace, output: Output) -> int:
     """Change configs, all of them or none; returns the exit code."""
     _check(options)
-    changes = read_changes(options.set, options.delete)
+    changes = [Change(name=key, operation=Operation.SET, value=value) for key, value in options.set]
+    changes += [Change(name=key, operation=Operation.DELETE) for key in options.delete]
+    if not changes:
+        raise UsageError("missing --set or --delete")
     with connected(options) as connection:
         _check_known(connection, options)
         try:
@@ -93,24 +90,6 @@ def alter(options: Namespace, output: Output) -> int:
         is_set = change.operation is Operation.SET
         output.line(f"{what}: {change.name}{f'={change.value}' if is_set else ' deleted'}")
     return 0
-
-
-def read_changes(given: Sequence[str], deleted: Sequence[str]) -> list[Change]:
-    """Read the values of `--set` and `--delete`.
-
-    Raises:
-        UsageError: there is none, or one of `--set` is not of the form KEY=VALUE.
-    """
-    changes = []
-    for text in given:
-        key, equals, value = text.partition("=")
-        if not (key and equals):
-            raise UsageError(f"--set: expected KEY=VALUE, got {text!r}")
-        changes.append(Change(name=key, operation=Operation.SET, value=value))
-    changes += [Change(name=key, operation=Operation.DELETE) for key in deleted]
-    if not changes:
-        raise UsageError("missing --set or --delete")
-    return changes
 
 
 def _check(options: Namespace) -> None:

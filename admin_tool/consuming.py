@@ -13,7 +13,8 @@ from argparse import Namespace
 from collections.abc import Iterator
 from typing import Any
 
-from admin_tool.client import connected, counted, partitions_of
+from admin_tool.arguments import counted
+from admin_tool.client import connected, partitions_of
 from admin_tool.errors import AdminError
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import UsageError

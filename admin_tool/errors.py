@@ -48,4 +48,4 @@ def text_of(code: int, message: str | None) -> str:
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> AdminError:
     """Return the error for a name of a kind, such as `topic`, of which others are known."""
-    return AdminError(f"unknown {kind} {name!r}{suggestion(repr(name), map(repr, known))}")
+    return AdminError(f"unknown {kind} {name!r}{suggestion(name, known)}")

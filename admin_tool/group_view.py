@@ -6,7 +6,8 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any
 
-from admin_tool.client import TIMEOUT, answers, connected, counted, reason
+from admin_tool.arguments import counted
+from admin_tool.client import TIMEOUT, answers, connected, reason
 from admin_tool.errors import AdminError, unknown
 from admin_tool.offsets import list_offsets
 from jbodlab.cli.output import Output, table

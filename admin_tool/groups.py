@@ -12,15 +12,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from admin_tool import group_view
-from admin_tool.client import (
-    TIMEOUT,
-    add_partition,
-    answers,
-    connected,
-    counted,
-    partitions_of,
-    reason,
-)
+from admin_tool.arguments import counted
+from admin_tool.client import TIMEOUT, add_partition, answers, connected, partitions_of, reason
 from admin_tool.errors import AdminError
 from admin_tool.group_view import UnknownGroupError, committed, described, words
 from admin_tool.offsets import A_TIME, list_offsets, read_time

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import re
 from argparse import Namespace
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 from admin_tool.client import TIMEOUT, add_partition, answers, connected, partitions_of, reason
-from admin_tool.errors import AdminError
+from admin_tool.requests.topics import TopicListing
+from admin_tool.topic_actions.selection import add_topics, check, select
 from jbodlab.cli.command import About, Command
 from jbodlab.cli.output import Output, table
 from jbodlab.cli.parser import Parser, UsageError
 from jbodlab.ids import TopicPartition
 
+UNKNOWN_ID = UUID(int=0)
 INTERNAL_TOPICS = ("__consumer_offsets", "__share_group_state", "__transaction_state")
-"""An expression never matches them."""
 NAMED_TIMES = ("earliest", "latest", "max-timestamp")
 A_TIME = "a time such as 2026-01-31T23:59:59+01:00"
 _KEYS = ("topic", "partition", "offset", "timestamp")
 
 
 def _arguments(parser: Parser) -> None:
-    parser.add_argument("topics", metavar="TOPIC", nargs="*", help="the topics")
-    parser.add_argument("--matching", metavar="EXPR", help="topics whose whole name matches")
+    add_topics(parser)
     add_partition(parser)
     text = f"{', '.join(NAMED_TIMES)}, or the first record since {A_TIME}; default: latest"
     parser.add_argument("--at", metavar="WHEN", default="latest", help=text)
@@ -36,13 +36,15 @@ def run(options: Namespace, output: Output) -> int:
     if when is None:
         expected = f"{', '.join(NAMED_TIMES)} or {A_TIME}"
         raise UsageError(f"--at: expected {expected}, got {options.at!r}")
-    if not options.topics and options.matching is None:
-        raise UsageError("missing TOPIC or --matching")
+    check(options, needs_one=True)
     with connected("AdminClient", options) as (client, topics):
-        named = [*options.topics, *matching(options.matching, list(topics))]
+        listed = [
+            TopicListing(name=name, topic_id=UNKNOWN_ID, is_internal=name in INTERNAL_TOPICS)
+            for name in topics
+        ]
         wanted = [
             TopicPartition(name, one)
-            for name in dict.fromkeys(named)
+            for name in select(listed, options.topics, options.matching)
             for one in partitions_of(topics, name, options.partition)
         ]
         found = list_offsets(client, wanted, when)
@@ -57,25 +59,6 @@ def run(options: Namespace, output: Output) -> int:
     values = [dict(zip(_KEYS, row, strict=True)) for row in rows]
     output.result(values, table([key.upper() for key in _KEYS], rows))
     return int(len(rows) < len(found))
-
-
-def matching(expression: str | None, known: Sequence[str]) -> list[str]:
-    """Return the topics that an expression matches; internal ones are not among them.
-
-    Raises:
-        AdminError: it matches none.
-        UsageError: it is not a regular expression.
-    """
-    if expression is None:
-        return []
-    try:
-        pattern = re.compile(expression)
-    except re.error as error:
-        raise UsageError(f"--matching: not a regular expression: {error}") from error
-    found = [name for name in known if pattern.fullmatch(name) and name not in INTERNAL_TOPICS]
-    if not found:
-        raise AdminError(f"no topic matches {expression!r}")
-    return found
 
 
 def read_time(text: str) -> int | None:

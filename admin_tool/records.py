@@ -8,7 +8,8 @@ from argparse import ArgumentTypeError, Namespace
 from typing import Any
 
 from admin_tool import consuming
-from admin_tool.client import add_partition, connected, counted, partitions_of
+from admin_tool.arguments import assignment, counted
+from admin_tool.client import add_partition, connected, partitions_of
 from admin_tool.errors import AdminError
 from jbodlab.cli.command import About, Command
 from jbodlab.cli.output import Output
@@ -49,7 +50,9 @@ def _both(parser: Parser, separator_help: str) -> None:
     parser.add_argument("--key-separator", metavar="TEXT", type=separator, help=separator_help)
     add_partition(parser)
     text = "a property of the client, such as compression.type=zstd; may be repeated"
-    parser.add_argument("--property", metavar="KEY=VALUE", action="append", default=[], help=text)
+    parser.add_argument(
+        "--property", metavar="KEY=VALUE", type=assignment, action="append", default=[], help=text
+    )
 
 
 def separator(text: str) -> str:

@@ -11,12 +11,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from admin_tool.client_config import ClientConfig, client_config
 from admin_tool.errors import AdminError, UnsupportedRequestError
-from admin_tool.options import Parsed, comma_list
 from jbodlab.command_line import read_properties
+
+if TYPE_CHECKING:
+    from admin_tool.options import Parsed
 
 CONNECT_TIMEOUT_S = 3.0
 """For one address of the bootstrap list."""
@@ -101,6 +103,19 @@ class Connection:
         )
         return tuple(sorted(found, key=lambda broker: broker.id))
 
+    def broker(self, broker: int) -> Broker:
+        """Return a live broker.
+
+        Raises:
+            AdminError: there is no such broker.
+        """
+        brokers = self.brokers()
+        for one in brokers:
+            if one.id == broker:
+                return one
+        alive = ", ".join(str(one.id) for one in brokers)
+        raise AdminError(f"broker {broker} is not a live broker of the cluster, which has {alive}")
+
     def cluster_id(self) -> str | None:
         """Return the id of the cluster; None where its brokers do not say it."""
         from kafka.protocol.metadata import MetadataRequest
@@ -134,7 +149,7 @@ def connected(options: Namespace | Parsed) -> Iterator[Connection]:
     path = options.client_config
     config = client_config({} if path is None else read_properties(Path(path)))
     for key in config.unknown:
-        print(f"WARNING: {path}: the setting {key} is not known and has no effect", file=sys.stderr)
+        print(f"{path}: unknown property {key} has no effect", file=sys.stderr)
     connection = _open(bootstrap_servers(options.bootstrap_server), config)
     try:
         yield connection
@@ -149,15 +164,28 @@ def bootstrap_servers(text: str) -> list[tuple[str, int]]:
         AdminError: one has no port, or the list is empty.
     """
     found = []
-    for part in comma_list(text):
+    for part in filter(None, map(str.strip, text.split(","))):
         host, separator, port = part.rpartition(":")
         host = host.removeprefix("[").removesuffix("]")
         if not (separator and host and port.isascii() and port.isdecimal() and int(port) < 65536):
-            raise AdminError(f"Invalid url in bootstrap.servers: {part}")
+            raise AdminError(f"expected an address HOST:PORT, got {part!r}")
         found.append((host, int(port)))
     if not found:
-        raise AdminError("No bootstrap urls given in bootstrap.servers")
+        raise AdminError(f"expected an address HOST:PORT, got {text!r}")
     return found
+
+
+def reach(host: str, port: int) -> None:
+    """Insist that somebody takes connections: libraries try again and again, without a reason.
+
+    Raises:
+        AdminError: nobody does.
+    """
+    try:
+        socket.create_connection((host, port), CONNECT_TIMEOUT_S).close()
+    except OSError as error:
+        reason = "no answer" if isinstance(error, TimeoutError) else error.strerror or str(error)
+        raise AdminError(f"cannot connect to {host}:{port}: {reason}") from error
 
 
 def _open(addresses: list[tuple[str, int]], config: ClientConfig) -> Connection:
@@ -171,12 +199,7 @@ def _open(addresses: list[tuple[str, int]], config: ClientConfig) -> Connection:
 
 
 def _open_one(host: str, port: int, config: ClientConfig, timeout_ms: int) -> Connection:
-    # The library would try a dead address again and again, without a word about the reason.
-    try:
-        socket.create_connection((host, port), CONNECT_TIMEOUT_S).close()
-    except OSError as error:
-        reason = "no answer" if isinstance(error, TimeoutError) else error.strerror or str(error)
-        raise AdminError(f"cannot connect to {host}:{port}: {reason}") from error
+    reach(host, port)
     try:
         from kafka import KafkaAdminClient, errors
     except ImportError as error:
@@ -195,7 +218,7 @@ def _open_one(host: str, port: int, config: ClientConfig, timeout_ms: int) -> Co
             f"no Kafka broker answers at {host}:{port} within {timeout_ms / 1000:g} s"
         ) from error
     except errors.IncompatibleBrokerVersion as error:
-        raise AdminError(f"{host}:{port} is no broker") from error
+        raise AdminError(f"{host}:{port} is not a Kafka broker") from error
     except errors.KafkaError as error:
         raise AdminError(f"cannot connect to {host}:{port}: {_reason(error)}") from error
     except (OSError, ValueError, ImportError, AssertionError) as error:

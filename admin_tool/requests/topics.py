@@ -24,11 +24,12 @@ _MISSING = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicListing:
-    """One topic of the cluster."""
+    """One topic of the cluster, and how many partitions it has."""
 
     name: str
     topic_id: UUID
     is_internal: bool
+    partitions: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +83,12 @@ class NewTopic:
 def list_topics(connection: Connection) -> list[TopicListing]:
     """Return all topics, in the order of their names."""
     found = [
-        TopicListing(name=topic.name, topic_id=topic.topic_id, is_internal=bool(topic.is_internal))
+        TopicListing(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            is_internal=bool(topic.is_internal),
+            partitions=len(topic.partitions),
+        )
         for topic in _metadata(connection, None)
         if topic.name
     ]
@@ -179,19 +185,19 @@ def create_partitions(
     _check(connection.call(request).results)
 
 
-def delete_topics(connection: Connection, names: Iterable[str]) -> None:
-    """Delete topics.
-
-    Raises:
-        RequestError: the cluster refuses it for one of them.
-    """
+def delete_topics(connection: Connection, names: Iterable[str]) -> dict[str, str]:
+    """Delete topics; returns why the cluster refuses some of them."""
     from kafka.protocol.admin import DeleteTopicsRequest
 
     request = DeleteTopicsRequest(
         topics=[DeleteTopicsRequest.DeleteTopicState(name=name) for name in names],
         timeout_ms=connection.config.request_timeout_ms,
     )
-    _check(connection.call(request).responses)
+    return {
+        one.name: text_of(one.error_code, one.error_message)
+        for one in connection.call(request).responses
+        if one.error_code
+    }
 
 
 def replicas_of(

@@ -12,10 +12,7 @@ from pathlib import Path
 import pytest
 
 from admin_tool import client
-from admin_tool.configs import read_changes
-from admin_tool.offsets import matching
 from admin_tool.records import seconds, separator, split
-from jbodlab.cli.parser import UsageError
 from lab.cluster.ports import HeldPorts
 from tests.command_lines import CommandLines
 
@@ -153,17 +150,3 @@ def test_lines_have_a_key_where_a_separator_is_given() -> None:
 
 def test_durations_have_a_unit() -> None:
     assert [seconds(text) for text in ("500ms", "10s", "1.5s", "2m")] == [0.5, 10, 1.5, 120]
-
-
-def test_an_expression_matches_whole_names_and_never_internal_topics() -> None:
-    known = ["__consumer_offsets", "__transaction_state", "order", "orders", "__mine"]
-    assert matching("order", known) == ["order"]
-    assert matching(".*", known) == ["order", "orders", "__mine"]
-    assert matching(None, known) == []
-    with pytest.raises(UsageError, match="--matching: not a regular expression"):
-        matching("(", known)
-
-
-def test_a_value_may_have_an_equals_sign_and_commas() -> None:
-    (change,) = read_changes(["a=b=c,d"], [])
-    assert (change.name, change.value) == ("a", "b=c,d")

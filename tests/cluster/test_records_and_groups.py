@@ -268,18 +268,22 @@ def test_configs_are_set_shown_and_deleted(
 
         def described() -> list[list[str]]:
             rows = lines.run("configs describe topic orders")[1].splitlines()
-            return [row.split() for row in rows if row.endswith("topic")]
+            return [row.split() for row in rows if row.endswith("dynamic topic")]
 
+        topic = ["dynamic", "topic"]
         policy, retention = ["cleanup.policy", "compact,delete"], ["retention.ms", "70000"]
-        wait_for("both", lambda: described() == [[*policy, "topic"], [*retention, "topic"]])
+        wait_for("both", lambda: described() == [[*policy, *topic], [*retention, *topic]])
         assert lines.run("configs alter topic orders --delete retention.ms")[0] == 0
-        wait_for("one", lambda: described() == [[*policy, "topic"]])
+        wait_for("one", lambda: described() == [[*policy, *topic]])
         assert lines.seen("configs alter topic orders --set retentionms=5") == (
             "! jbodlab: unknown key 'retentionms' (did you mean 'retention.ms'?)\nexit 1\n"
         )
 
         assert lines.run("configs alter cluster --set log.retention.bytes=123456")[0] == 0
-        everywhere = "NAME                  VALUE  SOURCE\nlog.retention.bytes  123456  cluster\n"
+        everywhere = (
+            "NAME                  VALUE  SOURCE\n"
+            "log.retention.bytes  123456  dynamic default broker\n"
+        )
         wait_for("it", lambda: lines.run("configs describe cluster")[1] == everywhere)
         assert "123456" in lines.run("configs describe broker 1")[1]
         assert lines.run("configs alter cluster --delete log.retention.bytes")[0] == 0
