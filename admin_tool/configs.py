@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Mapping
 
 from admin_tool.arguments import assignment
 from admin_tool.errors import RequestError, unknown
@@ -21,12 +20,7 @@ from jbodlab.cli.command import About, Command
 from jbodlab.cli.output import Output, table
 from jbodlab.cli.parser import Parser, UsageError
 
-KINDS: Mapping[str, ResourceType] = {
-    "topic": ResourceType.TOPIC,
-    "broker": ResourceType.BROKER,
-    "cluster": ResourceType.BROKER,
-    "group": ResourceType.GROUP,
-}
+KINDS = ("topic", "broker", "cluster", "group")
 _KEYS = ("name", "value", "source")
 
 
@@ -53,10 +47,10 @@ def _alter_arguments(parser: Parser) -> None:
 
 def describe(options: Namespace, output: Output) -> int:
     """Show configs; returns the exit code."""
-    _check(options)
+    kind = _checked(options)
     with connected(options) as connection:
         _check_known(connection, options)
-        entries = describe_config(connection, KINDS[options.kind], options.name)
+        entries = describe_config(connection, kind, options.name)
     rows = [
         (one.name, one.value, Source(one.source).name.lower().replace("_", " "))
         for one in sorted(entries, key=lambda one: one.name)
@@ -69,7 +63,7 @@ def describe(options: Namespace, output: Output) -> int:
 
 def alter(options: Namespace, output: Output) -> int:
     """Change configs, all of them or none; returns the exit code."""
-    _check(options)
+    kind = _checked(options)
     changes = [Change(name=key, operation=Operation.SET, value=value) for key, value in options.set]
     changes += [Change(name=key, operation=Operation.DELETE) for key in options.delete]
     if not changes:
@@ -77,13 +71,14 @@ def alter(options: Namespace, output: Output) -> int:
     with connected(options) as connection:
         _check_known(connection, options)
         try:
-            alter_config(connection, KINDS[options.kind], options.name, changes)
+            alter_config(connection, kind, options.name, changes)
         except RequestError as error:
-            known = describe_config(connection, KINDS[options.kind], options.name)
-            names = [one.name for one in known]
+            # The cluster has only what somebody has set: a broker knows all keys.
+            name = options.name or str(connection.brokers()[0].id)
+            known = [one.name for one in describe_config(connection, kind, name)]
             for change in changes:
-                if names and change.name not in names:
-                    raise unknown("key", change.name, names) from error
+                if change.name not in known:
+                    raise unknown("key", change.name, known) from error
             raise
     what = f"{options.kind} {options.name}".strip()
     for change in changes:
@@ -92,13 +87,14 @@ def alter(options: Namespace, output: Output) -> int:
     return 0
 
 
-def _check(options: Namespace) -> None:
-    """Insist that the command line names one entity."""
-    if (options.kind == "cluster") != (options.name == ""):
-        is_cluster = options.kind == "cluster"
+def _checked(options: Namespace) -> ResourceType:
+    """Insist that the command line names one entity; returns its kind."""
+    is_cluster = options.kind == "cluster"
+    if is_cluster != (options.name == ""):
         raise UsageError(f"unexpected argument {options.name!r}" if is_cluster else "missing NAME")
     if options.kind == "broker" and not (options.name.isascii() and options.name.isdecimal()):
         raise UsageError(f"expected the id of a broker, got {options.name!r}")
+    return ResourceType["BROKER" if is_cluster else options.kind.upper()]
 
 
 def _check_known(connection: Connection, options: Namespace) -> None:

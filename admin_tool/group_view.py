@@ -80,12 +80,12 @@ def committed(client: Any, group: str) -> dict[TopicPartition, int]:
     }
 
 
-def words(value: Any) -> str:
-    """Return the name of a state or type in small letters, such as `preparing rebalance`."""
-    return str(value.name).lower().replace("_", " ")
+def words(value: Any) -> str | None:
+    """Return the name of a state or type in small letters; None where the library has none."""
+    return None if value is None else str(value.name).lower().replace("_", " ")
 
 
-def _listed(client: Any) -> tuple[list[dict[str, str]], list[str]]:
+def _listed(client: Any) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the groups in order of their names, and why some of them may be missing."""
     found = client.list_consumer_groups(**TIMEOUT).result()
     groups = [
@@ -119,7 +119,8 @@ def _value(client: Any, group: Any) -> dict[str, Any]:
     ]
     return {
         "group": group.group_id,
-        "type": words(group.type),
+        # Since confluent-kafka 2.8.
+        "type": words(getattr(group, "type", None)),
         "state": words(group.state),
         "assignor": group.partition_assignor or None,
         "coordinator": group.coordinator.id,
