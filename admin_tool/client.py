@@ -25,8 +25,11 @@ TIMEOUT = {"request_timeout": ANSWER_TIMEOUT_S}
 """For one question, the search for a coordinator or a leader included."""
 
 RETRY_PAUSE_S = 0.2
-_PASSING = ("COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR")
-"""A coordinator moves; the library gives up at once."""
+_PASSING = (
+    *("COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"),
+    "_DESTROY_BROKER",
+)
+"""A coordinator moves, or a broker comes back; the library gives up at once."""
 
 T = TypeVar("T")
 Topics = Mapping[str, Sequence[int]]

@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 
 from jbodlab.ids import GROUP_METADATA_TOPIC
 from tests.cluster.group_members import Librdkafka
-from tests.cluster.group_stage import GROUP_SETTINGS, committed, state_of
+from tests.cluster.group_stage import GROUP_SETTINGS, committed
 from tests.cluster.harness import wait_for
 from tests.cluster.scenes import Scene, Stage, Stages
 from tests.command_lines import CommandLines
@@ -190,7 +190,7 @@ def test_offsets_are_set_only_while_a_group_has_no_members(
             ]
         finally:
             member.close()
-        wait_for("an empty group", lambda: state_of(scene.cluster, "readers") == "EMPTY")
+        wait_for("no member", lambda: "empty" in lines.run("groups describe readers")[1])
         assert lines.seen("groups delete reader --yes") == (
             "! jbodlab: unknown group 'reader' (did you mean readers?)\nexit 1\n"
         )
@@ -299,12 +299,19 @@ def test_configs_are_set_shown_and_deleted(
         wait_for("it", lambda: "50000" in lines.run("configs describe group readers")[1])
 
 
-def test_ctrl_c_ends_a_consumer_and_it_leaves_its_group(group_stage: Stage) -> None:
+def test_ctrl_c_ends_a_consumer_and_it_leaves_its_group(
+    group_stage: Stage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     with group_stage.scene() as scene:
         scene.create("orders", 1, 3)
+        lines = Lines(scene, capsys, monkeypatch)
+
+        def described() -> str:
+            return lines.run("groups describe readers")[1]
+
         with started(scene, "records", "consume", "orders", "--group", "readers") as process:
             try:
-                wait_for("a member", lambda: state_of(scene.cluster, "readers") == "STABLE")
+                wait_for("a member", lambda: described().startswith("group readers: stable"))
                 process.send_signal(signal.SIGINT)
                 out, err = process.communicate(timeout=30)
             finally:
@@ -312,7 +319,7 @@ def test_ctrl_c_ends_a_consumer_and_it_leaves_its_group(group_stage: Stage) -> N
         assert (process.returncode, out) == (130, "")
         assert err == "0 records\njbodlab: interrupted\n"
         # At once, and not when the session times out.
-        assert state_of(scene.cluster, "readers") == "EMPTY"
+        assert described().startswith("group readers: empty, 0 members")
 
 
 def test_a_consumer_whose_reader_has_left_ends_with_141(
