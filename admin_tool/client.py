@@ -25,7 +25,7 @@ TIMEOUT = {"request_timeout": ANSWER_TIMEOUT_S}
 """For one question, the search for a coordinator or a leader included."""
 
 RETRY_PAUSE_S = 0.2
-_PASSING = (
+PASSING = (
     *("COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"),
     "_DESTROY_BROKER",
 )
@@ -77,9 +77,9 @@ def connected(
         raise AdminError(reason(error)) from error
 
 
-def reason(error: Exception) -> str:
-    """Return why a call of the library failed."""
-    return str(error.args[0].str())
+def reason(error: Any) -> str:
+    """Return the text of a `KafkaException` or of the `KafkaError` in one."""
+    return str((error.args[0] if isinstance(error, Exception) else error).str())
 
 
 def answers(ask: Callable[[list[T]], Mapping[T, Any]], keys: Iterable[T]) -> dict[T, Any]:
@@ -101,7 +101,7 @@ def answers(ask: Callable[[list[T]], Mapping[T, Any]], keys: Iterable[T]) -> dic
                 found[key] = future.result()
             except KafkaException as error:
                 found[key] = error
-                if error.args[0].name() in _PASSING and time.monotonic() < end_s:
+                if error.args[0].name() in PASSING and time.monotonic() < end_s:
                     again.append(key)
         left = again
         if left:

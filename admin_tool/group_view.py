@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any
 
 from admin_tool.arguments import counted
-from admin_tool.client import TIMEOUT, answers, connected, reason
+from admin_tool.client import (
+    ANSWER_TIMEOUT_S,
+    PASSING,
+    RETRY_PAUSE_S,
+    TIMEOUT,
+    answers,
+    connected,
+    reason,
+)
 from admin_tool.errors import AdminError, unknown
 from admin_tool.offsets import list_offsets
 from jbodlab.cli.output import Output, table
@@ -23,7 +32,7 @@ class UnknownGroupError(AdminError):
 def list_all(options: Namespace, output: Output) -> int:
     """Show all groups; returns the exit code: 1 if some may be missing."""
     with connected("AdminClient", options) as (client, _):
-        found, failures = _listed(client)
+        found, failures = listed(client)
     output.result(found, table(("GROUP", "TYPE", "STATE"), [tuple(one.values()) for one in found]))
     for failure in failures:
         output.note(f"groups may be missing: {failure}")
@@ -54,7 +63,7 @@ def described(client: Any, names: Sequence[str]) -> dict[str, Any]:
         # Brokers with an older version of the request answer that an unknown group is dead.
         state = group.args[0].name() if is_error else group.state.name
         if state in ("GROUP_ID_NOT_FOUND", "DEAD"):
-            known = [one["group"] for one in _listed(client)[0]]
+            known = [one["group"] for one in listed(client)[0]]
             found[name] = UnknownGroupError(str(unknown("group", name, known)))
         elif is_error:
             found[name] = AdminError(f"cannot describe group {name!r}: {reason(group)}")
@@ -85,9 +94,13 @@ def words(value: Any) -> str | None:
     return None if value is None else str(value.name).lower().replace("_", " ")
 
 
-def _listed(client: Any) -> tuple[list[dict[str, Any]], list[str]]:
+def listed(client: Any) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the groups in order of their names, and why some of them may be missing."""
+    end_s = time.monotonic() + ANSWER_TIMEOUT_S
     found = client.list_consumer_groups(**TIMEOUT).result()
+    while any(one.name() in PASSING for one in found.errors) and time.monotonic() < end_s:
+        time.sleep(RETRY_PAUSE_S)
+        found = client.list_consumer_groups(**TIMEOUT).result()
     groups = [
         {"group": one.group_id, "type": words(one.type), "state": words(one.state)}
         for one in found.valid

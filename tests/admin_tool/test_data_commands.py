@@ -7,16 +7,18 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import ListConsumerGroupsResult
 
-from admin_tool import client
+from admin_tool import client, group_view
 from admin_tool.records import seconds, separator, split
 from lab.cluster.ports import HeldPorts
 from tests.command_lines import CommandLines
 
-NOBODY = ("--bootstrap-server", "127.0.0.1:1")
 EVERY_COMMAND = (
     "records produce orders",
     "records consume orders",
@@ -31,11 +33,6 @@ EVERY_COMMAND = (
 
 
 @pytest.fixture
-def lines(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> CommandLines:
-    return CommandLines(capsys, monkeypatch)
-
-
-@pytest.fixture
 def silent() -> Iterator[socket.socket]:
     """A server that takes connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -47,19 +44,18 @@ def address(server: socket.socket) -> str:
 
 
 @pytest.mark.parametrize("line", EVERY_COMMAND)
-def test_a_cluster_that_cannot_be_reached_is_one_line(line: str, lines: CommandLines) -> None:
+def test_a_cluster_that_cannot_be_reached_is_one_line(line: str) -> None:
     with HeldPorts.hold(1) as held:
-        at = ("--bootstrap-server", f"127.0.0.1:{held.numbers[0]}")
-        assert lines.seen(line, *at) == (
+        assert CommandLines(f"127.0.0.1:{held.numbers[0]}").seen(line) == (
             "! jbodlab: cannot connect to ADDRESS: Connection refused\nexit 1\n"
         )
 
 
 def test_a_server_that_does_not_answer_is_given_up(
-    silent: socket.socket, lines: CommandLines, monkeypatch: pytest.MonkeyPatch
+    silent: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client, "METADATA_TIMEOUTS_S", (0.2, 0.3))
-    assert lines.seen("offsets orders", "--bootstrap-server", address(silent)) == (
+    assert CommandLines(address(silent)).seen("offsets orders") == (
         "! jbodlab: no Kafka broker answers at ADDRESS within 0.5 s\nexit 1\n"
     )
 
@@ -118,25 +114,25 @@ def test_ctrl_c_while_nobody_answers_is_one_line(silent: socket.socket) -> None:
         ),
     ],
 )
-def test_a_wrong_call_says_what_was_expected(line: str, message: str, lines: CommandLines) -> None:
+def test_a_wrong_call_says_what_was_expected(line: str, message: str) -> None:
     noun, *verb = line.split()[:1] if line.startswith("offsets") else line.split()[:2]
     command = " ".join(["jbodlab", noun, *verb])
     assert (
-        lines.seen(line, *NOBODY) == f"! {command}: {message}\n! try `{command} --help`\nexit 2\n"
+        CommandLines("127.0.0.1:1").seen(line)
+        == f"! {command}: {message}\n! try `{command} --help`\nexit 2\n"
     )
 
 
-def test_properties_are_handed_to_the_library(tmp_path: Path, lines: CommandLines) -> None:
+def test_properties_are_handed_to_the_library(tmp_path: Path) -> None:
     path = tmp_path / "client.properties"
-    at = ("--client-config", str(path), *NOBODY)
-    assert lines.seen("offsets t", *at) == (
+    given = ("--client-config", str(path))
+    assert CommandLines("127.0.0.1:1").seen("offsets t", *given) == (
         f"! jbodlab: cannot read {path}: No such file or directory\nexit 1\n"
     )
 
     path.write_text("linger.sm=5\n")
     with socket.create_server(("127.0.0.1", 0)) as server:
-        at = ("--client-config", str(path), "--bootstrap-server", address(server))
-        assert lines.seen("offsets t", *at) == (
+        assert CommandLines(address(server)).seen("offsets t", *given) == (
             '! jbodlab: No such configuration property: "linger.sm"\nexit 1\n'
         )
 
@@ -150,3 +146,46 @@ def test_lines_have_a_key_where_a_separator_is_given() -> None:
 
 def test_durations_have_a_unit() -> None:
     assert [seconds(text) for text in ("500ms", "10s", "1.5s", "2m")] == [0.5, 10, 1.5, 120]
+
+
+class Loading:
+    """An administrator whose coordinator still loads when it is asked first."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def list_consumer_groups(self, **_: object) -> Future[ListConsumerGroupsResult]:
+        self.asked += 1
+        error = KafkaError(KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
+        found: Future[ListConsumerGroupsResult] = Future()
+        found.set_result(ListConsumerGroupsResult([], [error] if self.asked == 1 else []))
+        return found
+
+    def ask(self, some: list[str]) -> dict[str, Future[str]]:
+        self.asked += 1
+        found: dict[str, Future[str]] = {name: Future() for name in some}
+        for name, future in found.items():
+            if self.asked == 1 and name == "loads":
+                code = KafkaError.COORDINATOR_LOAD_IN_PROGRESS
+                future.set_exception(KafkaException(KafkaError(code)))
+            elif name == "fails":
+                future.set_exception(KafkaException(KafkaError(KafkaError.GROUP_ID_NOT_FOUND)))
+            else:
+                future.set_result(f"{name} {self.asked}")
+        return found
+
+
+def test_a_coordinator_that_loads_is_asked_again_and_only_for_its_groups(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(client, "RETRY_PAUSE_S", 0)
+    found = client.answers(Loading().ask, ["loads", "fails", "answers"])
+
+    assert (found["loads"], found["answers"]) == ("loads 2", "answers 1")
+    assert client.reason(found["fails"]).startswith("Broker: The group id does not exist")
+
+
+def test_a_coordinator_that_loads_is_asked_again_for_all_groups() -> None:
+    loading = Loading()
+    assert group_view.listed(loading) == ([], [])
+    assert loading.asked == 2

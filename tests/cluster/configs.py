@@ -12,7 +12,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from jbodlab.cli.program import main
+from tests.cluster.commands import called
 from tests.cluster.harness import Cluster
 
 TOPIC, BROKER = ResourceType.TOPIC, ResourceType.BROKER
@@ -51,8 +51,7 @@ def all_brokers(cluster: Cluster, **changes: str | None) -> None:
     for key, value in changes.items():
         name = key.replace("_", ".")
         words += ["--delete", name] if value is None else ["--set", f"{name}={value}"]
-    servers = ["--bootstrap-server", cluster.bootstrap]
-    assert main(["configs", "alter", "cluster", *words, *servers]) == 0
+    called(cluster, "configs", "alter", "cluster", *words)
 
 
 def entry(admin: AdminClient, kind: ResourceType, name: str, key: str) -> Any:

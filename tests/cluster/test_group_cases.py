@@ -416,11 +416,9 @@ def one_coordinator_lost(group_stage: Stage) -> Iterator[tuple[Scene, str, str]]
         yield scene, hit, spared
 
 
-def test_commands_with_one_directory_dead(
-    group_stage: Stage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_commands_with_one_directory_dead(group_stage: Stage) -> None:
     with one_coordinator_lost(group_stage) as (scene, hit, spared):
-        lines = CommandLines(capsys, monkeypatch, scene.cluster.bootstrap)
+        lines = CommandLines(scene.cluster.bootstrap)
 
         code, out, _ = lines.run("groups list")
         assert (code, spared in out, hit in out) == (0, True, False)

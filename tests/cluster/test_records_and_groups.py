@@ -29,15 +29,6 @@ def group_stage(stages: Stages) -> Stage:
     return stages.of(settings=GROUP_SETTINGS)
 
 
-class Lines(CommandLines):
-    """Command lines about the cluster of a scene."""
-
-    def __init__(
-        self, scene: Scene, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        super().__init__(capsys, monkeypatch, scene.cluster.bootstrap)
-
-
 def started(scene: Scene, *arguments: str) -> subprocess.Popen[str]:
     """A command as a process of its own, which Ctrl-C ends however the tests were started."""
     return subprocess.Popen(
@@ -49,12 +40,10 @@ def started(scene: Scene, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
-def test_what_is_produced_is_consumed_and_a_group_goes_on_where_it_was(
-    group_stage: Stage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_produced_is_consumed_and_a_group_goes_on_where_it_was(group_stage: Stage) -> None:
     with group_stage.scene() as scene:
         scene.create("orders", 1, 3)
-        lines = Lines(scene, capsys, monkeypatch)
+        lines = CommandLines(scene.cluster.bootstrap)
 
         produce = "records produce orders --key-separator :"
         written = lines.seen(produce, text="a:1\nb:2\nc:3:4\r\n:\nd:5\ne:6\n")
@@ -76,12 +65,10 @@ def test_what_is_produced_is_consumed_and_a_group_goes_on_where_it_was(
         assert committed(scene.cluster, "readers", "orders") == {0: 3}
 
 
-def test_json_has_every_field_and_base64_where_bytes_are_not_a_text(
-    group_stage: Stage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_json_has_every_field_and_base64_where_bytes_are_not_a_text(group_stage: Stage) -> None:
     with group_stage.scene() as scene:
         scene.create("bytes", 1, 3)
-        lines = Lines(scene, capsys, monkeypatch)
+        lines = CommandLines(scene.cluster.bootstrap)
         now_ms = int(time.time() * 1000)
         producer = Producer({"bootstrap.servers": scene.cluster.bootstrap, "log_level": 0})
         producer.produce(
@@ -119,12 +106,10 @@ def test_json_has_every_field_and_base64_where_bytes_are_not_a_text(
         ]
 
 
-def test_records_that_are_not_acknowledged_are_counted(
-    group_stage: Stage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_records_that_are_not_acknowledged_are_counted(group_stage: Stage) -> None:
     with group_stage.scene() as scene:
         scene.create("small", 1, 3, max_message_bytes="1000")
-        lines = Lines(scene, capsys, monkeypatch)
+        lines = CommandLines(scene.cluster.bootstrap)
 
         seen = lines.seen(
             "records produce small --property linger.ms=0 --property batch.num.messages=1",
@@ -139,12 +124,10 @@ def test_records_that_are_not_acknowledged_are_counted(
         )
 
 
-def test_offsets_are_set_only_while_a_group_has_no_members(
-    group_stage: Stage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_offsets_are_set_only_while_a_group_has_no_members(group_stage: Stage) -> None:
     with group_stage.scene() as scene:
         scene.create("orders", 2, 3)
-        lines = Lines(scene, capsys, monkeypatch)
+        lines = CommandLines(scene.cluster.bootstrap)
         for partition, count in ((0, 5), (1, 3)):
             produce = f"records produce orders --partition {partition}"
             assert lines.run(produce, text="x\n" * count)[0] == 0
@@ -198,12 +181,10 @@ def test_offsets_are_set_only_while_a_group_has_no_members(
         assert lines.seen("groups describe readers") == "! unknown group 'readers'\nexit 1\n"
 
 
-def test_a_group_of_the_new_protocol_is_described(
-    group_stage: Stage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_group_of_the_new_protocol_is_described(group_stage: Stage) -> None:
     with group_stage.scene() as scene:
         scene.create("orders", 1, 3)
-        lines = Lines(scene, capsys, monkeypatch)
+        lines = CommandLines(scene.cluster.bootstrap)
         member = Librdkafka(scene.cluster.bootstrap, "orders", "new", "consumer")
         try:
             wait_for("the partition", lambda: member.poll() is None or member.assigned())
@@ -229,11 +210,11 @@ def test_a_group_of_the_new_protocol_is_described(
 
 
 def test_offsets_name_what_they_cannot_get_and_an_expression_matches_no_internal_topic(
-    group_stage: Stage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    group_stage: Stage,
 ) -> None:
     with group_stage.scene() as scene:
         scene.create("orders", 1, 3)
-        lines = Lines(scene, capsys, monkeypatch)
+        lines = CommandLines(scene.cluster.bootstrap)
         assert lines.run("records produce orders", text="x\ny\n")[0] == 0
         assert lines.run("groups reset g --topic orders --to earliest --yes")[0] == 0
         assert GROUP_METADATA_TOPIC in scene.cluster.admin().list_topics(timeout=30).topics
@@ -255,12 +236,31 @@ def test_offsets_name_what_they_cannot_get_and_an_expression_matches_no_internal
         )
 
 
-def test_configs_are_set_shown_and_deleted(
-    group_stage: Stage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_partition_without_a_leader_fails_alone(group_stage: Stage) -> None:
+    with group_stage.scene() as scene:
+        topic = scene.topic_at([[1], [2]])
+        lines = CommandLines(scene.cluster.bootstrap)
+        dead = scene.cluster.broker(1).log_dir_of(topic, 0).path
+        scene.break_and_wait("chmod000", 1, dead)
+        wait_for("no leader", lambda: scene.cluster.leaders(topic)[0] != 1)
+
+        code, out, err = lines.run(f"offsets {topic} --output json")
+
+        assert code == 1
+        (one,) = json.loads(out)
+        assert (one["partition"], one["offset"]) == (1, 0)
+        assert err.startswith(f"cannot get the offset of {topic}-0: ")
+        assert err.count("\n") == 1
+
+        code, out, err = lines.run(f"groups reset g --topic {topic} --to latest --yes")
+        assert (code, out) == (1, "")
+        assert err.startswith(f"jbodlab: cannot get the offset of {topic}-0: ")
+
+
+def test_configs_are_set_shown_and_deleted(group_stage: Stage) -> None:
     with group_stage.scene() as scene:
         scene.create("orders", 1, 3)
-        lines = Lines(scene, capsys, monkeypatch)
+        lines = CommandLines(scene.cluster.bootstrap)
         change = ("--set", "retention.ms=70000", "--set", "cleanup.policy=compact,delete")
         assert lines.seen("configs alter topic orders", *change) == (
             "topic orders: retention.ms=70000\ntopic orders: cleanup.policy=compact,delete\n"
@@ -299,12 +299,10 @@ def test_configs_are_set_shown_and_deleted(
         wait_for("it", lambda: "50000" in lines.run("configs describe group readers")[1])
 
 
-def test_ctrl_c_ends_a_consumer_and_it_leaves_its_group(
-    group_stage: Stage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_ends_a_consumer_and_it_leaves_its_group(group_stage: Stage) -> None:
     with group_stage.scene() as scene:
         scene.create("orders", 1, 3)
-        lines = Lines(scene, capsys, monkeypatch)
+        lines = CommandLines(scene.cluster.bootstrap)
 
         def described() -> str:
             return lines.run("groups describe readers")[1]
@@ -322,12 +320,10 @@ def test_ctrl_c_ends_a_consumer_and_it_leaves_its_group(
         assert described().startswith("group readers: empty, 0 members")
 
 
-def test_a_consumer_whose_reader_has_left_ends_with_141(
-    group_stage: Stage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_consumer_whose_reader_has_left_ends_with_141(group_stage: Stage) -> None:
     with group_stage.scene() as scene:
         scene.create("orders", 1, 3)
-        lines = Lines(scene, capsys, monkeypatch)
+        lines = CommandLines(scene.cluster.bootstrap)
         assert lines.run("records produce orders", text="x\n" * 10)[0] == 0
         with started(scene, "records", "consume", "orders") as process:
             try:
