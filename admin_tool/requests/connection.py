@@ -1,4 +1,4 @@
-"""The way to a cluster: kafka-python's admin client, with waits that end and errors in one line."""
+"""The way to a cluster: kafka-python's client, with waits that end and errors in one line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 import time
 from argparse import Namespace
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -66,12 +66,17 @@ class Connection:
         from kafka import errors  # type: ignore[import-untyped]
 
         node = self._home if broker is None else broker
-        manager = self._client._manager
         deadline = time.monotonic() + RECONNECT_DEADLINE_S
         reason = "it does not answer"
         while True:
             try:
-                return manager.run(manager.send, request, node)
+                return self._client.send_and_receive(
+                    self._client.least_loaded_node(bootstrap_fallback=True)
+                    if node is None
+                    else node,
+                    request,
+                    self.config.request_timeout_ms,
+                )
             except errors.IncompatibleBrokerVersion as error:
                 name = request.name.removesuffix("Request")
                 raise UnsupportedRequestError(
@@ -128,7 +133,7 @@ class Connection:
         self._client.close()
 
     def _find_home(self) -> int | None:
-        for one in self._client._manager.cluster.brokers():
+        for one in self._client.cluster.brokers():
             if (one.host, one.port) == self._home_address:
                 return int(one.node_id)
         return None
@@ -201,7 +206,8 @@ def _open(addresses: list[tuple[str, int]], config: ClientConfig) -> Connection:
 def _open_one(host: str, port: int, config: ClientConfig, timeout_ms: int) -> Connection:
     reach(host, port)
     try:
-        from kafka import KafkaAdminClient, errors
+        from kafka import errors
+        from kafka.net.compat import KafkaNetClient  # type: ignore[import-untyped]
     except ImportError as error:
         raise AdminError(
             "the library kafka-python is not installed: pip install kafka-python"
@@ -210,9 +216,11 @@ def _open_one(host: str, port: int, config: ClientConfig, timeout_ms: int) -> Co
     logging.getLogger("kafka").setLevel(logging.CRITICAL + 1)
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     try:
-        client = KafkaAdminClient(
-            bootstrap_servers=[address], bootstrap_timeout_ms=timeout_ms, **config.settings
-        )
+        with ExitStack() as undo:
+            client = KafkaNetClient(bootstrap_servers=[address], **config.settings)
+            undo.callback(client.close)
+            client.check_version(timeout_ms=timeout_ms)
+            undo.pop_all()
     except errors.KafkaTimeoutError as error:
         raise AdminError(
             f"no Kafka broker answers at {host}:{port} within {timeout_ms / 1000:g} s"
