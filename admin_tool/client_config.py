@@ -1,16 +1,7 @@
 """The client's properties, from a file, in kafka-python's words.
 
-The properties are those of librdkafka, which other commands hand on as they are.
-
-| property                               | kafka-python                      |
-|----------------------------------------|-----------------------------------|
-| security.protocol, sasl.mechanism      | the same with underscores         |
-| sasl.username, sasl.password           | sasl_plain_username and _password |
-| ssl.ca.location                        | ssl_cafile                        |
-| ssl.certificate.location               | ssl_certfile                      |
-| ssl.key.location, ssl.key.password     | ssl_keyfile, ssl_password         |
-| ssl.endpoint.identification.algorithm  | ssl_check_hostname                |
-| client.id and the timeouts and buffers | the same with underscores         |
+The properties are those of librdkafka, which other commands hand on as they are. kafka-python has
+most of them with underscores instead of dots.
 """
 
 from __future__ import annotations
@@ -22,32 +13,34 @@ from jbodlab.errors import ConfigError
 
 DEFAULT_REQUEST_TIMEOUT_MS = 30_000
 
-_TEXTS = {
-    "client.id": "client_id",
-    "sasl.kerberos.service.name": "sasl_kerberos_service_name",
+_RENAMED = {
+    "sasl.mechanisms": "sasl_mechanism",
     "sasl.password": "sasl_plain_password",
     "sasl.username": "sasl_plain_username",
+    "socket.receive.buffer.bytes": "receive_buffer_bytes",
+    "socket.send.buffer.bytes": "send_buffer_bytes",
     "ssl.ca.location": "ssl_cafile",
     "ssl.certificate.location": "ssl_certfile",
+    "ssl.endpoint.identification.algorithm": "ssl_check_hostname",
     "ssl.key.location": "ssl_keyfile",
     "ssl.key.password": "ssl_password",
 }
-_NUMBERS = {
-    "connections.max.idle.ms": "connections_max_idle_ms",
-    "metadata.max.age.ms": "metadata_max_age_ms",
-    "reconnect.backoff.max.ms": "reconnect_backoff_max_ms",
-    "reconnect.backoff.ms": "reconnect_backoff_ms",
-    "request.timeout.ms": "request_timeout_ms",
-    "retry.backoff.ms": "retry_backoff_ms",
-    "socket.receive.buffer.bytes": "receive_buffer_bytes",
-    "socket.send.buffer.bytes": "send_buffer_bytes",
-}
+_SAME = (
+    "client.id",
+    "connections.max.idle.ms",
+    "metadata.max.age.ms",
+    "reconnect.backoff.max.ms",
+    "reconnect.backoff.ms",
+    "request.timeout.ms",
+    "retry.backoff.ms",
+    "sasl.kerberos.service.name",
+    "sasl.mechanism",
+    "security.protocol",
+)
 _CHOICES = {
-    "security.protocol": ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
-    "sasl.mechanism": ("PLAIN", "GSSAPI", "SCRAM-SHA-256", "SCRAM-SHA-512"),
+    "security_protocol": ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
+    "sasl_mechanism": ("PLAIN", "GSSAPI", "SCRAM-SHA-256", "SCRAM-SHA-512"),
 }
-_ALIASES = {"sasl.mechanisms": "sasl.mechanism"}
-"""Properties with two names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,30 +69,23 @@ def client_config(properties: Mapping[str, str]) -> ClientConfig:
     Raises:
         ConfigError: a value is wrong.
     """
-    settings: dict[str, object] = {}
-    unknown: list[str] = []
-    for name, value in properties.items():
-        key = _ALIASES.get(name, name)
-        if key in _TEXTS:
-            settings[_TEXTS[key]] = value
-        elif key in _NUMBERS:
-            settings[_NUMBERS[key]] = _number(key, value)
-        elif key in _CHOICES:
-            settings[key.replace(".", "_")] = _choice(key, value.upper())
-        elif key == "ssl.endpoint.identification.algorithm":
-            settings["ssl_check_hostname"] = value not in ("", "none")
-        elif key != "bootstrap.servers":
-            unknown.append(key)
+    names = {**_RENAMED, **{key: key.replace(".", "_") for key in _SAME}}
+    settings = {
+        names[key]: _value(key, names[key], text)
+        for key, text in properties.items()
+        if key in names
+    }
+    unknown = [key for key in properties if key not in names and key != "bootstrap.servers"]
     return ClientConfig(settings=settings, unknown=tuple(unknown))
 
 
-def _number(key: str, value: str) -> int:
-    if not (value.isascii() and value.isdecimal()):
-        raise ConfigError(key, value, "not a number")
-    return int(value)
-
-
-def _choice(key: str, value: str) -> str:
-    if value not in _CHOICES[key]:
-        raise ConfigError(key, value, f"must be one of {', '.join(_CHOICES[key])}")
-    return value
+def _value(key: str, name: str, text: str) -> object:
+    if name in _CHOICES:
+        if text.upper() not in _CHOICES[name]:
+            raise ConfigError(key, text, f"must be one of {', '.join(_CHOICES[name])}")
+        return text.upper()
+    if name.endswith(("_ms", "_bytes")):
+        if not (text.isascii() and text.isdecimal()):
+            raise ConfigError(key, text, "not a number")
+        return int(text)
+    return text not in ("", "none") if name == "ssl_check_hostname" else text

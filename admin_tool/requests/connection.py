@@ -45,8 +45,9 @@ class Connection:
     hangs keeps nobody waiting.
     """
 
-    def __init__(self, client: Any, config: ClientConfig, home: tuple[str, int]) -> None:
-        self._client = client
+    def __init__(self, net: Any, manager: Any, config: ClientConfig, home: tuple[str, int]) -> None:
+        self._net = net
+        self._manager = manager
         self.config = config
         self._home_address = home
         self._home: int | None = None
@@ -70,13 +71,7 @@ class Connection:
         reason = "it does not answer"
         while True:
             try:
-                return self._client.send_and_receive(
-                    self._client.least_loaded_node(bootstrap_fallback=True)
-                    if node is None
-                    else node,
-                    request,
-                    self.config.request_timeout_ms,
-                )
+                return self._manager.run(self._manager.send, request, node)
             except errors.IncompatibleBrokerVersion as error:
                 name = request.name.removesuffix("Request")
                 raise UnsupportedRequestError(
@@ -130,10 +125,10 @@ class Connection:
 
     def close(self) -> None:
         """Close all connections."""
-        self._client.close()
+        _close(self._net, self._manager)
 
     def _find_home(self) -> int | None:
-        for one in self._client.cluster.brokers():
+        for one in self._manager.cluster.brokers():
             if (one.host, one.port) == self._home_address:
                 return int(one.node_id)
         return None
@@ -207,7 +202,8 @@ def _open_one(host: str, port: int, config: ClientConfig, timeout_ms: int) -> Co
     reach(host, port)
     try:
         from kafka import errors
-        from kafka.net.compat import KafkaNetClient  # type: ignore[import-untyped]
+        from kafka.net.manager import KafkaConnectionManager  # type: ignore[import-untyped]
+        from kafka.net.selector import NetworkSelector  # type: ignore[import-untyped]
     except ImportError as error:
         raise AdminError(
             "the library kafka-python is not installed: pip install kafka-python"
@@ -217,9 +213,13 @@ def _open_one(host: str, port: int, config: ClientConfig, timeout_ms: int) -> Co
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     try:
         with ExitStack() as undo:
-            client = KafkaNetClient(bootstrap_servers=[address], **config.settings)
-            undo.callback(client.close)
-            client.check_version(timeout_ms=timeout_ms)
+            settings = {"bootstrap_servers": [address], **config.settings}
+            net = NetworkSelector(**settings)
+            manager = KafkaConnectionManager(net, **settings)
+            undo.callback(_close, net, manager)
+            # It works in a thread of its own, so that Ctrl-C reaches this one at once.
+            net.start()
+            manager.bootstrap(timeout_ms)
             undo.pop_all()
     except errors.KafkaTimeoutError as error:
         raise AdminError(
@@ -232,7 +232,12 @@ def _open_one(host: str, port: int, config: ClientConfig, timeout_ms: int) -> Co
     except (OSError, ValueError, ImportError, AssertionError) as error:
         # Certificates that cannot be read, mechanisms without their library.
         raise AdminError(f"cannot connect to {host}:{port}: {error}") from error
-    return Connection(client, config, (host, port))
+    return Connection(net, manager, config, (host, port))
+
+
+def _close(net: Any, manager: Any) -> None:
+    manager.close()
+    net.close()
 
 
 def _named(node: object) -> str:

@@ -8,7 +8,6 @@ from admin_tool.arguments import counted, positive
 from admin_tool.errors import AdminError, RequestError
 from admin_tool.requests import topics
 from admin_tool.requests.connection import connected
-from admin_tool.requests.topics import NewTopic
 from admin_tool.topic_actions import selection
 from jbodlab.cli.command import About, Command
 from jbodlab.cli.output import Output
@@ -83,16 +82,16 @@ def _create(options: Namespace, output: Output) -> int:
     if options.assignment and (options.partitions or options.replication_factor):
         raise UsageError("--assignment excludes --partitions and --replication-factor")
     name = options.topic
-    topic = NewTopic(
-        name=name,
-        partitions=options.partitions,
-        replication_factor=options.replication_factor,
-        assignment=options.assignment,
-        configs=dict(options.config),
-    )
     with connected(options) as connection:
         try:
-            topics.create_topic(connection, topic)
+            topics.create_topic(
+                connection,
+                name,
+                dict(options.config),
+                partitions=options.partitions,
+                replication_factor=options.replication_factor,
+                assignment=options.assignment,
+            )
         except RequestError as error:
             if error.code != ErrorCode.TOPIC_ALREADY_EXISTS or not options.if_not_exists:
                 raise
