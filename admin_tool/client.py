@@ -38,7 +38,10 @@ Topics = Mapping[str, Sequence[int]]
 
 @contextmanager
 def connected(
-    kind: str, options: Namespace, defaults: Mapping[str, object] | None = None
+    kind: str,
+    options: Namespace,
+    defaults: Mapping[str, object] | None = None,
+    lost: Callable[[], None] = lambda: None,
 ) -> Iterator[tuple[Any, Topics]]:
     """Connect as a command line says; yields the client and the topics of the cluster.
 
@@ -46,12 +49,19 @@ def connected(
         kind: `AdminClient`, `Consumer` or `Producer`.
         options: With `bootstrap_server`, `client_config` and, where the command has it, `property`.
         defaults: Properties that the user may override.
+        lost: Called while the client waits when the last broker is gone.
 
     Raises:
         AdminError: no broker answers, or the library fails, then or later.
         FormatError: the file of properties cannot be read.
     """
     problems: list[str] = []
+
+    def failed(error: Any) -> None:
+        problems.append(reason(error))
+        if error.name() == "_ALL_BROKERS_DOWN":
+            lost()
+
     config = {
         **(defaults or {}),
         **({} if options.client_config is None else read_properties(Path(options.client_config))),
@@ -59,7 +69,7 @@ def connected(
         "bootstrap.servers": options.bootstrap_server,
         # What it would log becomes our one line.
         "log_level": 0,
-        "error_cb": lambda error: problems.append(error.str()),
+        "error_cb": failed,
     }
     _check_reachable(options.bootstrap_server)
     import confluent_kafka
@@ -79,7 +89,8 @@ def connected(
 
 def reason(error: Any) -> str:
     """Return the text of a `KafkaException` or of the `KafkaError` in one."""
-    return str((error.args[0] if isinstance(error, Exception) else error).str())
+    text = str((error.args[0] if isinstance(error, Exception) else error).str())
+    return text.removeprefix("Local: ").removeprefix("Broker: ")
 
 
 def answers(ask: Callable[[list[T]], Mapping[T, Any]], keys: Iterable[T]) -> dict[T, Any]:

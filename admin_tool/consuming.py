@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from admin_tool.arguments import counted
-from admin_tool.client import connected, partitions_of
+from admin_tool.client import connected, partitions_of, reason
 from admin_tool.errors import AdminError
 from jbodlab.cli.output import Output
 from jbodlab.cli.parser import UsageError
@@ -37,7 +37,11 @@ def run(options: Namespace, output: Output) -> int:
         "auto.offset.reset": "latest" if options.start == "end" else "earliest",
     }
     count = 0
-    with connected("Consumer", options, defaults) as (consumer, topics):
+
+    def lost() -> None:
+        output.note("no broker can be reached, waiting for one")
+
+    with connected("Consumer", options, defaults, lost) as (consumer, topics):
         _begin(consumer, options, partitions_of(topics, options.topic, options.partition))
         try:
             for message in _messages(consumer, options.max, options.timeout):
@@ -109,6 +113,6 @@ def _messages(consumer: Any, most: int | None, timeout_s: float | None) -> Itera
                 last_s = time.monotonic()
                 count += 1
             elif error.fatal() or not (error.retriable() or error.name() in _PASSING):
-                raise AdminError(error.str())
+                raise AdminError(reason(error))
         if timeout_s is not None and time.monotonic() - last_s >= timeout_s:
             return

@@ -33,7 +33,8 @@ def list_all(options: Namespace, output: Output) -> int:
     """Show all groups; returns the exit code: 1 if some may be missing."""
     with connected("AdminClient", options) as (client, _):
         found, failures = listed(client)
-    output.result(found, table(("GROUP", "TYPE", "STATE"), [tuple(one.values()) for one in found]))
+    rows = [tuple(one.values()) for one in found]
+    output.result(found, table(("GROUP", "TYPE", "STATE"), rows) if rows else "no groups")
     for failure in failures:
         output.note(f"groups may be missing: {failure}")
     return int(bool(failures))

@@ -57,7 +57,7 @@ def run(options: Namespace, output: Output) -> int:
             numbers = (answer.offset, answer.timestamp)
             rows.append((*one, *(None if number < 0 else number for number in numbers)))
     values = [dict(zip(_KEYS, row, strict=True)) for row in rows]
-    output.result(values, table([key.upper() for key in _KEYS], rows))
+    output.result(values, table([key.upper() for key in _KEYS], rows) if rows else "")
     return int(len(rows) < len(found))
 
 

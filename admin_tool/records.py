@@ -9,7 +9,7 @@ from typing import Any
 
 from admin_tool import consuming
 from admin_tool.arguments import assignment, counted
-from admin_tool.client import add_partition, connected, partitions_of
+from admin_tool.client import add_partition, connected, partitions_of, reason
 from admin_tool.errors import AdminError
 from jbodlab.cli.command import About, Command
 from jbodlab.cli.output import Output
@@ -94,7 +94,7 @@ def produce(options: Namespace, output: Output) -> int:
 
     def delivered(error: Any, _message: Any) -> None:
         if error is not None:
-            failures.append(error.str())
+            failures.append(reason(error))
 
     with connected("Producer", options, defaults) as (producer, topics):
         partitions_of(topics, options.topic, options.partition)

@@ -182,7 +182,7 @@ def test_a_coordinator_that_loads_is_asked_again_and_only_for_its_groups(
     found = client.answers(Loading().ask, ["loads", "fails", "answers"])
 
     assert (found["loads"], found["answers"]) == ("loads 2", "answers 1")
-    assert client.reason(found["fails"]).startswith("Broker: The group id does not exist")
+    assert client.reason(found["fails"]).startswith("The group id does not exist")
 
 
 def test_a_coordinator_that_loads_is_asked_again_for_all_groups() -> None:

@@ -119,7 +119,7 @@ def test_records_that_are_not_acknowledged_are_counted(group_stage: Stage) -> No
         assert seen == (
             "! 1 record produced to small\n"
             "! jbodlab: 1 of 2 records was not acknowledged: "
-            "Broker: Message size too large\n"
+            "Message size too large\n"
             "exit 1\n"
         )
 
