@@ -143,7 +143,7 @@ def test_a_fault_of_a_process_heals_by_itself_after_its_length(staying: Staying)
 
 
 def test_tools_find_the_only_cluster_that_runs(staying: Staying) -> None:
-    listed = staying.run("--describe", module="admin_tool.log_dirs")
+    listed = staying.run("dirs", "list", module="jbodlab")
 
     assert listed.returncode == 0, listed.stderr
     assert "broker-2/disk-1" in listed.stdout
