@@ -14,8 +14,8 @@ from lab.cluster import Cluster, processes, programs, wait_for
 from lab.errors import LabError
 from lab.rehearsal import targets
 from lab.rehearsal.observer import Observer
-from lab.rehearsal.patient import Patient
 from lab.rehearsal.plan import Entry, Topic
+from lab.rehearsal.target_cluster import TargetCluster
 from lab.rehearsal.targets import Place
 
 DEADLINE_S = 60.0
@@ -36,14 +36,16 @@ def create_topic(cluster: Cluster, topic: Topic) -> None:
     cluster.wait_isr(topic.name)
 
 
-def carry_out(entry: Entry, patient: Patient, observer: Observer, chance: random.Random) -> str:
+def carry_out(
+    entry: Entry, target_cluster: TargetCluster, observer: Observer, chance: random.Random
+) -> str:
     """Carry out an action and wait for its end; returns what was done.
 
     Raises:
         LabError: it was refused, or did not end in time.
         ValueError: its target is not there now.
     """
-    cluster, told = patient.cluster, entry.details
+    cluster, told = target_cluster.cluster, entry.details
     match entry.do:
         case "note":
             return told["text"]
@@ -64,13 +66,13 @@ def carry_out(entry: Entry, patient: Patient, observer: Observer, chance: random
         case "elect":
             return _elect(cluster, _partition(entry))
         case "revive":
-            return _revive(entry, patient, observer, chance)
+            return _revive(entry, target_cluster, observer, chance)
         case "set-config":
             return _set_config(entry, cluster, observer, chance)
         case "move":
-            return _move(entry, patient, observer, chance)
+            return _move(entry, target_cluster, observer, chance)
         case _:
-            return _reassign(entry, patient, observer)
+            return _reassign(entry, target_cluster, observer)
 
 
 def _partition(entry: Entry) -> TopicPartition:
@@ -90,10 +92,12 @@ def _elect(cluster: Cluster, partition: TopicPartition) -> str:
     return f"the preferred leader of {partition} is asked for"
 
 
-def _revive(entry: Entry, patient: Patient, observer: Observer, chance: random.Random) -> str:
+def _revive(
+    entry: Entry, target_cluster: TargetCluster, observer: Observer, chance: random.Random
+) -> str:
     assert entry.where is not None
     places = targets.resolve(entry.where, observer.picture, chance, directories=True)
-    return "; ".join(filter(None, map(patient.revive, places)))
+    return "; ".join(filter(None, map(target_cluster.revive, places)))
 
 
 def _set_config(entry: Entry, cluster: Cluster, observer: Observer, chance: random.Random) -> str:
@@ -121,7 +125,9 @@ def _set_config(entry: Entry, cluster: Cluster, observer: Observer, chance: rand
     return f"{place} has {shown}"
 
 
-def _move(entry: Entry, patient: Patient, observer: Observer, chance: random.Random) -> str:
+def _move(
+    entry: Entry, target_cluster: TargetCluster, observer: Observer, chance: random.Random
+) -> str:
     """Move a replica to another directory of its broker (KIP-113)."""
     partition, picture = _partition(entry), observer.picture
     target = targets.resolve(entry.targets["to"], picture, chance, directories=True)[0]
@@ -129,9 +135,10 @@ def _move(entry: Entry, patient: Patient, observer: Observer, chance: random.Ran
     if target.broker not in replicas:
         raise LabError(f"{partition} has no replica on broker-{target.broker}")
     log_dirs = [
-        str(patient.path(target)) if replica == target.broker else "any" for replica in replicas
+        str(target_cluster.path(target)) if replica == target.broker else "any"
+        for replica in replicas
     ]
-    _execute(patient, partition, replicas, log_dirs)
+    _execute(target_cluster, partition, replicas, log_dirs)
     _wait_until(
         f"{partition} in {target}",
         lambda: partition in observer.picture.contents.get(target, {}),
@@ -139,7 +146,7 @@ def _move(entry: Entry, patient: Patient, observer: Observer, chance: random.Ran
     return f"the replica of {partition} has moved to {target}"
 
 
-def _reassign(entry: Entry, patient: Patient, observer: Observer) -> str:
+def _reassign(entry: Entry, target_cluster: TargetCluster, observer: Observer) -> str:
     """Give a partition other replicas, each in a directory where one is named."""
     partition = _partition(entry)
     replicas, log_dirs = [], []
@@ -147,8 +154,8 @@ def _reassign(entry: Entry, patient: Patient, observer: Observer) -> str:
         broker, _, directory = word.partition("/dir-")
         replicas.append(int(broker))
         place = Place(int(broker), int(directory or 0))
-        log_dirs.append(str(patient.path(place)) if directory else "any")
-    _execute(patient, partition, replicas, log_dirs)
+        log_dirs.append(str(target_cluster.path(place)) if directory else "any")
+    _execute(target_cluster, partition, replicas, log_dirs)
 
     def is_done() -> bool:
         now = observer.picture.replicas.get(partition, ())
@@ -159,7 +166,10 @@ def _reassign(entry: Entry, patient: Patient, observer: Observer) -> str:
 
 
 def _execute(
-    patient: Patient, partition: TopicPartition, replicas: Sequence[int], log_dirs: Sequence[str]
+    target_cluster: TargetCluster,
+    partition: TopicPartition,
+    replicas: Sequence[int],
+    log_dirs: Sequence[str],
 ) -> None:
     """Have a reassignment carried out by the administration tool, as an operator would."""
     plan = {
@@ -179,11 +189,11 @@ def _execute(
         done = processes.run(
             [
                 *programs.command("admin_tool.reassign_partitions"),
-                *("--bootstrap-server", patient.cluster.bootstrap),
+                *("--bootstrap-server", target_cluster.cluster.bootstrap),
                 *("--reassignment-json-file", str(file), "--execute"),
             ],
             user=processes.own_user(),
-            environment=patient.cluster.environment(),
+            environment=target_cluster.cluster.environment(),
         )
     if done.returncode or "Success" not in done.stdout:
         raise LabError(" ".join((done.stderr or done.stdout).split())[-300:])

@@ -68,7 +68,7 @@ def _list(options: argparse.Namespace) -> int:
     for name, text in plans.shipped().items():
         plan = reader.read(text, name)
         made_by = dict.fromkeys(" or ".join(KINDS[each.do].mechanisms) for each in plan.faults)
-        need = plan.patient
+        need = plan.cluster
         shown.append(
             {
                 "plan": name,
@@ -106,22 +106,22 @@ def _rehearse(plan: Plan, options: argparse.Namespace, interrupts: Interrupts) -
         _check_writable(options.junit)
     folder = _folder(options.output)
     screen = Screen(sys.stderr if options.json else sys.stdout)
-    patients = (OURS, KAFKA) if options.against else (OURS,)
-    runs: dict[str, list[dict[str, Any]]] = {name: [] for name in patients}
-    for patient in patients:
+    clusters = (OURS, KAFKA) if options.against else (OURS,)
+    runs: dict[str, list[dict[str, Any]]] = {name: [] for name in clusters}
+    for whose in clusters:
         for number in range(1, options.repeat + 1):
-            parts = [patient] if options.against else []
+            parts = [whose] if options.against else []
             parts += [f"run-{number}"] if options.repeat > 1 else []
             screen.heading(" ".join([plan.name, *(f"[{part}]" for part in parts)]))
             done = run_once(
                 plan,
                 folder.joinpath(*parts),
                 lambda since_ns, text: screen.moment(since_ns, text),
-                kafka=patient == KAFKA,
+                kafka=whose == KAFKA,
                 is_mine=options.is_mine,
                 interrupts=interrupts,
             )
-            runs[patient].append(done.json)
+            runs[whose].append(done.json)
             _print(done.json, screen)
     _keep(folder, runs, options, screen)
     everything = [one for each in runs.values() for one in each]

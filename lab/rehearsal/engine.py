@@ -21,12 +21,12 @@ from lab.errors import LabError
 from lab.rehearsal import actions
 from lab.rehearsal.expressions import Expression, Metric
 from lab.rehearsal.facts import Event, Facts, FaultFacts, WriterFacts, join
+from lab.rehearsal.injecting import Active, Injector
 from lab.rehearsal.load import Load
 from lab.rehearsal.metrics import NEVER, Measured
 from lab.rehearsal.observer import Observer
-from lab.rehearsal.patient import Patient
 from lab.rehearsal.plan import LAST, After, At, Command, Entry, Plan, When, Writers
-from lab.rehearsal.striking import Active, Striker
+from lab.rehearsal.target_cluster import TargetCluster
 from lab.rehearsal.targets import Place
 from lab.rehearsal.values import show_seconds
 
@@ -44,32 +44,32 @@ class Rehearsal:
 
     Args:
         plan: What shall happen.
-        patient: The cluster; it serves.
+        target_cluster: The cluster; it serves.
         folder: Where files of the run go.
         tell: Told of each step.
     """
 
-    def __init__(self, plan: Plan, patient: Patient, folder: Path, tell: Tell) -> None:
+    def __init__(self, plan: Plan, target_cluster: TargetCluster, folder: Path, tell: Tell) -> None:
         self._plan = plan
-        self._patient = patient
+        self._target_cluster = target_cluster
         self._tell = tell
         self._chance = random.Random(plan.seed)
         self._partitions = {topic.name: topic.partitions for topic in plan.topics}
         self._observer = Observer(
-            patient.cluster.state.brokers,
-            patient.places,
-            patient.metadata_log,
+            target_cluster.cluster.state.brokers,
+            target_cluster.places,
+            target_cluster.metadata_log,
             self._partitions,
         )
         self._load = Load(
             plan,
             self._partitions,
-            patient.cluster.bootstrap,
+            target_cluster.cluster.bootstrap,
             folder,
-            programs.environment(patient.cluster.root, processes.own_user()),
+            programs.environment(target_cluster.cluster.root, processes.own_user()),
         )
-        self._striker = Striker(
-            patient, self._observer, self._partitions, self._chance, self._say, self._doubt
+        self._injector = Injector(
+            target_cluster, self._observer, self._partitions, self._chance, self._say, self._doubt
         )
         self._active: dict[str, Active] = {}
         self._moments: dict[tuple[str, str], int] = {}
@@ -92,7 +92,7 @@ class Rehearsal:
         """
         try:
             for topic in self._plan.topics:
-                actions.create_topic(self._patient.cluster, topic)
+                actions.create_topic(self._target_cluster.cluster, topic)
             self._observer.begin()
             try:
                 self._load.start()
@@ -126,7 +126,7 @@ class Rehearsal:
             events=join(self._observer.events, self._events),
             samples=tuple(self._observer.samples),
             noise_ns=self._observer.noise_ns,
-            not_measured=self._patient.not_measured,
+            not_measured=self._target_cluster.not_measured,
             broken_off=tuple(self._broken_off),
         )
 
@@ -338,13 +338,13 @@ class Rehearsal:
         self._active[entry.name] = active
         self._moments[entry.name, "made"] = now
         if entry.is_fault:
-            active.made = self._faults_thread.submit(self._striker.inject, active)
+            active.made = self._faults_thread.submit(self._injector.inject, active)
         else:
             active.made = self._actions_thread.submit(self._act, entry)
 
     def _act(self, entry: Entry) -> None:
         try:
-            text = actions.carry_out(entry, self._patient, self._observer, self._chance)
+            text = actions.carry_out(entry, self._target_cluster, self._observer, self._chance)
             self._say("action", entry.do, text, ref=entry.name)
         except (JbodlabError, NotInTimeError, ValueError) as error:
             self._doubt(f"{entry.name} could not be carried out: {str(error).splitlines()[0]}")
@@ -356,7 +356,7 @@ class Rehearsal:
             if length is None or injected is None or active.healing is not None:
                 continue
             if now >= injected + length * 1e9:
-                active.healing = self._faults_thread.submit(self._striker.heal, active)
+                active.healing = self._faults_thread.submit(self._injector.heal, active)
 
     def _collect(self) -> None:
         """Let errors of the threads come out, which are mistakes of this program."""
@@ -374,14 +374,14 @@ class Rehearsal:
             facts = active.facts
             is_open = facts.injected_ns is not None and active.healing is None
             if is_open and facts.first_bite_ns is None:
-                self._faults_thread.submit(self._striker.count, active)
+                self._faults_thread.submit(self._injector.count, active)
         standing: set[Place] = set()
-        struck: set[Place] = set()
+        healed: set[Place] = set()
         for active in self._active.values():
             is_healed = active.facts.healed_ns is not None
-            (struck if is_healed else standing).update(active.facts.places)
+            (healed if is_healed else standing).update(active.facts.places)
         stopped = {place.broker for place in standing if not place.directory}
-        healed = struck - standing
+        healed -= standing
         away = {place for place in healed if self._is_away(place, stopped)}
         wanted = [
             place
@@ -397,15 +397,15 @@ class Rehearsal:
     def _revive(self, places: list[Place]) -> None:
         """Bring back directories of one broker; only one thread at a time may start it."""
         for place in places:
-            self._striker.revive(place)
+            self._injector.revive(place)
             # What was brought back is seen a moment later.
             self._tried_ns[place] = time.monotonic_ns()
 
     def _is_away(self, place: Place, stopped: set[int]) -> bool:
         """Return whether a broker has ended over its disks, so that it has to be started."""
-        if not place.directory or not self._patient.may_start or place.broker in stopped:
+        if not place.directory or not self._target_cluster.may_start or place.broker in stopped:
             return False
-        return not self._patient.cluster.broker(place.broker).is_running
+        return not self._target_cluster.cluster.broker(place.broker).is_running
 
     def _heal_all(self) -> None:
         for active in self._active.values():
@@ -414,20 +414,20 @@ class Rehearsal:
             facts = active.facts
             is_open = active.handles and facts.healed_ns is None
             if is_open and active.healing is None:
-                active.healing = self._faults_thread.submit(self._striker.heal, active)
+                active.healing = self._faults_thread.submit(self._injector.heal, active)
             if active.healing is not None:
                 active.healing.result()
         self._end_ns = max(self._end_ns, time.monotonic_ns())
 
     def _restore(self) -> None:
         """Wait until every partition can be read, for what is not read cannot be judged."""
-        struck = {place for active in self._active.values() for place in active.facts.places}
+        hit = {place for active in self._active.values() for place in active.facts.places}
         since = time.monotonic_ns()
 
         def is_restored() -> bool:
             self._revive_due(time.monotonic_ns())
             samples, picture = self._observer.samples, self._observer.picture
-            if any(self._is_away(place, set()) for place in struck):
+            if any(self._is_away(place, set()) for place in hit):
                 return False
             # What was told before may be about a broker that has ended meanwhile.
             is_new = bool(samples) and samples[-1].t_ns > since

@@ -146,15 +146,15 @@ class FaultFacts:
     """What became of one fault.
 
     Attributes:
-        places: What it struck, as its target was resolved in that moment.
+        places: What it hit, as its target was resolved in that moment.
         mechanism: What made it.
         injected_ns: When it took effect; None if it was not made.
         healed_ns: When it was undone; None while it stands.
         problem: Why it was not made or not proved; empty if it was.
-        counts: Whether the mechanism tells how many calls of the patient it broke.
+        counts: Whether the mechanism tells how many calls of the broker it broke.
         bites: So many; None where nobody counts.
         first_bite_ns: When it broke the first one.
-        touched: Partitions of the load with a replica in what it struck.
+        touched: Partitions of the load with a replica in what it hit.
         led: Those that were led from there.
         growth: Bytes that came to the touched partitions while it stood, from whomever; None if
             nobody looked.

@@ -1,7 +1,7 @@
 """PASS, FAIL or INCONCLUSIVE: what was measured against what was wanted.
 
 A rehearsal proves something only if its fault bit, the cluster was well before, and somebody sent
-messages to what was struck; else it is inconclusive, whatever its figures say. One thing is never
+messages to what it hit; else it is inconclusive, whatever its figures say. One thing is never
 softened by that: an acknowledged message that is gone.
 """
 
@@ -170,7 +170,7 @@ def _doubts_of(fault: FaultFacts, plan: Plan, facts: Facts) -> Iterator[str]:
         yield f"{fault.name}: {fault.problem}"
         return
     if fault.counts and not fault.bites:
-        yield f"{fault.name} broke nothing: no call of the patient met it"
+        yield f"{fault.name} broke nothing: no call of the broker met it"
     where = ", ".join(map(str, fault.places))
     if not fault.touched:
         yield f"{fault.name} proves nothing: {where} had no partition of this plan's topics"

@@ -101,13 +101,13 @@ class Measured:
 
     def _elected(self, fault: FaultFacts, source: str) -> dict[TopicPartition, int | None]:
         """When each partition that was led from there had another leader."""
-        struck = {place.broker for place in fault.places}
+        hit = {place.broker for place in fault.places}
         found: dict[TopicPartition, int | None] = dict.fromkeys(fault.led)
         for event in self.facts.events:
             if event.source == source and event.kind == "leader" and event.partition in found:
                 is_news = event.t_ns + event.err_ns >= (fault.injected_ns or 0)
                 leader = event.data.get("leader", -1)
-                if is_news and leader >= 0 and leader not in struck:
+                if is_news and leader >= 0 and leader not in hit:
                     found[event.partition] = found[event.partition] or event.t_ns
         return found
 
@@ -185,7 +185,7 @@ class Measured:
 
 
 def _noticed(fault: FaultFacts, facts: Facts, sources: tuple[str, ...]) -> list[int | None]:
-    """When each place that was struck was known to be lost, from the surest of the sources.
+    """When each place that a fault hit was known to be lost, from the surest of the sources.
 
     A node is lost when the controller fences it. Where its log cannot be read, that is taken from
     the node's silence.

@@ -207,7 +207,7 @@ class Plan:
     hypothesis: str = ""
     source: str = ""
     seed: int = 0
-    patient: ClusterNeed | Attach = field(default_factory=ClusterNeed)
+    cluster: ClusterNeed | Attach = field(default_factory=ClusterNeed)
     topics: tuple[Topic, ...] = ()
     load: tuple[Load, ...] = ()
     steady: Steady = field(default_factory=Steady)

@@ -17,12 +17,11 @@ from lab.cluster.folders import make_folder, remove_folder
 from lab.cluster.kafka_servers import KafkaServers
 from lab.errors import LabError
 from lab.interrupts import Interrupts
-from lab.rehearsal import patient as patients
 from lab.rehearsal import result
 from lab.rehearsal.engine import Rehearsal, Tell
 from lab.rehearsal.judgement import Judgement, judge
-from lab.rehearsal.patient import Patient
 from lab.rehearsal.plan import Attach, Plan
+from lab.rehearsal.target_cluster import TargetCluster, attached, started
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +47,7 @@ def run(
         plan: What shall happen.
         folder: Gets `result.json`, `events.jsonl` and what clients wrote; made if missing.
         tell: Told of each step.
-        kafka: Whether Apache Kafka is to be the patient.
+        kafka: Whether the cluster is one of Apache Kafka.
         is_mine: Whether an attached cluster may be broken wherever it is.
         interrupts: Held back around what must not be interrupted.
 
@@ -64,13 +63,13 @@ def run(
     root = make_folder()
     try:
         held_back = interrupts or Interrupts()
-        with _patient(plan, root, held_back, kafka=kafka, is_mine=is_mine) as patient:
-            for name, why in patient.not_measured.items():
+        with _cluster(plan, root, held_back, kafka=kafka, is_mine=is_mine) as target_cluster:
+            for name, why in target_cluster.not_measured.items():
                 tell(0, f"not measured: {name}: {why}")
-            facts = Rehearsal(plan, patient, work, tell).run()
+            facts = Rehearsal(plan, target_cluster, work, tell).run()
             mechanisms = sorted({f.mechanism for f in facts.faults.values() if f.mechanism})
             surroundings = {
-                **patient.versions,
+                **target_cluster.versions,
                 "began": began.isoformat(timespec="seconds"),
                 "mechanism": ", ".join(mechanisms),
                 "machine": f"{platform.system()} {platform.release()}, {os.cpu_count()} cores",
@@ -88,15 +87,15 @@ def run(
     return Done(judgement=judgement, json=found)
 
 
-def _patient(
+def _cluster(
     plan: Plan, root: Path, interrupts: Interrupts, *, kafka: bool, is_mine: bool
-) -> AbstractContextManager[Patient]:
-    if isinstance(plan.patient, Attach):
+) -> AbstractContextManager[TargetCluster]:
+    if isinstance(plan.cluster, Attach):
         if kafka:
-            raise LabError("a plan that attaches to a cluster names its patient itself")
-        return patients.attached(plan, is_mine=is_mine)
+            raise LabError("a plan that attaches to a cluster names its cluster itself")
+        return attached(plan, is_mine=is_mine)
     if kafka:
         servers = KafkaServers()
         version = f"Apache Kafka {servers.release}"
-        return patients.started(plan, root / "cluster", interrupts, servers, version)
-    return patients.started(plan, root / "cluster", interrupts)
+        return started(plan, root / "cluster", interrupts, servers, version)
+    return started(plan, root / "cluster", interrupts)

@@ -71,7 +71,7 @@ SIDES = ("inside", "outside")
 LATENCIES = frozenset({"p50", "p99", "max"})
 
 OF_CONTROLLER = ("kill", "stop", "restart", "cut")
-"""The faults that strike the controller too."""
+"""The faults that a controller can have too."""
 
 ACTIONS: Mapping[str, tuple[str, ...]] = {
     "move": ("topic", "partition", "to"),

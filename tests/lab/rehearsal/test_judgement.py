@@ -78,13 +78,13 @@ INCONCLUSIVE = {
     ),
     "a fault that does not bite": (
         facts(MESSAGES, faults=[fault(counts=True, bites=0)]),
-        "first broke nothing: no call of the patient met it",
+        "first broke nothing: no call of the broker met it",
     ),
     "a place that holds nothing": (
         facts(MESSAGES, faults=[fault(touched=(), led=())]),
         "first proves nothing: broker-1/dir-1 had no partition of this plan's topics",
     ),
-    "nothing sent to what was struck": (
+    "nothing sent to what was hit": (
         facts(steady(0, 10, partition=1), faults=[fault()]),
         "nothing was sent to the partitions of broker-1/dir-1 while first stood",
     ),

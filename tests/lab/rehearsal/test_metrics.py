@@ -11,7 +11,7 @@ from lab.rehearsal.facts import Clock, CommandFacts, Facts, Probe, ReaderFacts, 
 from lab.rehearsal.metrics import NEVER, Measured, percentile
 from lab.rehearsal.targets import Place
 from tests.lab.rehearsal.runs import (
-    STRUCK,
+    HIT,
     event,
     facts,
     fault,
@@ -33,7 +33,7 @@ def value(found: Facts, name: str) -> float | None:
 HOLE = [*steady(0, 1), sent(1.0, 2.5), *steady(5.0, 6)]
 
 
-def test_a_gap_is_the_longest_stretch_between_two_acknowledgements_of_a_struck_partition() -> None:
+def test_a_gap_is_the_longest_stretch_between_two_acknowledgements_of_a_hit_partition() -> None:
     calm = steady(0, 6, partition=1)
     found = facts([*HOLE, *calm], faults=[fault(0.95, 2)])
 
@@ -98,18 +98,18 @@ def test_messages_are_counted_by_what_became_of_them() -> None:
 @pytest.mark.parametrize(
     ("events", "detected"),
     [
-        ([event(1.2, "broker", "offline", place=STRUCK)], 0.2),
+        ([event(1.2, "broker", "offline", place=HIT)], 0.2),
         # The broker's own line is surer than a poll, even where it comes later.
         (
             [
-                event(1.15, "metric", "offline", place=STRUCK),
-                event(1.2, "broker", "offline", place=STRUCK),
+                event(1.15, "metric", "offline", place=HIT),
+                event(1.2, "broker", "offline", place=HIT),
             ],
             0.2,
         ),
-        ([event(1.4, "metric", "offline", place=STRUCK)], 0.4),
+        ([event(1.4, "metric", "offline", place=HIT)], 0.4),
         ([event(1.2, "broker", "offline", place=Place(1, 2))], NEVER),
-        ([event(0.2, "broker", "offline", place=STRUCK)], NEVER),
+        ([event(0.2, "broker", "offline", place=HIT)], NEVER),
         ([], NEVER),
     ],
 )
@@ -120,7 +120,7 @@ def test_a_fault_is_detected_when_its_broker_says_so(events: list, detected: flo
 
 
 def test_time_counts_from_the_first_bite_where_it_is_known() -> None:
-    offline = event(2.0, "broker", "offline", place=STRUCK)
+    offline = event(2.0, "broker", "offline", place=HIT)
     found = facts(None, offline, faults=[fault(1, first_bite_ns=ns(1.75))])
 
     assert value(found, "first.detected") == pytest.approx(0.25)
@@ -182,7 +182,7 @@ def test_without_the_metadata_log_polls_stand_in() -> None:
 
 def test_the_worst_of_the_repetitions_counts() -> None:
     twice = [fault(1, 2, name="first#1"), fault(5, 6, name="first#2")]
-    offline = [event(at, "broker", "offline", place=STRUCK) for at in (1.1, 5.7)]
+    offline = [event(at, "broker", "offline", place=HIT) for at in (1.1, 5.7)]
     found = facts(None, *offline, faults=twice)
 
     assert value(found, "first#1.detected") == pytest.approx(0.1)

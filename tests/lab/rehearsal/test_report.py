@@ -17,14 +17,14 @@ from lab.rehearsal.reader import read
 from lab.rehearsal.result import to_json
 from lab.report import junit, page
 from lab.verdict import Verdict
-from tests.lab.rehearsal.runs import STRUCK, event, facts, fault, isr, leader, steady, writer
+from tests.lab.rehearsal.runs import HIT, event, facts, fault, isr, leader, steady, writer
 from tests.lab.rehearsal.test_judgement import PLAN
 
 EVENTS = (
-    event(1.2, "broker", "offline", place=STRUCK, text="<b>broker</b> says offline"),
+    event(1.2, "broker", "offline", place=HIT, text="<b>broker</b> says offline"),
     leader(1.3, 2),
     isr(1.3, 2),
-    event(3.1, "metric", "online", place=STRUCK),
+    event(3.1, "metric", "online", place=HIT),
     isr(3.5, 3),
 )
 
@@ -125,9 +125,7 @@ def test_many_events_are_thinned() -> None:
 def test_a_spread_has_least_middle_and_greatest() -> None:
     runs = [
         kept(
-            facts(
-                steady(0, 10), event(1 + late, "broker", "offline", place=STRUCK), faults=[fault()]
-            )
+            facts(steady(0, 10), event(1 + late, "broker", "offline", place=HIT), faults=[fault()])
         )
         for late in (0.3, 0.1, 0.2)
     ]

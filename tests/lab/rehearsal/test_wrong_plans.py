@@ -81,7 +81,7 @@ WRONG = {
         "p.yaml:3: cluster.disks: the mechanism fuse needs disks of the kind fuse, and these are "
         "tmpfs",
     ),
-    "two patients": (
+    "two clusters": (
         ("topics:", "attach: {cluster: default}\ntopics:"),
         "p.yaml:4: attach: 'cluster' starts one and 'attach' takes one that is there: only one "
         "fits",
@@ -310,10 +310,10 @@ WRONG = {
         "p.yaml:10: timeline[0].where: power-loss needs disks of the kind loop, and these are "
         "folder",
     ),
-    "what no controller can be struck by": (
+    "faults that no controller has": (
         entry("{at: 5s, do: power-loss, where: controller, as: first, for: 1s}"),
-        "p.yaml:10: timeline[0].where: power-loss strikes a broker; what strikes the controller "
-        "is kill, stop, restart, cut",
+        "p.yaml:10: timeline[0].where: power-loss is a fault of brokers; faults of the controller: "
+        "kill, stop, restart, cut",
     ),
     "a cut from a broker that is not there": (
         entry("{at: 5s, do: cut, where: broker-1, from: broker-9, as: first, for: 2s}"),

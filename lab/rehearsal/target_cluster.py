@@ -41,7 +41,7 @@ KAFKA_SETTINGS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patient:
+class TargetCluster:
     """A cluster that serves.
 
     Attributes:
@@ -113,7 +113,7 @@ def started(
     interrupts: Interrupts,
     servers: Servers | None = None,
     version: str = "",
-) -> Iterator[Patient]:
+) -> Iterator[TargetCluster]:
     """Start a cluster for a plan, gone afterwards whatever happened.
 
     Args:
@@ -126,12 +126,12 @@ def started(
     Raises:
         LabError: it cannot be made, or a fault of the plan cannot be made on it.
     """
-    need = plan.patient
+    need = plan.cluster
     assert isinstance(need, ClusterNeed)
     with prepared(plan, root, interrupts, servers) as cluster:
         cluster.start()
         check_faults(plan.faults, cluster)
-        yield Patient(
+        yield TargetCluster(
             cluster=cluster,
             may_start=True,
             revives=servers is None,
@@ -146,7 +146,7 @@ def prepared(
     plan: Plan, root: Path, interrupts: Interrupts, servers: Servers | None = None
 ) -> Iterator[Cluster]:
     """Make a cluster for a plan that does not run yet; otherwise as `started`."""
-    need = plan.patient
+    need = plan.cluster
     assert isinstance(need, ClusterNeed)
     shape = Shape(
         brokers=need.brokers,
@@ -176,7 +176,7 @@ def prepared(
 
 
 @contextlib.contextmanager
-def attached(plan: Plan, *, is_mine: bool) -> Iterator[Patient]:
+def attached(plan: Plan, *, is_mine: bool) -> Iterator[TargetCluster]:
     """Take hold of a cluster that somebody else started; it goes on afterwards, healed.
 
     Args:
@@ -186,7 +186,7 @@ def attached(plan: Plan, *, is_mine: bool) -> Iterator[Patient]:
     Raises:
         LabError: it is not there, it may not be touched, or a fault cannot be made on it.
     """
-    attach = plan.patient
+    attach = plan.cluster
     assert isinstance(attach, Attach)
     state = _known(attach.name) if attach.name else _described(attach)
     if not is_mine:
@@ -197,7 +197,7 @@ def attached(plan: Plan, *, is_mine: bool) -> Iterator[Patient]:
         broker.follow_again()
     check_faults(plan.faults, cluster)
     missing = dict(_missing(state))
-    yield Patient(
+    yield TargetCluster(
         cluster=cluster,
         may_start=bool(attach.name),
         revives=_revives(state),
