@@ -8,6 +8,7 @@ from typing import Any
 
 from fault_injection import kinds
 from jbodlab import lab_state
+from lab.rehearsal.arguments import WRONG_USE
 
 PARAMETERS = {
     **kinds.PARAMETERS,
@@ -104,6 +105,7 @@ def add(commands: Any) -> None:
         usage="jbodlab run --fail TARGET [OPTION ...] -- COMMAND",
         allow_abbrev=False,
     )
+    run.wrong_use = WRONG_USE
     run.add_argument("--fail", metavar="TARGET", required=True, help="such as broker-1/2")
     run.add_argument("--kind", default="permission", help="kind of fault (default: permission)")
     run.add_argument("--after", default="3s", metavar="TIME", help="when (default: 3s)")

@@ -19,6 +19,7 @@ from lab.rehearsal.target_cluster import TargetCluster
 from lab.rehearsal.targets import Place
 
 DEADLINE_S = 60.0
+DELETE_DEADLINE_S = 10.0
 MOVE_DEADLINE_S = 300.0
 
 
@@ -30,10 +31,28 @@ def create_topic(cluster: Cluster, topic: Topic) -> None:
     """
     settings = {key.replace(".", "_"): value for key, value in topic.config.items()}
     _asked(
-        f"topic {topic.name} could not be created",
+        f"cannot create topic {topic.name}",
         lambda: cluster.create_topic(topic.name, topic.partitions, topic.replicas, **settings),
     )
     cluster.wait_isr(topic.name)
+
+
+def delete_topic(cluster: Cluster, name: str) -> None:
+    """Delete a topic, if it is there.
+
+    Raises:
+        LabError: the cluster refused, or did not answer.
+    """
+    from confluent_kafka import KafkaError, KafkaException
+
+    def ask() -> None:
+        try:
+            _done(cluster.admin().delete_topics([name], request_timeout=DELETE_DEADLINE_S))
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise
+
+    _asked(f"cannot delete topic {name}", ask)
 
 
 def carry_out(
@@ -58,11 +77,8 @@ def carry_out(
             create_topic(cluster, topic)
             return f"topic {topic.name} is created"
         case "delete-topic":
-            name = told["topic"]
-            _asked(
-                f"{name} could not be deleted", lambda: _done(cluster.admin().delete_topics([name]))
-            )
-            return f"topic {name} is deleted"
+            delete_topic(cluster, told["topic"])
+            return f"topic {told['topic']} is deleted"
         case "elect":
             return _elect(cluster, _partition(entry))
         case "revive":
@@ -86,10 +102,10 @@ def _elect(cluster: Cluster, partition: TopicPartition) -> str:
 
     wanted = confluent_kafka.TopicPartition(partition.topic, partition.partition)
     _asked(
-        f"no election of {partition}",
+        f"cannot elect a leader of {partition}",
         lambda: cluster.admin().elect_leaders(ElectionType.PREFERRED, [wanted]).result(DEADLINE_S),
     )
-    return f"the preferred leader of {partition} is asked for"
+    return f"election of the preferred leader of {partition}"
 
 
 def _revive(
@@ -118,7 +134,7 @@ def _set_config(entry: Entry, cluster: Cluster, observer: Observer, chance: rand
     ]
     resource = ConfigResource(ResourceType.BROKER, str(place.broker), incremental_configs=entries)
     _asked(
-        f"settings of {place} could not be changed",
+        f"cannot change settings of {place}",
         lambda: _done(cluster.admin().incremental_alter_configs([resource])),
     )
     shown = ", ".join(f"{one.name}={one.value}" for one in entries)

@@ -130,7 +130,7 @@ class Injector:
                 active.handles += self._break(entry, place, picture)
         except (FaultError, LabError, ValueError, OSError) as error:
             text = _first_line(error)
-            active.facts = replace(active.facts, problem=f"it could not be made: {text}")
+            active.facts = replace(active.facts, problem=f"not injected: {text}")
             self._say("fault", "unproved", f"{entry.name}: {text}", ref=entry.name)
             return
         first = active.handles[0]
@@ -143,8 +143,8 @@ class Injector:
         self._say(
             "fault",
             "injected",
-            f"{entry.name}: {entry.do} on {shown}, which leads {len(led)} of "
-            f"{len(touched)} partitions",
+            f"{entry.name} injected: {entry.do} on {shown}, with replicas of {len(touched)} partitions, "
+            f"{len(led)} of them leaders",
             ref=entry.name,
             at_ns=active.facts.injected_ns,
             place=places[0],
@@ -203,7 +203,7 @@ class Injector:
             for handle in active.handles[::-1]:
                 handle.heal()
         except (FaultError, LabError) as error:
-            self._doubt(f"{active.entry.name} could not be healed: {error}")
+            self._doubt(f"{active.entry.name} could not be reverted: {error}")
             return
         self.count(active)
         self._healed(active)
@@ -212,7 +212,7 @@ class Injector:
         growth = self._observer.bytes_of(active.facts.touched) - active.bytes_before
         active.facts = replace(active.facts, healed_ns=time.monotonic_ns(), growth=max(0, growth))
         name = active.entry.name
-        self._say("fault", "healed", f"{name}: healed", ref=name)
+        self._say("fault", "healed", f"{name} reverted", ref=name)
 
     def count(self, active: Active) -> None:
         """Take notice of what the fault broke; the mechanism may forget it when it is healed."""
@@ -221,6 +221,7 @@ class Injector:
             if isinstance(handle, ControllerFault):
                 continue
             found = handle.broken
+            active.facts = replace(active.facts, broken=f"{found.count} {found.what}")
             if found.what in ("calls", "connections"):
                 counts = True
                 bites += found.count
@@ -232,7 +233,7 @@ class Injector:
                 self._say(
                     "fault",
                     "first-bite",
-                    f"{before.name}: the broker met it",
+                    f"{before.name} broke its first call",
                     ref=before.name,
                     at_ns=first,
                 )

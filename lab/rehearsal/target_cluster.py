@@ -106,6 +106,18 @@ class TargetCluster:
         return any(view.path == str(self.path(place)) and not view.error for view in found)
 
 
+def of_ours(cluster: Cluster) -> TargetCluster:
+    """Return a cluster that the lab runs, and goes on running."""
+    return TargetCluster(
+        cluster=cluster,
+        may_start=True,
+        revives=True,
+        metadata_log=cluster.controller.metadata_dir,
+        places=places_of(cluster.state.brokers),
+        versions={"cluster": f"jbodlab, {cluster.state.name}"},
+    )
+
+
 @contextlib.contextmanager
 def started(
     plan: Plan,

@@ -30,6 +30,7 @@ OF_WRITERS: Mapping[str, Unit] = {
     "sent": Unit.COUNT,
     "acked": Unit.COUNT,
     "lost": Unit.COUNT,
+    "unread": Unit.COUNT,
     "duplicated": Unit.COUNT,
     "reordered": Unit.COUNT,
     "unknown": Unit.COUNT,
@@ -45,6 +46,7 @@ OF_WRITERS: Mapping[str, Unit] = {
 OF_READERS: Mapping[str, Unit] = {
     "consumed": Unit.COUNT,
     "errors": Unit.COUNT,
+    "rebalances": Unit.COUNT,
     "gap": Unit.DURATION,
 }
 OF_COMMAND: Mapping[str, Unit] = {
@@ -61,7 +63,7 @@ ALL = "all"
 """Owner of what is about all partitions: `all.gap`."""
 OF_ALL: Mapping[str, Unit] = {"gap": Unit.DURATION}
 
-AT_THE_END = frozenset({"lost", "duplicated", "reordered"})
+AT_THE_END = frozenset({"lost", "unread", "duplicated", "reordered", "rebalances"})
 """What only a full read after the load tells; nothing that is asked meanwhile may name it."""
 
 WINDOW = frozenset({"availability", "windows"})

@@ -99,7 +99,7 @@ objectives: [writers.lost == 0]
 
 
 def rehearsed(text: str, folder: Path) -> Done:
-    return run(read(text, "plan.yaml"), folder, lambda _since_ns, _text: None)
+    return run(read(text, "plan.yaml"), folder, lambda _event: None)
 
 
 def test_a_cluster_that_loses_acknowledged_messages_fails(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_a_cluster_that_loses_acknowledged_messages_fails(tmp_path: Path) -> Non
 
     assert done.judgement.outcome is Outcome.FAIL
     assert done.json["metrics"]["writers.lost"]["value"] > 0
-    assert "are lost" in done.judgement.sentence
+    assert "were lost" in done.judgement.sentence
 
 
 def test_a_cluster_that_duplicates_fails(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def test_a_percentage_is_a_share() -> None:
     ("number", "unit", "shown"),
     [
         (0.2281, Unit.DURATION, "228 ms"),
-        (31.04, Unit.DURATION, "31.0 s"),
+        (31.04, Unit.DURATION, "31 s"),
         (float("inf"), Unit.DURATION, "never"),
         (0.99951, Unit.SHARE, "99.951 %"),
         (3.0, Unit.COUNT, "3"),

@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 
-from lab.rehearsal.facts import Facts
+from lab.rehearsal.facts import Facts, Verdict
 from lab.rehearsal.judgement import judge
 from lab.rehearsal.reader import read
 from lab.rehearsal.result import to_json
 from lab.report import junit, page
-from lab.verdict import Verdict
 from tests.lab.rehearsal.runs import HIT, event, facts, fault, isr, leader, steady, writer
 from tests.lab.rehearsal.test_judgement import PLAN
 
@@ -153,7 +152,7 @@ def test_two_runs_are_compared_line_by_line() -> None:
     assert ["first.detected", "200", "ms", "-"] in [line.split() for line in lines]
 
 
-LOST = Verdict(acknowledged=1, consumed=0, lost=2, duplicated=0, out_of_order=0)
+LOST = Verdict(acknowledged=1, read=0, lost=2, duplicated=0, out_of_order=0)
 
 
 @pytest.mark.parametrize(

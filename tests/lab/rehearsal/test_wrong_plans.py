@@ -164,7 +164,7 @@ WRONG = {
     "after a moment that is not known": (
         entry("{after: first.noticed, do: permission, where: broker-1/dir-1, as: first}"),
         "p.yaml:10: timeline[0].after: 'first.noticed' is no NAME.MOMENT with a moment of "
-        "injected, proved, detected, reported, elected, healed",
+        "injected, proved, detected, reported, elected, first_ack, healed",
     ),
     "after the healing of what stands until the end": (
         (
@@ -399,7 +399,7 @@ WRONG = {
             "{at: 1s, do: permission, where: broker-1/dir-1, as: first, for: 10s, "
             "repeat: {times: 3, every: 2s}}"
         ),
-        "p.yaml:10: timeline[0]: every 2000 ms is sooner than 10.0 s, when it is healed",
+        "p.yaml:10: timeline[0]: every 2 s is sooner than 10 s, when it is healed",
     ),
     "an end before the first fault": (
         ("end: {after: last.healed, plus: 5s}", "end: {at: 2s}"),
