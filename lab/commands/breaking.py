@@ -16,10 +16,11 @@ from fault_injection.kinds import FaultSpec
 from fault_injection.mechanism import Target
 from jbodlab import lab_state
 from lab.cluster import Cluster, Fault, NotInTimeError, programs
-from lab.cluster.noticing import Noticing, offline, revive
+from lab.cluster.log_dir_states import offline, revive
 from lab.commands import arguments, clusters
 from lab.errors import LabError
 from lab.interrupts import Interrupts
+from lab.rehearsal.detecting import Detecting
 from lab.state_files import StateFiles
 
 
@@ -61,7 +62,7 @@ def described(
 
 def _inject(options: argparse.Namespace, cluster: Cluster, interrupts: Interrupts) -> int:
     spec, target = wanted(options, cluster, options.target)
-    noticing = Noticing(cluster, target)
+    detecting = Detecting(cluster, target)
     with interrupts.deferred():
         fault = cluster.faults.inject(spec, target)
     text = f"fault {fault.id}: {fault.kind} on {options.target} by {fault.mechanism}, proved"
@@ -69,9 +70,9 @@ def _inject(options: argparse.Namespace, cluster: Cluster, interrupts: Interrupt
     text += "" if until is None else f"; heals by itself after {until:g} s"
     data: dict[str, Any] = {**_described(fault), "length_s": until, "noticed": None}
     if not options.no_wait:
-        seen = noticing.wait(spec, fault.injected_ns)
+        seen = detecting.wait(spec, fault.injected_ns)
         data["noticed"] = None if seen is None else asdict(seen)
-        text += f"\n{options.target}: {seen}" if seen else f"\n{noticing.not_noticed}"
+        text += f"\n{options.target}: {seen}" if seen else f"\n{detecting.not_detected}"
         broken = fault.broken
         data["broken"] = asdict(broken)
         text += f"\nbroken so far: {broken.count} {broken.what}"

@@ -24,7 +24,7 @@ from fault_injection import kinds
 from fault_injection.errors import FaultError
 from jbodlab import lab_state
 from lab.cluster import Cluster, programs
-from lab.commands import arguments, breaking, clusters
+from lab.commands import breaking, clusters
 from lab.errors import LabError
 from lab.interrupts import Interrupts
 from lab.rehearsal import actions, targets
@@ -133,7 +133,7 @@ def _plan(options: argparse.Namespace, cluster: Cluster) -> Plan:
             raise WrongCallError(reason)
     except (FaultError, LabError, ValueError) as error:
         raise WrongCallError(str(error)) from error
-    words = {key: getattr(options, f"word_{key}") for key in arguments.PARAMETERS}
+    words = {key: getattr(options, f"word_{key}") for key in kinds.PARAMETERS}
     broker, directory = clusters.target(cluster, options.fail)
     number = 0 if directory is None else broker.log_dirs.index(directory) + 1
     others = {}

@@ -143,8 +143,8 @@ class Injector:
         self._say(
             "fault",
             "injected",
-            f"{entry.name} injected: {entry.do} on {shown}, with replicas of {len(touched)} partitions, "
-            f"{len(led)} of them leaders",
+            f"{entry.name} injected: {entry.do} on {shown}, with replicas of {len(touched)} "
+            f"partitions, {len(led)} of them leaders",
             ref=entry.name,
             at_ns=active.facts.injected_ns,
             place=places[0],

@@ -13,13 +13,13 @@ from pathlib import Path
 from fault_injection.kinds import KINDS, Scope
 from fault_injection.mechanism import Target
 from jbodlab import lab_state
-from jbodlab.admin_requests import describe_log_dir_states, revive_log_dir
+from jbodlab.admin_requests import describe_log_dir_states
 from jbodlab.errors import DecodeError, JbodlabError, KafkaError
 from jbodlab.ids import METADATA_TOPIC, DirectoryId
 from jbodlab.lab_state import ClusterState, NodeState
 from jbodlab.log import meta_properties
 from jbodlab.log.posix_filesystem import PosixFileSystem
-from lab.cluster import Cluster, layout, limits, processes, questions
+from lab.cluster import Cluster, layout, limits, log_dir_states, processes, questions
 from lab.cluster.node import Servers
 from lab.errors import LabError
 from lab.interrupts import Interrupts
@@ -29,7 +29,6 @@ from lab.rehearsal.targets import CONTROLLER, Node, Place
 from lab.state_files import StateFiles
 from lab.up_and_down import Shape, make_breakable, make_disks
 
-REVIVE_DEADLINE_S = 60.0
 ASK_DEADLINE_S = 5.0
 FIELDS_OF_METADATA = ("reported", "elected")
 BY_RULES = ("preload", "connections")
@@ -81,16 +80,8 @@ class TargetCluster:
         if self.revives and self._is_online(place):
             return ""
         if self.revives:
-            try:
-                answer = asyncio.run(
-                    revive_log_dir(
-                        broker.state.host, broker.port, str(self.path(place)), REVIVE_DEADLINE_S
-                    )
-                )
-            except (OSError, TimeoutError, DecodeError) as error:
-                raise LabError(str(error)) from error
-            if answer.error_code:
-                raise LabError(answer.error_message or f"error {answer.error_code}")
+            if refusal := log_dir_states.revive(broker, str(self.path(place))):
+                raise LabError(refusal)
             return f"{place} is revived"
         if not self.may_start or not broker.is_running:
             return ""

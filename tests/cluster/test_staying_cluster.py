@@ -19,7 +19,7 @@ from jbodlab import lab_state
 from lab import replay
 from lab.cluster import Cluster, leftovers, processes, wait_for
 from lab.cluster.folders import make_folder, remove_folder
-from lab.cluster.noticing import offline
+from lab.cluster.log_dir_states import offline
 from lab.errors import LabError
 
 pytestmark = pytest.mark.cluster
