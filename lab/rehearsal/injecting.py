@@ -22,8 +22,8 @@ from lab.rehearsal.plan import Entry
 from lab.rehearsal.target_cluster import TargetCluster
 from lab.rehearsal.targets import CONTROLLER, Picture, Place
 
-HANG_MARGIN_S = 5.0
-"""A hang ends by itself, so much later than it is healed here."""
+MARGIN_S = 5.0
+"""What ends by itself does so this much later than it is reverted here."""
 
 
 class Say(Protocol):
@@ -158,8 +158,10 @@ class Injector:
         words: dict[str, object] = {
             key: value for key, value in entry.given.items() if key != "for"
         }
-        if entry.do == "hang" and entry.length_s is not None:
-            words["for"] = entry.length_s + HANG_MARGIN_S
+        ends_by_itself = entry.do == "hang" or self._target_cluster.outlives_us
+        if ends_by_itself and entry.length_s is not None:
+            # Should this process not be there any more to revert it.
+            words["for"] = entry.length_s + MARGIN_S
         for key, target in entry.targets.items():
             other = targets.resolve(target, picture, self._chance, directories=True)[0]
             words[key] = self._target_cluster.path(other)

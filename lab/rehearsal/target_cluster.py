@@ -44,10 +44,11 @@ class TargetCluster:
     """A cluster that serves.
 
     Attributes:
-        cluster: It.
+        cluster: The cluster itself.
         may_start: Whether its processes are ours to end and to start.
+        outlives_us: Whether it goes on when this process ends.
         revives: Whether its brokers bring a repaired directory back while they run; Apache
-            Kafka's have to be started anew.
+            Kafka's have to be restarted.
         metadata_log: Folder that holds the controller's log; None if it cannot be read.
         places: Its directories by their ids, as far as they can be read.
         not_measured: Metrics that nobody can know here, with the reason.
@@ -56,6 +57,7 @@ class TargetCluster:
 
     cluster: Cluster
     may_start: bool
+    outlives_us: bool
     revives: bool
     metadata_log: Path | None
     places: Mapping[DirectoryId, Place] = field(default_factory=dict)
@@ -88,7 +90,7 @@ class TargetCluster:
         broker.stop()
         broker.start()
         self.cluster.wait_served(broker)
-        return f"{place} is back: broker-{place.broker} was started anew"
+        return f"{place} is back: broker-{place.broker} was restarted"
 
     def _is_online(self, place: Place) -> bool:
         """Return whether the broker itself has it online already, as after a start."""
@@ -102,6 +104,7 @@ def of_ours(cluster: Cluster) -> TargetCluster:
     return TargetCluster(
         cluster=cluster,
         may_start=True,
+        outlives_us=True,
         revives=True,
         metadata_log=cluster.controller.metadata_dir,
         places=places_of(cluster.state.brokers),
@@ -137,6 +140,7 @@ def started(
         yield TargetCluster(
             cluster=cluster,
             may_start=True,
+            outlives_us=False,
             revives=servers is None,
             metadata_log=cluster.controller.metadata_dir,
             places=places_of(cluster.state.brokers),
@@ -203,6 +207,7 @@ def attached(plan: Plan, *, is_mine: bool) -> Iterator[TargetCluster]:
     yield TargetCluster(
         cluster=cluster,
         may_start=bool(attach.name),
+        outlives_us=True,
         revives=_revives(state),
         metadata_log=None if "elected" in missing else Path(state.controller.metadata_log_dir),
         places=places_of(state.brokers),
@@ -212,14 +217,14 @@ def attached(plan: Plan, *, is_mine: bool) -> Iterator[TargetCluster]:
 
 
 def _silent(_text: str) -> None:
-    """Tell nobody: what cannot be made is told by the faults that need it."""
+    """Print nothing: a fault that cannot be injected says so itself."""
 
 
 def check_faults(faults: Sequence[Entry], cluster: Cluster) -> None:
     """Try whether each fault can be made here, before the first one is.
 
     Raises:
-        LabError: one cannot; all reasons are told.
+        LabError: one cannot; the text has all reasons.
     """
     problems = []
     for entry in faults:
@@ -231,7 +236,7 @@ def check_faults(faults: Sequence[Entry], cluster: Cluster) -> None:
             # Which one it will be is resolved in the moment; any other one tells as much.
             wanted = replace(wanted, other=cluster.brokers[0].log_dirs[-1].path)
         if problem := cluster.faults.check(wanted, target):
-            problems.append(f"{entry.name} ({entry.do}) cannot be made here: {problem}")
+            problems.append(f"{entry.name} ({entry.do}) cannot be injected here: {problem}")
     if problems:
         raise LabError("; ".join(problems))
 
@@ -343,7 +348,7 @@ def _missing(state: ClusterState) -> Iterator[tuple[str, str]]:
     log = Path(state.controller.metadata_log_dir) / f"{METADATA_TOPIC}-0"
     if not state.controller.metadata_log_dir or not log.is_dir():
         for name in FIELDS_OF_METADATA:
-            yield name, "the controller's metadata log is not to be read here"
+            yield name, "the controller's metadata log cannot be read here"
 
 
 def _refuse_foreign(state: ClusterState) -> None:

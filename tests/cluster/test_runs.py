@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import confluent_kafka
 import pytest
+from confluent_kafka.admin import AdminClient
 
+from fault_injection.journal import read_faults
+from jbodlab import lab_state
 from lab.cluster.folders import make_folder, remove_folder
 from tests.cluster.harness import script, wait_for
 
@@ -90,25 +92,43 @@ def test_a_gap_that_ends_while_the_program_runs_has_its_length(lab: Lab) -> None
     assert code == 0
 
 
-def test_messages_of_a_topic_that_somebody_deletes_are_unread_and_not_lost(lab: Lab) -> None:
+def test_a_fault_with_a_length_ends_even_where_the_lab_is_killed(lab: Lab) -> None:
+    journal = lab_state.journal_file(Path(lab.environment["JBODLAB_STATE_DIR"]))
+    running = subprocess.Popen(
+        [*script("jbodlab"), "run", "--fail", "broker-1/1", "--after", "0s", "--for", "1s", "--",
+         "sleep", "60"],
+        env=lab.environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        wait_for("a fault", lambda: [one for one in read_faults(journal) if one.state == "proved"])
+    finally:
+        running.kill()
+        running.wait(60)
+
+    wait_for("the fault reverted", lambda: read_faults(journal) == [], 60)
+    assert lab.call("heal", "--revive").returncode == 0
+
+
+def test_messages_of_a_topic_that_somebody_deletes_are_unread_and_not_lost(
+    lab: Lab, tmp_path: Path
+) -> None:
+    started = tmp_path / "started"
+    bootstrap = json.loads(lab.call("list", "--json").stdout)[0]["bootstrap"]
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    before = set(admin.list_topics(timeout=5).topics)
     running = subprocess.Popen(
         [*script("jbodlab"), "run", "--fail", "broker-1/1", "--after", "1s", "--json", "--",
-         "sleep", f"{PROGRAM_S}"],
+         "sh", "-c", f"touch {started}; sleep {PROGRAM_S}"],
         env=lab.environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )  # fmt: skip
     try:
-        bootstrap = json.loads(lab.call("list", "--json").stdout)[0]["bootstrap"]
-        admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-
-        def made() -> list[str]:
-            topics = admin.list_topics(timeout=5).topics
-            return [name for name in topics if name.startswith("jbodlab-run-")]
-
-        (topic,) = wait_for("the topic of the run", made)
-        time.sleep(2)
+        wait_for("the program", started.exists, 60)
+        (topic,) = set(admin.list_topics(timeout=5).topics) - before - {"__consumer_offsets"}
         admin.delete_topics([topic])[topic].result(10)
         said, errors = running.communicate(timeout=200)
     finally:

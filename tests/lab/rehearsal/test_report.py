@@ -110,7 +110,24 @@ def test_heads_of_numbers_stand_above_them() -> None:
     drawn = page.page([kept(GOOD)])
 
     assert '<th class="n">measured</th>' in drawn
-    assert "<th>wanted</th>" in drawn
+    assert "<th>expected</th>" in drawn
+
+
+def test_a_page_has_no_empty_sections() -> None:
+    drawn = page.page([kept(facts())])
+
+    assert "<h2>Each fault</h2>" not in drawn
+    assert "<h2>Messages</h2>" not in drawn
+    assert "0 events" not in drawn
+
+
+def test_a_gap_that_did_not_end_says_so() -> None:
+    silent = writer(steady(0, 1), last_due={0: 9 * 10**9})
+    found = kept(facts(writers={"writers": silent}, faults=[fault(1, None)]))
+
+    assert found["gaps"]["first"] == {"partition": "orders-0", "seconds": 9.099, "ended": False}
+    assert found["objectives"][1]["measured"] == "9.1 s in orders-0, not ended"
+    assert "9.1 s in orders-0, not ended" in page.page([found])
 
 
 def test_many_events_are_thinned() -> None:
