@@ -12,13 +12,14 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from fault_injection import kinds
-from jbodlab import lab_state
+from jbodlab import expressions, lab_state
+from jbodlab.expressions import Unit
 from jbodlab.lab_state import ClusterState
 from lab import replay, up_and_down
 from lab.cluster import Cluster, disks, programs
 from lab.errors import LabError
 from lab.interrupts import Interrupts
-from lab.rehearsal import expressions, messages
+from lab.rehearsal import messages
 from lab.rehearsal.judgement import Outcome
 from lab.rehearsal.metrics import Measured
 from lab.rehearsal.plan import (
@@ -37,7 +38,7 @@ from lab.rehearsal.plan import (
 from lab.rehearsal.run import Done, perform
 from lab.rehearsal.target_cluster import of_ours
 from lab.rehearsal.targets import Pick
-from lab.rehearsal.values import Unit, show_seconds
+from lab.rehearsal.values import show_seconds
 from lab.report import page
 from lab.results import Results, keep_faults, keep_folders, keep_metadata, make_folder
 from lab.screen import Screen, Tone

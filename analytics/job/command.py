@@ -28,7 +28,7 @@ from analytics.errors import ReplayInputError
 from analytics.fold.min_insync import AssumedMinIsr
 from analytics.job.clusters import ReplayOptions, ReplayResult, replay_clusters
 from analytics.job.output import OutputDir, require_in_place, write_beside
-from analytics.job.session import end_children, start_session
+from analytics.job.session import end_started, start_session
 from analytics.page.conditions import Condition, parse_condition, parse_objective
 from analytics.page.report_figures import Asked, names_of_figures
 from analytics.page.report_json import as_json
@@ -148,7 +148,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         # A virtual machine that was still starting has heard nothing, and nobody else ends it.
-        end_children()
+        end_started()
         return INTERRUPTED
     return exit_code
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from fault_injection import kinds
 from fault_injection.errors import FaultError
+from jbodlab.durations import duration_s
 from jbodlab.errors import JbodlabError
 from lab.cluster import NotInTimeError
 from lab.commands import breaking, clusters
@@ -208,7 +209,7 @@ class PageActions:
             raise RefusedError("the length is `for` beside `told`")
         if kinds.kind_named(kind).name == "restart":
             return kind, where, told
-        length_s = kinds.duration_s(words.get("for"))
+        length_s = duration_s(words.get("for"))
         if not 0 < length_s <= LENGTH_S_MAX:
             raise RefusedError(f"a fault of the page has a length of up to {LENGTH_S_MAX:g} s")
         return kind, where, {**told, "for": length_s}

@@ -23,6 +23,7 @@ from typing import Any
 from fault_injection import kinds
 from fault_injection.errors import FaultError
 from jbodlab import lab_state
+from jbodlab.durations import duration_s
 from lab.cluster import Cluster, programs
 from lab.commands import breaking, clusters
 from lab.errors import LabError
@@ -58,6 +59,7 @@ RATE_OF_PARTITION = 40
 RATE_MAX = 500
 """Of all partitions together, as all are kept: 36 ms between two of one in a default cluster."""
 CONSUMERS = 2
+STEADY_WITHIN_S = 40.0
 APP, FAULT = "app", "fault"
 LENGTH_MAX_S = 7 * 24 * 3600.0
 
@@ -128,7 +130,7 @@ def _plan(options: argparse.Namespace, cluster: Cluster) -> Plan:
     """
     try:
         spec, target = breaking.wanted(options, cluster, options.fail)
-        after_s = kinds.duration_s(options.after)
+        after_s = duration_s(options.after)
         if reason := cluster.faults.check(spec, target):
             raise WrongCallError(reason)
     except (FaultError, LabError, ValueError) as error:
@@ -175,7 +177,7 @@ def _plan(options: argparse.Namespace, cluster: Cluster) -> Plan:
             *consumers,
             program,
         ),
-        steady=Steady(hold_s=0.5),
+        steady=Steady(within_s=STEADY_WITHIN_S, hold_s=0.5),
         timeline=(fault,),
         end=End(instant=Exit(name=APP), within_s=LENGTH_MAX_S),
     )

@@ -15,11 +15,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from jbodlab.errors import JbodlabError
+from jbodlab.expressions import Expression, Metric
 from jbodlab.ids import TopicPartition
 from lab.cluster import NotInTimeError, processes, programs, wait_for
 from lab.errors import LabError
 from lab.rehearsal import actions
-from lab.rehearsal.expressions import Expression, Metric
 from lab.rehearsal.facts import Event, Facts, FaultFacts, WriterFacts, join
 from lab.rehearsal.injecting import Active, Injector
 from lab.rehearsal.load import Load

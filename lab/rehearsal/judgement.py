@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 
+from jbodlab.expressions import Expression, Metric
 from jbodlab.ids import TopicPartition
-from lab.rehearsal.expressions import Comparison, Metric
 from lab.rehearsal.facts import Facts, FaultFacts
 from lab.rehearsal.metrics import Measured, why_unknown
 from lab.rehearsal.plan import Command, Objective, Plan
@@ -34,15 +34,15 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """One comparison of an objective.
+    """One comparison of an objective, or the whole of one with an "or".
 
     Attributes:
-        metric: What is compared.
+        metrics: The metrics of it.
         holds: None where the metric has no value.
         measured: As a person reads it.
     """
 
-    metric: Metric
+    metrics: tuple[Metric, ...]
     text: str
     holds: bool | None
     value: float | None
@@ -74,9 +74,9 @@ def judge(plan: Plan, facts: Facts) -> Judgement:
     """Judge a run."""
     lookup = Measured(facts)
     objectives = tuple(
-        _held(comparison, objective, lookup)
+        _held(required, objective, lookup)
         for objective in plan.objectives
-        for comparison in objective.that.comparisons
+        for required in objective.that.required
     )
     lost = tuple(_lost(plan, facts))
     missed = tuple(
@@ -108,14 +108,22 @@ def judge(plan: Plan, facts: Facts) -> Judgement:
     )
 
 
-def _held(comparison: Comparison, objective: Objective, lookup: Measured) -> Held:
-    value = lookup(comparison.metric)
+def _held(required: Expression, objective: Objective, lookup: Measured) -> Held:
+    measured = {
+        each.metric: lookup.shown(each.metric, each.wanted.unit) for each in required.comparisons
+    }
+    values = [lookup(metric) for metric in measured]
+    holds = required.holds(lookup)
+    if len(measured) == 1:
+        (shown,) = measured.values()
+    else:
+        shown = ", ".join(f"{metric} {value}" for metric, value in measured.items())
     return Held(
-        metric=comparison.metric,
-        text=str(comparison),
-        holds=None if value is None else comparison.holds(lookup),
-        value=value,
-        measured=lookup.shown(comparison.metric, comparison.wanted.unit),
+        metrics=tuple(measured),
+        text=str(required),
+        holds=None if None in values and not holds else holds,
+        value=values[0] if len(values) == 1 else None,
+        measured=shown,
         is_warning=objective.is_warning,
     )
 
@@ -130,8 +138,9 @@ def _lost(plan: Plan, facts: Facts) -> Iterator[str]:
             comparison
             for objective in plan.objectives
             if not objective.is_warning
-            for comparison in objective.that.comparisons
-            if comparison.metric == Metric(name, "lost")
+            for required in objective.that.required
+            for comparison in required.comparisons
+            if len(required.comparisons) == 1 and comparison.metric == Metric(name, "lost")
         ]
         lookup = partial(_always, float(count))
         if not allowed or not all(each.holds(lookup) for each in allowed):
@@ -196,4 +205,5 @@ def _sent_meanwhile(fault: FaultFacts, plan: Plan, facts: Facts) -> bool:
 def _not_measured(objectives: Sequence[Held], facts: Facts) -> Iterator[str]:
     for held in objectives:
         if held.holds is None and not held.is_warning:
-            yield f"cannot judge {held.text}: {why_unknown(held.metric, facts)}"
+            why = dict.fromkeys(why_unknown(metric, facts) for metric in held.metrics)
+            yield f"cannot judge {held.text}: {', '.join(why)}"

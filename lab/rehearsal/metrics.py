@@ -10,9 +10,9 @@ import math
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, NamedTuple, TypeVar
 
-from fault_injection.kinds import duration_s
+from jbodlab.durations import duration_s
+from jbodlab.expressions import Metric, Unit
 from jbodlab.ids import TopicPartition
-from lab.rehearsal.expressions import Metric
 from lab.rehearsal.facts import CommandFacts, Facts, FaultFacts, ReaderFacts, WriterFacts
 from lab.rehearsal.tallies import (
     SAMPLES_MIN,
@@ -29,7 +29,7 @@ from lab.rehearsal.tallies import (
     longest_of,
 )
 from lab.rehearsal.targets import Place
-from lab.rehearsal.values import Unit, show
+from lab.rehearsal.values import show
 from lab.rehearsal.vocabulary import ALL
 
 NEVER = math.inf

@@ -46,6 +46,33 @@ def test_the_help_of_each_tool_fits_a_screen(
 
 
 @pytest.mark.process
+@pytest.mark.parametrize(
+    ("command", "needs"), [("replay", "jbod-replay needs pyspark"), ("why", "jbod-why needs ")]
+)
+def test_a_command_without_its_extra_is_one_line_that_names_the_extra(
+    command: str, needs: str
+) -> None:
+    missing = ("pyspark", "pyarrow", "numpy", "duckdb", "pandas")
+    code = (
+        f"import sys; sys.modules.update(dict.fromkeys({missing}))\n"
+        f"from analytics.start import {command}; sys.exit({command}(['--help']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout) == (1, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(needs)
+    assert line.endswith("-m pip install 'jbodlab[analytics]'")
+
+
+@pytest.mark.process
 @pytest.mark.parametrize("command", ["replay", "why"])
 def test_an_interrupt_while_a_command_starts_leaves_no_trace(tmp_path: Path, command: str) -> None:
     # What it imports first does not come back until it is interrupted.

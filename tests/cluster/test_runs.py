@@ -102,7 +102,11 @@ def test_a_fault_with_a_length_ends_even_where_the_lab_is_killed(lab: Lab) -> No
         stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
-        wait_for("a fault", lambda: [one for one in read_faults(journal) if one.state == "proved"])
+        wait_for(
+            "a fault",
+            lambda: [one for one in read_faults(journal) if one.state == "proved"],
+            90,
+        )
     finally:
         running.kill()
         running.wait(60)
@@ -127,7 +131,7 @@ def test_messages_of_a_topic_that_somebody_deletes_are_unread_and_not_lost(
         text=True,
     )  # fmt: skip
     try:
-        wait_for("the program", started.exists, 60)
+        wait_for("the program", started.exists, 90)
         (topic,) = set(admin.list_topics(timeout=5).topics) - before - {"__consumer_offsets"}
         admin.delete_topics([topic])[topic].result(10)
         said, errors = running.communicate(timeout=200)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from lab.rehearsal.expressions import Metric
+from jbodlab.expressions import Metric
 from lab.rehearsal.facts import (
     Clock,
     CommandFacts,

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.rehearsal.expressions import Metric
+from jbodlab.expressions import Metric
 from lab.rehearsal.facts import PENDING, Sent
 from lab.rehearsal.metrics import Measured
 from lab.rehearsal.series import SENT, GrowingSeries
