@@ -24,10 +24,8 @@ COMMANDS = {
     "get_offsets": "admin_tool.get_offsets:main",
     "lab": "lab.__main__:main",
     "log_dirs": "admin_tool.log_dirs:main",
-    "reassign_partitions": "admin_tool.reassign_partitions:main",
     "replay": "analytics.start:replay",
     "storage": "storage_tool.__main__:main",
-    "topics": "admin_tool.topics:main",
     "why": "analytics.start:why",
 }
 
