@@ -19,10 +19,8 @@ COMMANDS = {
     "fault": "fault_injection.__main__:main",
     "lab": "lab.__main__:main",
     "log_dirs": "admin_tool.log_dirs:main",
-    "reassign_partitions": "admin_tool.reassign_partitions:main",
     "replay": "analytics.start:replay",
     "storage": "storage_tool.__main__:main",
-    "topics": "admin_tool.topics:main",
     "why": "analytics.start:why",
 }
 

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from jbodlab.config.key_table import parse_integer
 
-DESCRIPTION = "Prints what is in log segments, snapshots, indexes and producer snapshots."
+DESCRIPTION = "Prints log segments, snapshots, indexes and producer snapshots."
 DEFAULT_DECODER = "org.apache.kafka.tools.api.StringDecoder"
 
 UNSUPPORTED = (
@@ -35,18 +35,20 @@ def parser() -> DumpParser:
         prog="jbod-dump-log", description=DESCRIPTION, allow_abbrev=False, add_help=False
     )
     add = top.add_argument
-    add("--files", metavar="FILE,...", help="REQUIRED: files to print, with commas between them")
-    add("--cluster-metadata-decoder", action="store_true", help="read records of the metadata log")
-    add("--offsets-decoder", action="store_true", help="read records of __consumer_offsets")
+    add("--files", metavar="FILE,...", help="REQUIRED: comma-separated files to print")
+    add(
+        "--cluster-metadata-decoder", action="store_true", help="decode records of the metadata log"
+    )
+    add("--offsets-decoder", action="store_true", help="decode records of __consumer_offsets")
     add("--print-data-log", action="store_true", help="print keys and payloads of records")
-    add("--deep-iteration", action="store_true", help="print records, not only batches")
-    add("--skip-record-metadata", action="store_true", help="of records, print only the payload")
-    add("--json", action="store_true", help="print one JSON object a line")
+    add("--deep-iteration", action="store_true", help="print records in addition to batches")
+    add("--skip-record-metadata", action="store_true", help="print only the payloads of records")
+    add("--json", action="store_true", help="print one JSON object per line")
     add(
         "--kafka-release",
         metavar="X.Y",
-        help="print what differs between releases as this one does (default: the one that wrote "
-        "the file, as far as it tells)",
+        help="Kafka release whose output format to use (default: the release that wrote the "
+        "file, if it can be detected)",
     )
     add(
         "--key-decoder-class",
@@ -62,15 +64,19 @@ def parser() -> DumpParser:
         const=DEFAULT_DECODER,
         help=f"StringDecoder, IntegerDecoder or LongDecoder (default: {DEFAULT_DECODER})",
     )
-    add("--index-sanity-check", action="store_true", help="check indexes as a starting broker does")
-    add("--verify-index-only", action="store_true", help="compare indexes, print no entries")
-    add("--max-bytes", type=_size, metavar="BYTES", help="read at most so much of each log")
+    add(
+        "--index-sanity-check",
+        action="store_true",
+        help="check indexes as a broker does when it starts",
+    )
+    add("--verify-index-only", action="store_true", help="check indexes without printing entries")
+    add("--max-bytes", type=_size, metavar="BYTES", help="maximum bytes to read of each log")
     add(
         "--max-message-size",
         type=_size,
         metavar="BYTES",
         default=5_242_880,
-        help="accepted; to verify an index only batch headers are read",
+        help="accepted, but has no effect: index checks read batch headers only",
     )
     for option, topic in UNSUPPORTED:
         add(option, action="store_true", help=f"not supported: records of {topic}")

@@ -14,7 +14,6 @@ COMMANDS = (
     ("lab", "--help"),
     ("storage", "version-mapping"),
     ("storage", "--help"),
-    ("topics", "--version"),
     ("why", "--help"),
 )
 
