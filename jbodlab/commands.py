@@ -1,4 +1,4 @@
-"""What the commands start, by names that are the same in the repository and in a wheel."""
+"""The entry points beside `jbodlab`, by names that are the same in a clone and in a wheel."""
 
 from __future__ import annotations
 
@@ -15,13 +15,7 @@ Main = Callable[[], int | None]
 COMMANDS = {
     "broker": "broker.__main__:main",
     "controller": "controller.__main__:main",
-    "dump_log": "storage_tool.dump_log:main",
-    "fault": "fault_injection.__main__:main",
-    "lab": "lab.__main__:main",
-    "log_dirs": "admin_tool.log_dirs:main",
-    "replay": "analytics.start:replay",
     "storage": "storage_tool.__main__:main",
-    "why": "analytics.start:why",
 }
 
 

@@ -11,14 +11,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from admin_tool.client_config import ClientConfig, client_config
 from admin_tool.errors import AdminError, UnsupportedRequestError
 from jbodlab.command_line import read_properties
-
-if TYPE_CHECKING:
-    from admin_tool.options import Parsed
 
 CONNECT_TIMEOUT_S = 3.0
 """For one address of the bootstrap list."""
@@ -135,7 +132,7 @@ class Connection:
 
 
 @contextmanager
-def connected(options: Namespace | Parsed) -> Iterator[Connection]:
+def connected(options: Namespace) -> Iterator[Connection]:
     """Connect to the cluster of a command line.
 
     Args:

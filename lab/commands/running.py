@@ -18,8 +18,8 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from fault_injection import kinds
 from fault_injection.errors import FaultError
+from jbodlab.durations import duration_s
 from lab import experiment, traffic, verdict
 from lab.cluster import Cluster, Fault, processes
 from lab.commands import breaking, clusters
@@ -48,7 +48,7 @@ def run(options: argparse.Namespace, interrupts: Interrupts) -> int:
         cluster = clusters.opened(files, options.name, interrupts)
         try:
             spec, target = breaking.wanted(options, cluster, options.fail)
-            after_s = kinds.duration_s(options.after)
+            after_s = duration_s(options.after)
             if reason := cluster.faults.check(spec, target):
                 raise LabError(reason)
         except (FaultError, ValueError) as error:

@@ -16,10 +16,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from jbodlab.errors import JbodlabError
+from jbodlab.expressions import Expression, Metric
 from lab.cluster import NotInTimeError, processes, programs, wait_for
 from lab.errors import LabError
 from lab.rehearsal import actions
-from lab.rehearsal.expressions import Expression, Metric
 from lab.rehearsal.facts import Event, Facts, FaultFacts, WriterFacts, join
 from lab.rehearsal.load import Load
 from lab.rehearsal.metrics import NEVER, Measured

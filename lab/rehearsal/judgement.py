@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 
+from jbodlab.expressions import Comparison, Expression, Lookup, Metric
 from jbodlab.ids import TopicPartition
-from lab.rehearsal.expressions import Comparison, Lookup, Metric
 from lab.rehearsal.facts import Facts, FaultFacts
 from lab.rehearsal.metrics import Measured
 from lab.rehearsal.plan import Command, Objective, Plan
@@ -34,7 +34,7 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """One comparison of an objective.
+    """One comparison of an objective, or the whole of one with an "or".
 
     Attributes:
         holds: None where the metric has no value.
@@ -72,9 +72,9 @@ def judge(plan: Plan, facts: Facts) -> Judgement:
     """Judge a run."""
     lookup = Measured(facts)
     objectives = tuple(
-        _held(comparison, objective, lookup)
+        _held(required, objective, lookup)
         for objective in plan.objectives
-        for comparison in objective.that.comparisons
+        for required in objective.that.required
     )
     lost = tuple(_lost(plan, facts))
     missed = tuple(
@@ -106,15 +106,26 @@ def judge(plan: Plan, facts: Facts) -> Judgement:
     )
 
 
-def _held(comparison: Comparison, objective: Objective, lookup: Lookup) -> Held:
-    value = lookup(comparison.metric)
+def _held(required: Expression, objective: Objective, lookup: Lookup) -> Held:
+    measured = {each.metric: _measured(each, lookup) for each in required.comparisons}
+    values = [lookup(metric) for metric in measured]
+    holds = required.holds(lookup)
+    if len(measured) == 1:
+        (shown,) = measured.values()
+    else:
+        shown = ", ".join(f"{metric} {value}" for metric, value in measured.items())
     return Held(
-        text=str(comparison),
-        holds=None if value is None else comparison.holds(lookup),
-        value=value,
-        measured="not known" if value is None else show(value, comparison.wanted.unit),
+        text=str(required),
+        holds=None if None in values and not holds else holds,
+        value=values[0] if len(values) == 1 else None,
+        measured=shown,
         is_warning=objective.is_warning,
     )
+
+
+def _measured(comparison: Comparison, lookup: Lookup) -> str:
+    value = lookup(comparison.metric)
+    return "not known" if value is None else show(value, comparison.wanted.unit)
 
 
 def _lost(plan: Plan, facts: Facts) -> Iterator[str]:
@@ -127,8 +138,9 @@ def _lost(plan: Plan, facts: Facts) -> Iterator[str]:
             comparison
             for objective in plan.objectives
             if not objective.is_warning
-            for comparison in objective.that.comparisons
-            if comparison.metric == Metric(name, "lost")
+            for required in objective.that.required
+            for comparison in required.comparisons
+            if len(required.comparisons) == 1 and comparison.metric == Metric(name, "lost")
         ]
         lookup = partial(_always, float(count))
         if not allowed or not all(each.holds(lookup) for each in allowed):

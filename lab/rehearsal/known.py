@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from jbodlab import expressions
 from jbodlab.config import topic_keys
 from jbodlab.errors import ConfigError
-from lab.rehearsal import expressions
+from jbodlab.expressions import Unit
 from lab.rehearsal.document import Item
 from lab.rehearsal.plan import LAST, Attach, ClusterNeed, Topic
-from lab.rehearsal.values import Unit
 from lab.rehearsal.vocabulary import ALL, Owners
 
 BROKERS_MAX, DISKS_MAX, PARTITIONS_MAX = 20, 64, 1000

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from fault_injection.kinds import duration_s
+from jbodlab.durations import duration_s
+from jbodlab.expressions import Metric
 from jbodlab.ids import TopicPartition
-from lab.rehearsal.expressions import Metric
 from lab.rehearsal.facts import (
     CommandFacts,
     Facts,

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fault_injection.kinds import KINDS, FaultSpec
+from jbodlab.expressions import Expression
 from jbodlab.ids import TopicPartition
-from lab.rehearsal.expressions import Expression
 from lab.rehearsal.targets import Target
 
 MOMENTS = ("injected", "proved", "detected", "reported", "elected", "healed")

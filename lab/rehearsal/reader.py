@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fault_injection.kinds import duration_s
+from jbodlab.durations import duration_s
 from jbodlab.errors import JbodlabError
 from lab.rehearsal import document
 from lab.rehearsal.document import Fields, Item, Mistakes, one_of, text, truth, whole

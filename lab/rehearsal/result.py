@@ -10,13 +10,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from lab.rehearsal.expressions import Metric
+from jbodlab.expressions import Metric, Unit
 from lab.rehearsal.facts import Event, Facts, FaultFacts, Sent
 from lab.rehearsal.judgement import Judgement
 from lab.rehearsal.metrics import NEVER, Measured
 from lab.rehearsal.plan import Command, Plan, Readers, Writers
 from lab.rehearsal.targets import CONTROLLER, Place
-from lab.rehearsal.values import Unit
 from lab.rehearsal.vocabulary import (
     OF_CLUSTER,
     OF_COMMAND,

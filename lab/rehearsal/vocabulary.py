@@ -5,9 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 
-from fault_injection.kinds import duration_s
-from lab.rehearsal.expressions import Metric
-from lab.rehearsal.values import Unit
+from jbodlab.durations import duration_s
+from jbodlab.expressions import Metric, Unit
 
 OF_CLUSTER: Mapping[str, Unit] = {
     "isr_full": Unit.SHARE,

@@ -10,7 +10,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from lab.rehearsal.values import Unit, show
+from jbodlab.expressions import Unit
+from lab.rehearsal.values import show
 from lab.report import figures
 
 Run = Mapping[str, Any]

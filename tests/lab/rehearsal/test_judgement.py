@@ -52,6 +52,17 @@ def test_an_objective_that_is_missed_fails() -> None:
     assert found.sentence == "FAIL: first.gap < 50ms was wanted, and it is 100 ms"
 
 
+def test_an_objective_with_or_is_judged_as_a_whole() -> None:
+    met = judged(GOOD, '"first.gap < 50ms or writers.lost == 0"')
+    missed = judged(GOOD, '"first.gap < 50ms or writers.lost > 0"')
+
+    assert met.outcome is Outcome.PASS
+    assert missed.outcome is Outcome.FAIL
+    (held,) = missed.objectives
+    assert held.text == "first.gap < 50ms or writers.lost > 0"
+    assert held.measured == "first.gap 100 ms, writers.lost 0"
+
+
 def test_an_objective_that_only_warns_does_not_fail() -> None:
     found = judged(GOOD, '{that: "first.gap < 50ms", severity: warn}')
 

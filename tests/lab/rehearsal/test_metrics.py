@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from lab.rehearsal.expressions import Metric
+from jbodlab.expressions import Metric
 from lab.rehearsal.facts import Clock, CommandFacts, Facts, Probe, ReaderFacts, Sample, join
 from lab.rehearsal.metrics import NEVER, Measured, percentile
 from lab.rehearsal.targets import Place

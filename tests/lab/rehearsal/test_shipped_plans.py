@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from fault_injection.kinds import KINDS
+from jbodlab.expressions import parse
 from lab.cluster.folders import make_folder, remove_folder
 from lab.interrupts import Interrupts
-from lab.rehearsal.expressions import parse
 from lab.rehearsal.patient import prepared
 from lab.rehearsal.plan import After, At, ClusterNeed
 from lab.rehearsal.plans import shipped

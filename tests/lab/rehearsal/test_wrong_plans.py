@@ -273,16 +273,16 @@ WRONG = {
     ),
     "a duration against a number": (
         objective("first.gap < 2"),
-        'p.yaml:13: objectives[0]: "first.gap" is a duration, and "2" is a number',
+        'p.yaml:13: objectives[0]: expected a duration for "first.gap", got "2"',
     ),
     "nothing to compare with": (
         objective("writers.lost"),
-        'p.yaml:13: objectives[0]: "writers.lost" is compared with nothing: '
-        "one of < <= == != >= > lacks",
+        'p.yaml:13: objectives[0]: expected one of < <= == != >= > after "writers.lost", '
+        "got the end",
     ),
     "two objectives without and": (
         objective("writers.lost == 0 first.gap < 2s"),
-        'p.yaml:13: objectives[0]: "and" or the end is missing before "first"',
+        'p.yaml:13: objectives[0]: expected "and", "or" or the end, got "first"',
     ),
     "availability within nothing": (
         objective("writers.availability > 99%"),

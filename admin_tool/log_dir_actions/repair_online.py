@@ -1,10 +1,10 @@
-"""What `verify --mend` does to damaged replicas of a broker that runs, and where it refuses.
+"""How `jbodlab storage repair` repairs replicas of a running broker, and when it refuses.
 
-Nobody but the broker may touch these files. So each such replica is taken from the broker by a
-reassignment and given back by another one: the broker removes its log and makes it anew, in the
+Only the broker may touch these files. So each such replica is taken from the broker by a
+reassignment and given back by another one: the broker removes its log and creates it again, in the
 same directory, from the leader. Another replica must lead meanwhile, and the partition has one
-replica less until all is copied; so it is refused where `min.insync.replicas` would not be reached
-without this one.
+replica less until all is copied; so a repair is refused where `min.insync.replicas` would not be
+reached without this one.
 
 Whatever goes wrong after replicas were taken, they are given back.
 """
@@ -13,24 +13,24 @@ from __future__ import annotations
 
 import sys
 import time
+from argparse import Namespace
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
 from admin_tool.errors import AdminError, name_of
-from admin_tool.log_dir_actions.mending import (
-    Mended,
+from admin_tool.log_dir_actions.planning import broker_dirs, takes_replicas
+from admin_tool.log_dir_actions.repair_offline import (
+    Repaired,
     connected_to_cluster_of,
     meta_of,
-    not_mended,
+    not_repaired,
+    other_topic_refusal,
+    repair_refusal,
     topic_id_of,
-    why_another,
-    why_not_anew,
 )
-from admin_tool.log_dir_actions.planning import broker_dirs, takes_replicas
 from admin_tool.log_dir_actions.table import BrokerDirs
-from admin_tool.options import Parsed
 from admin_tool.requests.configs import min_insync_replicas
 from admin_tool.requests.connection import Connection
 from admin_tool.requests.log_dirs import LogDir, Replica, alter_replica_log_dirs, replica_dirs
@@ -89,7 +89,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Damaged:
-    """A replica to be made anew.
+    """A replica to recreate.
 
     Attributes:
         path: Its directory, as the broker has it.
@@ -103,10 +103,10 @@ class Damaged:
     leader: int
 
 
-def mend_online(
-    fs: FileSystem, options: Parsed, damaged: Sequence[tuple[Path, Sequence[VerifiedReplica]]]
-) -> list[Mended]:
-    """Have replicas made anew from their leaders.
+def repair_online(
+    fs: FileSystem, options: Namespace, damaged: Sequence[tuple[Path, Sequence[VerifiedReplica]]]
+) -> list[Repaired]:
+    """Have replicas copied again from their leaders.
 
     Args:
         fs: The disk.
@@ -117,7 +117,7 @@ def mend_online(
         AdminError: the cluster cannot be asked, or is another one, or replicas that were taken from
             a broker could not be given back; the text says which.
     """
-    results: list[Mended] = []
+    results: list[Repaired] = []
     wanted: dict[TopicPartition, Damaged] = {}
     with connected_to_cluster_of(fs, options, (path for path, _ in damaged)) as connection:
         named = {each.topic_partition for _, replicas in damaged for each in replicas}
@@ -141,9 +141,9 @@ def mend_online(
                     dirs=dirs,
                     log_dir=log_dir,
                 )
-                refusal = why_not_online(facts)
+                refusal = online_repair_refusal(facts)
                 if refusal is not None:
-                    results.append(not_mended(replica.folder, refusal))
+                    results.append(not_repaired(replica.folder, refusal))
                     continue
                 assert facts.log_dir is not None
                 assert facts.partition is not None
@@ -155,15 +155,15 @@ def mend_online(
                     replicas=facts.partition.replicas,
                     leader=facts.partition.leader,
                 )
-        refused = make_anew(connection, wanted) if wanted else {}
+        refused = recreate(connection, wanted) if wanted else {}
     for topic_partition, one in wanted.items():
         if topic_partition in refused:
-            results.append(not_mended(one.folder, refused[topic_partition]))
+            results.append(not_repaired(one.folder, refused[topic_partition]))
             continue
         text = (
-            f"{one.folder} was mended: broker {one.broker} has copied it from broker {one.leader}"
+            f"{one.folder} was repaired: broker {one.broker} has copied it from broker {one.leader}"
         )
-        results.append(Mended(folder=one.folder, refusal=None, text=text))
+        results.append(Repaired(folder=one.folder, refusal=None, text=text))
     return results
 
 
@@ -180,11 +180,11 @@ def log_dir_of(dirs: BrokerDirs, meta: MetaProperties, path: Path) -> LogDir | N
     return next((each for each in dirs.log_dirs if each.path in paths), None)
 
 
-def why_not_online(facts: Facts) -> str | None:
+def online_repair_refusal(facts: Facts) -> str | None:
     """Return why a replica must not be taken from its running broker, None if it may; pure."""
     return (
-        why_another(facts.topic_id, facts.topic)
-        or why_not_anew(facts.broker, facts.partition)
+        other_topic_refusal(facts.topic_id, facts.topic)
+        or repair_refusal(facts.broker, facts.partition)
         or _why_not_here(facts)
         or _why_too_few(facts)
         or (
@@ -196,7 +196,7 @@ def why_not_online(facts: Facts) -> str | None:
 
 
 def _why_not_here(facts: Facts) -> str | None:
-    """Return why the broker would not remove this folder, or not make it anew."""
+    """Return why the broker would not remove this folder, or not create it again."""
     log_dir, tp = facts.log_dir, facts.topic_partition
     if log_dir is None or not any(
         (held.topic, held.partition) == tp and not held.is_future for held in log_dir.replicas
@@ -219,11 +219,11 @@ def _why_too_few(facts: Facts) -> str | None:
     return (
         f"without it {others} would be in sync, and min.insync.replicas is {facts.min_isr}, so "
         "that acks=all would be refused until it is copied: add a replica on another broker first, "
-        "by jbod-reassign-partitions"
+        "by `jbodlab reassign`"
     )
 
 
-def make_anew(
+def recreate(
     connection: Connection, wanted: Mapping[TopicPartition, Damaged]
 ) -> dict[TopicPartition, str]:
     """Take replicas from their brokers, and give them back.
@@ -237,7 +237,7 @@ def make_anew(
     """
     for topic_partition, one in wanted.items():
         # Whoever kills this tool in between has to give the replica back.
-        _say(f"{topic_partition} is copied anew; its replicas are {_listed(one.replicas)}")
+        _say(f"{topic_partition} is copied again; its replicas are {_listed(one.replicas)}")
     without = {
         topic_partition: tuple(each for each in one.replicas if each != one.broker)
         for topic_partition, one in wanted.items()
@@ -264,7 +264,7 @@ def make_anew(
             where = replica_dirs(connection, [replica])[replica].current
             if where != one.path:
                 refused[topic_partition] = (
-                    f"broker {one.broker} refused to make it in {one.path} ({reason}), and has "
+                    f"broker {one.broker} refused to create it in {one.path} ({reason}), and has "
                     f"copied it from broker {one.leader} to {where}"
                 )
     return refused
@@ -322,8 +322,7 @@ def _give_back(connection: Connection, taken: Mapping[TopicPartition, Damaged]) 
                 f"{tp} to {_listed(one.replicas)} ({refused[tp]})" for tp, one in rest.items()
             )
             raise AdminError(
-                "replicas could not be given back; set them by jbod-reassign-partitions --execute: "
-                f"{listed}"
+                f"replicas could not be given back; set them by `jbodlab reassign`: {listed}"
             )
         if rest:
             time.sleep(LOOK_PAUSE_S)
@@ -350,7 +349,7 @@ def _in_sync(
 
     listed = ", ".join(map(str, copied))
     late = {
-        tp: f"broker {copied[tp].broker} makes it anew, and is not in sync after "
+        tp: f"broker {copied[tp].broker} copies it again, and is not in sync after "
         f"{COPY_PATIENCE_S:g} s; the copy goes on"
         for tp in _wait(f"the new copies of {listed} are in sync", rest, COPY_PATIENCE_S)
     }

@@ -1,12 +1,14 @@
-"""What `verify --mend` does to a damaged replica of a stopped broker, and where it refuses.
+"""How `jbodlab storage repair` repairs a replica of a stopped broker, and when it refuses.
 
-It takes away what the broker then copies from the leader, so there must be one that is not this
-broker: a leader is in sync, and has every record that was acknowledged. A broker that was stopped
-has left the ISR where others were in it, and does not come back before it has copied all.
+The first damaged segment and all behind it are renamed to `.damaged`, and the broker copies them
+from the leader when it starts; a damaged index is removed, and rebuilt from the batches. So another
+broker must lead: a leader is in sync, and has every acknowledged record. A broker that was stopped
+has left the ISR where others were in it, and does not rejoin it before it has copied everything.
 """
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +16,6 @@ from pathlib import Path
 from uuid import UUID
 
 from admin_tool.errors import AdminError
-from admin_tool.options import Parsed
 from admin_tool.requests.connection import Connection, connected
 from admin_tool.requests.topics import PartitionDescription, TopicDescription, describe_topics
 from jbodlab import kafka_uuid
@@ -27,12 +28,12 @@ from jbodlab.log.verification import VerifiedReplica
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mended:
-    """What became of one damaged replica.
+class Repaired:
+    """The outcome for one damaged replica.
 
     Attributes:
-        folder: Where it lies; the same partition may be damaged in another folder too.
-        refusal: Why it is left as it was; None if it was mended.
+        folder: Its folder; the same partition may be damaged in another folder too.
+        refusal: Why it was not repaired; None if it was.
         text: One line for the operator.
     """
 
@@ -41,14 +42,14 @@ class Mended:
     text: str
 
 
-def not_mended(folder: Path, refusal: str) -> Mended:
-    """Return that a replica is left as it was."""
-    return Mended(folder=folder, refusal=refusal, text=f"{folder} was not mended: {refusal}")
+def not_repaired(folder: Path, refusal: str) -> Repaired:
+    """Return that a replica was left as it was."""
+    return Repaired(folder=folder, refusal=refusal, text=f"{folder} was not repaired: {refusal}")
 
 
 @contextmanager
 def connected_to_cluster_of(
-    fs: FileSystem, options: Parsed, paths: Iterable[Path]
+    fs: FileSystem, options: Namespace, paths: Iterable[Path]
 ) -> Iterator[Connection]:
     """Connect to the cluster that log directories belong to.
 
@@ -70,7 +71,7 @@ def connected_to_cluster_of(
             if wanted is None or wanted != found:
                 raise AdminError(
                     f"{path} belongs to cluster {wanted}, and at "
-                    f"{options.required('bootstrap-server')} is cluster {found}: nothing was "
+                    f"{options.bootstrap_server} is cluster {found}: nothing was "
                     f"changed; give the address of cluster {wanted} by --bootstrap-server"
                 )
         yield connection
@@ -80,20 +81,20 @@ def meta_of(fs: FileSystem, path: Path) -> MetaProperties:
     """Return what a log directory says of itself.
 
     Raises:
-        AdminError: it is none, or cannot be read.
+        AdminError: it is not a log directory, or cannot be read.
     """
     try:
         return meta_properties.read(fs, path)
     except FormatError as error:
-        raise AdminError(f"{path} is no log directory: {error}") from error
+        raise AdminError(f"{path} is not a log directory: {error}") from error
     except OSError as error:
         raise AdminError(f"{error.filename or path} cannot be read: {error.strerror}") from error
 
 
-def mend(
-    fs: FileSystem, options: Parsed, damaged: Sequence[tuple[Path, Sequence[VerifiedReplica]]]
-) -> list[Mended]:
-    """Mend replicas where that costs no record.
+def repair_offline(
+    fs: FileSystem, options: Namespace, damaged: Sequence[tuple[Path, Sequence[VerifiedReplica]]]
+) -> list[Repaired]:
+    """Repair replicas where that loses no record.
 
     Args:
         fs: The disk.
@@ -111,26 +112,28 @@ def mend(
         broker = meta_of(fs, path).node_id
         for replica in replicas:
             try:
-                results.append(_mend(fs, replica, broker, described))
+                results.append(_repair(fs, replica, broker, described))
             except OSError as error:
                 raise AdminError(f"{error.filename}: {error.strerror}") from error
     return results
 
 
-def _mend(
+def _repair(
     fs: FileSystem,
     replica: VerifiedReplica,
     broker: int | None,
     described: dict[str, TopicDescription],
-) -> Mended:
+) -> Repaired:
     topic_partition, folder = replica.topic_partition, replica.folder
     lost = [each for each in replica.damage if not each.in_index]
     if lost:
         topic = described.get(topic_partition.topic)
         partition = None if topic is None else topic.partition(topic_partition.partition)
-        refusal = why_another(topic_id_of(fs, folder), topic) or why_not(broker, partition)
+        refusal = other_topic_refusal(topic_id_of(fs, folder), topic) or offline_refusal(
+            broker, partition
+        )
         if refusal is not None:
-            return not_mended(folder, refusal)
+            return not_repaired(folder, refusal)
         first = min(each.base_offset for each in lost)
         logs = names.with_suffix(fs.listdir(folder), names.LOG_SUFFIX)
         # The last one first: a log that ends early is whole, one with a hole is not.
@@ -139,33 +142,33 @@ def _mend(
                 damage.rename_segment(fs, folder, base_offset)
         assert partition is not None
         text = (
-            f"{folder} was mended: from offset {first} on it is kept as .damaged, and broker "
+            f"{folder} was repaired: from offset {first} on it is kept as .damaged, and broker "
             f"{broker} copies it from broker {partition.leader} when it is started"
         )
     else:
-        text = f"{folder} was mended: indexes are made anew when broker {broker} is started"
+        text = f"{folder} was repaired: broker {broker} rebuilds the indexes when it is started"
     for each in replica.damage:
         if each.in_index:
             fs.unlink(folder / each.file, missing_ok=True)
     fs.fsync_dir(folder)
-    return Mended(folder=folder, refusal=None, text=text)
+    return Repaired(folder=folder, refusal=None, text=text)
 
 
-def why_not(broker: int | None, partition: PartitionDescription | None) -> str | None:
-    """Return why records of a stopped broker's replica must stay where they are, None if not.
+def offline_refusal(broker: int | None, partition: PartitionDescription | None) -> str | None:
+    """Return why a stopped broker's replica must keep its records, None if it need not.
 
     Args:
         broker: Id of the broker that has the replica.
         partition: What the cluster says of it; None if it does not know the topic.
     """
-    reason = why_not_anew(broker, partition)
+    reason = repair_refusal(broker, partition)
     if reason is None and partition is not None and broker in partition.isr:
         return f"broker {broker} is still in the ISR: try again when its session has run out"
     return reason
 
 
-def why_not_anew(broker: int | None, partition: PartitionDescription | None) -> str | None:
-    """Return why a replica must not be made anew from its leader, None if it may; as `why_not`."""
+def repair_refusal(broker: int | None, partition: PartitionDescription | None) -> str | None:
+    """Return why a replica must not be copied again from its leader, None if it may."""
     if partition is None or broker not in partition.replicas:
         return f"the cluster knows no such replica of broker {broker}: there is no other to copy"
     if partition.leader is None:
@@ -175,8 +178,8 @@ def why_not_anew(broker: int | None, partition: PartitionDescription | None) -> 
     return None
 
 
-def why_another(topic_id: UUID | None, topic: TopicDescription | None) -> str | None:
-    """Return why a replica is none of the cluster's topic of its name, None if it may be one.
+def other_topic_refusal(topic_id: UUID | None, topic: TopicDescription | None) -> str | None:
+    """Return why a replica cannot belong to the cluster's topic of its name, None if it may.
 
     Args:
         topic_id: As its `partition.metadata` has it; None where that cannot be read.

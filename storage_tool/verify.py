@@ -1,47 +1,33 @@
-"""jbod-log-dirs verify: reads what lies in log directories of this machine, and finds damage.
+"""`jbodlab storage verify`: reads log directories of this machine, and finds damage.
 
 Every segment of every current replica is read at a bounded rate, see `jbodlab.log.verification`.
-The broker may run, or not; nothing is asked of it. Where it runs, what looks damaged is looked at
-once more, as a segment may have been rolled, cut or removed in between.
-
-`--mend` has damaged replicas copied from their leaders, where the cluster says that another replica
-leads: it has every record that was ever acknowledged. A broker that runs makes them anew, see
-`mending_online`. In the directories of one that is stopped, the first bad segment and all behind it
-are renamed to `.damaged`, and it copies them when it is started; a damaged index is removed, and
-made anew from the batches.
-
-Exit codes: 0 nothing is damaged, or all of it was mended; 1 there is damage, or it failed.
+The broker may run, or not; nothing is asked of it. Where it runs, what looks damaged is read once
+more, as a segment may have been rolled, cut or removed in between.
 """
 
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import struct
 import time
+from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
-from admin_tool.errors import AdminError, UsageError
-from admin_tool.log_dir_actions.mending import Mended, connected_to_cluster_of, mend
-from admin_tool.log_dir_actions.mending_online import mend_online
-from admin_tool.options import Parsed, comma_list
-from jbodlab.errors import CorruptRecordError, FormatError
+from jbodlab import kafka_uuid
+from jbodlab.cli.output import Output
+from jbodlab.errors import CorruptRecordError, FormatError, JbodlabError
 from jbodlab.ids import TopicPartition
 from jbodlab.log import meta_properties, names
 from jbodlab.log.checkpoints import read_offsets
-from jbodlab.log.directory_lock import DirectoryLock
-from jbodlab.log.filesystem import CopySource, Disk, FileSystem
+from jbodlab.log.filesystem import CopySource, FileSystem
 from jbodlab.log.names import DirKind
 from jbodlab.log.posix_filesystem import PosixFileSystem
 from jbodlab.log.verification import Circumstances, Damage, VerifiedReplica, verify_replica
-
-RATE_MB_S = 50
-"""Default rate of reading, in MB of 10^6 bytes a second."""
 
 BURST_S = 0.5
 """Bytes of so long a time may be read at once, where reading was held up."""
@@ -56,11 +42,21 @@ LOOK_AGAIN_S = 1.0
 """How long after something looked damaged beside a running broker it is looked at again."""
 
 
+class VerifyError(JbodlabError):
+    """A directory cannot be verified."""
+
+
 @dataclass(slots=True, kw_only=True)
 class VerifiedDirectory:
-    """What was found in one directory; `in_use` by a running broker."""
+    """What was found in one directory.
+
+    Attributes:
+        directory_id: As its `meta.properties` has it; None where it has none.
+        in_use: Whether a broker runs that uses it.
+    """
 
     path: Path
+    directory_id: UUID | None
     in_use: bool
     replicas: list[VerifiedReplica] = field(default_factory=list)
 
@@ -99,41 +95,15 @@ class Pace:
             self._sleep(self._due - now)
 
 
-def run(options: Parsed) -> int:
-    """Verify directories, and mend them if asked; returns the exit code."""
-    paths = [Path(part) for part in comma_list(options.required("dir"))]
-    pace = Pace(_rate(options) * 1e6)
-    topics = frozenset(comma_list(options.text("topic-list")))
-    fs = PosixFileSystem()
-    results: list[Mended] = []
-    if options.has("mend"):
-        options.require("bootstrap-server")
-        # At once, before hours of reading; and again by whoever mends.
-        with connected_to_cluster_of(fs, options, paths):
-            pass
-    with ExitStack() as locks:
-        is_ours = {path: options.has("mend") and _lock(fs, locks, path) for path in paths}
-        verified = [
-            verify_directory(fs, path, topics, pace, is_ours=is_ours[path]) for path in paths
-        ]
-        damaged = sum(len(each.damaged) for each in verified)
-        if options.has("mend"):
-            results = _mend(fs, options, [each for each in verified if each.damaged])
-    if options.has("json"):
-        print(json.dumps(_as_json(verified, results)))
-    else:
-        for line in _text(verified, results):
-            print(line)
-    return 1 if damaged > sum(not result.refusal for result in results) else 0
-
-
-def _mend(fs: FileSystem, options: Parsed, damaged: list[VerifiedDirectory]) -> list[Mended]:
-    stopped, running = (
-        [(each.path, each.damaged) for each in damaged if each.in_use is in_use]
-        for in_use in (False, True)
-    )
-    results = mend(fs, options, stopped) if stopped else []
-    return [*results, *(mend_online(fs, options, running) if running else ())]
+def run(options: Namespace, output: Output) -> int:
+    """Verify directories; returns 1 if something is damaged, else 0."""
+    fs, pace = PosixFileSystem(), Pace(options.rate * 1e6)
+    verified = []
+    for name in options.directories:
+        output.progress(f"reading {name}")
+        verified.append(verify_directory(fs, Path(name), frozenset(options.topic), pace))
+    output.result(_as_json(verified), "\n".join(_text(verified)))
+    return 1 if any(each.damaged for each in verified) else 0
 
 
 def verify_directory(
@@ -141,8 +111,6 @@ def verify_directory(
     path: Path,
     topics: frozenset[str],
     pace: Callable[[int], None],
-    *,
-    is_ours: bool,
 ) -> VerifiedDirectory:
     """Verify the current replicas in one directory.
 
@@ -151,14 +119,13 @@ def verify_directory(
         path: The directory.
         topics: Whose replicas; all if there are none.
         pace: Keeps the rate of reading.
-        is_ours: Whether this process holds the directory's lock, which it would lose by asking.
 
     Raises:
-        AdminError: it is no log directory, or the disk cannot be read.
+        VerifyError: it is not a log directory, or the disk cannot be read.
     """
     try:
-        meta_properties.read(fs, path)
-        found = VerifiedDirectory(path=path, in_use=not is_ours and is_locked(path))
+        meta = meta_properties.read(fs, path)
+        found = VerifiedDirectory(path=path, directory_id=meta.directory_id, in_use=is_locked(path))
         for folder in _folders(fs, path, topics):
             replica = _verify_replica(fs, folder, found.in_use, pace)
             if replica is not None and replica.damage and found.in_use:
@@ -167,9 +134,9 @@ def verify_directory(
             if replica is not None:
                 found.replicas.append(replica)
     except FormatError as error:
-        raise AdminError(f"{path} is no log directory: {error}") from error
+        raise VerifyError(f"{path} is not a log directory: {error}") from error
     except OSError as error:
-        raise AdminError(f"{error.filename or path} cannot be read: {error.strerror}") from error
+        raise VerifyError(f"{error.filename or path} cannot be read: {error.strerror}") from error
     return found
 
 
@@ -194,7 +161,7 @@ def _verify_replica(
                 raise
             if not fs.exists(folder):
                 return None
-    raise AdminError(f"{folder} changes faster than it can be read; raise --rate")
+    raise VerifyError(f"{folder} changes faster than it can be read; raise --rate")
 
 
 def _offsets(fs: FileSystem, path: Path) -> Mapping[TopicPartition, int]:
@@ -237,32 +204,7 @@ def _forget_cached(source: CopySource) -> None:
     os.posix_fadvise(source.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def _rate(options: Parsed) -> float:
-    text = options.text("rate")
-    try:
-        rate = float(RATE_MB_S if text is None else text)
-    except ValueError:
-        rate = 0.0
-    if not 0 < rate < float("inf"):
-        raise UsageError(f"Cannot parse argument '{text}' of option rate: MB/s above 0")
-    return rate
-
-
-def _lock(disk: Disk, locks: ExitStack, path: Path) -> bool:
-    """Keep a broker from starting on a directory meanwhile; returns False if one runs on it."""
-    try:
-        if is_locked(path):
-            return False
-        lock = DirectoryLock(disk, path)
-    except FormatError as error:
-        raise AdminError(str(error)) from error
-    except OSError as error:
-        raise AdminError(f"{path} cannot be locked: {error.strerror}") from error
-    locks.callback(lock.release)
-    return True
-
-
-def _text(verified: list[VerifiedDirectory], results: list[Mended]) -> Iterator[str]:
+def _text(verified: list[VerifiedDirectory]) -> Iterator[str]:
     for directory in verified:
         for replica in directory.damaged:
             for one in replica.damage:
@@ -274,8 +216,6 @@ def _text(verified: list[VerifiedDirectory], results: list[Mended]) -> Iterator[
             f"{megabytes:.1f} MB read, {len(directory.damaged)} replicas damaged"
             f"{' (a broker is running on it)' if directory.in_use else ''}"
         )
-    for result in results:
-        yield result.text
 
 
 def _described(one: Damage) -> str:
@@ -286,38 +226,38 @@ def _described(one: Damage) -> str:
     return f"{one.problem}; offsets {one.first_offset} to {one.last_offset}"
 
 
-def _as_json(verified: list[VerifiedDirectory], results: list[Mended]) -> dict[str, Any]:
-    refusals = {result.folder: result.refusal for result in results}
+def _as_json(verified: list[VerifiedDirectory]) -> dict[str, Any]:
+    return {"directories": [_directory_as_json(directory) for directory in verified]}
+
+
+def _directory_as_json(directory: VerifiedDirectory) -> dict[str, Any]:
+    directory_id = directory.directory_id
     return {
-        "directories": [
+        "path": str(directory.path.absolute()),
+        "directory_id": None if directory_id is None else kafka_uuid.to_text(directory_id),
+        "in_use": directory.in_use,
+        "replicas": len(directory.replicas),
+        "segments": sum(replica.segments for replica in directory.replicas),
+        "bytes": sum(replica.size_bytes for replica in directory.replicas),
+        "damaged": [_replica_as_json(replica) for replica in directory.damaged],
+    }
+
+
+def _replica_as_json(replica: VerifiedReplica) -> dict[str, Any]:
+    return {
+        "topic": replica.topic_partition.topic,
+        "partition": replica.topic_partition.partition,
+        "folder": replica.folder.name,
+        "damage": [
             {
-                "path": str(directory.path),
-                "inUse": directory.in_use,
-                "replicas": len(directory.replicas),
-                "segments": sum(replica.segments for replica in directory.replicas),
-                "bytes": sum(replica.size_bytes for replica in directory.replicas),
-                "damaged": [
-                    {
-                        "topic": replica.topic_partition.topic,
-                        "partition": replica.topic_partition.partition,
-                        "folder": str(replica.folder),
-                        "mended": refusals.get(replica.folder, "") is None,
-                        "refusal": refusals.get(replica.folder),
-                        "damage": [
-                            {
-                                "file": one.file,
-                                "position": one.position,
-                                "problem": one.problem,
-                                "firstOffset": one.first_offset,
-                                "lastOffset": one.last_offset,
-                                "index": one.in_index,
-                            }
-                            for one in replica.damage
-                        ],
-                    }
-                    for replica in directory.damaged
-                ],
+                "file": one.file,
+                "base_offset": one.base_offset,
+                "position": one.position,
+                "problem": one.problem,
+                "first_offset": one.first_offset,
+                "last_offset": one.last_offset,
+                "in_index": one.in_index,
             }
-            for directory in verified
-        ]
+            for one in replica.damage
+        ],
     }

@@ -11,13 +11,13 @@ from uuid import UUID
 import pytest
 
 from admin_tool.errors import AdminError
-from admin_tool.log_dir_actions import mending_online
-from admin_tool.log_dir_actions.mending_online import (
+from admin_tool.log_dir_actions import repair_online
+from admin_tool.log_dir_actions.repair_online import (
     Damaged,
     Facts,
     log_dir_of,
-    make_anew,
-    why_not_online,
+    online_repair_refusal,
+    recreate,
 )
 from admin_tool.log_dir_actions.table import BrokerDirs
 from admin_tool.requests.dir_details import DirDetail
@@ -69,7 +69,7 @@ FACTS = Facts(
 def test_a_replica_is_taken_only_from_who_has_it_and_gets_it_back(
     facts: Facts, why: str | None
 ) -> None:
-    refusal = why_not_online(facts)
+    refusal = online_repair_refusal(facts)
 
     assert refusal is None if why is None else why in str(refusal)
 
@@ -89,7 +89,7 @@ def test_a_replica_is_taken_only_from_who_has_it_and_gets_it_back(
 def test_a_replica_stays_where_the_isr_would_become_too_small(
     isr: tuple[int, ...], min_isr: int, is_refused: bool
 ) -> None:
-    refusal = why_not_online(replace(FACTS, topic=topic(*isr), min_isr=min_isr))
+    refusal = online_repair_refusal(replace(FACTS, topic=topic(*isr), min_isr=min_isr))
 
     assert (refusal is not None) is is_refused
     if refusal is not None:
@@ -153,24 +153,24 @@ class FakeCluster:
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
     fake = FakeCluster(tmp_path / "orders-0")
     fake.folder.mkdir()
-    monkeypatch.setattr(mending_online, "alter_reassignments", fake.alter)
-    monkeypatch.setattr(mending_online, "list_reassignments", fake.ongoing)
-    monkeypatch.setattr(mending_online, "alter_replica_log_dirs", fake.place)
-    monkeypatch.setattr(mending_online, "describe_topics", fake.describe)
-    monkeypatch.setattr(mending_online, "replica_dirs", fake.where)
+    monkeypatch.setattr(repair_online, "alter_reassignments", fake.alter)
+    monkeypatch.setattr(repair_online, "list_reassignments", fake.ongoing)
+    monkeypatch.setattr(repair_online, "alter_replica_log_dirs", fake.place)
+    monkeypatch.setattr(repair_online, "describe_topics", fake.describe)
+    monkeypatch.setattr(repair_online, "replica_dirs", fake.where)
     for name in ("REMOVAL_PATIENCE_S", "COPY_PATIENCE_S", "GIVE_BACK_PATIENCE_S", "LOOK_PAUSE_S"):
-        monkeypatch.setattr(mending_online, name, 0.0)
+        monkeypatch.setattr(repair_online, name, 0.0)
     return fake
 
 
-def made_anew(cluster: FakeCluster) -> dict[TopicPartition, str]:
+def recreated(cluster: FakeCluster) -> dict[TopicPartition, str]:
     one = Damaged(path="/d1", folder=cluster.folder, broker=2, replicas=(1, 2, 3), leader=1)
     connection: Any = None
-    return make_anew(connection, {TP: one})
+    return recreate(connection, {TP: one})
 
 
-def test_a_replica_is_made_anew(cluster: FakeCluster) -> None:
-    assert made_anew(cluster) == {}
+def test_a_replica_is_recreated(cluster: FakeCluster) -> None:
+    assert recreated(cluster) == {}
     assert cluster.replicas == (1, 2, 3)
     assert not cluster.folder.exists()
 
@@ -178,7 +178,7 @@ def test_a_replica_is_made_anew(cluster: FakeCluster) -> None:
 def test_what_the_cluster_refuses_to_take_away_is_not_mended(cluster: FakeCluster) -> None:
     cluster.refusals = [{TP: "POLICY_VIOLATION"}]
 
-    assert made_anew(cluster) == {TP: "POLICY_VIOLATION"}
+    assert recreated(cluster) == {TP: "POLICY_VIOLATION"}
     assert cluster.folder.exists()
 
 
@@ -187,7 +187,7 @@ def test_a_folder_that_does_not_go_ends_the_wait_and_the_replica_is_given_back(
 ) -> None:
     cluster.removes = False
 
-    assert made_anew(cluster) == {
+    assert recreated(cluster) == {
         TP: "broker 2 has not removed it within 0 s; it was given back as it is"
     }
     assert cluster.replicas == (1, 2, 3)
@@ -200,7 +200,7 @@ def test_a_replica_is_given_back_where_the_cluster_cannot_be_asked_in_between(
     cluster.lost_at = "ongoing"
 
     with pytest.raises(AdminError, match="no connection to broker 1"):
-        made_anew(cluster)
+        recreated(cluster)
     assert cluster.replicas == (1, 2, 3)
     assert capsys.readouterr().err.endswith("the replicas were given back\n")
 
@@ -209,9 +209,9 @@ def test_what_cannot_be_given_back_is_said_with_the_way_to_do_it(cluster: FakeCl
     cluster.refusals = [{}, *[{TP: "NOT_CONTROLLER"}] * 100]
 
     with pytest.raises(AdminError) as raised:
-        made_anew(cluster)
+        recreated(cluster)
     assert str(raised.value) == (
-        "replicas could not be given back; set them by jbod-reassign-partitions --execute: "
+        "replicas could not be given back; set them by `jbodlab reassign`: "
         "orders-0 to 1,2,3 (NOT_CONTROLLER)"
     )
 
@@ -219,17 +219,17 @@ def test_what_cannot_be_given_back_is_said_with_the_way_to_do_it(cluster: FakeCl
 @pytest.mark.parametrize(
     "code", [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.INVALID_REPLICA_ASSIGNMENT]
 )
-def test_a_refused_directory_is_not_called_mended(cluster: FakeCluster, code: ErrorCode) -> None:
+def test_a_refused_directory_is_not_called_repaired(cluster: FakeCluster, code: ErrorCode) -> None:
     cluster.dir_code = code
 
-    assert made_anew(cluster) == {
-        TP: f"broker 2 refused to make it in /d1 ({code.name}), and has copied it from broker 1 "
+    assert recreated(cluster) == {
+        TP: f"broker 2 refused to create it in /d1 ({code.name}), and has copied it from broker 1 "
         "to /d2"
     }
     assert cluster.replicas == (1, 2, 3)
 
 
-def test_a_copy_that_is_late_is_not_called_mended(cluster: FakeCluster) -> None:
+def test_a_copy_that_is_late_is_not_called_repaired(cluster: FakeCluster) -> None:
     cluster.copies = False
 
-    assert "is not in sync after 0 s; the copy goes on" in made_anew(cluster)[TP]
+    assert "is not in sync after 0 s; the copy goes on" in recreated(cluster)[TP]

@@ -1,4 +1,4 @@
-"""What objectives mean: against a naive evaluator, and what units do."""
+"""Expressions against a naive evaluator, and their units."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.rehearsal.expressions import Metric, parse
-from lab.rehearsal.values import Unit, parse_quantity, parse_rate, show
+from jbodlab.durations import duration_s
+from jbodlab.expressions import Metric, Unit, parse, parse_quantity
 
 NAIVE = {
     "<": operator.lt,
@@ -30,15 +30,21 @@ def count(_: Metric) -> Unit:
     return Unit.COUNT
 
 
-@given(COMPARISONS, st.fixed_dictionaries(dict.fromkeys("abc", st.integers(0, 3))))
-def test_an_expression_holds_when_all_its_comparisons_do(
-    wanted: list[tuple[str, str, int]], values: dict[str, int]
+@given(
+    st.lists(COMPARISONS, min_size=1, max_size=3),
+    st.fixed_dictionaries(dict.fromkeys("abc", st.integers(0, 3))),
+)
+def test_and_binds_more_closely_than_or(
+    wanted: list[list[tuple[str, str, int]]], values: dict[str, int]
 ) -> None:
-    text = " and ".join(f"{name} {sign} {number}" for name, sign, number in wanted)
+    every = [[f"{name} {sign} {number}" for name, sign, number in group] for group in wanted]
+    text = " or ".join(" and ".join(group) for group in every)
 
     found = parse(text, count)
 
-    naive = all(NAIVE[sign](values[name], number) for name, sign, number in wanted)
+    naive = any(
+        all(NAIVE[sign](values[name], number) for name, sign, number in group) for group in wanted
+    )
     assert found.holds(lambda metric: values[metric.field]) == naive
     assert str(found) == text
 
@@ -74,26 +80,36 @@ def test_a_repetition_is_an_owner() -> None:
     assert parse("first#2.gap < 1s", lambda _: Unit.DURATION).metrics == [Metric("first#2", "gap")]
 
 
-@pytest.mark.parametrize(
-    ("text", "messages"), [("500/s", 500.0), ("0.5/s", 0.5), ("2MiB/s", 2 * 1024 * 1024 / 200)]
-)
-def test_a_rate_is_in_messages(text: str, messages: float) -> None:
-    assert parse_rate(text, 200) == messages
-
-
 def test_a_percentage_is_a_share() -> None:
     assert parse_quantity("99.5%").number == 0.995
 
 
 @pytest.mark.parametrize(
-    ("number", "unit", "shown"),
+    ("text", "seconds"),
     [
-        (0.2281, Unit.DURATION, "228 ms"),
-        (31.04, Unit.DURATION, "31.0 s"),
-        (float("inf"), Unit.DURATION, "never"),
-        (0.99951, Unit.SHARE, "99.951 %"),
-        (3.0, Unit.COUNT, "3"),
+        ("5m", 300.0),
+        ("5min", 300.0),
+        ("0.5min", 30.0),
+        ("1h30min", 5400.0),
+        ("1m30s", 90.0),
+        ("2d", 172_800.0),
+        ("1m5ms", 60.005),
+        (2.5, 2.5),
     ],
 )
-def test_values_are_shown_for_people(number: float, unit: Unit, shown: str) -> None:
-    assert show(number, unit) == shown
+def test_a_duration_is_amounts_from_the_largest_unit_to_the_smallest(
+    text: object, seconds: float
+) -> None:
+    assert duration_s(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "5", "5 s", "5s5m", "-5s", "5parsecs", True, -1, None])
+def test_any_other_text_is_not_a_duration(text: object) -> None:
+    with pytest.raises(ValueError, match="is not a duration, such as"):
+        duration_s(text)
+
+
+def test_milliseconds_need_no_unit_where_the_name_of_the_metric_has_it() -> None:
+    assert parse("longest_ms > 500", lambda _: Unit.DURATION).comparisons[0].wanted.number == 0.5
+    with pytest.raises(ValueError, match='expected a duration for "gap", got "500"'):
+        parse("gap > 500", lambda _: Unit.DURATION)

@@ -1,4 +1,4 @@
-"""jbod-log-dirs verify on the directories of a broker that does not run."""
+"""`jbodlab storage verify` on the directories of a broker that does not run."""
 
 from __future__ import annotations
 
@@ -7,10 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from admin_tool import log_dirs
-from admin_tool.log_dir_actions.mending import why_not
-from admin_tool.log_dir_actions.verify import Pace, is_locked
-from admin_tool.requests.topics import PartitionDescription
+from jbodlab.cli.program import main
 from jbodlab.directory_id import LOST
 from jbodlab.kafka_uuid import random_uuid
 from jbodlab.log import meta_properties, names
@@ -18,6 +15,7 @@ from jbodlab.log.directory_lock import DirectoryLock
 from jbodlab.log.meta_properties import MetaProperties
 from jbodlab.log.posix_filesystem import PosixFileSystem
 from jbodlab.protocol.record_batch import build_batch
+from storage_tool.verify import Pace, is_locked
 
 
 @pytest.fixture
@@ -42,7 +40,7 @@ def log_dir(tmp_path: Path) -> Path:
 
 
 def verify(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    code = log_dirs.main(["verify", "--rate", "1000", *arguments])
+    code = main(["storage", "verify", "--rate", "1000", *arguments])
     said = capsys.readouterr()
     return code, said.out, said.err
 
@@ -55,7 +53,7 @@ def rot(log_dir: Path, replica: str = "orders-1") -> None:
 def test_sound_replicas_are_counted_and_other_entries_left_out(
     log_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert verify(capsys, "--dir", str(log_dir)) == (
+    assert verify(capsys, str(log_dir)) == (
         0,
         f"{log_dir}: 2 replicas, 4 segments, 0.0 MB read, 0 replicas damaged\n",
         "",
@@ -67,7 +65,7 @@ def test_damage_is_named_with_its_place_and_offsets_and_the_exit_code_is_1(
 ) -> None:
     rot(log_dir)
 
-    code, said, _ = verify(capsys, "--dir", str(log_dir))
+    code, said, _ = verify(capsys, str(log_dir))
 
     assert code == 1
     assert said.splitlines() == [
@@ -79,27 +77,26 @@ def test_damage_is_named_with_its_place_and_offsets_and_the_exit_code_is_1(
 def test_damage_as_json(log_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rot(log_dir)
 
-    code, said, _ = verify(capsys, "--dir", str(log_dir), "--json")
+    code, said, _ = verify(capsys, str(log_dir), "--output", "json")
 
     (directory,) = json.loads(said)["directories"]
     assert code == 1
-    assert (directory["path"], directory["inUse"]) == (str(log_dir), False)
+    assert (directory["path"], directory["in_use"]) == (str(log_dir), False)
     assert (directory["replicas"], directory["segments"]) == (2, 4)
     assert directory["damaged"] == [
         {
             "topic": "orders",
             "partition": 1,
-            "folder": f"{log_dir}/orders-1",
-            "mended": False,
-            "refusal": None,
+            "folder": "orders-1",
             "damage": [
                 {
                     "file": f"{0:020d}.log",
+                    "base_offset": 0,
                     "position": 0,
                     "problem": "wrong CRC",
-                    "firstOffset": 0,
-                    "lastOffset": 1,
-                    "index": False,
+                    "first_offset": 0,
+                    "last_offset": 1,
+                    "in_index": False,
                 }
             ],
         }
@@ -109,43 +106,29 @@ def test_damage_as_json(log_dir: Path, capsys: pytest.CaptureFixture[str]) -> No
 def test_topics_may_be_chosen(log_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rot(log_dir)
 
-    code, said, _ = verify(capsys, "--dir", str(log_dir), "--topic-list", "others")
+    code, said, _ = verify(capsys, str(log_dir), "--topic", "others")
 
     assert (code, said.split(": ")[1].split(",")[0]) == (0, "0 replicas")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--rate", "0"], "Found multiple arguments for option rate"),
-        (["--mend"], 'Missing required argument "[bootstrap-server]"'),
-        (["--broker", "1"], 'Option "[broker]" can\'t be used with option "[verify]"'),
-    ],
-)
-def test_wrong_usage_is_refused(
-    log_dir: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
-) -> None:
-    code, said, complained = verify(capsys, "--dir", str(log_dir), *arguments)
-
-    assert (code, said) == (1, "")
-    assert complained.startswith(message)
 
 
 @pytest.mark.parametrize("rate", ["0", "-1", "fast", "nan", "inf"])
 def test_rate_is_a_number_above_0(
     log_dir: Path, capsys: pytest.CaptureFixture[str], rate: str
 ) -> None:
-    assert log_dirs.main(["verify", "--dir", str(log_dir), "--rate", rate]) == 1
-    assert f"Cannot parse argument '{rate}' of option rate" in capsys.readouterr().err
+    assert main(["storage", "verify", str(log_dir), f"--rate={rate}"]) == 2
+    assert f"--rate: expected MB/s above 0, got '{rate}'" in capsys.readouterr().err
 
 
 def test_what_is_no_log_directory_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, _, complained = verify(capsys, "--dir", str(tmp_path))
+    code, _, complained = verify(capsys, str(tmp_path))
 
     assert code == 1
-    assert complained == f"{tmp_path}/meta.properties cannot be read: No such file or directory\n"
+    assert (
+        complained
+        == f"jbodlab: {tmp_path}/meta.properties cannot be read: No such file or directory\n"
+    )
 
 
 def test_nothing_is_locked_where_no_lock_is_or_nobody_holds_it(log_dir: Path) -> None:
@@ -173,28 +156,3 @@ def test_reading_keeps_to_the_rate() -> None:
     for _ in range(2):
         pace(50)
     assert slept[-1] == pytest.approx(0.5)
-
-
-def partition(leader: int | None, isr: tuple[int, ...]) -> PartitionDescription:
-    return PartitionDescription(index=0, leader=leader, replicas=(1, 2, 3), isr=isr)
-
-
-@pytest.mark.parametrize(
-    ("state", "why"),
-    [
-        (partition(1, (1, 2)), None),
-        (None, "knows no such replica"),
-        (PartitionDescription(index=0, leader=1, replicas=(1, 2), isr=(1,)), "no such replica"),
-        (partition(None, (3,)), "no replica leads"),
-        (partition(None, ()), "no replica leads"),
-        (partition(3, (3,)), "broker 3 leads"),
-        (partition(3, (1, 2, 3)), "broker 3 leads"),
-        (partition(1, (1, 3)), "still in the ISR"),
-    ],
-)
-def test_only_what_another_replica_has_for_certain_is_given_up(
-    state: PartitionDescription | None, why: str | None
-) -> None:
-    refusal = why_not(3, state)
-
-    assert refusal is None if why is None else why in str(refusal)
