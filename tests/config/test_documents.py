@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from fault_injection.kinds import KINDS
+from jbodlab.cli.program import commands_of, nouns, parser_of
 from lab import __main__ as program
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,9 +44,16 @@ def test_commands_that_are_shown_exist_with_their_options(document: Path) -> Non
     for text in _COMMAND.findall(shown):
         for line in text.split("; jbodlab "):
             name, *words = line.split(" -- ")[0].split()
-            assert name in known, line
-            options = {word for action in known[name]._actions for word in action.option_strings}
-            assert {word for word in words if word.startswith("-")} <= options, line
+            if name in known:
+                options = {
+                    word for action in known[name]._actions for word in action.option_strings
+                }
+            else:
+                verbs = commands_of(nouns()[name])
+                assert isinstance(verbs, dict)
+                options = set(parser_of(f"{name} {words[0]}", verbs[words[0]]).option_names())
+            given = {word.strip("[]") for word in words if word.lstrip("[").startswith("-")}
+            assert given <= options, line
             if name == "inject" and words[0] != "KIND":
                 assert words[0] in KINDS, line
 
