@@ -8,7 +8,7 @@ from argparse import ArgumentTypeError, Namespace
 from typing import Any
 
 from admin_tool import consuming
-from admin_tool.arguments import assignment, counted
+from admin_tool.arguments import assignment, counted, positive
 from admin_tool.client import add_partition, connected, partitions_of, reason
 from admin_tool.errors import AdminError
 from jbodlab.cli.command import About, Command
@@ -39,7 +39,7 @@ def _consume_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--from", dest="start", metavar="WHERE", type=start, default="beginning", help=text
     )
-    parser.add_argument("--max", metavar="N", type=int, help="end after so many records")
+    parser.add_argument("--max", metavar="N", type=positive, help="end after so many records")
     text = "end after so long without a record, such as 10s; default: at Ctrl-C"
     parser.add_argument("--timeout", metavar="TIME", type=seconds, help=text)
     parser.add_argument("--group", help="read as a member of this group and commit its offsets")
