@@ -42,6 +42,10 @@ def _add_timeout(parser: Parser) -> None:
 
 
 def _execute_arguments(parser: Parser) -> None:
+    parser.description = (
+        "Start a reassignment. The former assignment is printed as JSON: a FILE that undoes it.\n"
+        "Brokers and directories are checked before anything changes."
+    )
     parser.add_argument("file", metavar="FILE", help=FILE_HELP)
     parser.add_argument(
         "--additional",
@@ -85,7 +89,7 @@ def _execute(options: Namespace, output: Output) -> int:
             raise AdminError(f"cannot reassign {_reasons(refused)}")
         output.note(f"started the reassignment of {counted(len(plan.partitions), 'partition')}")
         if plan.log_dirs:
-            codes = start_moves(connection, plan.log_dirs, options.timeout)
+            codes = start_moves(connection, plan.log_dirs, options.timeout, output.note)
             count = len(plan.log_dirs) - len(codes)
             output.note(f"started {counted(count, 'move')} between directories")
             check_started(plan.log_dirs, codes)
@@ -134,7 +138,7 @@ def _cancel(options: Namespace, output: Output) -> int:
             raise AdminError(f"cannot cancel the reassignment of {_reasons(refused)}")
         codes: dict[Replica, int] = {}
         if moving:
-            codes = start_moves(connection, moving, options.timeout)
+            codes = start_moves(connection, moving, options.timeout, output.note)
         output.line(
             f"cancelled {counted(len(active), 'reassignment')} and "
             f"{counted(len(moving) - len(codes), 'move')} between directories"
@@ -150,7 +154,7 @@ def _reasons(refused: Mapping[TopicPartition, str]) -> str:
 
 
 EXECUTE = Command(
-    help="start a reassignment; prints the former assignment as JSON, which undoes it",
+    help="start a reassignment, and print the former assignment as JSON",
     run=_execute,
     arguments=_execute_arguments,
     examples=(
