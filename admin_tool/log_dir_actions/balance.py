@@ -105,7 +105,7 @@ def _cancel(
         output.line("no move between directories is under way")
         return 0
     output.confirm(f"cancel {counted(len(targets), 'move')}?", yes=options.yes)
-    codes = start_moves(connection, targets, DEFAULT_TIMEOUT_S, output.note)
+    codes = start_moves(connection, targets, DEFAULT_TIMEOUT_S)
     output.line(f"cancelled {counted(len(targets) - len(codes), 'move')}")
     for replica, code in codes.items():
         output.note(f"{replica}: {why_refused(replica, targets[replica], code)}")

@@ -239,7 +239,7 @@ def carry_out(
     for broker in sorted({replica.broker for replica in targets}):
         here = {replica: path for replica, path in targets.items() if replica.broker == broker}
         try:
-            codes = start_moves(connection, here, DEFAULT_TIMEOUT_S, output.note)
+            codes = start_moves(connection, here, DEFAULT_TIMEOUT_S)
         except AdminError as error:
             refused |= dict.fromkeys(here, f"it is unknown whether its move has begun: {error}")
         else:

@@ -13,7 +13,7 @@ from admin_tool.requests.connection import Broker, connected
 from admin_tool.requests.log_dirs import describe_log_dirs
 from jbodlab import kafka_uuid
 from jbodlab.cli.command import About, Command
-from jbodlab.cli.output import PROGRESS_AFTER_S, Output
+from jbodlab.cli.output import Output, note_wait
 from jbodlab.errors import DecodeError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def _run(options: Namespace, output: Output) -> int:
             raise AdminError("revive needs a listener without encryption and authentication")
         broker = connection.broker(options.dir.broker)
         path = resolve(options.dir, describe_log_dirs(connection, broker.id)).path
-    response = _revive(broker, path, output)
+    response = _revive(broker, path)
     if response.error_code:
         reason = text_of(int(response.error_code), response.error_message)
         raise AdminError(f"cannot revive {path} of broker {broker.id}: {reason}")
@@ -43,10 +43,13 @@ def _run(options: Namespace, output: Output) -> int:
     return 0
 
 
-def _revive(broker: Broker, path: str, output: Output) -> ReviveLogDirResponse:
+def _revive(broker: Broker, path: str) -> ReviveLogDirResponse:
+    from jbodlab.admin_requests import revive_log_dir
+
     where = f"broker {broker.id} ({broker.host}:{broker.port})"
     try:
-        return asyncio.run(_ask(broker, path, output))
+        with note_wait(f"waiting until broker {broker.id} has recovered the logs in {path}"):
+            return asyncio.run(revive_log_dir(broker.host, broker.port, path, REVIVE_TIMEOUT_S))
     except TimeoutError as error:
         raise AdminError(
             f"no answer from {where} within {REVIVE_TIMEOUT_S:g} s; it may still be recovering logs"
@@ -58,18 +61,6 @@ def _revive(broker: Broker, path: str, output: Output) -> ReviveLogDirResponse:
         ) from error
     except (ConnectionError, DecodeError) as error:
         raise AdminError(f"{where}: {error}") from error
-
-
-async def _ask(broker: Broker, path: str, output: Output) -> ReviveLogDirResponse:
-    from jbodlab.admin_requests import revive_log_dir
-
-    answer = asyncio.create_task(
-        revive_log_dir(broker.host, broker.port, path, REVIVE_TIMEOUT_S), name="revive"
-    )
-    done, _ = await asyncio.wait({answer}, timeout=PROGRESS_AFTER_S)
-    if not done:
-        output.note(f"waiting until broker {broker.id} has recovered the logs in {path}")
-    return await answer
 
 
 REVIVE = Command(

@@ -89,7 +89,7 @@ def _execute(options: Namespace, output: Output) -> int:
             raise AdminError(f"cannot reassign {_reasons(refused)}")
         output.note(f"started the reassignment of {counted(len(plan.partitions), 'partition')}")
         if plan.log_dirs:
-            codes = start_moves(connection, plan.log_dirs, options.timeout, output.note)
+            codes = start_moves(connection, plan.log_dirs, options.timeout)
             count = len(plan.log_dirs) - len(codes)
             output.note(f"started {counted(count, 'move')} between directories")
             check_started(plan.log_dirs, codes)
@@ -138,7 +138,7 @@ def _cancel(options: Namespace, output: Output) -> int:
             raise AdminError(f"cannot cancel the reassignment of {_reasons(refused)}")
         codes: dict[Replica, int] = {}
         if moving:
-            codes = start_moves(connection, moving, options.timeout, output.note)
+            codes = start_moves(connection, moving, options.timeout)
         output.line(
             f"cancelled {counted(len(active), 'reassignment')} and "
             f"{counted(len(moving) - len(codes), 'move')} between directories"

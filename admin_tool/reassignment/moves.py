@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from admin_tool.arguments import counted
 from admin_tool.errors import AdminError, name_of
 from admin_tool.requests.connection import Connection
 from admin_tool.requests.log_dirs import Replica, alter_replica_log_dirs
-from jbodlab.cli.output import PROGRESS_AFTER_S
+from jbodlab.cli.output import note_wait
 from jbodlab.error_code import ErrorCode
 from jbodlab.ids import TopicPartition
 from jbodlab.log import names
@@ -23,12 +23,9 @@ RETRY_PAUSE_S = 0.1
 
 
 def start_moves(
-    connection: Connection,
-    targets: Mapping[Replica, str],
-    timeout_s: float,
-    note: Callable[[str], None],
+    connection: Connection, targets: Mapping[Replica, str], timeout_s: float
 ) -> dict[Replica, int]:
-    """Ask brokers to move replicas to directories; `note` says what a longer wait is for.
+    """Ask brokers to move replicas to directories.
 
     A broker that a reassignment has only just given a replica may not have it yet; it is asked
     again until `timeout_s` seconds are over.
@@ -39,8 +36,13 @@ def start_moves(
     Raises:
         AdminError: a broker does not answer; moves that have begun go on.
     """
-    start = time.monotonic()
-    has_noted = False
+    with note_wait(f"waiting until {counted(len(targets), 'move')} between directories begin"):
+        return _started(connection, targets, time.monotonic() + timeout_s)
+
+
+def _started(
+    connection: Connection, targets: Mapping[Replica, str], deadline: float
+) -> dict[Replica, int]:
     pending = dict(sorted(targets.items()))
     refused: dict[Replica, int] = {}
     while True:
@@ -52,11 +54,7 @@ def start_moves(
             del pending[replica]
             if code != ErrorCode.NONE:
                 refused[replica] = code
-        waited_s = time.monotonic() - start
-        if waited_s > PROGRESS_AFTER_S and pending and not has_noted:
-            has_noted = True
-            note(f"waiting until brokers have created {counted(len(pending), 'replica')}")
-        if not pending or waited_s > timeout_s:
+        if not pending or time.monotonic() > deadline:
             return refused | dict.fromkeys(pending, int(ErrorCode.REPLICA_NOT_AVAILABLE))
         time.sleep(RETRY_PAUSE_S)
 
