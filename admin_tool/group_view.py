@@ -122,7 +122,7 @@ def _value(client: Any, group: Any) -> dict[str, Any]:
     ]
     return {
         "group": group.group_id,
-        # Since confluent-kafka 2.8.
+        # confluent-kafka 2.6 does not have it.
         "type": words(getattr(group, "type", None)),
         "state": words(group.state),
         "assignor": group.partition_assignor or None,
