@@ -52,6 +52,18 @@ def topic_partition(text: str) -> TopicPartition:
     return TopicPartition(topic, int(index))
 
 
+def assignment(text: str) -> tuple[str, str]:
+    """Return key and value of KEY=VALUE, as an argument's type.
+
+    Raises:
+        ArgumentTypeError: it is not of this form.
+    """
+    key, equals, value = text.partition("=")
+    if not (key and equals):
+        raise ArgumentTypeError(f"expected KEY=VALUE, got {text!r}")
+    return key, value
+
+
 def add_brokers(parser: Parser, purpose: str) -> None:
     """Add `--brokers`, which is empty by default."""
     parser.add_argument("--brokers", metavar="1,2", type=broker_ids, default=(), help=purpose)

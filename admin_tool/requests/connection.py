@@ -11,15 +11,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from admin_tool.client_config import ClientConfig, client_config
 from admin_tool.errors import AdminError, UnsupportedRequestError
-from jbodlab.cli.output import note_wait
+from admin_tool.waiting import note_wait
 from jbodlab.command_line import read_properties
-
-if TYPE_CHECKING:
-    from admin_tool.options import Parsed
 
 CONNECT_TIMEOUT_S = 3.0
 """For one address of the bootstrap list."""
@@ -140,7 +137,7 @@ class Connection:
 
 
 @contextmanager
-def connected(options: Namespace | Parsed) -> Iterator[Connection]:
+def connected(options: Namespace) -> Iterator[Connection]:
     """Connect to the cluster of a command line.
 
     Args:
@@ -180,6 +177,19 @@ def bootstrap_servers(text: str) -> list[tuple[str, int]]:
     return found
 
 
+def reach(host: str, port: int) -> None:
+    """Insist that somebody takes connections: libraries try again and again, without a reason.
+
+    Raises:
+        AdminError: nobody does.
+    """
+    try:
+        socket.create_connection((host, port), CONNECT_TIMEOUT_S).close()
+    except OSError as error:
+        reason = "no answer" if isinstance(error, TimeoutError) else error.strerror or str(error)
+        raise AdminError(f"cannot connect to {host}:{port}: {reason}") from error
+
+
 def _open(addresses: list[tuple[str, int]], config: ClientConfig) -> Connection:
     failures = []
     for host, port in addresses:
@@ -191,12 +201,7 @@ def _open(addresses: list[tuple[str, int]], config: ClientConfig) -> Connection:
 
 
 def _open_one(host: str, port: int, config: ClientConfig, timeout_ms: int) -> Connection:
-    # The library would try a dead address again and again, without a word about the reason.
-    try:
-        socket.create_connection((host, port), CONNECT_TIMEOUT_S).close()
-    except OSError as error:
-        reason = "no answer" if isinstance(error, TimeoutError) else error.strerror or str(error)
-        raise AdminError(f"cannot connect to {host}:{port}: {reason}") from error
+    reach(host, port)
     try:
         from kafka import errors
         from kafka.net.manager import KafkaConnectionManager  # type: ignore[import-untyped]

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TextIO
 
 from jbodlab.errors import JbodlabError
@@ -50,8 +48,8 @@ class Output:
             print(text, file=self.out)
 
     def json(self, value: Any) -> None:
-        """Print a value as JSON, in several lines."""
-        print(json.dumps(value, indent=2, ensure_ascii=False), file=self.out)
+        """Print a value as JSON, in several lines; what JSON does not have is a text."""
+        print(json.dumps(value, indent=2, ensure_ascii=False, default=str), file=self.out)
 
     def line(self, text: str = "") -> None:
         """Print a line of a result that is text; with `--output json` it goes to stderr."""
@@ -98,18 +96,6 @@ class Output:
 
     def _coloured(self, text: str, colour: str) -> str:
         return f"{colour}{text}{_PLAIN}" if self.out.isatty() else text
-
-
-@contextmanager
-def note_wait(text: str) -> Iterator[None]:
-    """Print a line on stderr once the body has taken a second."""
-    timer = threading.Timer(PROGRESS_AFTER_S, lambda: print(text, file=sys.stderr, flush=True))
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

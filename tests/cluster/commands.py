@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import json
-from contextlib import redirect_stderr, redirect_stdout
-from typing import Any, NamedTuple
+from typing import Any
 
-from jbodlab.cli.program import main
 from tests.cluster.harness import Cluster
-
-
-class Done(NamedTuple):
-    """What a user sees of a command."""
-
-    code: int
-    out: str
-    err: str
+from tests.command_lines import Done, run
 
 
 def call(cluster: Cluster, *words: object) -> Done:
     """Run a command about a cluster."""
-    out, err = io.StringIO(), io.StringIO()
-    with redirect_stdout(out), redirect_stderr(err):
-        code = main([*map(str, words), "--bootstrap-server", cluster.bootstrap])
-    assert "Traceback" not in err.getvalue()
-    return Done(code, out.getvalue(), err.getvalue())
+    return run([*map(str, words), "--bootstrap-server", cluster.bootstrap])
 
 
 def called(cluster: Cluster, *words: object) -> str:
