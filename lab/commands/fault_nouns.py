@@ -15,8 +15,13 @@ DEMO_CLUSTER = "demo"
 
 def add_target(parser: Parser) -> None:
     """Add the kind of a fault, and what it breaks."""
+    from fault_injection import kinds
+
     parser.add_argument(
-        "kind", metavar="KIND", help="such as eio, full, slow, kill; all: faults kinds"
+        "kind",
+        choices=tuple(kinds.KINDS),
+        metavar="KIND",
+        help="such as eio, full, slow, kill; `jbodlab faults kinds` lists all",
     )
     parser.add_argument(
         "target", nargs="?", metavar="TARGET", help="broker-1/2 (its directory 2), or broker-1"
@@ -58,8 +63,16 @@ def _add_heal(parser: Parser) -> None:
 
 
 def _add_run(parser: Parser) -> None:
+    from fault_injection import kinds
+
     parser.add_argument("--fail", metavar="TARGET", required=True, help="such as broker-1/2")
-    parser.add_argument("--kind", default="permission", help="kind of fault (default: permission)")
+    parser.add_argument(
+        "--kind",
+        choices=tuple(kinds.KINDS),
+        default="permission",
+        metavar="KIND",
+        help="kind of fault (default: permission)",
+    )
     parser.add_argument("--after", default="3s", metavar="TIME", help="when (default: 3s)")
     add_parameters(parser)
 
