@@ -62,10 +62,14 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = Parser(prog="jbod-broker", description="Run a broker of a cluster.")
-    parser.add_argument("-c", "--config", required=True, metavar="FILE", help="property file")
+    parser = Parser(prog="jbod-broker", description="Run a broker.")
     parser.add_argument(
-        "--health", action="store_true", help="ask the running broker whether it serves clients"
+        "-c", "--config", required=True, metavar="FILE", help="property file of the broker"
+    )
+    parser.add_argument(
+        "--health",
+        action="store_true",
+        help="check whether the running broker serves clients, and exit",
     )
     return parser
 

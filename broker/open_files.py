@@ -63,7 +63,9 @@ def divide(limit: int, directories: int, connections_wanted: int) -> OpenFiles:
     )
     if not found.kept_per_directory:
         raise ConfigError(
-            "log.dirs", directories, f"needs more open files than {limit}, raise `ulimit -n`"
+            "log.dirs",
+            directories,
+            f"these directories need more than {limit} open files; raise `ulimit -n`",
         )
     used = found.kept_per_directory * directories + found.connections + 2 * waiting + reserve
     assert used <= limit

@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.health:
             return _health(config)
         for name in unknown:
-            logger.warning("unknown configuration %s is ignored", name)
+            logger.warning("%s", key_table.unknown_text(node_keys.TABLE, name))
         for key in key_table.without_effect(node_keys.TABLE, config.static_configs):
             logger.warning("configuration %s is %s", key.name, key.meaning)
         return _run(config)
@@ -46,9 +46,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog="jbod-controller", description="Run the controller of a cluster.")
-    parser.add_argument("-c", "--config", required=True, metavar="FILE", help="property file")
     parser.add_argument(
-        "--health", action="store_true", help="ask the running controller whether it leads"
+        "-c", "--config", required=True, metavar="FILE", help="property file of the controller"
+    )
+    parser.add_argument(
+        "--health",
+        action="store_true",
+        help="check whether the running controller is active, and exit",
     )
     return parser
 

@@ -183,12 +183,13 @@ def _warn_of_unknown(
         }
         if known is None:
             logger.info(
-                "directory is offline since before this controller began, or not the broker's",
+                "a broker reports a directory that was already offline when this controller "
+                "started",
                 extra=extra,
             )
         else:
             logger.warning(
-                "broker reports a directory offline that it has not registered", extra=extra
+                "a broker reports a directory offline that it has not registered", extra=extra
             )
 
 

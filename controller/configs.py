@@ -278,6 +278,6 @@ def _check(
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
             f"The {dynamic_keys.CORDONED_LOG_DIRS} configuration value cannot be set because it "
-            f"requires metadata.version {CORDONED_DIRECTORIES_LEVEL} (4.3-IV0); that of this "
-            f"cluster is {state.metadata_version}.",
+            f"requires metadata.version {CORDONED_DIRECTORIES_LEVEL} (4.3-IV0); this cluster has "
+            f"{state.metadata_version}.",
         )

@@ -61,7 +61,7 @@ async def watch_metadata_dir(
         except OSError as error:
             if disk_errors.is_directory_failure(error):
                 raise LogDirError(directory, None, disk_errors.describe(error)) from error
-            logger.warning("metadata directory was not probed: %s", disk_errors.describe(error))
+            logger.warning("cannot probe the metadata directory: %s", disk_errors.describe(error))
 
 
 def _pin(fs: Disk, directory: Path, log_folder: Path) -> tuple[tuple[int, int], tuple[int, int]]:

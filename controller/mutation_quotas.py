@@ -71,7 +71,7 @@ class Mutations:
         if self._is_strict and self._bucket.debt_s(self._now_s) > 0:
             self._refused = True
             raise KafkaError(
-                ErrorCode.THROTTLING_QUOTA_EXCEEDED, f"{MUTATION_RATE} of the client is used up"
+                ErrorCode.THROTTLING_QUOTA_EXCEEDED, f"the client has exceeded its {MUTATION_RATE}"
             )
         self._bucket = self._bucket.taken(partitions, self._now_s)
 

@@ -36,7 +36,7 @@ def add_relief(
             records.add(change)
     if now != known:
         logger.info(
-            "degraded directories of a broker",
+            "a broker's degraded directories changed",
             extra={
                 "broker_id": broker_id,
                 "degraded": _texts(now.degraded),

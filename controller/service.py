@@ -228,7 +228,8 @@ class ControllerService:
             )
         if self._streams >= STREAMS_MAX:
             raise RpcRefusedError(
-                Refusal.RESOURCE_EXHAUSTED, f"{STREAMS_MAX} streams are open already"
+                Refusal.RESOURCE_EXHAUSTED,
+                f"the limit of {STREAMS_MAX} open metadata streams is reached",
             )
         self._streams += 1
         try:

@@ -45,7 +45,7 @@ def call_each(callbacks: Iterable[Callable[[], object]], what: str) -> None:
         try:
             callback()
         except Exception:
-            logger.exception("%s was not taken in by one who waited", what)
+            logger.exception("a callback for %s failed", what)
 
 
 async def _supervise(
@@ -62,7 +62,7 @@ async def _supervise(
                 logger.exception("%s ended unexpectedly", name)
                 on_end(f"{name} ended unexpectedly: {error!r}")
                 return
-            logger.exception("%s ended unexpectedly, it begins anew", name)
+            logger.exception("%s ended unexpectedly; restarting it", name)
         else:
             return
         if loop.time() - begun_s > RESTART_S_MAX:

@@ -71,6 +71,25 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         raise pytest.UsageError("this pytest-xdist makes no groups of this pytest's tests")
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object | None:
+    """Hand out groups so that a run goes on where a worker dies."""
+    if config.getoption("dist") != "loadgroup":
+        return None
+    from tests.work_groups import GroupScheduling
+
+    return GroupScheduling(config, log)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object | None) -> None:
+    """Print how a worker ended that nobody had asked to: by which signal, or with which code."""
+    if error:
+        from tests.work_groups import how_ended
+
+        print(f"\n[{node.gateway.id}] {how_ended(node)}", flush=True)
+
+
 def pytest_unconfigure() -> None:
     """Let everything be collected at the end: what is not, some libraries tell of as leaked."""
     gc.unfreeze()

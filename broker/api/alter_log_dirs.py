@@ -95,7 +95,7 @@ def _told(parts: Sequence[_Result | None]) -> AlterReplicaLogDirsResponse:
     for code, those in refused.items():
         topic, first = those[0]
         logger.info(
-            "no move of %s-%d and %d others: %s",
+            "cannot move %s-%d and %d others: %s",
             *(topic, first.partition_index, len(those) - 1, code.name),
         )
     return _response(results)

@@ -42,6 +42,6 @@ class BrokersOnly:
         if not self._cache.is_for_brokers(context.listener_name):
             raise KafkaError(
                 ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-                f"listener {context.listener_name} does not serve this request, ask at the one "
-                "that inter.broker.listener.name names",
+                f"listener {context.listener_name} does not serve this request; use the listener "
+                "of inter.broker.listener.name",
             )

@@ -64,7 +64,9 @@ class ProduceApi:
         """Append every batch of the request."""
         acks = request.acks
         if acks not in (ALL, LEADER, NONE):
-            raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks is {acks}, not -1, 0 or 1")
+            raise KafkaError(
+                ErrorCode.INVALID_REQUIRED_ACKS, f"expected acks -1, 0 or 1, got {acks}"
+            )
         if request.transactional_id is not None:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, NO_TRANSACTIONS)
         version = context.version
@@ -191,7 +193,7 @@ def _check_no_zstd(request: ProduceRequest, version: int) -> None:
     ):
         raise KafkaError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-            f"produce requests of version {version} must not use zstd",
+            f"Produce version {version} does not support zstd",
         )
 
 
@@ -200,7 +202,7 @@ def _refused(topic: str, index: int) -> AppendResult:
     return AppendResult(
         topic_partition=TopicPartition(topic, index),
         error_code=ErrorCode.INVALID_TOPIC_EXCEPTION,
-        error_message=f"{topic} is written by brokers only",
+        error_message=f"{topic} is an internal topic: only brokers write to it",
     )
 
 

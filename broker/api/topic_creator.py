@@ -89,7 +89,9 @@ class TopicCreator:
         try:
             response = await self._controller.create_topics(request, CREATE_TIMEOUT_S)
         except ControllerUnavailableError as error:
-            logger.warning("topic not created: %s", error, extra={"topic": name})
+            logger.warning(
+                "cannot create a topic that a client asked for: %s", error, extra={"topic": name}
+            )
         else:
             for created in response.topics:
                 self._created(created.name, KafkaError(created.error_code, created.error_message))
@@ -98,9 +100,13 @@ class TopicCreator:
 
     def _created(self, name: str, error: KafkaError) -> None:
         if error.code == ErrorCode.NONE:
-            logger.info("topic created on demand", extra={"topic": name})
+            logger.info("created a topic that a client asked for", extra={"topic": name})
         elif error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
-            logger.warning("topic not created: %s", error.message, extra={"topic": name})
+            logger.warning(
+                "cannot create a topic that a client asked for: %s",
+                error.message,
+                extra={"topic": name},
+            )
             # Who has used up its quota asks again, and is served when its time has come.
             is_final = error.code != ErrorCode.THROTTLING_QUOTA_EXCEEDED
             if is_final and len(self._failures) < MAX_REMEMBERED_FAILURES:

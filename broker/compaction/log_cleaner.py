@@ -124,9 +124,9 @@ class LogCleaner:
                 try:
                     cleaned = await self._clean_next(path, compactor)
                 except (LogDirError, KafkaError) as error:
-                    logger.info("compaction in %s was given up: %s", path, error)
+                    logger.info("compaction in %s stopped: %s", path, error)
                 except Exception:
-                    logger.exception("compaction in %s failed, it is tried again later", path)
+                    logger.exception("compaction in %s failed; it will be retried", path)
                 if not cleaned:
                     await self._rest(compactor)
                     await self._pause()
@@ -232,7 +232,7 @@ class LogCleaner:
         log.cleaning.failures += 1
         logger.log(
             logging.WARNING if log.cleaning.failures == 1 else logging.INFO,
-            "compaction of %s failed, it is tried again behind all other logs: %s",
+            "compaction of %s failed; it will be retried after all other logs: %s",
             log.topic_partition,
             str(error) or repr(error),
             extra=log_dir.log_fields(),

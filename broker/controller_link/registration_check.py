@@ -68,10 +68,10 @@ class RegistrationCheck:
         if found.directories:
             lost = set(self._online_directories()) - set(found.directories)
             if lost and self._broker_id in delta.changed_brokers:
-                logger.info("registering again, with %d directories more", len(lost))
+                logger.info("registering again with %d more log directories", len(lost))
                 self._register_again()
         elif found.record_offset != self._amended:
             # Once for each registration; a second one at once would say nothing new.
             self._amended = found.record_offset
-            logger.info("registering again, now with directories")
+            logger.info("registering again with log directories")
             self._register_again()

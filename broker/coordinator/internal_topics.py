@@ -35,7 +35,7 @@ def internal_topic(name: str, settings: GroupSettings, registered_brokers: int) 
     factor = max(1, min(wanted, registered_brokers))
     if factor < wanted:
         logger.warning(
-            "%s gets replication factor %d instead of %d: so many brokers are registered",
+            "creating %s with replication factor %d instead of %d: no more brokers are registered",
             name,
             factor,
             wanted,

@@ -204,7 +204,7 @@ class CoordinatorShard:
             step()
         except Exception:
             logger.exception(
-                "a step of the coordinator of %s failed, it is loaded anew",
+                "a step of the coordinator of %s failed; reloading it",
                 self.partition.topic_partition,
                 extra=self.partition.topic_partition._asdict(),
             )
@@ -230,7 +230,7 @@ class CoordinatorShard:
         except Exception as error:
             # Nothing has changed yet; a request that always fails must not end all others.
             logger.exception(
-                "a request to the coordinator of %s failed",
+                "the coordinator of %s failed to process a request",
                 self.partition.topic_partition,
                 extra=self.partition.topic_partition._asdict(),
             )
@@ -299,7 +299,7 @@ class CoordinatorShard:
             async with self._context.working:
                 result = await run_aside(work.run, name, self._context.threads)
         except Exception:
-            logger.exception("failed to %s", name)
+            logger.exception("computation failed: %s", name)
         self._in_order(partial(self._worked, work, result))
 
     def _worked(self, work: Work, result: Any) -> None:
@@ -322,7 +322,7 @@ class CoordinatorShard:
         error = group_error(cause)
         logger.log(
             logging.WARNING if error.code is ErrorCode.UNKNOWN_SERVER_ERROR else logging.DEBUG,
-            "%s takes no records of its coordinator: %s",
+            "the coordinator of %s cannot write records: %s",
             self.partition.topic_partition,
             cause,
             extra=self.partition.topic_partition._asdict(),
@@ -367,7 +367,7 @@ class CoordinatorShard:
         self._limit = None
         now_s = self._loop.time()
         error = group_error(
-            KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the records are not replicated in time")
+            KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the records were not replicated in time")
         )
         refused: list[Any] = []
         next_s = None
@@ -400,7 +400,7 @@ class CoordinatorShard:
             self.state = ShardState.FAILED
             logger.log(
                 logging.ERROR,
-                "the coordinator of %s could not be loaded: %s",
+                "cannot load the coordinator of %s: %s",
                 self.partition.topic_partition,
                 error,
                 exc_info=None if isinstance(error, JbodlabError) else error,
@@ -410,7 +410,7 @@ class CoordinatorShard:
         self.state = ShardState.ACTIVE
         self._active_since_s = self._loop.time()
         logger.info(
-            "coordinates the groups of %s in epoch %d: %d records read in %.0f ms",
+            "coordinating the groups of %s in epoch %d; read %d records in %.0f ms",
             self.partition.topic_partition,
             self._leader_epoch,
             count_read,

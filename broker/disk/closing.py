@@ -74,13 +74,13 @@ async def close_log_dirs(
     }
     hung = await _until_closed(closing, hang_deadline_s)
     for task in hung:
-        logger.warning("directory did not close in time", extra=closing[task].log_fields())
+        logger.warning("log directory did not close in time", extra=closing[task].log_fields())
         task.cancel()
     done = closing.keys() - hung
     for task in done:
         if (error := task.exception()) is not None:
             logger.warning(
-                "directory was not closed cleanly: %s", error, extra=closing[task].log_fields()
+                "log directory was not closed cleanly: %s", error, extra=closing[task].log_fields()
             )
     return not hung and all(task.exception() is None for task in done)
 
@@ -175,7 +175,7 @@ def _carry_out(closing: Sequence[_Closing]) -> tuple[list[_Closing], list[_Closi
                 raise WaitsForRoomError(each.files.topic_partition)
             each.files.carry_out(each.instructions)
         except ReplicaLostError as error:
-            logger.warning("nothing to close: %s", error)
+            logger.warning("a replica was removed before its log was closed: %s", error)
         except (OutOfRoomError, WaitsForRoomError):
             behind.append(each._replace(recovery_point=each.recovery_point_before))
         else:
@@ -202,7 +202,7 @@ def _sync(log_dir: LogDir, unsynced: deque[_Closing], lost: list[_Closing]) -> N
             try:
                 each.files.sync(fs, each.sync, with_parent=False)
             except ReplicaLostError as error:
-                logger.warning("nothing to close: %s", error)
+                logger.warning("a replica was removed before its log was closed: %s", error)
                 lost.append(each)
     finally:
         leave()

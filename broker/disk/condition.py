@@ -89,8 +89,8 @@ def degraded_log_dirs(
 def space_text(disk: DiskSpace) -> str:
     """Return the numbers behind FULL, for an event."""
     if disk.denial is not None:
-        return f"it took no more: {disk.denial}"
-    until = f", room again from {disk.bytes_to_leave} on" if disk.is_full else ""
+        return f"a write failed for lack of space: {disk.denial}"
+    until = f"; no longer FULL from {disk.bytes_to_leave} usable bytes on" if disk.is_full else ""
     return (
         f"{disk.usable_bytes} of {disk.total_bytes} bytes usable, "
         f"{disk.reserved_bytes} reserved{until}"

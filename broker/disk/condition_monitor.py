@@ -281,7 +281,10 @@ class ConditionMonitor:
                 listener.log_dir_condition_changed(log_dir)
             except Exception:
                 # The controller must hear of it even if stopping a follower went wrong.
-                logger.exception("listener failed", extra=log_dir.log_fields())
+                logger.exception(
+                    "a listener failed to process a change of the directory's condition",
+                    extra=log_dir.log_fields(),
+                )
 
     def _tell_degraded(self) -> None:
         degraded = self.degraded

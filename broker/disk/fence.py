@@ -59,7 +59,7 @@ class Fence:
             OSError: they may not any more.
         """
         if self.is_closed:
-            raise OSError(errno.EIO, "the log directory was given up")
+            raise OSError(errno.EIO, "the broker no longer uses this log directory")
 
     def look(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Do one thing that changes no file; raises as `check`."""

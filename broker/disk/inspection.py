@@ -66,7 +66,9 @@ def inspect(
     """
     identity = fs.identity(path)
     if identity in identities:
-        raise FormatError(f"Duplicate log directory found: it is that of {identities[identity]}")
+        raise FormatError(
+            f"Duplicate log directory found: same directory as {identities[identity]}"
+        )
     _verify(fs, path, node_id, cluster_id, metadata_log_dir, ids)
     fs.listdir(path)
     # The lock is the process's: a second one on the same file would end with the first.

@@ -21,7 +21,7 @@ class NoSpaceError(KafkaError):
     """
 
     def __init__(self, cause: str) -> None:
-        super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, f"the disk has no room left: {cause}")
+        super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, f"no space left on the disk: {cause}")
         self.cause = cause
 
 
@@ -38,7 +38,7 @@ class WaitsForRoomError(KafkaError):
     def __init__(self, topic_partition: TopicPartition) -> None:
         super().__init__(
             ErrorCode.KAFKA_STORAGE_ERROR,
-            f"the disk has no room yet for what is known of {topic_partition}",
+            f"changes of {topic_partition} are still waiting for disk space",
         )
 
 

@@ -116,9 +116,13 @@ class LogDirProbe:
                         return
                     else:
                         # No file descriptors left, or no memory: the disk cannot be blamed.
-                        logger.warning("probe failed: %s", error, extra=log_dir.log_fields())
+                        logger.warning(
+                            "probe of a log directory failed: %s", error, extra=log_dir.log_fields()
+                        )
                 except KafkaError as error:
-                    logger.warning("probe failed: %s", error, extra=log_dir.log_fields())
+                    logger.warning(
+                        "probe of a log directory failed: %s", error, extra=log_dir.log_fields()
+                    )
             await asyncio.sleep(max(0.0, started + self._interval_s - loop.time()))
 
 

@@ -28,7 +28,7 @@ class ReplicaLostError(KafkaError):
     def __init__(self, path: Path) -> None:
         super().__init__(
             ErrorCode.KAFKA_STORAGE_ERROR,
-            f"{path} was removed from its log directory, which is healthy",
+            f"{path} was removed from its log directory, which still works",
         )
         self.path = path
 
@@ -217,6 +217,6 @@ def missing_folders(fs: FileSystem, log_dir: Path, folders: Sequence[Path]) -> l
                 missing.append(folder)
             else:
                 raise PermissionError(
-                    errno.EACCES, "the folder of a replica cannot be used", str(folder)
+                    errno.EACCES, "cannot access the folder of a replica", str(folder)
                 )
     return missing

@@ -110,7 +110,9 @@ class RetentionTask:
             return
         except KafkaError as error:
             # Segments go all the same: on a disk without room nothing else makes some.
-            logger.warning("log starts are not on the disk: %s", error, extra=log_dir.log_fields())
+            logger.warning(
+                "cannot write the log start offsets: %s", error, extra=log_dir.log_fields()
+            )
         for log, _ in self._in_use.logs_in(log_dir):
             if log in starts:
                 log.drop_below(starts[log], self._wall_ms())
@@ -187,7 +189,7 @@ class DirectoryRemover:
         try:
             await log_dir.upkeep(partial(_remove_tree, log_dir.upkeep_fs, path))
         except (LogDirError, KafkaError) as error:
-            logger.warning("%s was not removed: %s", path, error, extra=log_dir.log_fields())
+            logger.warning("cannot remove %s: %s", path, error, extra=log_dir.log_fields())
         else:
             logger.info("removed %s", path, extra=log_dir.log_fields())
 

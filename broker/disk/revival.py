@@ -157,15 +157,17 @@ class LogDirRevival:
             known = ", ".join(str(each.path) for each in self._log_dirs.all)
             raise KafkaError(
                 ErrorCode.LOG_DIR_NOT_FOUND,
-                f"{path} is no log directory of this broker, which has {known}",
+                f"broker has no log directory {path} (log.dirs: {known})",
             )
         if not self._is_open:
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the broker is starting or stopping")
         if log_dir.is_online:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"log directory {log_dir.path} is online")
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"log directory {log_dir.path} is already online"
+            )
         if log_dir in self._running:
             raise KafkaError(
-                ErrorCode.INVALID_REQUEST, f"log directory {log_dir.path} is being revived already"
+                ErrorCode.INVALID_REQUEST, f"log directory {log_dir.path} is already being revived"
             )
         return log_dir
 
@@ -174,7 +176,7 @@ class LogDirRevival:
         if not task.cancelled() and (error := task.exception()) is not None:
             is_expected = isinstance(error, JbodlabError)
             logger.warning(
-                "revival refused: %s",
+                "cannot revive a log directory: %s",
                 error,
                 extra=log_dir.log_fields(),
                 exc_info=None if is_expected else error,
@@ -187,7 +189,7 @@ class LogDirRevival:
         found = await self._inspected(former)
         if former.is_being_written and found.identity == former.identity:
             self._give_back(former, found)
-            raise _storage_error(former.path, "a write from before its failure still hangs in it")
+            raise _storage_error(former.path, "a write that began before the failure still hangs")
         log_dir = former.next_life(found.directory_id, found.identity)
         lock = self._opened.locks.get(former.path)
         try:
@@ -199,7 +201,7 @@ class LogDirRevival:
             self._check_settled(former)
         except BaseException as error:
             if log_dir.is_online:
-                log_dir.go_offline("it was not revived")
+                log_dir.go_offline("the revival failed")
             log_dir.stop()
             self._give_back(former, found)
             if isinstance(error, LogDirError):
@@ -222,8 +224,8 @@ class LogDirRevival:
         if reason := self._replicas.unsettled(former):
             raise KafkaError(
                 ErrorCode.REQUEST_TIMED_OUT,
-                f"log directory {former.path} stays offline: the controller has not yet drawn its "
-                f"consequences from the failure ({reason}); try again when it has",
+                f"log directory {former.path} stays offline: the controller has not processed its "
+                f"failure yet ({reason}); try again later",
             )
 
     async def _inspected(self, former: LogDir) -> Inspected:
@@ -278,7 +280,7 @@ class LogDirRevival:
         log_dir.replica_count = len(logs)
         if former.directory_id not in (None, log_dir.directory_id):
             logger.warning(
-                "log directory %s has another id than before, %s: what was on %s is made anew",
+                "log directory %s has a new id %s; replicas that were in %s will be recreated",
                 log_dir.path,
                 log_dir.id_text,
                 former.id_text,
@@ -286,7 +288,7 @@ class LogDirRevival:
             )
         self._log_dirs.revive(former, log_dir, logs)
         logger.info(
-            "log directory %s (%s) is back online with %d replicas, it had failed: %s",
+            "log directory %s (%s) is back online with %d replicas after it failed: %s",
             log_dir.path,
             log_dir.id_text,
             log_dir.replica_count,

@@ -201,7 +201,7 @@ def excess(
         taken = f"{work.value} takes {median_ms:.1f} ms"
         threshold_ms = max(settings.threshold_ms, settings.min_ms) * factor
         if settings.threshold_ms > 0 and median_ms >= threshold_ms:
-            return f"{taken}, the threshold is {threshold_ms:g} ms"
+            return f"{taken}; threshold: {threshold_ms:g} ms"
         others = [peer[work] for peer in peers if work in peer]
         if settings.outlier_factor <= 0 or not others:
             continue
@@ -209,5 +209,8 @@ def excess(
         usual_ms = statistics.median_low(others)
         limit_ms = max(settings.outlier_factor * usual_ms, settings.min_ms) * factor
         if median_ms >= limit_ms:
-            return f"{taken}, at its peers {usual_ms:.1f} ms, the limit is {limit_ms:.1f} ms"
+            return (
+                f"{taken}; median of the other directories: {usual_ms:.1f} ms; limit: "
+                f"{limit_ms:.1f} ms"
+            )
     return ""

@@ -222,7 +222,9 @@ def _enter(outside: Outside, path: Path, meta: MetaProperties) -> _Entered:
     identity = fs.identity(path)
     if not _says(fs, path, meta):
         # It hung, and another disk was put in its place.
-        raise FileNotFoundError(errno.ENOENT, "another directory took its place", str(path))
+        raise FileNotFoundError(
+            errno.ENOENT, "another directory was mounted or created at this path", str(path)
+        )
     fs.listdir(path)
     lock = DirectoryLock(fs, path)
     meta = with_directory_id(fs, path, meta, outside.random_bytes)

@@ -150,7 +150,7 @@ class Lane:
                     self._connection.close()
                 level = logging.DEBUG if str(error) == self._complaint else logging.INFO
                 self._complaint = str(error)
-                logger.log(level, "fetch from broker %d failed: %s", self.leader, error)
+                logger.log(level, "cannot fetch from broker %d: %s", self.leader, error)
                 await self._pause(self._replicas.backoff_s(self._failures))
 
     async def _rest(self) -> None:
@@ -337,7 +337,7 @@ class Lane:
             return False
         except Exception:
             # One replica must not stop the others of its lane.
-            logger.exception("following %s failed", partition.topic_partition)
+            logger.exception("replication of %s failed", partition.topic_partition)
             self._replicas.pause(followed, None)
             return False
         self._replicas.recovered(followed)
@@ -352,7 +352,7 @@ class Lane:
         leader_end = await self._connection.ask_offset(partition.topic_partition, epoch, -1)
         if leader_end < log.end_offset:
             logger.warning(
-                "%s ends at %d, its leader at %d: truncating",
+                "%s ends at offset %d, but its leader at %d: truncating the log",
                 partition.topic_partition,
                 log.end_offset,
                 leader_end,
@@ -366,7 +366,7 @@ class Lane:
         if leader_start <= log.end_offset:
             return False
         logger.warning(
-            "%s ends at %d, its leader starts at %d: starting anew",
+            "%s ends at offset %d, but its leader begins at %d: replacing the log",
             partition.topic_partition,
             log.end_offset,
             leader_start,

@@ -261,7 +261,7 @@ class LaneReplicas:
         followed.complaint = complaint
         logger.log(
             level,
-            "following %s failed: %s",
+            "replication of %s failed: %s",
             topic_partition,
             complaint,
             extra={"topic": topic_partition.topic, "partition": topic_partition.partition},

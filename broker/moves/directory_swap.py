@@ -165,7 +165,7 @@ class DirectorySwap:
             held_ms = (loop.time() - begun_s) * 1000
             logger.debug("appends of %s were held for %.1f ms", move.topic_partition, held_ms)
         logger.info(
-            "%s is in %s now, with %d bytes and end offset %d; appends were held for %.1f ms",
+            "%s is now in %s (%d bytes, end offset %d); appends were paused for %.1f ms",
             move.topic_partition,
             move.target.path,
             move.size_bytes,
@@ -247,7 +247,7 @@ class DirectorySwap:
             return
         except JbodlabError as error:
             # The target has failed, and with it the replica. The former one is safe where it is.
-            logger.warning("%s stays: %s", former.files.directory, error)
+            logger.warning("keeping %s: %s", former.files.directory, error)
             return
         finally:
             copy.stop()
@@ -261,7 +261,11 @@ class DirectorySwap:
 
 
 def _put_off(move: Move) -> None:
-    logger.info("swap of %s was put off, a disk is busy", move.topic_partition, extra=move.fields())
+    logger.info(
+        "move of %s: swap postponed because a disk is busy",
+        move.topic_partition,
+        extra=move.fields(),
+    )
 
 
 def _make_current(future: LogFiles, token: SwapToken) -> bool:
@@ -293,4 +297,4 @@ def _do_nothing() -> None:
 
 def _keep_former(line: str) -> None:
     """The former replica stays, as nobody knows whether the copy is on its disk."""
-    logger.error("a former replica is kept: %s", line)
+    logger.error("keeping the old copy of a moved replica: %s", line)

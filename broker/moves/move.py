@@ -22,7 +22,7 @@ class NoRoomError(JbodlabError):
     """The target takes no more records, or not so many bytes of them."""
 
     def __init__(self, path: Path, size_bytes: int) -> None:
-        super().__init__(f"log directory {path} has no room for more")
+        super().__init__(f"log directory {path} has not enough free space")
         self.size_bytes = size_bytes
 
 

@@ -118,7 +118,7 @@ class FormerReplicas:
         try:
             loaded = await former.log_dir.run(partial(_load, former, config))
         except JbodlabError as error:
-            logger.warning("%s cannot be used: %s", former.files.directory, error)
+            logger.warning("cannot load %s: %s", former.files.directory, error)
             return
         self._loaded[topic_partition] = former, loaded
         if not former.log_dir.is_online:
@@ -134,7 +134,8 @@ class FormerReplicas:
             self._drop_loaded(found.topic_partition)
             return None
         logger.warning(
-            "%s ends at %d, %s goes on with what it was moved from, which ends at %d",
+            "%s ends at offset %d; %s continues with its copy from before the move, which ends at "
+            "offset %d",
             found.files.directory,
             found.state.end_offset,
             found.topic_partition,
@@ -148,7 +149,9 @@ class FormerReplicas:
             return None
         former, log = self._loaded[topic_partition]
         logger.warning(
-            "the copy of %s is gone, it goes on with what it was moved from, %s, which ends at %d",
+            "the moved copy of %s is gone; the replica continues with its copy from before the "
+            "move, "
+            "%s, which ends at offset %d",
             topic_partition,
             former.files.directory,
             log.state.end_offset,
@@ -216,4 +219,4 @@ def drop_error(future: asyncio.Future[T]) -> None:
     """A directory that failed has told everybody already."""
     error = None if future.cancelled() else future.exception()
     if error is not None and not isinstance(error, LogDirError):
-        logger.warning("%s", error)
+        logger.warning("cannot rename a replica: %s", error)

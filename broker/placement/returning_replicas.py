@@ -85,10 +85,10 @@ class ReturningReplicas:
         """
         registration = self._replicas.image.cluster.brokers.get(self._replicas.broker_id)
         if registration is not None and log_dir.directory_id in registration.directories:
-            return "its directory id is still registered"
+            return "the directory id is still registered"
         for partition in self._replicas.partitions():
             if is_missing_from(log_dir, partition) and is_counted_on(partition):
-                return f"{partition.topic_partition} is still in the ISR of its partition"
+                return f"this broker is still in the ISR of {partition.topic_partition}"
         return ""
 
     def topic_partitions_in_use(self) -> frozenset[TopicPartition]:
@@ -122,7 +122,7 @@ class ReturningReplicas:
                 else:
                     self._bring_back(log, log_dir, high_watermark)
             except Exception:
-                logger.exception("%s could not be brought back", log.topic_partition)
+                logger.exception("cannot bring back %s", log.topic_partition)
         for partition in list(self._replicas.partitions()):
             if is_missing_from(log_dir, partition):
                 alone = self._formers.take_alone(partition.topic_partition)

@@ -162,7 +162,7 @@ class CarryingOut:
             raise
         except Exception as error:
             if not isinstance(error, ReplicaLostError):
-                logger.exception("change of %s failed", files.topic_partition)
+                logger.exception("a change of the log of %s failed", files.topic_partition)
             # Else the disk is healthy, and whoever takes the replica offline says why.
             self._finished.extend((one.change, error) for one in left)
             left.clear()
@@ -250,7 +250,7 @@ class CarryingOut:
             self._cause = disk_errors.describe(error)
         elif not files.is_behind:
             logger.warning(
-                "changes of %s wait for files or memory, they are tried again: %s",
+                "changes of %s are waiting for file descriptors or memory and will be retried: %s",
                 files.topic_partition,
                 disk_errors.describe(error),
             )

@@ -171,7 +171,7 @@ class DirectoryWriter:
             try:
                 change.done(failure)
             except Exception:
-                logger.exception("a change of %s was not taken in", change.files.topic_partition)
+                logger.exception("a change of the log of %s failed", change.files.topic_partition)
         # Once for each log: who waits for one of its batches often waits for the next.
         told = {change.files: change.told for change, _ in finished}
         call_each((*told.values(), *(change.blocked for change in blocked)), "a change of a log")

@@ -100,14 +100,14 @@ def append_own(partition: Partition, data: bytes) -> BatchHeader:
     if header.size > limits.max_message_bytes:
         raise KafkaError(
             ErrorCode.MESSAGE_TOO_LARGE,
-            f"{header.size} bytes of records for {partition.topic_partition}, at most "
-            f"{limits.max_message_bytes} are taken (max.message.bytes)",
+            f"expected a batch of at most {limits.max_message_bytes} bytes (max.message.bytes) for "
+            f"{partition.topic_partition}, got {header.size}",
         )
     if header.size > limits.segment_bytes:
         raise KafkaError(
             ErrorCode.RECORD_LIST_TOO_LARGE,
-            f"{header.size} bytes of records for {partition.topic_partition}, a segment has "
-            f"{limits.segment_bytes}",
+            f"expected a batch of at most {limits.segment_bytes} bytes (segment.bytes) for "
+            f"{partition.topic_partition}, got {header.size}",
         )
     log.log_dir.check_room(header.size)
     return log.append_as_leader(data, header, leader.leader_epoch)

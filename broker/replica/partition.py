@@ -362,7 +362,7 @@ class Partition:
     def _begin_to_lead(self, event: ReplicaEvent, log: PartitionLog) -> None:
         if log.state.lost_from is not None:
             lost = self.topic_partition, log.state.lost_from, log.start_offset - 1
-            logger.error("%s leads without offsets %d to %d, which its disk has lost", *lost)
+            logger.error("the leader of %s is missing offsets %d to %d, which its disk lost", *lost)
         # Whoever waits goes on to wait: a leader that stays has all that it has appended.
         before = self.leader
         start_offset = log.end_offset

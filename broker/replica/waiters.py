@@ -165,4 +165,4 @@ class Waiters:
                 observer.partition_changed(news)
             except Exception:
                 # Clients wait for what follows, and so do the other followers.
-                logger.exception("a fetch session did not hear of %s", news.name)
+                logger.exception("a fetch session failed to process %s", news.name)

@@ -340,4 +340,4 @@ class FetchQueue:
                     fetch.wake(forced)
                 except Exception:
                     # Others wait here as well, and for what follows.
-                    logger.exception("a fetch did not hear of news")
+                    logger.exception("a waiting fetch failed to process a change")

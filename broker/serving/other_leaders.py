@@ -193,5 +193,5 @@ def _result(entry: AppendEntry, answer: Any) -> AppendResult:
 def _failed(
     leader: BrokerNode, entries: Sequence[AppendEntry], code: ErrorCode, reason: Exception
 ) -> list[AppendResult]:
-    logger.info("batches are not passed on to broker %d: %s", leader.id, reason or code.name)
+    logger.info("cannot forward batches to broker %d: %s", leader.id, reason or code.name)
     return [Unanswered(topic_partition=entry.topic_partition, error_code=code) for entry in entries]

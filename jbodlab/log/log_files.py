@@ -338,7 +338,7 @@ class LogFiles:
                     # It is cut off when it is opened again.
                     self._shared.close_file(key)
                 elif disk_errors.is_no_space(disk_errors.as_os_error(error)):
-                    text = f"{error}, and what it took cannot be cut off: {failed}"
+                    text = f"{error}, and the partial write cannot be truncated: {failed}"
                     raise OSError(errno.EIO, text, str(self.path(base_offset))) from error
             raise
 
@@ -386,7 +386,7 @@ class LogFiles:
             index = OffsetIndex.decode(path, self.fs.read_bytes(path), base_offset)
             times = TimeIndex.decode(times_path, self.fs.read_bytes(times_path), base_offset)
         except (FileNotFoundError, CorruptRecordError) as error:
-            logger.warning("index is made anew: %s", error)
+            logger.warning("rebuilding an index: %s", error)
             segment = ActiveSegment(base_offset)
             for _, header, _ in self.reader(place).scan():
                 segment.note(header, self._index_interval_bytes)

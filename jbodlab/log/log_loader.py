@@ -331,7 +331,7 @@ class _Loader:
                 damage.keep_tail(self._files, active, size)
         elif size > active.size:
             logger.warning(
-                "segment was cut at its first invalid byte",
+                "truncated a segment at its first invalid byte",
                 extra={"path": str(path), "size": active.size},
             )
         for later in reversed(behind):
@@ -371,7 +371,7 @@ class _Loader:
             self._epochs = read_leader_epochs(self._fs, path)
             entries = self._epochs.entries
         except CorruptRecordError as error:
-            logger.warning("leader epochs are made anew from the batches: %s", error)
+            logger.warning("rebuilding leader epochs from the batches: %s", error)
         if not entries and trusted:
             segments: list[ClosedSegment | ActiveSegment] = list(self._closed)
             if self._active is not None:

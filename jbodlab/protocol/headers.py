@@ -114,7 +114,7 @@ def read_response_header(
 def _skip_tags(data: bytes | memoryview, position: int) -> int:
     count, position = read_uvarint(data, position)
     if count > MAX_TAGS:
-        raise DecodeError(f"{count} header tags, at most {MAX_TAGS} are taken")
+        raise DecodeError(f"expected at most {MAX_TAGS} header tags, got {count}")
     for _ in range(count):
         _, position = read_uvarint(data, position)
         size, position = read_uvarint(data, position)

@@ -115,7 +115,8 @@ DAMAGE: Mapping[str, Callable[[Path], None]] = {
 
 def lost_from(scene: Scene, broker: int, segment: Path) -> int:
     """The first offset that a broker has said to be lost in a segment."""
-    pattern = re.escape(str(segment)) + r": damaged at byte \d+ of \d+, offsets from (\d+) on"
+    damage = r": damaged at byte \d+ of \d+; this replica has lost the offsets from (\d+) on"
+    pattern = re.escape(str(segment)) + damage
     lines = [line for line in scene.said(broker).splitlines() if re.search(pattern, line)]
     assert len(lines) == 1, lines
     assert "ERROR" in lines[0]

@@ -229,7 +229,7 @@ def test_find_with_few_brokers(cluster_root: Path) -> None:
         topic = cluster.image().topics.by_name[GROUP_METADATA_TOPIC]
         assert {each.replicas for each in topic.partitions.values()} == {(1,)}
         said = cluster.node(1).output()
-        assert "gets replication factor 1 instead of 3" in said
+        assert "with replication factor 1 instead of 3" in said
 
 
 def test_commit_disk_dies_and_acked_commit_disk_dies(group_stage: Stage) -> None:

@@ -125,8 +125,8 @@ def test_other_decoders_are_refused(tmp_path: Path) -> None:
 
     assert (done.code, done.out) == (1, "")
     assert done.err == (
-        "jbodlab: decoder com.example.Avro is not available, only IntegerDecoder, LongDecoder, "
-        "StringDecoder are\n"
+        "jbodlab: unsupported decoder com.example.Avro, expected one of IntegerDecoder, "
+        "LongDecoder, StringDecoder\n"
     )
 
 
@@ -136,7 +136,7 @@ def test_value_of_the_wrong_size_does_not_end_the_dump(tmp_path: Path) -> None:
     done = dump("--value-decoder-class", "IntegerDecoder", path)
 
     assert payloads(done.lines) == [
-        "Error at 0, skipping. a number of 4 bytes cannot be read from 3",
+        "Error at 0, skipping. expected a number of 4 bytes, got 3 bytes",
         "5",
     ]
     assert done.code == 1
@@ -211,8 +211,7 @@ def test_zeros_behind_the_last_batch_end_the_file_but_not_the_dump(tmp_path: Pat
     assert payloads(done.lines) == ["x", "y"]
     assert done.code == 1
     assert done.err == (
-        f"{first}: a batch cannot have the size 0 at position 69, the last 100 bytes cannot be "
-        "read\n"
+        f"{first}: invalid batch size 0 at position 69; cannot read the last 100 bytes\n"
     )
 
 
@@ -268,7 +267,9 @@ def test_batch_of_an_old_format_is_a_line_of_its_own(tmp_path: Path) -> None:
     )
     assert shallow.lines[3].startswith("baseOffset: 9 ")
     assert payloads(deep.lines) == ["y"]
-    assert deep.err == f"{path}: batch at position 0 has magic 1, its records are not read\n"
+    assert (
+        deep.err == f"{path}: cannot read the records of the batch at position 0: it has magic 1\n"
+    )
 
 
 def test_payloads_are_written_as_they_are(tmp_path: Path) -> None:

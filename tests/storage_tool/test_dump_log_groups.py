@@ -137,7 +137,7 @@ def test_unknown_types_are_no_damage_and_damage_is(tmp_path: Path) -> None:
 
     assert found.lines[-3] == "| key: Unknown record type 99 at offset 0, skipping."
     assert [line.startswith("| key: Error at offset ") for line in found.lines[-2:]] == [True] * 2
-    assert (found.code, found.err) == (1, f"{path}: 2 records could not be decoded\n")
+    assert (found.code, found.err) == (1, f"{path}: cannot decode 2 records\n")
     assert [one["offset"] for one in as_json.of_kind("problem") if "offset" in one] == [1, 2]
     assert as_json.of_kind("record")[0]["keyBytes"] == "AGMAAWc="
 

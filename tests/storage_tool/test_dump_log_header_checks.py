@@ -58,4 +58,4 @@ def test_epochs_of_other_logs_are_not_judged(tmp_path: Path) -> None:
     path = write(tmp_path, LOG[0], LOG[1], bytes(risen))
 
     assert '"problem"' not in dump("--print-data-log", "--output=json", path).out
-    assert problems(path) == ["epoch 9 behind epoch 1 without a change of the leader"]
+    assert problems(path) == ["epoch 9 follows epoch 1 without a leader change"]

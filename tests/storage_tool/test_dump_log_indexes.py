@@ -82,7 +82,7 @@ def test_entry_that_names_no_batch_is_told_and_the_rest_shown(log: Path) -> None
     assert len(done.lines) == 4
     assert done.code == 1
     assert f"{path}: entry of offset 1: " in done.err
-    assert f"{path}: entry of offset 2: position 10000 lies outside of " in done.err
+    assert f"{path}: entry of offset 2: position 10000 is outside the file of " in done.err
 
 
 def test_zeros_of_an_active_segment_are_no_entries(log: Path) -> None:
@@ -114,9 +114,9 @@ def test_sanity_check_is_that_of_a_starting_broker(log: Path) -> None:
         f"{good_times} passed sanity check.",
     ]
     for content, name, complaint in (
-        (offset_index((2, 0)) + b"\0", INDEX, "9 bytes are no multiple of 8"),
+        (offset_index((2, 0)) + b"\0", INDEX, "expected a multiple of 8 bytes, got 9"),
         (offset_index((-1, 0)), INDEX, "the last entry is less than the first"),
-        (time_index((5, 1)) + b"\0", TIME_INDEX, "13 bytes are no multiple of 12"),
+        (time_index((5, 1)) + b"\0", TIME_INDEX, "expected a multiple of 12 bytes, got 13"),
         (time_index((5, 1), (4, 2)), TIME_INDEX, "the last entry is less than the first"),
     ):
         path = beside(log, content, name)
@@ -166,7 +166,7 @@ def test_index_without_its_log_is_shown_and_not_compared(tmp_path: Path) -> None
         "timestamp: 7 offset: 2",
     ]
     assert done.code == 1
-    assert done.err.count("not compared with the log: cannot read 00000000000000000000.log") == 2
+    assert done.err.count("cannot compare with the log: cannot read 00000000000000000000.log") == 2
 
 
 def test_aborted_transactions(log: Path) -> None:
@@ -178,7 +178,7 @@ def test_aborted_transactions(log: Path) -> None:
     assert done.lines[1:] == [
         "version: 0 producerId: 1 firstOffset: 0 lastOffset: 5 lastStableOffset: 6"
     ]
-    assert done.err == f"{path}: 10 bytes at the end are no whole entry\n"
+    assert done.err == f"{path}: the last entry is incomplete: it has 10 bytes\n"
 
 
 def test_producers(log: Path) -> None:
@@ -213,10 +213,10 @@ def test_producers(log: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "complaint"),
     [
-        (lambda data: data[:3], "3 bytes are no producer snapshot"),
-        (lambda data: b"\0\2" + data[2:], "producer snapshot of version 2, only 1 is known"),
-        (lambda data: data + b"\0", "producer snapshot has the CRC "),
-        (lambda data: data[:2] + b"\0" + data[3:], "producer snapshot has the CRC "),
+        (lambda data: data[:3], "expected a producer snapshot, got 3 bytes"),
+        (lambda data: b"\0\2" + data[2:], "expected a producer snapshot of version 1, got 2"),
+        (lambda data: data + b"\0", "expected CRC "),
+        (lambda data: data[:2] + b"\0" + data[3:], "expected CRC "),
     ],
 )
 def test_damaged_producer_snapshot(log: Path, damage, complaint: str) -> None:  # type: ignore[no-untyped-def]

@@ -263,4 +263,4 @@ def test_records_that_cannot_be_decoded(kafka: Kafka, tmp_path: Path) -> None:
 
     assert DAMAGED_TEXT.sub(r"\1", found.out) == DAMAGED_TEXT.sub(r"\1", expected.out)
     assert found.out.count("skipping.") == 12
-    assert found.err == f"{path}: 12 records could not be decoded\n"
+    assert found.err == f"{path}: cannot decode 12 records\n"

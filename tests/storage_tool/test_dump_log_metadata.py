@@ -160,7 +160,7 @@ def test_release_can_be_given(tmp_path: Path) -> None:
 
     refused = dump(DECODER, "--kafka-release", "new", path)
     assert (refused.code, refused.out) == (1, "")
-    assert refused.err == "jbodlab: new is no release of Kafka such as 3.9 or 4.3\n"
+    assert refused.err == "jbodlab: expected a Kafka release such as 3.9 or 4.3, got new\n"
 
 
 def test_without_record_metadata_only_payloads_are_left(tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ def test_record_that_cannot_be_decoded_does_not_end_the_dump(tmp_path: Path) -> 
         no_op,
     ]
     assert done.code == 1
-    assert done.err == f"{path}: 3 records could not be decoded\n"
+    assert done.err == f"{path}: cannot decode 3 records\n"
 
 
 def test_json_keeps_what_has_no_form(tmp_path: Path) -> None:

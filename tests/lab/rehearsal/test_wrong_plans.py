@@ -244,7 +244,7 @@ WRONG = {
     "a setting of the servers that is no number": (
         ("cluster: {brokers: 3", "cluster: {config: {num.io.threads: many}, brokers: 3"),
         "p.yaml:3: cluster.config: invalid value 'many' for configuration num.io.threads: "
-        "not an integer",
+        "expected an integer",
     ),
     "an action without its words": (
         entry("{at: 5s, do: move, topic: orders, partition: 0, as: first}"),
