@@ -7,7 +7,7 @@
 # make simulate-night histories until morning, and every known bug put back; with what was reached
 # make bench          measure, print a table, write JSON
 # make lint           format and lint checks, types, import contracts
-# make package-replay  jbod-replay as an archive for spark-submit, in dist/
+# make package-replay  jbodlab replay as an archive for spark-submit, in dist/
 # make wheel           the packages for x86_64 and aarch64, in dist/, to be installed elsewhere
 # make env            the virtual environment in .venv; every target above makes it where needed
 # make clean          remove the environment and everything that was generated

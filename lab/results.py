@@ -4,7 +4,7 @@ OUTPUT/demo.txt              what was printed
 OUTPUT/result.json           the figures
 OUTPUT/faults.jsonl          what was injected and healed, from the journal
 OUTPUT/controller-metadata/  the controller's metadata log
-OUTPUT/tables/, report.txt   what jbod-replay made of it
+OUTPUT/tables/, report.txt   what jbodlab replay made of it
 OUTPUT/config/, logs/        property files and output of every process
 """
 
