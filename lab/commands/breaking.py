@@ -26,10 +26,11 @@ from jbodlab.cli.output import Output
 from jbodlab.cli.parser import UsageError
 from lab.cluster import Cluster, Fault, NotInTimeError, programs
 from lab.cluster.faults import Faults
-from lab.cluster.noticing import Noticing, offline, revive
+from lab.cluster.log_dir_states import offline, revive
 from lab.commands import clusters
 from lab.errors import LabError
 from lab.interrupts import Interrupts
+from lab.rehearsal.detecting import Detecting
 from lab.state_files import StateFiles
 
 
@@ -110,15 +111,15 @@ def described(
 
 def _inject(options: Namespace, output: Output, cluster: Cluster, interrupts: Interrupts) -> int:
     spec, target = wanted(options, cluster, options.target)
-    noticing = Noticing(cluster, target)
+    detecting = Detecting(cluster, target)
     with interrupts.deferred():
         fault = cluster.faults.inject(spec, target)
     text = _injected_line(fault, options.target, spec)
     data: dict[str, Any] = {**_described(fault), "length_s": spec.length_s, "noticed": None}
     if not options.no_wait:
-        seen = noticing.wait(spec, fault.injected_ns)
+        seen = detecting.wait(spec, fault.injected_ns)
         data["noticed"] = None if seen is None else asdict(seen)
-        text += f"\n{options.target}: {seen}" if seen else f"\n{noticing.not_noticed}"
+        text += f"\n{options.target}: {seen}" if seen else f"\n{detecting.not_detected}"
         broken = fault.broken
         data["broken"] = asdict(broken)
         text += f"\nbroken so far: {broken.count} {broken.what}"

@@ -32,12 +32,18 @@ def parse_rate(text: str, message_bytes: int) -> float:
 
 
 def show_seconds(seconds: float) -> str:
-    """Return a duration as a person reads it."""
+    """Return a duration as people write it: 34 ms, 9.5 s, 3 min 20 s."""
     if seconds == float("inf"):
         return "never"
-    if abs(seconds) < 10:
+    if abs(seconds) < 0.9995:
         return f"{seconds * 1000:.0f} ms"
-    return f"{seconds:.1f} s"
+    if seconds < 59.95:
+        return f"{seconds:.1f}".removesuffix(".0") + " s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min" + (f" {rest} s" if rest else "")
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h" + (f" {minutes} min" if minutes else "")
 
 
 def show(number: float, unit: Unit) -> str:

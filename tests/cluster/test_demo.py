@@ -58,10 +58,14 @@ def test_demo_loses_nothing_and_leaves_nothing_running(cluster_root: Path) -> No
     for line in ("fault injected", "directory offline at the broker", "new leader elected"):
         assert line in done.stdout
     result = json.loads(next(output.rglob("result.json")).read_text())
-    assert result["lost"] == result["duplicated"] == result["out_of_order"] == 0
+    metrics = {name: found["value"] for name, found in result["metrics"].items()}
+    assert result["verdict"] == "PASS"
+    for field in ("lost", "unread", "duplicated", "reordered"):
+        assert metrics[f"writers.{field}"] == 0
     # The members of the group live on, so nobody waits for anybody.
-    assert result["rebalances"] == 0
-    assert result["acknowledged"] > 0
+    assert metrics["consumer-1.rebalances"] == metrics["consumer-2.rebalances"] == 0
+    assert metrics["writers.acked"] > 0
+    assert (output / "report.html").read_text().startswith("<!doctype html>")
     tables = {path.parent.parent.name for path in output.rglob("*.parquet")}
     assert {"records", "brokers", "log_dirs", "topics", "partitions", "partition_history"} <= tables
     assert not processes_naming(state)

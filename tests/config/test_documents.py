@@ -54,5 +54,5 @@ def test_each_kind_of_reader_has_a_page_that_the_readme_names() -> None:
     readme = (ROOT / "README.md").read_text()
 
     for name in READERS:
-        assert f"`docs/{name}.md`" in readme
+        assert f"(docs/{name}.md)" in readme
         assert (ROOT / "docs" / f"{name}.md").is_file()

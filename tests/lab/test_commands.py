@@ -87,7 +87,7 @@ def test_a_folder_that_the_servers_cannot_enter_is_noticed_before_anything_start
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        ([], "name a plan, or --list shows those that are shipped"),
+        ([], "expected a plan; --list shows those that are shipped"),
         (["p", "--junit", "/dev/null/x.xml"], "/dev/null/x.xml cannot be written: Not a directory"),
         (["p", "--results", "/dev/null/x"], "/dev/null/x cannot be written: Not a directory"),
         (["p", "--junit", "/dev"], "/dev cannot be written: Is a directory"),
@@ -110,7 +110,7 @@ def test_what_is_compared_must_be_results(tmp_path: Path) -> None:
     assert result.returncode == 64
     assert (
         result.stderr
-        == "jbodlab rehearse: a is no result of a rehearsal: No such file or directory\n"
+        == "jbodlab rehearse: a is not a result of a rehearsal: No such file or directory\n"
     )
 
 

@@ -229,8 +229,8 @@ def test_record_that_cannot_be_decoded_does_not_end_the_dump(tmp_path: Path) -> 
     assert payloads(done.lines) == [
         no_op,
         "Error at 1, skipping. unknown record type 127, version 3, 2 bytes: 0102",
-        "Error at 2, skipping. metadata record without a value",
-        "Error at 3, skipping. 1 bytes left over behind NO_OP_RECORD v0",
+        "Error at 2, skipping. metadata record has no value",
+        "Error at 3, skipping. 1 unexpected bytes after NO_OP_RECORD v0",
         no_op,
     ]
     assert done.code == 1

@@ -5,7 +5,27 @@ from __future__ import annotations
 import pytest
 
 from jbodlab.expressions import Unit
-from lab.rehearsal.values import parse_rate, show
+from lab.rehearsal.values import parse_rate, show, show_seconds
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (0, "0 ms"),
+        (0.034, "34 ms"),
+        (0.9994, "999 ms"),
+        (0.9996, "1 s"),
+        (9.476, "9.5 s"),
+        (59.94, "59.9 s"),
+        (59.96, "1 min"),
+        (200, "3 min 20 s"),
+        (3600, "1 h"),
+        (5400, "1 h 30 min"),
+        (float("inf"), "never"),
+    ],
+)
+def test_a_duration_is_shown_as_people_write_it(seconds: float, shown: str) -> None:
+    assert show_seconds(seconds) == shown
 
 
 @pytest.mark.parametrize(
@@ -19,7 +39,7 @@ def test_a_rate_is_in_messages(text: str, messages: float) -> None:
     ("number", "unit", "shown"),
     [
         (0.2281, Unit.DURATION, "228 ms"),
-        (31.04, Unit.DURATION, "31.0 s"),
+        (31.04, Unit.DURATION, "31 s"),
         (float("inf"), Unit.DURATION, "never"),
         (0.99951, Unit.SHARE, "99.951 %"),
         (3.0, Unit.COUNT, "3"),

@@ -13,13 +13,13 @@ from pathlib import Path
 from fault_injection.kinds import KINDS, Scope
 from fault_injection.mechanism import Target
 from jbodlab import lab_state
-from jbodlab.admin_requests import describe_log_dir_states, revive_log_dir
+from jbodlab.admin_requests import describe_log_dir_states
 from jbodlab.errors import DecodeError, JbodlabError, KafkaError
 from jbodlab.ids import METADATA_TOPIC, DirectoryId
 from jbodlab.lab_state import ClusterState, NodeState
 from jbodlab.log import meta_properties
 from jbodlab.log.posix_filesystem import PosixFileSystem
-from lab.cluster import Cluster, layout, limits, processes, questions
+from lab.cluster import Cluster, layout, limits, log_dir_states, processes, questions
 from lab.cluster.node import Servers
 from lab.errors import LabError
 from lab.interrupts import Interrupts
@@ -29,7 +29,6 @@ from lab.rehearsal.targets import CONTROLLER, Node, Place
 from lab.state_files import StateFiles
 from lab.up_and_down import Shape, make_breakable, make_disks
 
-REVIVE_DEADLINE_S = 60.0
 ASK_DEADLINE_S = 5.0
 FIELDS_OF_METADATA = ("reported", "elected")
 BY_RULES = ("preload", "connections")
@@ -41,14 +40,15 @@ KAFKA_SETTINGS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patient:
+class TargetCluster:
     """A cluster that serves.
 
     Attributes:
-        cluster: It.
+        cluster: The cluster itself.
         may_start: Whether its processes are ours to end and to start.
+        outlives_us: Whether it goes on when this process ends.
         revives: Whether its brokers bring a repaired directory back while they run; Apache
-            Kafka's have to be started anew.
+            Kafka's have to be restarted.
         metadata_log: Folder that holds the controller's log; None if it cannot be read.
         places: Its directories by their ids, as far as they can be read.
         not_measured: Metrics that nobody can know here, with the reason.
@@ -57,6 +57,7 @@ class Patient:
 
     cluster: Cluster
     may_start: bool
+    outlives_us: bool
     revives: bool
     metadata_log: Path | None
     places: Mapping[DirectoryId, Place] = field(default_factory=dict)
@@ -81,29 +82,34 @@ class Patient:
         if self.revives and self._is_online(place):
             return ""
         if self.revives:
-            try:
-                answer = asyncio.run(
-                    revive_log_dir(
-                        broker.state.host, broker.port, str(self.path(place)), REVIVE_DEADLINE_S
-                    )
-                )
-            except (OSError, TimeoutError, DecodeError) as error:
-                raise LabError(str(error)) from error
-            if answer.error_code:
-                raise LabError(answer.error_message or f"error {answer.error_code}")
+            if refusal := log_dir_states.revive(broker, str(self.path(place))):
+                raise LabError(refusal)
             return f"{place} is revived"
         if not self.may_start or not broker.is_running:
             return ""
         broker.stop()
         broker.start()
         self.cluster.wait_served(broker)
-        return f"{place} is back: broker-{place.broker} was started anew"
+        return f"{place} is back: broker-{place.broker} was restarted"
 
     def _is_online(self, place: Place) -> bool:
         """Return whether the broker itself has it online already, as after a start."""
         broker = self.cluster.broker(place.broker)
         found = asyncio.run(questions.ask_log_dirs(broker.state, ASK_DEADLINE_S)) or []
         return any(view.path == str(self.path(place)) and not view.error for view in found)
+
+
+def of_ours(cluster: Cluster) -> TargetCluster:
+    """Return a cluster that the lab runs, and goes on running."""
+    return TargetCluster(
+        cluster=cluster,
+        may_start=True,
+        outlives_us=True,
+        revives=True,
+        metadata_log=cluster.controller.metadata_dir,
+        places=places_of(cluster.state.brokers),
+        versions={"cluster": f"jbodlab, {cluster.state.name}"},
+    )
 
 
 @contextlib.contextmanager
@@ -113,7 +119,7 @@ def started(
     interrupts: Interrupts,
     servers: Servers | None = None,
     version: str = "",
-) -> Iterator[Patient]:
+) -> Iterator[TargetCluster]:
     """Start a cluster for a plan, gone afterwards whatever happened.
 
     Args:
@@ -126,14 +132,15 @@ def started(
     Raises:
         LabError: it cannot be made, or a fault of the plan cannot be made on it.
     """
-    need = plan.patient
+    need = plan.cluster
     assert isinstance(need, ClusterNeed)
     with prepared(plan, root, interrupts, servers) as cluster:
         cluster.start()
         check_faults(plan.faults, cluster)
-        yield Patient(
+        yield TargetCluster(
             cluster=cluster,
             may_start=True,
+            outlives_us=False,
             revives=servers is None,
             metadata_log=cluster.controller.metadata_dir,
             places=places_of(cluster.state.brokers),
@@ -146,7 +153,7 @@ def prepared(
     plan: Plan, root: Path, interrupts: Interrupts, servers: Servers | None = None
 ) -> Iterator[Cluster]:
     """Make a cluster for a plan that does not run yet; otherwise as `started`."""
-    need = plan.patient
+    need = plan.cluster
     assert isinstance(need, ClusterNeed)
     shape = Shape(
         brokers=need.brokers,
@@ -176,7 +183,7 @@ def prepared(
 
 
 @contextlib.contextmanager
-def attached(plan: Plan, *, is_mine: bool) -> Iterator[Patient]:
+def attached(plan: Plan, *, is_mine: bool) -> Iterator[TargetCluster]:
     """Take hold of a cluster that somebody else started; it goes on afterwards, healed.
 
     Args:
@@ -186,7 +193,7 @@ def attached(plan: Plan, *, is_mine: bool) -> Iterator[Patient]:
     Raises:
         LabError: it is not there, it may not be touched, or a fault cannot be made on it.
     """
-    attach = plan.patient
+    attach = plan.cluster
     assert isinstance(attach, Attach)
     state = _known(attach.name) if attach.name else _described(attach)
     if not is_mine:
@@ -197,9 +204,10 @@ def attached(plan: Plan, *, is_mine: bool) -> Iterator[Patient]:
         broker.follow_again()
     check_faults(plan.faults, cluster)
     missing = dict(_missing(state))
-    yield Patient(
+    yield TargetCluster(
         cluster=cluster,
         may_start=bool(attach.name),
+        outlives_us=True,
         revives=_revives(state),
         metadata_log=None if "elected" in missing else Path(state.controller.metadata_log_dir),
         places=places_of(state.brokers),
@@ -209,14 +217,14 @@ def attached(plan: Plan, *, is_mine: bool) -> Iterator[Patient]:
 
 
 def _silent(_text: str) -> None:
-    """Tell nobody: what cannot be made is told by the faults that need it."""
+    """Print nothing: a fault that cannot be injected says so itself."""
 
 
 def check_faults(faults: Sequence[Entry], cluster: Cluster) -> None:
     """Try whether each fault can be made here, before the first one is.
 
     Raises:
-        LabError: one cannot; all reasons are told.
+        LabError: one cannot; the text has all reasons.
     """
     problems = []
     for entry in faults:
@@ -228,7 +236,7 @@ def check_faults(faults: Sequence[Entry], cluster: Cluster) -> None:
             # Which one it will be is resolved in the moment; any other one tells as much.
             wanted = replace(wanted, other=cluster.brokers[0].log_dirs[-1].path)
         if problem := cluster.faults.check(wanted, target):
-            problems.append(f"{entry.name} ({entry.do}) cannot be made here: {problem}")
+            problems.append(f"{entry.name} ({entry.do}) cannot be injected here: {problem}")
     if problems:
         raise LabError("; ".join(problems))
 
@@ -340,7 +348,7 @@ def _missing(state: ClusterState) -> Iterator[tuple[str, str]]:
     log = Path(state.controller.metadata_log_dir) / f"{METADATA_TOPIC}-0"
     if not state.controller.metadata_log_dir or not log.is_dir():
         for name in FIELDS_OF_METADATA:
-            yield name, "the controller's metadata log is not to be read here"
+            yield name, "the controller's metadata log cannot be read here"
 
 
 def _refuse_foreign(state: ClusterState) -> None:

@@ -18,7 +18,7 @@ MECHANISMS = ("auto", "preload", "loop", "fuse")
 NO_SETTINGS: dict[str, str] = {}
 
 
-def read_patient(top: Fields) -> ClusterNeed | Attach:
+def read_cluster(top: Fields) -> ClusterNeed | Attach:
     """Return the cluster that a plan wants, or takes."""
     cluster, attach = top.get("cluster"), top.get("attach")
     if cluster is not None and attach is not None:

@@ -18,12 +18,12 @@ from lab.errors import LabError
 from lab.rehearsal import targets
 from lab.rehearsal.facts import FaultFacts
 from lab.rehearsal.observer import Observer
-from lab.rehearsal.patient import Patient
 from lab.rehearsal.plan import Entry
+from lab.rehearsal.target_cluster import TargetCluster
 from lab.rehearsal.targets import CONTROLLER, Picture, Place
 
-HANG_MARGIN_S = 5.0
-"""A hang ends by itself, so much later than it is healed here."""
+MARGIN_S = 5.0
+"""What ends by itself does so this much later than it is reverted here."""
 
 
 class Say(Protocol):
@@ -55,12 +55,12 @@ class Active:
 
 
 class ControllerFault:
-    """The controller's process, struck; the injector knows brokers only."""
+    """The fault of the controller's process; `fault_injection` knows brokers only."""
 
     mechanism = "process"
 
-    def __init__(self, patient: Patient, kind: str) -> None:
-        self._node = patient.cluster.controller
+    def __init__(self, target_cluster: TargetCluster, kind: str) -> None:
+        self._node = target_cluster.cluster.controller
         if kind == "kill":
             self._node.kill()
         else:
@@ -76,18 +76,18 @@ class ControllerFault:
             self._node.start()
 
 
-def strikes_directories(entry: Entry) -> bool:
+def hits_directories(entry: Entry) -> bool:
     """Return whether a fault is made on log directories, else on a whole node."""
     scope = KINDS[entry.do].scope
     is_node = entry.where is not None and targets.is_node(entry.where)
     return scope is Scope.DIRECTORY or (scope is Scope.EITHER and not is_node)
 
 
-class Striker:
+class Injector:
     """What a plan's faults need to be made and healed; one thread at a time calls it.
 
     Args:
-        patient: The cluster.
+        target_cluster: The cluster.
         observer: Tells what lies where.
         topics: Whose partitions count as touched.
         chance: Draws for targets at random.
@@ -97,14 +97,14 @@ class Striker:
 
     def __init__(
         self,
-        patient: Patient,
+        target_cluster: TargetCluster,
         observer: Observer,
         topics: Collection[str],
         chance: random.Random,
         say: Say,
         doubt: Callable[[str], None],
     ) -> None:
-        self._patient = patient
+        self._target_cluster = target_cluster
         self._observer = observer
         self._topics = topics
         self._chance = chance
@@ -121,16 +121,16 @@ class Striker:
                 entry.where,
                 picture,
                 self._chance,
-                directories=strikes_directories(entry),
+                directories=hits_directories(entry),
             )
             touched, led = self._touched(places, picture)
             active.facts = replace(active.facts, places=places, touched=touched, led=led)
             active.bytes_before = self._observer.bytes_of(touched)
             for place in places:
-                active.handles += self._strike(entry, place, picture)
+                active.handles += self._break(entry, place, picture)
         except (FaultError, LabError, ValueError, OSError) as error:
             text = _first_line(error)
-            active.facts = replace(active.facts, problem=f"it could not be made: {text}")
+            active.facts = replace(active.facts, problem=f"not injected: {text}")
             self._say("fault", "unproved", f"{entry.name}: {text}", ref=entry.name)
             return
         first = active.handles[0]
@@ -143,8 +143,8 @@ class Striker:
         self._say(
             "fault",
             "injected",
-            f"{entry.name}: {entry.do} on {shown}, which leads {len(led)} of "
-            f"{len(touched)} partitions",
+            f"{entry.name} injected: {entry.do} on {shown}, with replicas of {len(touched)} "
+            f"partitions, {len(led)} of them leaders",
             ref=entry.name,
             at_ns=active.facts.injected_ns,
             place=places[0],
@@ -152,25 +152,29 @@ class Striker:
         if entry.do == "restart":
             self._healed(active)
 
-    def _strike(
+    def _break(
         self, entry: Entry, place: Place, picture: Picture
     ) -> list[Fault] | list[ControllerFault]:
         words: dict[str, object] = {
             key: value for key, value in entry.given.items() if key != "for"
         }
-        if entry.do == "hang" and entry.length_s is not None:
-            words["for"] = entry.length_s + HANG_MARGIN_S
+        ends_by_itself = entry.do == "hang" or self._target_cluster.outlives_us
+        if ends_by_itself and entry.length_s is not None:
+            # Should this process not be there any more to revert it.
+            words["for"] = entry.length_s + MARGIN_S
         for key, target in entry.targets.items():
             other = targets.resolve(target, picture, self._chance, directories=True)[0]
-            words[key] = self._patient.path(other)
+            words[key] = self._target_cluster.path(other)
         if place.broker == CONTROLLER and entry.do == "cut":
             # It never connects to anybody: those that connect to it are what can be broken.
-            return [one.fails("cut", from_="controller") for one in self._patient.cluster.brokers]
+            return [
+                one.fails("cut", from_="controller") for one in self._target_cluster.cluster.brokers
+            ]
         if place.broker == CONTROLLER:
-            if not self._patient.may_start:
+            if not self._target_cluster.may_start:
                 raise LabError("the controller's process is not known here")
-            return [ControllerFault(self._patient, entry.do)]
-        broker = self._patient.cluster.broker(place.broker)
+            return [ControllerFault(self._target_cluster, entry.do)]
+        broker = self._target_cluster.cluster.broker(place.broker)
         if place.directory:
             return [broker.log_dir(place.directory).fails(entry.do, **words)]
         return [broker.fails(entry.do, **words)]
@@ -201,7 +205,7 @@ class Striker:
             for handle in active.handles[::-1]:
                 handle.heal()
         except (FaultError, LabError) as error:
-            self._doubt(f"{active.entry.name} could not be healed: {error}")
+            self._doubt(f"{active.entry.name} could not be reverted: {error}")
             return
         self.count(active)
         self._healed(active)
@@ -210,7 +214,7 @@ class Striker:
         growth = self._observer.bytes_of(active.facts.touched) - active.bytes_before
         active.facts = replace(active.facts, healed_ns=time.monotonic_ns(), growth=max(0, growth))
         name = active.entry.name
-        self._say("fault", "healed", f"{name}: healed", ref=name)
+        self._say("fault", "healed", f"{name} reverted", ref=name)
 
     def count(self, active: Active) -> None:
         """Take notice of what the fault broke; the mechanism may forget it when it is healed."""
@@ -219,6 +223,7 @@ class Striker:
             if isinstance(handle, ControllerFault):
                 continue
             found = handle.broken
+            active.facts = replace(active.facts, broken=f"{found.count} {found.what}")
             if found.what in ("calls", "connections"):
                 counts = True
                 bites += found.count
@@ -230,7 +235,7 @@ class Striker:
                 self._say(
                     "fault",
                     "first-bite",
-                    f"{before.name}: the patient met it",
+                    f"{before.name} broke its first call",
                     ref=before.name,
                     at_ns=first,
                 )
@@ -239,7 +244,7 @@ class Striker:
     def revive(self, place: Place) -> None:
         """Bring a directory back that was healed and that its broker still calls offline."""
         try:
-            text = self._patient.revive(place)
+            text = self._target_cluster.revive(place)
         except (JbodlabError, NotInTimeError) as error:
             text = f"{place} could not be brought back: {_first_line(error)}"
         if text:
