@@ -13,19 +13,20 @@ import pytest
 pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 
 CONFTEST = """
-import os
-
 from tests.unfinished import UnfinishedTests
+
+class SaysWhenItHangs:
+    def pytest_runtest_logstart(self, nodeid):
+        if "hangs" in nodeid:
+            print("hanging", file=open("hanging", "w"), flush=True)
 
 def pytest_configure(config):
     if not hasattr(config, "workerinput"):
+        # What is registered last is called first.
+        config.pluginmanager.register(SaysWhenItHangs())
         unfinished = UnfinishedTests()
         config.pluginmanager.register(unfinished)
         unfinished.listen()
-
-def pytest_runtest_logstart(nodeid):
-    if "hangs" in nodeid and "PYTEST_XDIST_WORKER" not in os.environ:
-        print("hanging", file=open("hanging", "w"), flush=True)
 """
 TESTS = """
 import time

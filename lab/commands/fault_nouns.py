@@ -66,8 +66,8 @@ def _add_run(parser: Parser) -> None:
     parser.description = (
         "Break a disk while a program of yours runs, and measure what the cluster made of it.\n"
         "In COMMAND, {bootstrap} is replaced by the addresses of the brokers.\n"
-        "Exit code: that of COMMAND; 64 a wrong call; 70 messages were lost or duplicated; 75 nobody\n"
-        "knows, since messages could not be read or nothing was broken."
+        "Exit code: that of COMMAND; 64 a wrong call; 70 messages were lost or duplicated;\n"
+        "75 nobody knows, since messages could not be read or nothing was broken."
     )
     parser.add_argument("--fail", metavar="TARGET", required=True, help="such as broker-1/2")
     parser.add_argument(
