@@ -124,7 +124,7 @@ class LogDir:
         return sorted(self._inner.replicas())
 
     def fails(self, kind: str = "permission", **parameters: Any) -> Fault:
-        """Break it, by a kind of `jbod-fault` and what that may be told.
+        """Break it, by a kind of `jbodlab faults kinds` and what that may be told.
 
         Raises:
             FaultError: refused, or it did not bite and was undone.

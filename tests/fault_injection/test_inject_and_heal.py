@@ -42,10 +42,10 @@ def create_error(directory: Path) -> int:
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [
-        ("chmod000", errno.EACCES),
-        ("readonly", errno.EACCES),
-        ("file", errno.ENOTDIR),
-        ("delete", errno.ENOENT),
+        ("permission", errno.EACCES),
+        ("read-only-bits", errno.EACCES),
+        ("file-in-place", errno.ENOTDIR),
+        ("deleted", errno.ENOENT),
     ],
 )
 def test_a_fault_takes_effect_for_the_owner_and_is_healed_exactly(
@@ -67,7 +67,7 @@ def test_a_fault_takes_effect_for_the_owner_and_is_healed_exactly(
 def test_readonly_takes_the_right_to_write_from_everything_below(
     jbodlab: Jbodlab, log_dir: Path
 ) -> None:
-    assert jbodlab("inject", "readonly", "--path", log_dir).returncode == 0
+    assert jbodlab("inject", "read-only-bits", "--path", log_dir).returncode == 0
 
     modes = [stat.S_IMODE(path.stat().st_mode) for path in (log_dir, *log_dir.rglob("*"))]
     assert len(modes) == 4
@@ -82,14 +82,14 @@ def test_readonly_leaves_links_and_their_targets_alone(
     target.chmod(0o666)
     (log_dir / "link").symlink_to(target)
 
-    assert jbodlab("inject", "readonly", "--path", log_dir).returncode == 0
+    assert jbodlab("inject", "read-only-bits", "--path", log_dir).returncode == 0
 
     assert stat.S_IMODE(target.stat().st_mode) == 0o666
 
 
 def test_what_was_written_to_a_deleted_path_is_kept_aside(jbodlab: Jbodlab, log_dir: Path) -> None:
     before = snapshot(log_dir)
-    jbodlab("inject", "delete", "--path", log_dir)
+    jbodlab("inject", "deleted", "--path", log_dir)
     log_dir.mkdir()
     (log_dir / "new").write_bytes(b"written meanwhile")
 
@@ -106,7 +106,7 @@ def test_what_was_written_into_the_replacing_file_is_kept_aside(
     jbodlab: Jbodlab, log_dir: Path
 ) -> None:
     before = snapshot(log_dir)
-    jbodlab("inject", "file", "--path", log_dir)
+    jbodlab("inject", "file-in-place", "--path", log_dir)
     with log_dir.open("ab") as file:
         file.write(b"more")
 
@@ -120,7 +120,7 @@ def test_what_was_written_into_the_replacing_file_is_kept_aside(
 def test_a_directory_inside_a_log_directory_is_moved_out_of_it(
     jbodlab: Jbodlab, log_dir: Path
 ) -> None:
-    assert jbodlab("inject", "delete", "--path", log_dir / "foo-0").returncode == 0
+    assert jbodlab("inject", "deleted", "--path", log_dir / "foo-0").returncode == 0
 
     assert [path.name for path in log_dir.iterdir()] == ["meta.properties"]
     assert (log_dir.parent / ".foo-0.jbod-fault-1").is_dir()
@@ -132,7 +132,7 @@ def test_a_directory_inside_a_log_directory_is_moved_out_of_it(
 def test_a_fault_without_effect_is_reverted_and_reported(jbodlab: Jbodlab, log_dir: Path) -> None:
     before = snapshot(log_dir)
 
-    result = jbodlab("inject", "chmod000", "--path", log_dir, "--user", "0")
+    result = jbodlab("inject", "permission", "--path", log_dir, "--user", "0")
 
     assert result.returncode == 1
     assert "had no effect and was reverted" in result.stderr
@@ -146,7 +146,7 @@ def test_a_directory_that_the_user_cannot_write_anyway_is_refused(
 ) -> None:
     log_dir.chmod(0o555)
 
-    result = jbodlab("inject", "chmod000", "--path", log_dir)
+    result = jbodlab("inject", "permission", "--path", log_dir)
 
     assert result.returncode == 1
     assert "nothing injected" in result.stderr
@@ -155,7 +155,7 @@ def test_a_directory_that_the_user_cannot_write_anyway_is_refused(
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may become any user")
 def test_an_ordinary_user_cannot_prove_a_fault_as_another(jbodlab: Jbodlab, log_dir: Path) -> None:
-    result = jbodlab("inject", "chmod000", "--path", log_dir, "--user", os.geteuid() + 1)
+    result = jbodlab("inject", "permission", "--path", log_dir, "--user", os.geteuid() + 1)
 
     assert result.returncode == 1
     assert "only root or uid" in result.stderr
@@ -166,24 +166,24 @@ def test_links_relative_paths_and_trailing_slashes_name_the_same_directory(
 ) -> None:
     (disk / "link").symlink_to(log_dir)
 
-    assert jbodlab("inject", "chmod000", "--path", "link/", cwd=disk).returncode == 0
+    assert jbodlab("inject", "permission", "--path", "link/", cwd=disk).returncode == 0
 
-    refused = jbodlab("inject", "readonly", "--path", "../" + disk.name + "/data/", cwd=disk)
+    refused = jbodlab("inject", "read-only-bits", "--path", "../" + disk.name + "/data/", cwd=disk)
     assert refused.returncode == 1
     assert "has an open fault already, number 1" in refused.stderr
     assert str(log_dir) in jbodlab("faults", "list").stdout
 
 
 def test_a_directory_around_an_open_fault_is_refused(jbodlab: Jbodlab, log_dir: Path) -> None:
-    assert jbodlab("inject", "readonly", "--path", log_dir / "foo-0").returncode == 0
+    assert jbodlab("inject", "read-only-bits", "--path", log_dir / "foo-0").returncode == 0
 
-    result = jbodlab("inject", "delete", "--path", log_dir)
+    result = jbodlab("inject", "deleted", "--path", log_dir)
 
     assert result.returncode == 1
     assert "overlap" in result.stderr
 
 
-@pytest.mark.parametrize("kind", ["chmod000", "delete"])
+@pytest.mark.parametrize("kind", ["permission", "deleted"])
 def test_the_root_of_the_file_system_is_never_broken(jbodlab: Jbodlab, kind: str) -> None:
     result = jbodlab("inject", kind, "--path", "/")
 
@@ -192,8 +192,8 @@ def test_the_root_of_the_file_system_is_never_broken(jbodlab: Jbodlab, kind: str
 
 
 def test_what_is_no_directory_is_refused(jbodlab: Jbodlab, log_dir: Path) -> None:
-    file = jbodlab("inject", "chmod000", "--path", log_dir / "meta.properties")
-    missing = jbodlab("inject", "chmod000", "--path", log_dir / "missing")
+    file = jbodlab("inject", "permission", "--path", log_dir / "meta.properties")
+    missing = jbodlab("inject", "permission", "--path", log_dir / "missing")
 
     assert (file.returncode, missing.returncode) == (1, 1)
     assert "is not a directory" in file.stderr
@@ -203,7 +203,7 @@ def test_what_is_no_directory_is_refused(jbodlab: Jbodlab, log_dir: Path) -> Non
 def test_an_empty_path_is_not_the_folder_one_stands_in(jbodlab: Jbodlab, disk: Path) -> None:
     before = snapshot(disk)
 
-    refused = jbodlab("inject", "chmod000", "--path", "", cwd=disk)
+    refused = jbodlab("inject", "permission", "--path", "", cwd=disk)
 
     assert (refused.returncode, refused.stderr) == (1, "jbodlab: the path is empty\n")
     assert snapshot(disk) == before
@@ -212,7 +212,7 @@ def test_an_empty_path_is_not_the_folder_one_stands_in(jbodlab: Jbodlab, disk: P
 def test_a_directory_that_holds_the_tool_itself_is_refused(jbodlab: Jbodlab) -> None:
     package = Path(check.__file__).parent
 
-    refused = jbodlab("inject", "chmod000", "--path", package)
+    refused = jbodlab("inject", "permission", "--path", package)
 
     assert (refused.returncode, refused.stderr) == (
         1,
@@ -225,7 +225,7 @@ def test_a_directory_that_holds_the_journal_is_refused(
 ) -> None:
     monkeypatch.setenv("JBODLAB_STATE_DIR", str(log_dir / "j"))
 
-    result = jbodlab("inject", "chmod000", "--path", log_dir)
+    result = jbodlab("inject", "permission", "--path", log_dir)
 
     assert result.returncode == 1
     assert "the journal" in result.stderr
@@ -242,7 +242,7 @@ def test_a_mount_point_is_neither_moved_nor_replaced(jbodlab: Jbodlab, disk: Pat
     if mount.returncode:
         pytest.skip("mounting is not allowed here")
     try:
-        result = jbodlab("inject", "delete", "--path", mounted)
+        result = jbodlab("inject", "deleted", "--path", mounted)
     finally:
         subprocess.run(["umount", str(mounted)], check=True)
 
@@ -254,7 +254,7 @@ def test_a_mount_point_is_neither_moved_nor_replaced(jbodlab: Jbodlab, disk: Pat
 def test_healing_an_unknown_or_healed_fault_fails_with_one_line(
     jbodlab: Jbodlab, log_dir: Path
 ) -> None:
-    jbodlab("inject", "chmod000", "--path", log_dir)
+    jbodlab("inject", "permission", "--path", log_dir)
     jbodlab("heal", 1)
 
     again, unknown = jbodlab("heal", 1), jbodlab("heal", 7)
@@ -272,8 +272,8 @@ def test_heal_under_a_folder_leaves_other_faults_open(
     other.mkdir()
     if os.geteuid() == 0:
         os.chown(other, log_dir.stat().st_uid, log_dir.stat().st_gid)
-    jbodlab("inject", "chmod000", "--path", log_dir)
-    jbodlab("inject", "chmod000", "--path", other)
+    jbodlab("inject", "permission", "--path", log_dir)
+    jbodlab("inject", "permission", "--path", other)
 
     assert jbodlab("heal", "--path", log_dir).returncode == 0
 
@@ -285,7 +285,7 @@ def test_heal_under_a_folder_leaves_other_faults_open(
 def test_a_fault_whose_directory_is_gone_is_closed_with_a_word_about_it(
     jbodlab: Jbodlab, log_dir: Path
 ) -> None:
-    jbodlab("inject", "chmod000", "--path", log_dir)
+    jbodlab("inject", "permission", "--path", log_dir)
     log_dir.rename(log_dir.with_name("removed"))
 
     result = jbodlab("heal", 1)
@@ -298,7 +298,7 @@ def test_a_fault_whose_directory_is_gone_is_closed_with_a_word_about_it(
 def test_every_step_is_in_the_journal_with_both_clocks(
     jbodlab: Jbodlab, log_dir: Path, state_dir: Path
 ) -> None:
-    jbodlab("inject", "chmod000", "--path", log_dir)
+    jbodlab("inject", "permission", "--path", log_dir)
     jbodlab("heal", 1)
 
     lines = (state_dir / "faults.jsonl").read_text().splitlines()
@@ -320,9 +320,9 @@ def test_every_step_is_in_the_journal_with_both_clocks(
 
 
 def test_what_a_fault_is_about_is_named_once(jbodlab: Jbodlab, log_dir: Path) -> None:
-    neither = jbodlab("inject", "delete")
-    both = jbodlab("inject", "delete", "broker-1/1", "--path", log_dir)
-    other = jbodlab("inject", "delete", "--path", log_dir, "--cluster", "x")
+    neither = jbodlab("inject", "deleted")
+    both = jbodlab("inject", "deleted", "broker-1/1", "--path", log_dir)
+    other = jbodlab("inject", "deleted", "--path", log_dir, "--cluster", "x")
     broker = jbodlab("inject", "kill", "--path", log_dir)
 
     assert {neither.returncode, both.returncode, other.returncode} == {2}
@@ -339,7 +339,7 @@ def test_whether_a_fault_can_be_made_is_told_and_nothing_is_changed(
 ) -> None:
     before = snapshot(log_dir)
 
-    possible = jbodlab("faults", "check", "delete", "--path", log_dir)
+    possible = jbodlab("faults", "check", "deleted", "--path", log_dir)
 
     assert possible.stdout == f"deleted can be injected into {log_dir} by files\n"
     assert jbodlab("faults", "check", "swapped", "--path", log_dir).returncode == 1
